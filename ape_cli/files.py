@@ -1,0 +1,66 @@
+"""Files that are either whole or absent.
+
+Every artefact is written as `.NAME.tmp` in its own folder (the leading dot keeps it out of every
+Parquet reader), flushed to the disk, and renamed. A reader never sees half a file under a final name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ape_cli.errors import ApeError
+
+
+def folder(path: Path) -> Path:
+    """`path` as an existing folder; a clear error where it cannot be one."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    return path
+
+
+def cannot_write(path: Path, error: OSError) -> ApeError:
+    return ApeError(
+        f"cannot write {path}",
+        got=error.strerror or str(error),
+        fix="free some space, or choose a folder that you may write to",
+    )
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path`; when the block ends well it becomes `path`, else it is removed."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    folder(path.parent)
+    try:
+        try:
+            yield temporary
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def sha256(path: Path) -> str:
+    """Of the file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,217 @@
+"""The dataset on disk, version 1: the Arrow schema of a shard, and the manifest that vouches for it.
+
+`DIR/data/{train,validation,test}-00000-of-00004.parquet`, `DIR/manifest.json`, `DIR/README.md` (a
+dataset card). Ids are model ids: 0 PAD, 1 SOS, 2 EOS, symbols from 3 on. The manifest is written
+last, so that its existence says that the shards are whole; it carries the SHA-256 of each.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ape_cli import files, streams
+from ape_cli.errors import DataError
+from ape_cli.streams import I64, U64
+
+VERSION = 1
+PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3
+SPECIAL = ["<pad>", "<sos>", "<eos>"]
+SPLITS = ("train", "validation", "test")
+ROW_GROUP = 32_768  # rows
+
+_LISTS = {
+    "source_ids": "uint16",
+    "source_positions": "uint64",
+    "target_ids": "uint16",
+    "target_positions": "uint64",
+}
+SHARD = pa.schema(
+    [pa.field("row", pa.uint64(), nullable=False)]
+    + [
+        pa.field(name, pa.list_(pa.field("element", getattr(pa, kind)(), nullable=False)), nullable=False)
+        for name, kind in _LISTS.items()
+    ]
+    + [
+        pa.field("size", pa.uint16(), nullable=False),
+        pa.field("op", pa.dictionary(pa.int32(), pa.string())),
+    ]
+)
+
+
+def table(
+    row: U64,
+    source: tuple[I64, I64, I64],
+    target: tuple[I64, I64, I64],
+    size: I64,
+    op: I64 | None,
+    op_names: list[str],
+) -> pa.Table:
+    """A table of `SHARD` from whole arrays; `source` and `target` are (starts, positions, ids)."""
+
+    def lists(starts: I64, values: I64, kind: str) -> pa.ListArray:
+        flat = pa.array(values.astype(kind, copy=False))
+        return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32, copy=False)), flat)
+
+    ops = pa.nulls(row.size, pa.int32()) if op is None else pa.array(op.astype(np.int32, copy=False))
+    columns = [
+        pa.array(row.astype(np.uint64, copy=False)),
+        lists(source[0], source[2], "uint16"),
+        lists(source[0], source[1], "uint64"),
+        lists(target[0], target[2], "uint16"),
+        lists(target[0], target[1], "uint64"),
+        pa.array(size.astype(np.uint16)),
+        pa.DictionaryArray.from_arrays(ops, pa.array(op_names, pa.string())),
+    ]
+    # the list type is spelled out, so that its inner field is "element" as the Parquet standard says
+    return pa.table([c.cast(f.type) for c, f in zip(columns, SHARD, strict=True)], schema=SHARD)
+
+
+def writer(path: Path) -> pq.ParquetWriter:
+    """BYTE_STREAM_SPLIT and zstd without dictionaries: smaller and faster on such data."""
+    encoding = dict.fromkeys(
+        ["row", "size", *(f"{name}.list.element" for name in _LISTS)], "BYTE_STREAM_SPLIT"
+    )
+    return pq.ParquetWriter(
+        path,
+        SHARD,
+        compression="zstd",
+        use_dictionary=["op"],
+        column_encoding=encoding,
+        write_statistics=["row"],
+    )
+
+
+def content(part: pa.Table) -> tuple[int, int]:
+    """Two 64-bit sums over the rows' hashes; sums of parts add up, whatever the parts are."""
+    word = part["row"].to_numpy().astype(np.uint64)
+    for name in ("source", "target"):
+        ids, positions = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
+        starts = ids.offsets.to_numpy().astype(np.int64)
+        at, symbol = positions.values.to_numpy(), ids.values.to_numpy()
+        place = np.arange(at.size, dtype=np.uint64) - np.repeat(starts[:-1], np.diff(starts)).astype(
+            np.uint64
+        )
+        word = streams.mix(word + streams.content(starts, streams.mix(at + (place << np.uint64(40))), symbol))
+    op = part["op"].combine_chunks().indices.fill_null(99).to_numpy().astype(np.uint64)
+    word = streams.mix(word + part["size"].to_numpy().astype(np.uint64) * np.uint64(256) + op)
+    return int(word.sum(dtype=np.uint64)), int(streams.child(word, "second").sum(dtype=np.uint64))
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Shard(_Frozen):
+    file: str  # relative to the dataset's folder
+    rows: int
+    sha256: str
+    content: tuple[int, int]
+
+
+class Plan(_Frozen):
+    """Everything that a `gen` command decides: equal plans make equal datasets."""
+
+    task: str
+    structure: str
+    order: Literal["breadth", "depth"] | None
+    parameters: dict[str, Any]
+    seed: int
+    rows: dict[str, int]  # of each split
+    shard_rows: int
+
+
+class Manifest(_Frozen):
+    schema_version: int
+    plan: Plan
+    vocabulary: list[str]  # id -> readable name
+    mean_size: float  # of the distribution: length of words, depth of trees
+    mean_tokens: float  # of a source, as the distribution's mean size gives it
+    shards: dict[str, list[Shard]]
+    fingerprint: str  # of the content: the same rows have the same one, however they are cut into shards
+    versions: dict[str, str]
+
+
+def manifest_path(folder: Path) -> Path:
+    return folder / "manifest.json"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a dataset; a `DataError` says why a folder is not one."""
+    path = manifest_path(folder)
+    how = "generate one with `ape gen TASK --out DIR`"
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if not folder.is_dir():
+            raise DataError("no such dataset", got=str(folder), fix=how) from None
+        half = (folder / ".plan.json").exists()
+        raise DataError(
+            "the dataset is not complete: generation was interrupted"
+            if half
+            else "the folder is not a dataset: it has no manifest.json",
+            got=str(folder),
+            fix="run the same `ape gen` command again to go on" if half else how,
+        ) from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read {path}", got=str(error), fix=how) from error
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version != VERSION:
+        raise DataError(
+            f"{path} has another schema version",
+            got=version,
+            allowed=VERSION,
+            fix="generate the dataset again",
+        )
+    try:
+        return Manifest.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DataError(
+            f"{path} is damaged", got=f"{where}: {first['msg']}", fix="generate it again"
+        ) from error
+
+
+def check_shards(folder: Path, manifest: Manifest) -> None:
+    """Every shard is there, byte for byte as it was generated; else a `DataError` names the first that is not."""
+    again = "run the same `ape gen` command with --overwrite, or restore the file"
+    for shards in manifest.shards.values():
+        for shard in shards:
+            path = folder / shard.file
+            if not path.is_file():
+                raise DataError(
+                    "a shard is missing", got=str(path), fix="run the same `ape gen` command again"
+                )
+            digest = files.sha256(path)
+            if digest != shard.sha256:
+                raise DataError(
+                    f"a shard was altered or cut short: {path}",
+                    got=f"sha256 {digest[:16]}…",
+                    allowed=f"sha256 {shard.sha256[:16]}… (manifest.json)",
+                    fix=again,
+                )
+
+
+def read_shard(path: Path) -> pq.ParquetFile:
+    """An open shard, if it is a Parquet file of this schema."""
+    try:
+        file = pq.ParquetFile(path)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(
+            f"cannot read {path}", got=str(error).splitlines()[0], fix="generate it again"
+        ) from error
+    if not file.schema_arrow.equals(SHARD):
+        raise DataError(
+            f"{path} is a Parquet file of another schema",
+            got=", ".join(file.schema_arrow.names),
+            allowed=", ".join(SHARD.names),
+            fix="point to a folder that `ape gen` wrote",
+        )
+    return file

@@ -1,0 +1,86 @@
+"""Counter-based randomness: every row has its own stream, and every draw of it an address.
+
+A stream is a 64-bit key; the draw at address `i` is `mix(key + i * GAMMA)`, the SplitMix64 generator
+(Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators", figure 17) read at any
+place. So a row depends on nothing but (seed, split, row): not on the rows beside it, nor on how many
+there are, nor on who generates them. Whole arrays at once, no state.
+
+Shapes: any, by broadcasting. dtype uint64, wrapping.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, odd
+
+
+def mix(x: U64) -> U64:
+    """The SplitMix64 finaliser, a bijection on 64-bit words. Works on a copy."""
+    x = x ^ (x >> np.uint64(30))
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
+
+
+def bits(key: U64, address: U64 | I64) -> U64:
+    """64 random bits for each key at each address (broadcast against each other).
+
+    >>> bits(np.uint64([1234567]), np.uint64([1, 2]))  # SplitMix64 seeded with 1234567
+    array([6457827717110365317, 3203168211198807973], dtype=uint64)
+    """
+    return mix(key + np.asarray(address).astype(np.uint64) * _GAMMA)
+
+
+def below(word: U64, bound: I64 | int) -> I64:
+    """An integer uniform on 0 .. bound-1 from the upper half of a random word (bias below bound / 2^32)."""
+    return (((word >> np.uint64(32)) * np.asarray(bound).astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
+
+
+def child(key: U64, label: str) -> U64:
+    """An independent stream of each key, named by what it is for."""
+    word = np.uint64(int.from_bytes(label.encode()[:8].ljust(8, b"\0"), "little"))
+    return mix(mix(key ^ word) + _GAMMA)
+
+
+def rows(seed: int, split: str, index: U64 | I64) -> U64:
+    """The key of each row of a split. [R] -> [R]"""
+    root = child(mix(np.array([seed % 2**64], dtype=np.uint64) + _GAMMA), split)
+    return bits(root, index)
+
+
+def normal(key: U64, mean: float, std: float, low: int, high: int) -> I64:
+    """The discretised normal: N(mean, std^2) rounded to the nearest integer, one per key. [R] -> [R]
+
+    A value outside low..high is drawn again, so the tails are cut, not piled up at the ends.
+    """
+    out = np.full(key.shape, low - 1, dtype=np.int64)
+    pending = np.arange(key.size)
+    for attempt in range(1000):
+        u = (bits(key[pending, None], np.array([2 * attempt, 2 * attempt + 1])) >> np.uint64(11)) * 2.0**-53
+        z = np.sqrt(-2.0 * np.log1p(-u[:, 0])) * np.cos(2.0 * np.pi * u[:, 1])  # Box and Muller
+        value = np.floor(mean + std * z + 0.5)
+        good = (value >= low) & (value <= high)
+        out[pending[good]] = value[good].astype(np.int64)
+        pending = pending[~good]
+        if not pending.size:
+            return out
+    raise AssertionError("the caller has to see to it that low..high holds some of the distribution")
+
+
+def content(row_starts: I64, position: U64 | I64, symbol: U64 | I64) -> U64:
+    """A 64-bit hash of each row's set of (position, symbol) pairs; the order of the pairs does not matter.
+
+    `row_starts` [R+1] cuts the flat arrays [T] into rows. -> [R]
+    """
+    word = position.astype(np.uint64) * np.uint64(0xD6E8FEB86659FD93)
+    word += symbol.astype(np.uint64) * _GAMMA
+    total = np.zeros(word.size + 1, dtype=np.uint64)
+    np.cumsum(mix(word), out=total[1:])  # wraps, and so does the difference
+    return mix(total[row_starts[1:]] - total[row_starts[:-1]])

@@ -1,0 +1,243 @@
+"""Tasks: what a sample is. One file per task, found by its name; the file's stem is the task's name.
+
+A task draws a source from a row's own random stream (`draw`) and answers it (`answer`); what is
+common to all stands here: the order of a tree's nodes, and the split a source belongs to. The shared
+halves of the word tasks and of the tree tasks are `_words.py` and `_trees.py`.
+
+A row is a function of (task, parameters, seed, split, row) alone. A hash of the source, which
+knows no seed, says which split it may stand in, so that no source of one split is ever in another,
+not even in another dataset of the task; a draw that belongs elsewhere is drawn again from the same
+stream. Where the space of sources is too small for that (tiny words), the last of 512 draws is kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import math
+import pkgutil
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from ape_cli import ragged, schema, streams
+from ape_cli.errors import UsageError, pick, unknown
+from ape_cli.streams import I64, U64
+from ape_cli.trees import Order, linearise
+
+__path__ = pkgutil.extend_path(
+    __path__, __name__
+)  # a folder ape_cli/tasks elsewhere on the path adds to these
+
+_TRIES = 512
+_SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # of the hashes; each split's share
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Rows of (position, symbol) pairs, flat. `symbol` is a model id, from 3 on."""
+
+    starts: I64  # [R+1]
+    position: I64  # [T]
+    symbol: I64  # [T]
+
+
+@dataclass(frozen=True)
+class Source(Tokens):
+    """Sources before they are linearised, with what `answer` has to know about each."""
+
+    size: I64  # [R] length of the word, depth of the tree
+    op: I64 | None = None  # [R] tree-ops: which of the four
+    chosen: I64 | None = None  # [R] tree-ops: the root of the chosen subtree, seen from the tree's root
+
+    def take(self, rows: I64) -> Source:
+        """The chosen rows, in the chosen order."""
+        place, starts = ragged.take(self.starts, rows)
+        op, chosen = (None if x is None else x[rows] for x in (self.op, self.chosen))
+        return Source(starts, self.position[place], self.symbol[place], self.size[rows], op, chosen)
+
+
+def _join(parts: list[Source]) -> Source:
+    """All rows of all parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = ragged.starts_of(np.concatenate([np.diff(p.starts) for p in parts]))
+
+    def cat(name: str) -> Any:
+        columns = [getattr(p, name) for p in parts]
+        return None if columns[0] is None else np.concatenate(columns)
+
+    return Source(starts, *(cat(n) for n in ("position", "symbol", "size", "op", "chosen")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Base of all tasks; the fields of a subclass are its options."""
+
+    name: ClassVar[str]
+    structure: ClassVar[str]  # an expression of structure.py
+    summary: ClassVar[str]  # a line for `ape tasks`
+    source: ClassVar[str] = "Algebraic Positional Encodings, section 4.1"
+    ops: ClassVar[list[str]] = []  # names for the `op` column
+
+    order: Order | None = None
+
+    # What a task says -------------------------------------------------------------------------
+
+    def draw(self, key: U64) -> Source:
+        """One source for each key."""
+        raise NotImplementedError
+
+    def answer(self, source: Source) -> Tokens:
+        """The target of each source."""
+        raise NotImplementedError
+
+    def symbols(self) -> list[str]:
+        """Readable names of the ids from 3 on."""
+        raise NotImplementedError
+
+    @property
+    def mean_size(self) -> float:
+        """Mean of the distribution of sizes: what bounded schemes are sized at."""
+        raise NotImplementedError
+
+    @property
+    def mean_tokens(self) -> float:
+        """Tokens of a source of mean size."""
+        raise NotImplementedError
+
+    def read(self, symbols: list[str], positions: list[int]) -> Any:
+        """What a person sees: a string, or for trees a nested tuple (symbol, left, right)."""
+        raise NotImplementedError
+
+    # What follows -----------------------------------------------------------------------------
+
+    @property
+    def vocabulary(self) -> list[str]:
+        return [*schema.SPECIAL, *self.symbols()]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The options, as the manifest keeps them."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "order"}
+
+    def sample(self, *, rows: range, split: str, seed: int) -> pa.Table:
+        """These rows of a split, as a table of `schema.SHARD`; `rows` may be any range of row numbers."""
+        pick("split", split, schema.SPLITS)
+        index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
+        source = self._settle(streams.rows(seed, split, index), split)
+        return schema.table(
+            index, self._linear(source), self._linear(self.answer(source)), source.size, source.op, self.ops
+        )
+
+    def _linear(self, tokens: Tokens) -> tuple[I64, I64, I64]:
+        if self.order is None:
+            return tokens.starts, tokens.position, tokens.symbol
+        order = linearise(ragged.rows_of(tokens.starts), tokens.position, self.order)
+        return tokens.starts, tokens.position[order], tokens.symbol[order]
+
+    def _settle(self, key: U64, split: str) -> Source:
+        """The first draw of each row's stream whose hash belongs to the split."""
+        stream = streams.child(key, "draws")
+        at_once = round(16 / _SIXTEENTHS[split])  # as many as it takes on average
+        parts: list[Source] = []
+        chosen = np.zeros(key.size, dtype=np.int64)
+        pending, drawn = np.arange(key.size), 0
+        for attempt in range(0, _TRIES, at_once):
+            part = self.draw(
+                streams.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel()
+            )
+            mine = (_split_of(part) == split).reshape(pending.size, at_once)
+            settled = mine.any(axis=1)
+            chosen[pending] = drawn + np.arange(pending.size) * at_once + mine.argmax(axis=1)
+            parts.append(part)
+            drawn += part.size.size
+            pending = pending[~settled]
+            if not pending.size:
+                break
+        return _join(parts).take(chosen)
+
+
+def _split_of(tokens: Tokens) -> np.ndarray:
+    """The split that each source may stand in, by its hash. [R] of names"""
+    home = streams.content(tokens.starts, tokens.position, tokens.symbol) >> np.uint64(60)
+    names = np.repeat(list(_SIXTEENTHS), list(_SIXTEENTHS.values()))
+    return names[home.astype(np.int64)]
+
+
+# Checks of options that word and tree tasks share ------------------------------------------------
+
+
+def check_sizes(what: str, mean: float, std: float, low: int, high: int) -> None:
+    """`mean` and `std` leave most of the normal between `low` and `high`; else a `UsageError`."""
+    for name, value, least in ((f"{what}_mean", mean, low), (f"{what}_std", std, 0)):
+        if not math.isfinite(value) or value < least:
+            raise UsageError(
+                f"bad {name}", got=value, allowed=f"a number from {least}", fix="choose a larger one"
+            )
+    if mean + 6 * std > high:
+        raise UsageError(
+            f"bad {what}_mean and {what}_std: the distribution reaches too far",
+            got=f"mean {mean:g}, std {std:g}",
+            allowed=f"mean + 6 std of at most {high}",
+            fix="choose smaller ones",
+        )
+
+
+def check_whole(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise UsageError(
+            f"bad {name}", got=value, allowed=f"a whole number in {low}..{high}", fix="choose one of those"
+        )
+
+
+# Discovery ---------------------------------------------------------------------------------------
+
+
+def names() -> list[str]:
+    """Every task, by the files in this folder."""
+    stems = (module.name for module in pkgutil.iter_modules(__path__))
+    return sorted(stem.replace("_", "-") for stem in stems if not stem.startswith("_"))
+
+
+def load(name: str) -> type[Task]:
+    """The class of a task."""
+    stem = pick("task", name, names()).replace("-", "_")
+    module = importlib.import_module(f"{__name__}.{stem}")
+    for _, found in inspect.getmembers(module, inspect.isclass):
+        if issubclass(found, Task) and found.__module__ == module.__name__:
+            found.name = name
+            return found
+    raise UsageError(
+        f"the file of task {name!r} defines no Task", got=module.__file__, fix="define one subclass of Task"
+    )
+
+
+def make(name: str, order: str | None = None, **options: Any) -> Task:
+    """A task with its options; `order` is for trees alone (default `breadth`).
+
+    Raises `UsageError` for an unknown task, order or option, and for values that make no sense.
+    """
+    found = load(name)
+    if found.structure == "seq":
+        if order is not None:
+            raise UsageError(
+                f"{name} is a sequence task: it has no order",
+                got=f"order {order!r}",
+                allowed="none",
+                fix="leave it out",
+            )
+    else:
+        order = pick("order", "breadth" if order is None else order, ["breadth", "depth"])
+    known = {f.name: f for f in dataclasses.fields(found) if f.name != "order"}
+    for key, value in options.items():
+        if key not in known:
+            raise unknown(f"option of {name}", key, known)
+        whole = known[key].type == "int"
+        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            kind = "a whole number" if whole else "a number"
+            raise UsageError(f"bad {key}", got=repr(value), allowed=kind, fix="give it as such")
+    return found(order=order, **options)  # type: ignore[arg-type]

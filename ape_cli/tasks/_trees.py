@@ -1,0 +1,109 @@
+"""What the tree tasks share: random full binary trees, leaves and operators from vocabularies apart.
+
+Paper, appendix B: depth from the discretised N(7, 1). Positions are heap indices: the root is 1,
+the children of i are 2i and 2i+1. Leaf symbols come first in the ids, then operator symbols.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ape_cli import streams, trees
+from ape_cli.errors import UsageError
+from ape_cli.schema import FIRST_SYMBOL
+from ape_cli.streams import U64
+from ape_cli.structure import MAX_DEPTH
+from ape_cli.tasks import Source, Task, check_sizes, check_whole
+
+_MOST_NODES = 1_000_000  # of one tree, on average
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trees(Task):
+    """A random tree with random symbols; subclasses say what becomes of it."""
+
+    structure: ClassVar[str] = "tree(2)"
+    least_depth: ClassVar[int] = 0
+
+    depth_mean: float = 7.0
+    depth_std: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_sizes("depth", self.depth_mean, self.depth_std, self.least_depth, MAX_DEPTH)
+        reach = round(self.depth_mean + 4 * self.depth_std)
+        if trees.mean_nodes(reach) > _MOST_NODES:
+            raise UsageError(
+                "bad depth_mean and depth_std: the trees are too large",
+                got=f"{trees.mean_nodes(reach):.0f} nodes on average at depth {reach}",
+                allowed=f"{_MOST_NODES} nodes at mean + 4 std",
+                fix="choose shallower ones",
+            )
+
+    @property
+    def leaves(self) -> int:
+        """How many leaf symbols there are."""
+        raise NotImplementedError
+
+    @property
+    def operators(self) -> int:
+        """How many operator symbols there are."""
+        raise NotImplementedError
+
+    def depths(self, key: U64) -> np.ndarray:
+        stream = streams.child(key, "size")
+        return streams.normal(stream, self.depth_mean, self.depth_std, self.least_depth, MAX_DEPTH)
+
+    def draw(self, key: U64) -> Source:
+        depth = self.depths(key)
+        heap, starts, leaf = trees.grow(depth, streams.child(key, "shape"))
+        word = streams.bits(np.repeat(streams.child(key, "symbols"), np.diff(starts)), heap)
+        count = np.where(leaf, self.leaves, self.operators)
+        symbol = FIRST_SYMBOL + np.where(leaf, 0, self.leaves) + streams.below(word, count)
+        return Source(starts, heap, symbol, depth)
+
+    def symbols(self) -> list[str]:
+        return [f"x{i}" for i in range(self.leaves)] + [f"f{i}" for i in range(self.operators)]
+
+    @property
+    def mean_size(self) -> float:
+        return self.depth_mean
+
+    @property
+    def mean_tokens(self) -> float:
+        return trees.mean_nodes(round(self.depth_mean))
+
+    def read(self, symbols: list[str], positions: list[int]) -> Any:
+        nodes = dict(zip(positions, symbols, strict=True))
+
+        def subtree(heap: int) -> Any:
+            if 2 * heap not in nodes and 2 * heap + 1 not in nodes:
+                return (nodes[heap],)
+            return (nodes[heap], subtree(2 * heap), subtree(2 * heap + 1))
+
+        return subtree(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainTrees(Trees):
+    """Trees over a vocabulary split evenly into leaves and operators (paper: 10 and 10)."""
+
+    vocabulary_size: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_vocabulary(self.vocabulary_size)
+
+    @property
+    def leaves(self) -> int:
+        return (self.vocabulary_size + 1) // 2
+
+    @property
+    def operators(self) -> int:
+        return self.vocabulary_size // 2
+
+
+def check_vocabulary(size: int) -> None:
+    check_whole("vocabulary_size", size, 2, 60_000)

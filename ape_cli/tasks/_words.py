@@ -1,0 +1,54 @@
+"""What the word tasks share: words over a small vocabulary, so that symbols repeat.
+
+Paper, appendix B: length from the discretised N(100, 10), vocabulary of 20. Positions are 0..n-1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ape_cli import ragged, streams
+from ape_cli.schema import FIRST_SYMBOL
+from ape_cli.streams import U64
+from ape_cli.tasks import Source, Task, check_sizes, check_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words(Task):
+    """A word drawn uniformly; subclasses say what becomes of it."""
+
+    structure: ClassVar[str] = "seq"
+
+    length_mean: float = 100.0
+    length_std: float = 10.0
+    vocabulary_size: int = 20
+
+    def __post_init__(self) -> None:
+        check_sizes("length", self.length_mean, self.length_std, 1, 60_000)
+        check_whole("vocabulary_size", self.vocabulary_size, 1, 60_000)
+
+    def draw(self, key: U64) -> Source:
+        size = streams.normal(streams.child(key, "size"), self.length_mean, self.length_std, 1, 65_535)
+        starts = ragged.starts_of(size)
+        place = np.arange(starts[-1]) - np.repeat(starts[:-1], size)
+        word = streams.bits(np.repeat(streams.child(key, "symbols"), size), place)
+        return Source(starts, place, FIRST_SYMBOL + streams.below(word, self.vocabulary_size), size)
+
+    def symbols(self) -> list[str]:
+        if self.vocabulary_size <= 26:
+            return [chr(ord("a") + i) for i in range(self.vocabulary_size)]
+        return [f"w{i}" for i in range(self.vocabulary_size)]
+
+    @property
+    def mean_size(self) -> float:
+        return self.length_mean
+
+    @property
+    def mean_tokens(self) -> float:
+        return self.length_mean
+
+    def read(self, symbols: list[str], positions: list[int]) -> str:
+        return ("" if all(len(s) == 1 for s in symbols) else " ").join(symbols)

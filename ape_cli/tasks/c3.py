@@ -1,0 +1,53 @@
+"""Expressions over the cyclic group of three elements, reduced by one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ape_cli import ragged, trees
+from ape_cli.schema import FIRST_SYMBOL
+from ape_cli.tasks import Source, Tokens
+from ape_cli.tasks._trees import Trees
+
+
+@dataclass(frozen=True, kw_only=True)
+class C3(Trees):
+    """Reduce every subtree of depth 1 to a leaf, once: the sum of its two leaves modulo 3.
+
+    A lone leaf has nothing to reduce and is its own answer. Ids 3, 4, 5 are the elements 0, 1, 2; 6 is +.
+
+    >>> task = C3(order="breadth", depth_mean=2, depth_std=0)
+    >>> row = task.sample(rows=range(1), split="train", seed=5).to_pylist()[0]
+    >>> row["source_positions"], row["source_ids"]  # 2 + (0 + 1)
+    ([1, 2, 3, 6, 7], [6, 5, 6, 3, 4])
+    >>> row["target_positions"], row["target_ids"]  # 2 + 1
+    ([1, 2, 3], [6, 5, 4])
+    """
+
+    summary = "expressions of the cyclic group C3, one reduction step: (1 + 1) + 0 -> 2 + 0"
+
+    @property
+    def leaves(self) -> int:
+        return 3
+
+    @property
+    def operators(self) -> int:
+        return 1
+
+    def answer(self, source: Source) -> Tokens:
+        leaf = source.symbol < FIRST_SYMBOL + 3
+        parent, left = trees.children(source.starts, leaf)
+        ripe = leaf[left] & leaf[left + 1]
+        parent, left = parent[ripe], left[ripe]
+        symbol = source.symbol.copy()
+        symbol[parent] = FIRST_SYMBOL + (symbol[left] + symbol[left + 1] - 2 * FIRST_SYMBOL) % 3
+        keep = np.ones(symbol.size, dtype=bool)
+        keep[left] = keep[left + 1] = False
+        row = ragged.rows_of(source.starts)[keep]
+        starts = ragged.starts_of(np.bincount(row, minlength=source.size.size))
+        return Tokens(starts, source.position[keep], symbol[keep])
+
+    def symbols(self) -> list[str]:
+        return ["0", "1", "2", "+"]

@@ -1,0 +1,36 @@
+"""The word, several times over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ape_cli import ragged
+from ape_cli.tasks import Source, Tokens, check_whole
+from ape_cli.tasks._words import Words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat(Words):
+    """Write a word twice (or `repeats` times) in a row.
+
+    >>> row = Repeat(length_mean=8).sample(rows=range(1), split="train", seed=42).to_pylist()[0]
+    >>> row["source_ids"] * 2 == row["target_ids"]
+    True
+    """
+
+    summary = "the word twice in a row: abc -> abcabc"
+
+    repeats: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("repeats", self.repeats, 1, 1_000)
+
+    def answer(self, source: Source) -> Tokens:
+        rows = np.arange(source.size.size)
+        place, _ = ragged.take(source.starts, np.repeat(rows, self.repeats))
+        starts = source.starts * self.repeats
+        position = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
+        return Tokens(starts, position, source.symbol[place])

@@ -1,0 +1,27 @@
+"""The word, last symbol first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ape_cli.tasks import Source, Tokens
+from ape_cli.tasks._words import Words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reverse(Words):
+    """Turn a word around.
+
+    >>> row = Reverse(length_mean=8).sample(rows=range(1), split="train", seed=42).to_pylist()[0]
+    >>> row["source_ids"][::-1] == row["target_ids"]
+    True
+    """
+
+    summary = "the word backwards: abcd -> dcba"
+
+    def answer(self, source: Source) -> Tokens:
+        first, after = source.starts[:-1], source.starts[1:]
+        back = np.repeat(first + after - 1, np.diff(source.starts)) - np.arange(source.symbol.size)
+        return Tokens(source.starts, source.position, source.symbol[back])

@@ -1,0 +1,136 @@
+"""Operations on a subtree that is addressed by its content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ape_cli import ragged, streams, trees
+from ape_cli.errors import UsageError
+from ape_cli.schema import FIRST_SYMBOL
+from ape_cli.streams import I64, U64
+from ape_cli.structure import MAX_DEPTH
+from ape_cli.tasks import Source, Tokens
+from ape_cli.tasks._trees import Trees, check_vocabulary
+
+EXTRACT, FLIP_EXTRACT, TRUNCATE, NO_OP = range(4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeOps(Trees):
+    """Apply one of four operators to a tree of unique nodes and one of its subtrees.
+
+    The source is operator(index, tree): the index is a leaf that carries the symbol of the chosen
+    subtree's root, a node drawn uniformly. `extract`: the subtree. `flip-extract`: its mirror image.
+    `truncate`: the tree with the subtree replaced by a leaf of its root's symbol. `no-op`: the tree.
+    The tree has depth d-1, so that the whole source has the drawn depth d. A tree with more leaves
+    than there are leaf symbols is drawn again; no symbol ever repeats within one.
+
+    >>> task = TreeOps(order="breadth", depth_mean=3, depth_std=0, vocabulary_size=16)
+    >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
+    >>> [task.vocabulary[i] for i in row["source_ids"]]  # truncate(f1, f3(f6, f1(x4, x3))), f6 = (x0, x1)
+    ['truncate', 'f1', 'f3', 'f6', 'f1', 'x0', 'x1', 'x4', 'x3']
+    >>> row["source_positions"]
+    [1, 2, 3, 6, 7, 12, 13, 14, 15]
+    >>> [task.vocabulary[i] for i in row["target_ids"]], row["target_positions"]  # f1 is now a leaf
+    (['f3', 'f6', 'f1', 'x0', 'x1'], [1, 2, 3, 4, 5])
+    """
+
+    summary = "extract, flip-extract, truncate or leave a subtree that a leaf points to"
+    ops: ClassVar[list[str]] = ["extract", "flip-extract", "truncate", "no-op"]
+    least_depth: ClassVar[int] = 1
+
+    vocabulary_size: int = 128
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_vocabulary(self.vocabulary_size)
+        reach = min(MAX_DEPTH, round(self.depth_mean + 4 * self.depth_std))
+        chance = trees.leaves_distribution(reach - 1, 4 * self.leaves)
+        if chance[-1, : self.leaves + 1].sum() < 0.01:
+            need = next(
+                (n for n in range(self.leaves, 4 * self.leaves) if chance[-1, : n + 1].sum() >= 0.5), None
+            )
+            raise UsageError(
+                "vocabulary_size is too small for unique nodes at this depth",
+                got=f"{self.leaves} leaf symbols for source trees of depth up to {reach}",
+                allowed="enough for one tree in a hundred of depth mean + 4 std to fit",
+                fix=f"--vocabulary {2 * need}, or shallower trees" if need else "a much larger --vocabulary",
+            )
+
+    @property
+    def leaves(self) -> int:
+        return (self.vocabulary_size + 1) // 2
+
+    @property
+    def operators(self) -> int:
+        return self.vocabulary_size // 2
+
+    def symbols(self) -> list[str]:
+        return [*super().symbols(), *self.ops]
+
+    @property
+    def mean_tokens(self) -> float:
+        return trees.mean_nodes(max(0, round(self.depth_mean) - 1)) + 2
+
+    def draw(self, key: U64) -> Source:
+        depth = self.depths(key)
+        heap, starts, leaf = self._grow(depth - 1, streams.child(key, "shape"))
+        symbol = FIRST_SYMBOL + self._unique(starts, leaf, streams.child(key, "symbols"))
+        nodes = np.diff(starts)
+        pointed = starts[:-1] + streams.below(streams.child(key, "node"), nodes)
+        op = streams.below(streams.child(key, "operator"), 4)
+        # two nodes more in front of each tree: the operator at 1 and the index leaf at 2
+        cut = starts + 2 * np.arange(starts.size)
+        position, symbols = np.empty(cut[-1], dtype=np.int64), np.empty(cut[-1], dtype=np.int64)
+        place = np.arange(heap.size) + 2 * (ragged.rows_of(starts) + 1)
+        position[place], symbols[place] = trees.graft(heap, 3), symbol
+        position[cut[:-1]], symbols[cut[:-1]] = 1, FIRST_SYMBOL + self.leaves + self.operators + op
+        position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, symbol[pointed]
+        return Source(cut, position, symbols, depth, op, heap[pointed])
+
+    def _grow(self, depth: I64, key: U64) -> tuple[I64, I64, np.ndarray]:
+        """Trees that do not need more symbols than there are, each the first such of its own stream."""
+        parts: list[tuple[I64, I64, np.ndarray]] = []
+        chosen, pending, drawn = np.zeros(depth.size, dtype=np.int64), np.arange(depth.size), 0
+        attempt = 0
+        while pending.size:
+            heap, starts, leaf = trees.grow(depth[pending], streams.bits(key[pending], np.int64(attempt)))
+            fits = (np.diff(starts) + 1) // 2 <= self.leaves
+            chosen[pending[fits]] = drawn + np.flatnonzero(fits)
+            parts.append((heap, np.diff(starts), leaf))
+            drawn += pending.size
+            pending = pending[~fits]
+            attempt += 1
+        heap, sizes, leaf = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        place, starts = ragged.take(ragged.starts_of(sizes), chosen)
+        return heap[place], starts, leaf[place]
+
+    def _unique(self, starts: I64, leaf: np.ndarray, key: U64) -> I64:
+        """A symbol for each node, none twice in a tree: places in a random permutation. [T], from 0"""
+        symbol = np.empty(leaf.size, dtype=np.int64)
+        for kind, count, first in ((leaf, self.leaves, 0), (~leaf, self.operators, self.leaves)):
+            used = np.add.reduceat(kind, starts[:-1], dtype=np.int64)
+            shuffled = np.argsort(streams.bits(key[:, None], np.arange(first, first + count)), axis=1)
+            symbol[kind] = first + shuffled[np.arange(count) < used[:, None]]
+        return symbol
+
+    def answer(self, source: Source) -> Tokens:
+        assert source.op is not None
+        assert source.chosen is not None
+        inner = np.ones(source.symbol.size, dtype=bool)  # all but the operator and the index leaf
+        inner[source.starts[:-1]] = inner[source.starts[:-1] + 1] = False
+        row = ragged.rows_of(source.starts)[inner]
+        heap = trees.reroot(source.position[inner], np.int64(3))
+        op, root = source.op[row], source.chosen[row]
+        inside = trees.below(heap, root)
+        extracting = op <= FLIP_EXTRACT
+        keep = np.where(extracting, inside, (op == NO_OP) | ~inside | (heap == root))
+        row, heap, symbol = row[keep], heap[keep], source.symbol[inner][keep]
+        extracting, flipping, root = extracting[keep], (op == FLIP_EXTRACT)[keep], root[keep]
+        heap = np.where(extracting, trees.reroot(heap, np.where(extracting, root, 1)), heap)
+        heap = np.where(flipping, trees.mirror(heap), heap)
+        starts = ragged.starts_of(np.bincount(row, minlength=source.size.size))
+        return Tokens(starts, heap, symbol)
