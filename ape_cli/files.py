@@ -6,6 +6,7 @@ Parquet reader), flushed to the disk, and renamed. A reader never sees half a fi
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -64,3 +65,33 @@ def sha256(path: Path) -> str:
     """Of the file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def locked(path: Path, busy: ApeError) -> Iterator[None]:
+    """Hold `path` as a lock that ends with the process; `busy` is raised where another holds it."""
+    folder(path.parent)
+    try:
+        with path.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise busy from None
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+    except PermissionError as error:
+        raise cannot_write(path, error) from error
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process holds `path` as its lock at this moment."""
+    try:
+        with path.open("r") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -180,7 +180,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_shards(folder: Path, manifest: Manifest) -> None:
-    """Every shard is there, byte for byte as it was generated; else a `DataError` names the first that is not."""
+    """Every shard is there, byte for byte as generated; else a `DataError` names the first that is not."""
     again = "run the same `ape gen` command with --overwrite, or restore the file"
     for shards in manifest.shards.values():
         for shard in shards:

@@ -64,7 +64,8 @@ def mirror(heap: I64) -> I64:
     >>> mirror(np.array([1, 2, 3, 4, 5, 6, 7]))
     array([1, 3, 2, 7, 6, 5, 4])
     """
-    return heap ^ ((1 << level(heap)) - 1)
+    flipped: I64 = heap ^ ((1 << level(heap)) - 1)
+    return flipped
 
 
 def graft(heap: I64, root: I64 | int) -> I64:
@@ -73,24 +74,25 @@ def graft(heap: I64, root: I64 | int) -> I64:
     >>> graft(np.array([1, 2, 3]), 3)
     array([3, 6, 7])
     """
-    depth = level(heap)
-    return heap + ((np.asarray(root) - 1) << depth)
+    moved: I64 = heap + ((np.asarray(root) - 1) << level(heap))
+    return moved
 
 
 def below(heap: I64, root: I64) -> Bool:
     """Whether each node stands in the subtree at `root` (the root itself included)."""
     down = level(heap) - level(root)
-    return (down >= 0) & ((heap >> np.maximum(down, 0)) == root)
+    inside: Bool = (down >= 0) & ((heap >> np.maximum(down, 0)) == root)
+    return inside
 
 
-def reroot(heap: I64, root: I64) -> I64:
+def reroot(heap: I64, root: I64 | int) -> I64:
     """The heap index, seen from `root` as 1, of nodes that stand below it.
 
-    >>> reroot(np.array([3, 6, 7, 12]), np.array(3))
+    >>> reroot(np.array([3, 6, 7, 12]), 3)
     array([1, 2, 3, 4])
     """
-    down = level(heap) - level(root)
-    return heap - ((root - 1) << down)
+    moved: I64 = heap - ((np.asarray(root) - 1) << (level(heap) - level(np.asarray(root))))
+    return moved
 
 
 def children(starts: I64, leaf: Bool) -> tuple[I64, I64]:

@@ -116,7 +116,7 @@ class Task:
     # What follows -----------------------------------------------------------------------------
 
     @property
-    def vocabulary(self) -> list[str]:
+    def id_names(self) -> list[str]:
         return [*schema.SPECIAL, *self.symbols()]
 
     @property

@@ -90,20 +90,20 @@ class Trees(Task):
 class PlainTrees(Trees):
     """Trees over a vocabulary split evenly into leaves and operators (paper: 10 and 10)."""
 
-    vocabulary_size: int = 20
+    vocabulary: int = 20
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_vocabulary(self.vocabulary_size)
+        check_vocabulary(self.vocabulary)
 
     @property
     def leaves(self) -> int:
-        return (self.vocabulary_size + 1) // 2
+        return (self.vocabulary + 1) // 2
 
     @property
     def operators(self) -> int:
-        return self.vocabulary_size // 2
+        return self.vocabulary // 2
 
 
 def check_vocabulary(size: int) -> None:
-    check_whole("vocabulary_size", size, 2, 60_000)
+    check_whole("vocabulary", size, 2, 60_000)

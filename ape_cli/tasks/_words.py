@@ -24,23 +24,23 @@ class Words(Task):
 
     length_mean: float = 100.0
     length_std: float = 10.0
-    vocabulary_size: int = 20
+    vocabulary: int = 20
 
     def __post_init__(self) -> None:
         check_sizes("length", self.length_mean, self.length_std, 1, 60_000)
-        check_whole("vocabulary_size", self.vocabulary_size, 1, 60_000)
+        check_whole("vocabulary", self.vocabulary, 1, 60_000)
 
     def draw(self, key: U64) -> Source:
         size = streams.normal(streams.child(key, "size"), self.length_mean, self.length_std, 1, 65_535)
         starts = ragged.starts_of(size)
         place = np.arange(starts[-1]) - np.repeat(starts[:-1], size)
         word = streams.bits(np.repeat(streams.child(key, "symbols"), size), place)
-        return Source(starts, place, FIRST_SYMBOL + streams.below(word, self.vocabulary_size), size)
+        return Source(starts, place, FIRST_SYMBOL + streams.below(word, self.vocabulary), size)
 
     def symbols(self) -> list[str]:
-        if self.vocabulary_size <= 26:
-            return [chr(ord("a") + i) for i in range(self.vocabulary_size)]
-        return [f"w{i}" for i in range(self.vocabulary_size)]
+        if self.vocabulary <= 26:
+            return [chr(ord("a") + i) for i in range(self.vocabulary)]
+        return [f"w{i}" for i in range(self.vocabulary)]
 
     @property
     def mean_size(self) -> float:

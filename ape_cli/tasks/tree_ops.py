@@ -28,13 +28,13 @@ class TreeOps(Trees):
     The tree has depth d-1, so that the whole source has the drawn depth d. A tree with more leaves
     than there are leaf symbols is drawn again; no symbol ever repeats within one.
 
-    >>> task = TreeOps(order="breadth", depth_mean=3, depth_std=0, vocabulary_size=16)
+    >>> task = TreeOps(order="breadth", depth_mean=3, depth_std=0, vocabulary=16)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
-    >>> [task.vocabulary[i] for i in row["source_ids"]]  # truncate(f1, f3(f6, f1(x4, x3))), f6 = (x0, x1)
+    >>> [task.id_names[i] for i in row["source_ids"]]  # truncate(f1, f3(f6, f1(x4, x3))), f6 = (x0, x1)
     ['truncate', 'f1', 'f3', 'f6', 'f1', 'x0', 'x1', 'x4', 'x3']
     >>> row["source_positions"]
     [1, 2, 3, 6, 7, 12, 13, 14, 15]
-    >>> [task.vocabulary[i] for i in row["target_ids"]], row["target_positions"]  # f1 is now a leaf
+    >>> [task.id_names[i] for i in row["target_ids"]], row["target_positions"]  # f1 is now a leaf
     (['f3', 'f6', 'f1', 'x0', 'x1'], [1, 2, 3, 4, 5])
     """
 
@@ -42,11 +42,11 @@ class TreeOps(Trees):
     ops: ClassVar[list[str]] = ["extract", "flip-extract", "truncate", "no-op"]
     least_depth: ClassVar[int] = 1
 
-    vocabulary_size: int = 128
+    vocabulary: int = 128
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_vocabulary(self.vocabulary_size)
+        check_vocabulary(self.vocabulary)
         reach = min(MAX_DEPTH, round(self.depth_mean + 4 * self.depth_std))
         chance = trees.leaves_distribution(reach - 1, 4 * self.leaves)
         if chance[-1, : self.leaves + 1].sum() < 0.01:
@@ -54,7 +54,7 @@ class TreeOps(Trees):
                 (n for n in range(self.leaves, 4 * self.leaves) if chance[-1, : n + 1].sum() >= 0.5), None
             )
             raise UsageError(
-                "vocabulary_size is too small for unique nodes at this depth",
+                "vocabulary is too small for unique nodes at this depth",
                 got=f"{self.leaves} leaf symbols for source trees of depth up to {reach}",
                 allowed="enough for one tree in a hundred of depth mean + 4 std to fit",
                 fix=f"--vocabulary {2 * need}, or shallower trees" if need else "a much larger --vocabulary",
@@ -62,11 +62,11 @@ class TreeOps(Trees):
 
     @property
     def leaves(self) -> int:
-        return (self.vocabulary_size + 1) // 2
+        return (self.vocabulary + 1) // 2
 
     @property
     def operators(self) -> int:
-        return self.vocabulary_size // 2
+        return self.vocabulary // 2
 
     def symbols(self) -> list[str]:
         return [*super().symbols(), *self.ops]
@@ -97,7 +97,7 @@ class TreeOps(Trees):
         chosen, pending, drawn = np.zeros(depth.size, dtype=np.int64), np.arange(depth.size), 0
         attempt = 0
         while pending.size:
-            heap, starts, leaf = trees.grow(depth[pending], streams.bits(key[pending], np.int64(attempt)))
+            heap, starts, leaf = trees.grow(depth[pending], streams.bits(key[pending], np.array(attempt)))
             fits = (np.diff(starts) + 1) // 2 <= self.leaves
             chosen[pending[fits]] = drawn + np.flatnonzero(fits)
             parts.append((heap, np.diff(starts), leaf))
@@ -123,7 +123,7 @@ class TreeOps(Trees):
         inner = np.ones(source.symbol.size, dtype=bool)  # all but the operator and the index leaf
         inner[source.starts[:-1]] = inner[source.starts[:-1] + 1] = False
         row = ragged.rows_of(source.starts)[inner]
-        heap = trees.reroot(source.position[inner], np.int64(3))
+        heap = trees.reroot(source.position[inner], 3)
         op, root = source.op[row], source.chosen[row]
         inside = trees.below(heap, root)
         extracting = op <= FLIP_EXTRACT

@@ -15,9 +15,9 @@ class TreeRotate(PlainTrees):
 
     >>> task = TreeRotate(order="breadth", depth_mean=2, depth_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
-    >>> [task.vocabulary[i] for i in row["source_ids"]], row["source_positions"]  # f3(x3, f1(x5, x2))
+    >>> [task.id_names[i] for i in row["source_ids"]], row["source_positions"]  # f3(x3, f1(x5, x2))
     (['f3', 'x3', 'f1', 'x5', 'x2'], [1, 2, 3, 6, 7])
-    >>> [task.vocabulary[i] for i in row["target_ids"]], row["target_positions"]  # f3(f1(x2, x5), x3)
+    >>> [task.id_names[i] for i in row["target_ids"]], row["target_positions"]  # f3(f1(x2, x5), x3)
     (['f3', 'f1', 'x3', 'x2', 'x5'], [1, 2, 3, 4, 5])
     """
 

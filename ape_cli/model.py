@@ -1,0 +1,135 @@
+"""The shared encoder-decoder transformer (paper, appendix B, table 4).
+
+Pre-norm LayerNorm with a final norm, ReLU, embeddings shared by input and output (N(0, 1/D), scaled
+by sqrt(D) at the input, so that a token's channels start with variance 1). It knows `Scheme`, never a
+scheme's name. Shapes: B batch, N source tokens, M target tokens, D channels, V ids.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ape_cli.attention import Attention, Link
+from ape_cli.position import Context, Scheme
+from ape_cli.schema import PAD
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
+        super().__init__()
+        self.inner, self.outer, self.dropout = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.outer(functional.dropout(functional.relu(self.inner(x)), self.dropout, self.training))
+
+
+class Layer(nn.Module):
+    """Self-attention, then (in the decoder) attention to the encoder's output, then a feed-forward."""
+
+    def __init__(self, d_model: int, d_ff: int, heads: int, dropout: float, crosses: bool) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(d_model, heads, dropout)
+        if crosses:
+            self.cross_norm, self.cross_attention = nn.LayerNorm(d_model), Attention(d_model, heads, dropout)
+        self.ff_norm, self.ff = nn.LayerNorm(d_model), FeedForward(d_model, d_ff, dropout)
+
+    def forward(
+        self, x: Tensor, scheme: Scheme, link: Link, memory: Tensor | None = None, cross: Link | None = None
+    ) -> Tensor:
+        normed = self.self_norm(x)
+        x = x + self.dropout(self.self_attention(normed, normed, scheme, link))
+        if memory is not None and cross is not None:
+            x = x + self.dropout(self.cross_attention(self.cross_norm(x), memory, scheme, cross))
+        return x + self.dropout(self.ff(self.ff_norm(x)))
+
+
+class Transformer(nn.Module):
+    """Reads a source and a target prefix, scores the next target token at every place."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        *,
+        ids: int,
+        d_ff: int,
+        encoder_layers: int,
+        decoder_layers: int,
+        dropout: float,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        d, heads = scheme.shape.d_model, scheme.shape.heads
+        self.scheme = scheme
+        self.embedding = nn.Parameter(torch.empty(ids, d))
+        self.dropout = nn.Dropout(dropout)
+        self.encoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, False) for _ in range(encoder_layers))
+        self.decoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, True) for _ in range(decoder_layers))
+        self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
+        self._initialise(generator)
+
+    def _initialise(self, generator: torch.Generator | None) -> None:
+        nn.init.normal_(self.embedding, std=self.embedding.shape[1] ** -0.5, generator=generator)
+        for stack in (self.encoder, self.decoder):
+            for module in stack.modules():
+                if isinstance(module, nn.Linear):
+                    nn.init.xavier_uniform_(module.weight, generator=generator)
+                    nn.init.zeros_(module.bias)
+
+    def embed(self, ids: Tensor, context: Context) -> Tensor:
+        """[B, N] ids at [B or 1, N] positions -> [B, N, D]"""
+        x = functional.embedding(ids, self.embedding) * math.sqrt(self.embedding.shape[1])
+        return self.dropout(self.scheme.embed(x, context))
+
+    def encode(self, ids: Tensor, positions: Tensor, mask: Tensor) -> tuple[Tensor, Context]:
+        """The source, read. [B, N] each -> memory [B, N, D] and the context of its positions."""
+        context = self.scheme.context(positions, mask)
+        x = self.embed(ids, context)
+        link = Link.of(self.scheme, context, context, _keys(mask))
+        for layer in self.encoder:
+            x = layer(x, self.scheme, link)
+        return self.encoder_norm(x), context
+
+    def decode(self, ids: Tensor, positions: Tensor, memory: Tensor, source: Context) -> Tensor:
+        """Scores of the next token after each prefix. ids, positions: [B, M], SOS first -> [B, M, V]
+
+        Padding stands after the tokens, where no token can see it; its own scores mean nothing.
+        """
+        context = self.scheme.context(positions)
+        x = self.embed(ids, context)
+        m = ids.shape[1]
+        causal = torch.ones(m, m, dtype=torch.bool, device=ids.device).tril()[None, None]
+        link = Link.of(self.scheme, context, context, causal)
+        assert source.mask is not None
+        cross = Link.of(self.scheme, context, source, _keys(source.mask))
+        for layer in self.decoder:
+            x = layer(x, self.scheme, link, memory, cross)
+        return self.decoder_norm(x) @ self.embedding.T
+
+    def forward(
+        self,
+        source_ids: Tensor,
+        source_positions: Tensor,
+        source_mask: Tensor,
+        input_ids: Tensor,
+        input_positions: Tensor,
+    ) -> Tensor:
+        """Logits of the labels under teacher forcing. -> [B, M, V]"""
+        memory, source = self.encode(source_ids, source_positions, source_mask)
+        return self.decode(input_ids, input_positions, memory, source)
+
+
+def _keys(mask: Tensor) -> Tensor:
+    """A key mask as attention takes it. [B, N] -> [B, 1, 1, N]"""
+    return mask[:, None, None, :]
+
+
+def loss(scores: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy in nats, summed over the real labels. [B, M, V], [B, M] -> scalar"""
+    return functional.cross_entropy(
+        scores.flatten(0, 1).float(), labels.flatten(), ignore_index=PAD, reduction="sum"
+    )

@@ -1,0 +1,200 @@
+"""Positional encoding schemes: one file each, found by its name; reading them in order teaches the field.
+
+A scheme is an `nn.Module` with four hooks, all no-ops by default; attention never asks which it holds:
+
+    embed(x, context)                  [B, N, D] -> [B, N, D]        added to (or mixed into) the tokens
+    rotate(x, context, side)           [B, H, N, K] -> the same      operators on queries and keys
+    bias(q, q_context, k_context)      -> [B|1, H|1, M, N] or None   added to the logits
+    decay(q_context, k_context)        -> [B|1, 1, M, N] or None     multiplied into the logits
+
+Logits are (q k) / sqrt(K), times decay, plus bias, plus mask. None says "nothing to do".
+
+`context = scheme.context(positions, mask)` holds what depends on the positions alone; it is computed
+once per forward pass and shared by the layers. Positions: int64 [B, N], or [1, N] where all rows
+agree; 0 is SOS, the empty path. Every scheme acts in the encoder, in the decoder and in the attention
+between them, as in the paper; a scheme whose source says otherwise states it.
+
+Shape letters here and in `attention.py`: B batch, H heads, M queries, N keys, K channels of a head,
+D channels of the model. Randomness at construction comes from `generator`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ape_cli import structure as structures
+from ape_cli.errors import UsageError, pick, unknown
+
+__path__ = pkgutil.extend_path(
+    __path__, __name__
+)  # a folder ape_cli/position elsewhere on the path adds to these
+
+Side = Literal["query", "key"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a scheme knows of some positions."""
+
+    positions: Tensor  # int64 [B or 1, N]
+    mask: Tensor | None = None  # bool [B, N], True = token
+    state: Any = None  # the scheme's own: tables, angles, operators
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What every scheme is built with."""
+
+    d_model: int
+    heads: int
+    structure: structures.Structure
+    max_size: int
+    decay: float
+    generator: torch.Generator | None = None
+
+    @property
+    def head_dim(self) -> int:
+        return self.d_model // self.heads
+
+
+@dataclass(frozen=True)
+class Properties:
+    """What a scheme is, for tables (paper, section 5)."""
+
+    structures: tuple[str, ...]
+    learnable: bool
+    relative: bool
+    bounded: bool
+    parameters: int
+    source: str
+
+
+class Scheme(nn.Module):
+    """Base of all schemes: the four hooks, doing nothing but the locality bias if one is set."""
+
+    structures: ClassVar[tuple[str, ...]] = ("seq",)  # that it reads; the first is the default
+    relative: ClassVar[bool] = False  # scores depend on x^-1 y alone
+    bounded: ClassVar[bool] = False  # sized at max_size; says in its docstring what happens beyond
+    default_decay: ClassVar[float] = 1.0
+    source: ClassVar[str]
+
+    name: str  # set by `make`
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.structure = shape.structure
+
+    def prepare(self, positions: Tensor) -> Any:
+        """The state of a context; override where hooks share work. positions: [B or 1, N]"""
+        return None
+
+    def context(self, positions: Tensor, mask: Tensor | None = None) -> Context:
+        """Positions int64 [B, N] or [1, N] and an optional token mask, made ready for the hooks."""
+        if positions.dtype != torch.int64 or positions.dim() != 2:
+            raise UsageError(
+                "bad positions",
+                got=f"{positions.dtype} {list(positions.shape)}",
+                allowed="int64 [B, N]",
+                fix="cast them",
+            )
+        return Context(positions, mask, self.prepare(positions))
+
+    def embed(self, x: Tensor, context: Context) -> Tensor:
+        return x
+
+    def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        return x
+
+    def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor | None:
+        return None
+
+    def decay(self, q_context: Context, k_context: Context) -> Tensor | None:
+        """The locality bias c^distance (paper, section 4.2), in float32. None if c = 1."""
+        if self.shape.decay == 1.0:
+            return None
+        apart = self.structure.distance(q_context.positions[:, :, None], k_context.positions[:, None, :])
+        return torch.pow(self.shape.decay, apart)[:, None]
+
+    @property
+    def properties(self) -> Properties:
+        count = sum(p.numel() for p in self.parameters())
+        return Properties(self.structures, count > 0, self.relative, self.bounded, count, self.source)
+
+
+def names() -> list[str]:
+    """Every scheme, by the files in this folder."""
+    stems = (module.name for module in pkgutil.iter_modules(__path__))
+    return sorted(stem.replace("_", "-") for stem in stems if not stem.startswith("_"))
+
+
+def load(name: str) -> type[Scheme]:
+    """The class of a scheme."""
+    stem = pick("scheme", name, names()).replace("-", "_")
+    module = importlib.import_module(f"{__name__}.{stem}")
+    for _, found in inspect.getmembers(module, inspect.isclass):
+        if issubclass(found, Scheme) and found.__module__ == module.__name__:
+            return found
+    raise UsageError(
+        f"the file of scheme {name!r} defines no Scheme", got=module.__file__, fix="define one subclass"
+    )
+
+
+def options(name: str) -> dict[str, Any]:
+    """The options of a scheme beyond the common ones, with their defaults."""
+    parameters = list(inspect.signature(load(name).__init__).parameters.values())[2:]
+    return {p.name: p.default for p in parameters}
+
+
+def make(
+    name: str,
+    d_model: int = 512,
+    heads: int = 8,
+    structure: str | None = None,
+    max_size: int = 100,
+    decay: float | None = None,
+    generator: torch.Generator | None = None,
+    **given: Any,
+) -> Scheme:
+    """A scheme by its name.
+
+    `structure`: an expression; None for the scheme's own. `max_size`: the size that bounded schemes
+    are made for (words' length, trees' depth). `decay`: the locality bias c; None for the scheme's
+    own default, 0.98 for orthogonal-*, 1 (none) for the others. `given`: the scheme's own options.
+    Raises `UsageError` for anything that does not fit.
+    """
+    found = load(name)
+    if d_model < 1 or heads < 1 or d_model % heads or (d_model // heads) % 2:
+        raise UsageError(
+            "bad d_model and heads",
+            got=f"d_model {d_model}, heads {heads}",
+            allowed="an even number of channels for each head",
+            fix="make d_model a multiple of 2 * heads",
+        )
+    if max_size < 1:
+        raise UsageError("bad max_size", got=max_size, allowed="1 or more", fix="choose the size of the data")
+    rate = found.default_decay if decay is None else decay
+    if not 0.0 < rate <= 1.0:
+        raise UsageError("bad decay", got=rate, allowed="above 0, at most 1 (1 turns it off)", fix="try 0.98")
+    expression = found.structures[0] if structure is None else structures.parse(structure).expression
+    if expression not in found.structures:
+        raise UsageError(
+            f"{name} cannot read this structure",
+            got=expression,
+            allowed=", ".join(found.structures),
+            fix="see `ape schemes`",
+        )
+    for key in given:
+        if key not in options(name):
+            raise unknown(f"option of {name}", key, options(name))
+    shape = Shape(d_model, heads, structures.parse(expression), max_size, rate, generator)
+    scheme = found(shape, **given)
+    scheme.name = name
+    return scheme

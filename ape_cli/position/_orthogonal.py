@@ -1,0 +1,50 @@
+"""What the orthogonal schemes share: near-identity generators and their spectra.
+
+Source: Algebraic Positional Encodings, sections 3.1.2, 3.2.2 and 4.2, appendix A. A generator is the
+exponential of a skew-symmetric matrix, W = exp(S). Every such S is Q T Q' with Q orthogonal and T made
+of 2x2 blocks [[0, -t], [t, 0]], where the t are W's angles of rotation; so a skew matrix with given
+angles is known in closed form, and W^p turns each plane by p t.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def start_angles(generators: int, heads: int, pairs: int) -> Tensor:
+    """Near-identity angles: many small, progressively fewer large, no two alike. -> [G, H, K/2]
+
+    Quantiles of a law whose density falls with the angle, dealt out in turn, so that each generator
+    of each head has its own.
+    """
+    count = generators * heads * pairs
+    quantile = (torch.arange(count, dtype=torch.float64) + 0.5) / count
+    angle = math.pi * quantile**SKEWNESS
+    return angle.view(pairs, generators, heads).permute(1, 2, 0).contiguous()
+
+
+SKEWNESS = 3.0
+
+
+def random_orthogonal(shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+    """Haar-distributed orthogonal matrices, float64. shape: [..., K, K]"""
+    q, r = torch.linalg.qr(torch.randn(shape, generator=generator, dtype=torch.float64))
+    return q * r.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]
+
+
+def skew_of(angles: Tensor, basis: Tensor) -> Tensor:
+    """The skew-symmetric matrix with these angles in this basis: Q T Q'. [..., K/2], [..., K, K] -> [..., K, K]"""
+    pairs = angles.shape[-1]
+    block = angles.new_zeros(*angles.shape[:-1], 2 * pairs, 2 * pairs)
+    even = torch.arange(0, 2 * pairs, 2, device=angles.device)
+    block[..., even + 1, even] = angles
+    block[..., even, even + 1] = -angles
+    return basis @ block @ basis.mT
+
+
+def skew(free: Tensor) -> Tensor:
+    """A - A' of a free square matrix. [..., K, K]"""
+    return free - free.mT

@@ -1,0 +1,35 @@
+"""Relative: a learned vector for each offset, met by the query; offsets beyond k are clipped.
+
+Source: Shaw et al. 2018, arXiv:1803.02155, section 3.2, equation 5: e_ij = q_i (k_j + a_ij) / sqrt(K),
+a_ij = w[clip(j - i, -k, k)], the vectors shared by the heads. k is `max_size`.
+Deviations: shared by the layers, and also in the attention between encoder and decoder, as in the
+comparison of the paper (the source defines it for self-attention); the value-side term of equation 3
+is left out, which the source's ablation (table 3) found to add nothing.
+The term comes after the 1/sqrt(K) scaling, which it applies itself.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ape_cli.position import Context, Scheme, Shape
+
+
+class Relative(Scheme):
+    relative = True
+    bounded = True
+    source = "Shaw et al. 2018, arXiv:1803.02155, section 3.2"
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        table = torch.randn(2 * shape.max_size + 1, shape.head_dim, generator=shape.generator)
+        self.offsets = nn.Parameter(table * shape.head_dim**-0.5)  # [2k+1, K], offset -k first
+
+    def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
+        """q_i w[clip(j - i)] / sqrt(K). q: [B, H, M, K] -> [B, H, M, N]"""
+        k = self.shape.max_size
+        offset = k_context.positions[:, None, :] - q_context.positions[:, :, None]  # [B or 1, M, N]
+        index = offset.clamp(-k, k) + k
+        terms = (q * q.shape[-1] ** -0.5) @ self.offsets.to(q.dtype).T  # [B, H, M, 2k+1]
+        return terms.gather(-1, index[:, None].expand(*q.shape[:3], -1))
