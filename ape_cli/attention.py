@@ -64,11 +64,9 @@ class Attention(nn.Module):
         )
         drop = self.dropout if self.training else 0.0
         if link.decay is None:
-            bias = scheme.bias(q, link.q_context, link.k_context)
+            mask, bias = link.mask, scheme.bias(q, link.q_context, link.k_context)
             if bias is not None:
-                mask = bias if link.mask is None else bias.masked_fill(~link.mask, float("-inf"))
-            else:
-                mask = link.mask
+                mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
             mixed = functional.scaled_dot_product_attention(
                 scheme.rotate(q, link.q_context, "query"),
                 scheme.rotate(k, link.k_context, "key"),

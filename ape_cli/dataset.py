@@ -13,7 +13,7 @@ Memory does not grow with the dataset: rows are read, shuffled and bucketed in w
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,8 +51,11 @@ class Batch:
         return self.labels != PAD
 
     def to(self, device: torch.device) -> Batch:
-        tensors = {k: v.to(device, non_blocking=True) for k, v in vars(self).items() if isinstance(v, Tensor)}
-        return dataclasses.replace(self, **tensors)
+        moved = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                vars(moved)[name] = value.to(device, non_blocking=True)
+        return moved
 
 
 @dataclass(frozen=True)

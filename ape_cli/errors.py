@@ -15,9 +15,7 @@ class ApeError(ValueError):
 
     exit_code = 1
 
-    def __init__(
-        self, what: str, *, got: object = None, allowed: object = None, fix: str | None = None
-    ) -> None:
+    def __init__(self, what: str, *, got: object = None, allowed: object = None, fix: str | None = None) -> None:
         self.what, self.got, self.allowed, self.fix = what, got, allowed, fix
         lines = [what]
         for label, value in (("got", got), ("allowed", allowed), ("fix", fix)):

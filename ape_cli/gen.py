@@ -63,9 +63,7 @@ def plan(task: Task, *, seed: int, rows: dict[str, int], shard_rows: int) -> Pla
                 fix="choose one of those",
             )
     if not 1 <= shard_rows <= 10**9:
-        raise UsageError(
-            "bad --shard-rows", got=shard_rows, allowed="1 to 10^9", fix=f"try {schema.ROW_GROUP}"
-        )
+        raise UsageError("bad --shard-rows", got=shard_rows, allowed="1 to 10^9", fix=f"try {schema.ROW_GROUP}")
     if not 0 <= seed < 2**63:
         raise UsageError("bad --seed", got=seed, allowed="0 to 2^63 - 1", fix="choose one of those")
     return Plan(
@@ -141,9 +139,7 @@ def _standing(out: Path, wanted: Plan, overwrite: bool) -> Manifest | None:
     manifest = schema.read_manifest(out)
     if manifest.plan != wanted:
         raise _different(out, manifest.plan, wanted)
-    kept = {
-        split: [s for s in shards if (out / s.file).exists()] for split, shards in manifest.shards.items()
-    }
+    kept = {split: [s for s in shards if (out / s.file).exists()] for split, shards in manifest.shards.items()}
     schema.check_shards(out, manifest.model_copy(update={"shards": kept}))
     return manifest
 
@@ -156,9 +152,7 @@ def _different(out: Path, there: Plan | None, wanted: Plan) -> DataError:
         }
 
     old, new = flat(there), flat(wanted)
-    differing = [
-        f"{k} {old.get(k)!r} there, {new.get(k)!r} now" for k in new | old if old.get(k) != new.get(k)
-    ]
+    differing = [f"{k} {old.get(k)!r} there, {new.get(k)!r} now" for k in new | old if old.get(k) != new.get(k)]
     return DataError(
         f"{out} holds another dataset",
         got="; ".join(differing[:6]),

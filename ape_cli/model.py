@@ -130,6 +130,4 @@ def _keys(mask: Tensor) -> Tensor:
 
 def loss(scores: Tensor, labels: Tensor) -> Tensor:
     """Cross-entropy in nats, summed over the real labels. [B, M, V], [B, M] -> scalar"""
-    return functional.cross_entropy(
-        scores.flatten(0, 1).float(), labels.flatten(), ignore_index=PAD, reduction="sum"
-    )
+    return functional.cross_entropy(scores.flatten(0, 1).float(), labels.flatten(), ignore_index=PAD, reduction="sum")

@@ -75,9 +75,7 @@ def table(
 
 def writer(path: Path) -> pq.ParquetWriter:
     """BYTE_STREAM_SPLIT and zstd without dictionaries: smaller and faster on such data."""
-    encoding = dict.fromkeys(
-        ["row", "size", *(f"{name}.list.element" for name in _LISTS)], "BYTE_STREAM_SPLIT"
-    )
+    encoding = dict.fromkeys(["row", "size", *(f"{name}.list.element" for name in _LISTS)], "BYTE_STREAM_SPLIT")
     return pq.ParquetWriter(
         path,
         SHARD,
@@ -95,9 +93,7 @@ def content(part: pa.Table) -> tuple[int, int]:
         ids, positions = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
         starts = ids.offsets.to_numpy().astype(np.int64)
         at, symbol = positions.values.to_numpy(), ids.values.to_numpy()
-        place = np.arange(at.size, dtype=np.uint64) - np.repeat(starts[:-1], np.diff(starts)).astype(
-            np.uint64
-        )
+        place = np.arange(at.size, dtype=np.uint64) - np.repeat(starts[:-1], np.diff(starts)).astype(np.uint64)
         word = streams.mix(word + streams.content(starts, streams.mix(at + (place << np.uint64(40))), symbol))
     op = part["op"].combine_chunks().indices.fill_null(99).to_numpy().astype(np.uint64)
     word = streams.mix(word + part["size"].to_numpy().astype(np.uint64) * np.uint64(256) + op)
@@ -174,9 +170,7 @@ def read_manifest(folder: Path) -> Manifest:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise DataError(
-            f"{path} is damaged", got=f"{where}: {first['msg']}", fix="generate it again"
-        ) from error
+        raise DataError(f"{path} is damaged", got=f"{where}: {first['msg']}", fix="generate it again") from error
 
 
 def check_shards(folder: Path, manifest: Manifest) -> None:
@@ -186,9 +180,7 @@ def check_shards(folder: Path, manifest: Manifest) -> None:
         for shard in shards:
             path = folder / shard.file
             if not path.is_file():
-                raise DataError(
-                    "a shard is missing", got=str(path), fix="run the same `ape gen` command again"
-                )
+                raise DataError("a shard is missing", got=str(path), fix="run the same `ape gen` command again")
             digest = files.sha256(path)
             if digest != shard.sha256:
                 raise DataError(
@@ -204,9 +196,7 @@ def read_shard(path: Path) -> pq.ParquetFile:
     try:
         file = pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
-        raise DataError(
-            f"cannot read {path}", got=str(error).splitlines()[0], fix="generate it again"
-        ) from error
+        raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix="generate it again") from error
     if not file.schema_arrow.equals(SHARD):
         raise DataError(
             f"{path} is a Parquet file of another schema",

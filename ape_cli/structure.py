@@ -88,6 +88,4 @@ def parse(expression: str) -> Structure:
         return Seq()
     if re.fullmatch(r"\s*tree\s*\(\s*2\s*\)\s*", expression):
         return Tree()
-    raise UsageError(
-        "unknown structure", got=repr(expression), allowed="seq, tree(2)", fix="choose one of them"
-    )
+    raise UsageError("unknown structure", got=repr(expression), allowed="seq, tree(2)", fix="choose one of them")

@@ -32,9 +32,7 @@ from torch import Tensor, nn
 from ape_cli import structure as structures
 from ape_cli.errors import UsageError, pick, unknown
 
-__path__ = pkgutil.extend_path(
-    __path__, __name__
-)  # a folder ape_cli/position elsewhere on the path adds to these
+__path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/position elsewhere on the path adds to these
 
 Side = Literal["query", "key"]
 
@@ -142,9 +140,7 @@ def load(name: str) -> type[Scheme]:
     for _, found in inspect.getmembers(module, inspect.isclass):
         if issubclass(found, Scheme) and found.__module__ == module.__name__:
             return found
-    raise UsageError(
-        f"the file of scheme {name!r} defines no Scheme", got=module.__file__, fix="define one subclass"
-    )
+    raise UsageError(f"the file of scheme {name!r} defines no Scheme", got=module.__file__, fix="define one subclass")
 
 
 def options(name: str) -> dict[str, Any]:

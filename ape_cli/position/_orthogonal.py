@@ -22,11 +22,8 @@ def start_angles(generators: int, heads: int, pairs: int) -> Tensor:
     """
     count = generators * heads * pairs
     quantile = (torch.arange(count, dtype=torch.float64) + 0.5) / count
-    angle = math.pi * quantile**SKEWNESS
+    angle = math.pi * quantile**2  # density of the angle t falls as 1/sqrt(t)
     return angle.view(pairs, generators, heads).permute(1, 2, 0).contiguous()
-
-
-SKEWNESS = 3.0
 
 
 def random_orthogonal(shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
@@ -36,7 +33,7 @@ def random_orthogonal(shape: tuple[int, ...], generator: torch.Generator | None)
 
 
 def skew_of(angles: Tensor, basis: Tensor) -> Tensor:
-    """The skew-symmetric matrix with these angles in this basis: Q T Q'. [..., K/2], [..., K, K] -> [..., K, K]"""
+    """The skew-symmetric Q T Q' of these angles [..., K/2] in this basis [..., K, K]. -> [..., K, K]"""
     pairs = angles.shape[-1]
     block = angles.new_zeros(*angles.shape[:-1], 2 * pairs, 2 * pairs)
     even = torch.arange(0, 2 * pairs, 2, device=angles.device)

@@ -73,9 +73,7 @@ class OrthogonalTree(Scheme):
         groups = (count + _GROUP - 1) // _GROUP  # of each path
         first = (groups.cumsum(0) - groups) * _GROUP  # its first place
         order = torch.argsort(path_of_token, stable=True)
-        rank = (
-            torch.arange(heap.numel(), device=heap.device) - (count.cumsum(0) - count)[path_of_token[order]]
-        )
+        rank = torch.arange(heap.numel(), device=heap.device) - (count.cumsum(0) - count)[path_of_token[order]]
         place = torch.empty_like(order)
         place[order] = first[path_of_token[order]] + rank
         token = torch.full((int(groups.sum()) * _GROUP,), heap.numel(), device=heap.device)

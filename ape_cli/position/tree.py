@@ -35,7 +35,7 @@ class Tree(Scheme):
         if not self.copies:
             raise UsageError(
                 "the tree scheme does not fit into the model",
-                got=f"{self.branching} branches x depth {shape.max_size} = {width} channels, d_model {shape.d_model}",
+                got=f"{self.branching} branches x depth {shape.max_size}, d_model {shape.d_model}",
                 allowed="branches x depth at most d_model",
                 fix="a larger d_model or a smaller max_size",
             )

@@ -28,9 +28,7 @@ from ape_cli.errors import UsageError, pick, unknown
 from ape_cli.streams import I64, U64
 from ape_cli.trees import Order, linearise
 
-__path__ = pkgutil.extend_path(
-    __path__, __name__
-)  # a folder ape_cli/tasks elsewhere on the path adds to these
+__path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/tasks elsewhere on the path adds to these
 
 _TRIES = 512
 _SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # of the hashes; each split's share
@@ -147,9 +145,7 @@ class Task:
         chosen = np.zeros(key.size, dtype=np.int64)
         pending, drawn = np.arange(key.size), 0
         for attempt in range(0, _TRIES, at_once):
-            part = self.draw(
-                streams.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel()
-            )
+            part = self.draw(streams.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel())
             mine = (_split_of(part) == split).reshape(pending.size, at_once)
             settled = mine.any(axis=1)
             chosen[pending] = drawn + np.arange(pending.size) * at_once + mine.argmax(axis=1)
@@ -175,9 +171,7 @@ def check_sizes(what: str, mean: float, std: float, low: int, high: int) -> None
     """`mean` and `std` leave most of the normal between `low` and `high`; else a `UsageError`."""
     for name, value, least in ((f"{what}_mean", mean, low), (f"{what}_std", std, 0)):
         if not math.isfinite(value) or value < least:
-            raise UsageError(
-                f"bad {name}", got=value, allowed=f"a number from {least}", fix="choose a larger one"
-            )
+            raise UsageError(f"bad {name}", got=value, allowed=f"a number from {least}", fix="choose a larger one")
     if mean + 6 * std > high:
         raise UsageError(
             f"bad {what}_mean and {what}_std: the distribution reaches too far",

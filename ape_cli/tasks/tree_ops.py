@@ -50,9 +50,7 @@ class TreeOps(Trees):
         reach = min(MAX_DEPTH, round(self.depth_mean + 4 * self.depth_std))
         chance = trees.leaves_distribution(reach - 1, 4 * self.leaves)
         if chance[-1, : self.leaves + 1].sum() < 0.01:
-            need = next(
-                (n for n in range(self.leaves, 4 * self.leaves) if chance[-1, : n + 1].sum() >= 0.5), None
-            )
+            need = next((n for n in range(self.leaves, 4 * self.leaves) if chance[-1, : n + 1].sum() >= 0.5), None)
             raise UsageError(
                 "vocabulary is too small for unique nodes at this depth",
                 got=f"{self.leaves} leaf symbols for source trees of depth up to {reach}",

@@ -1,0 +1,89 @@
+"""From a configuration and the data's structure to a model.
+
+What a scheme reads a dataset as, the size and the locality bias it gets, and the weights of its seed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ape_cli import config as configs
+from ape_cli import position
+from ape_cli.config import Config
+from ape_cli.dataset import Dataset
+from ape_cli.errors import DataError, UsageError, pick
+from ape_cli.model import Transformer
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto`, `cpu` or `cuda`."""
+    pick("device", name, ["auto", "cpu", "cuda"])
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UsageError("no CUDA device here", got="--device cuda", allowed="auto, cpu", fix="leave --device out")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def reading(scheme: str, structure: str) -> str:
+    """What a scheme reads positions of `structure` as: itself or, along the linearisation, `seq`."""
+    structures = position.load(scheme).structures
+    for found in (structure, "seq"):
+        if found in structures:
+            return found
+    raise DataError(
+        f"scheme {scheme!r} cannot read this dataset",
+        got=f"structure {structure}",
+        allowed=", ".join(structures),
+        fix="choose a dataset of such a structure, or another scheme (`ape schemes`)",
+    )
+
+
+def settle(config: Config, data: Dataset) -> Config:
+    """The configuration with what the scheme and the data decide filled in: locality bias and size.
+
+    Bounded schemes are sized at exactly the mean of the data's distribution (paper, appendix B).
+    """
+    found = position.load(config.scheme)
+    manifest = data.manifest
+    mean = manifest.mean_size if reading(config.scheme, data.structure) == data.structure else manifest.mean_tokens
+    size = (config.max_size or max(1, round(mean))) if found.bounded else None
+    if config.max_size is not None and not found.bounded:
+        raise UsageError(
+            f"{config.scheme} is not bounded by a size",
+            got=f"max_size={config.max_size}",
+            fix="leave max_size out",
+        )
+    rate = float(found.default_decay if config.decay is None else config.decay)
+    return config.model_copy(update={"max_size": size, "decay": rate})
+
+
+def variant(config: Config, data: Dataset) -> dict[str, Any]:
+    """The fields in which a settled configuration differs from what its preset and scheme say."""
+    plain = settle(configs.resolve(config.preset, config.scheme, {}, seed=config.seed), data)
+    fields = config.model_dump()
+    return {k: fields[k] for k, v in plain.model_dump().items() if fields[k] != v}
+
+
+def build(config: Config, structure: str, ids: int) -> Transformer:
+    """The model of a settled configuration for data of this structure, with the weights of its seed."""
+    generator = torch.Generator().manual_seed(config.seed)
+    scheme = position.make(
+        config.scheme,
+        d_model=config.d_model,
+        heads=config.heads,
+        structure=reading(config.scheme, structure),
+        max_size=config.max_size or 1,
+        decay=config.decay,
+        generator=generator,
+        **config.scheme_options,
+    )
+    return Transformer(
+        scheme,
+        ids=ids,
+        d_ff=config.d_ff,
+        encoder_layers=config.encoder_layers,
+        decoder_layers=config.decoder_layers,
+        dropout=config.dropout,
+        generator=generator,
+    )

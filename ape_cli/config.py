@@ -1,0 +1,210 @@
+"""The configuration of a run: presets, overrides, and the name that it gives the run.
+
+`paper`: tables 4 and what the authors' first release adds. `small`: each run ends within about three
+minutes on two CPU cores and the schemes still separate. `tiny`: a smoke test in seconds. Any field
+can be set; an unknown one is an error that names the nearest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ape_cli.errors import UsageError, pick, unknown
+
+
+class Config(BaseModel):
+    """Everything that decides a run, but its dataset. Units: steps, epochs, rows, fractions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    preset: str
+    scheme: str
+    scheme_options: dict[str, Any] = {}
+    seed: int = Field(42, ge=0, lt=2**63)
+
+    d_model: int = Field(gt=0, le=65_536)
+    d_ff: int = Field(gt=0, le=1_000_000)
+    heads: int = Field(gt=0, le=1024)
+    encoder_layers: int = Field(ge=0, le=200)
+    decoder_layers: int = Field(gt=0, le=200)
+    dropout: float = Field(ge=0, lt=1)
+    decay: float | None = Field(None, gt=0, le=1)  # the locality bias; None: the scheme's own
+    max_size: int | None = Field(None, gt=0)  # of bounded schemes; None: the mean of the data
+
+    epochs: int | None = Field(None, gt=0)  # either epochs ...
+    steps: int | None = Field(None, gt=0)  # ... or steps
+    batch_size: int = Field(gt=0, le=1_000_000)  # rows
+    lr_initial: float = Field(1e-7, ge=0)
+    lr_peak: float = Field(gt=0)
+    lr_final: float = Field(1e-9, ge=0)
+    warmup: float = Field(0.05, ge=0, lt=1)  # of all steps, linear; the rest is a cosine
+    weight_decay: float = Field(0.01, ge=0)
+    beta1: float = Field(0.9, ge=0, lt=1)
+    beta2: float = Field(0.999, ge=0, lt=1)
+    validate_every_epochs: int | None = Field(None, gt=0)
+    validate_every_steps: int | None = Field(None, gt=0)
+    precision: Literal["fp32", "bf16"] = "fp32"
+
+    def digest(self, fingerprint: str, *, without: tuple[str, ...] = ()) -> str:
+        """Eight hexadecimal digits of the configuration and the data's fingerprint."""
+        fields = self.model_dump(exclude=set(without))
+        identity = json.dumps([fields, fingerprint], sort_keys=True)
+        return hashlib.sha256(identity.encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Model and training, and the sizes of the data that go with them."""
+
+    fields: dict[str, Any]
+    rows: dict[str, int]
+    words: dict[str, Any]  # options of word tasks
+    trees: dict[str, Any]  # options of tree tasks
+    about: str
+
+    def task_options(self, structure: str) -> dict[str, Any]:
+        return self.words if structure == "seq" else self.trees
+
+
+PRESETS = {
+    "paper": Preset(
+        {
+            "d_model": 512,
+            "d_ff": 2048,
+            "heads": 8,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "dropout": 0.15,
+            "epochs": 200,
+            "batch_size": 64,
+            "lr_peak": 5e-4,
+            "validate_every_epochs": 5,
+        },
+        {"train": 10_000, "validation": 1_000, "test": 1_000},
+        {},
+        {},
+        "the paper's own size: width 512, 200 epochs of 10,000 rows",
+    ),
+    "small": Preset(
+        {
+            "d_model": 128,
+            "d_ff": 512,
+            "heads": 4,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "dropout": 0.0,
+            "steps": 800,
+            "batch_size": 64,
+            "lr_peak": 1e-3,
+            "validate_every_steps": 100,
+        },
+        {"train": 20_000, "validation": 1_000, "test": 1_000},
+        {"length_mean": 20, "length_std": 2},
+        {"depth_mean": 4, "depth_std": 1},
+        "about three minutes on two CPU cores: width 128, 800 steps, words of 20, trees of depth 4",
+    ),
+    "tiny": Preset(
+        {
+            "d_model": 32,
+            "d_ff": 64,
+            "heads": 2,
+            "encoder_layers": 1,
+            "decoder_layers": 1,
+            "dropout": 0.0,
+            "steps": 20,
+            "batch_size": 16,
+            "lr_peak": 1e-3,
+            "validate_every_steps": 10,
+        },
+        {"train": 200, "validation": 40, "test": 40},
+        {"length_mean": 6, "length_std": 1},
+        {"depth_mean": 2, "depth_std": 0.5},
+        "a smoke test in seconds",
+    ),
+}
+
+_PAIRS = {
+    "epochs": "steps",
+    "steps": "epochs",
+    "validate_every_epochs": "validate_every_steps",
+    "validate_every_steps": "validate_every_epochs",
+}
+_OWN = {"preset", "scheme", "scheme_options", "seed", "precision"}  # options of their own on the command line
+
+
+def preset(name: str) -> Preset:
+    return PRESETS[pick("preset", name, PRESETS)]
+
+
+def resolve(
+    preset_name: str,
+    scheme: str,
+    scheme_options: dict[str, Any],
+    *,
+    seed: int = 42,
+    precision: str = "fp32",
+    settings: dict[str, Any] | None = None,
+) -> Config:
+    """A preset with its overrides, checked.
+
+    `settings`: field -> value. `scheme_options`: the options that the scheme has, with their defaults;
+    a setting may be one of them too. Raises `UsageError`.
+    """
+    fields = dict(preset(preset_name).fields)
+    chosen: dict[str, Any] = {}
+    known = set(Config.model_fields) - _OWN
+    for key, value in (settings or {}).items():
+        if key in known:
+            fields[key] = value
+            if key in _PAIRS and _PAIRS[key] not in (settings or {}):
+                fields.pop(_PAIRS[key], None)
+        elif key in scheme_options:
+            chosen[key] = value
+        else:
+            raise unknown("setting", key, known | set(scheme_options))
+    for one, other in (("epochs", "steps"), ("validate_every_epochs", "validate_every_steps")):
+        if one in fields and other in fields:
+            raise UsageError(
+                f"{one} and {other} exclude each other", got="both", allowed="one of them", fix="set one only"
+            )
+    try:
+        return Config(
+            preset=preset_name,
+            scheme=scheme,
+            scheme_options=chosen,
+            seed=seed,
+            precision=pick("precision", precision, ["fp32", "bf16"]),  # type: ignore[arg-type]
+            **fields,
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UsageError(
+            f"bad value of {where}",
+            got=repr(first.get("input")),
+            allowed=first["msg"],
+            fix=f"--set {where}=VALUE",
+        ) from error
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """`key=value` strings; values are numbers, true, false, or text.
+
+    >>> parse_settings(["decay=1", "d_model=64"])
+    {'decay': 1, 'd_model': 64}
+    """
+    settings = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise UsageError("bad --set", got=repr(pair), allowed="KEY=VALUE", fix="for example --set d_model=64")
+        try:
+            settings[key.strip()] = json.loads(text)
+        except ValueError:
+            settings[key.strip()] = text
+    return settings

@@ -1,0 +1,130 @@
+"""What a person sees on a terminal: results on stdout, progress and notes on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from ape_cli.train import Progress
+
+# into a pipe or a file nothing is folded to a terminal's width
+out, err = Console(width=None if sys.stdout.isatty() else 200), Console(stderr=True)
+
+
+def note(line: str) -> None:
+    err.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def answer(value: Any) -> None:
+    """A JSON answer on stdout."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar with rows/s, on a terminal."""
+    from rich import progress
+
+    columns = [
+        progress.TextColumn("generating"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[rate]}"),
+        progress.TimeRemainingColumn(),
+    ]
+    with progress.Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
+        job = bar.add_task("rows", total=total, rate="")
+
+        def tick(rows: int) -> None:
+            bar.update(job, advance=rows)
+            speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
+            bar.update(job, rate=f"{speed:,.0f} rows/s" if speed else "")
+
+        yield tick
+
+
+@contextmanager
+def steps_bar() -> Iterator[Callable[[Progress], None]]:
+    """Loss, token accuracy, tokens/s, time left: a live line on a terminal, else a line a validation."""
+    from rich import progress
+
+    columns = [
+        progress.TextColumn("training"),
+        progress.BarColumn(bar_width=24),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[line]}"),
+        progress.TimeRemainingColumn(),
+    ]
+    with progress.Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
+        yield _Display(bar)
+
+
+class _Display:
+    """Shows a run's progress."""
+
+    def __init__(self, bar: Bar) -> None:
+        self.bar = bar
+        self.validated: tuple[float | None, float | None] = (None, None)
+        self.job: TaskID | None = None
+
+    def __call__(self, now: Progress) -> None:
+        if self.job is None:  # a resumed run begins where it stood
+            self.job = self.bar.add_task("steps", total=now.steps, line="", completed=now.step)
+        line = f"loss {now.loss:.4f}  accuracy {now.accuracy:.2%}  {now.tokens_per_second:,.0f} tokens/s"
+        if now.validation is not None:
+            line += f"  validation {now.validation:.2%}"
+        self.bar.update(self.job, completed=now.step, line=line)
+        if not err.is_terminal and (now.validation, now.best) != self.validated:
+            note(f"step {now.step}/{now.steps}  {line}")
+            self.validated = (now.validation, now.best)
+
+
+def print_evaluation(found: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    title = f"{found['run']} on {found['dataset']} ({found['split']}, {found['decode']} decoding)"
+    table = Table(title=Text(title), title_justify="left")
+    entropy = "cross_entropy" in found["overall"]
+    table.add_column("rows of")
+    for name in ("token accuracy", "exact match", *(["cross-entropy"] if entropy else []), "rows", "tokens"):
+        table.add_column(name, justify="right")
+
+    def line(label: str, part: dict[str, Any]) -> None:
+        nats = [f"{part['cross_entropy']:.4f}"] if entropy else []
+        table.add_row(
+            label,
+            f"{part['token_accuracy']:.2%}",
+            f"{part['exact_match']:.2%}",
+            *nats,
+            f"{part['rows']:,}",
+            f"{part['tokens']:,}",
+        )
+
+    line("all", found["overall"])
+    for part in found["by_size"]:
+        line(f"size {part['size']}", part)
+    for part in found["by_op"]:
+        line(part["op"], part)
+    out.print(table)
+
+
+def print_table(heads: list[str], rows: list[list[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for i, head in enumerate(heads):
+        table.add_column(head, overflow="fold", no_wrap=i == 0)
+    for row in rows:
+        table.add_row(*(Text(x) for x in row))
+    out.print(table)

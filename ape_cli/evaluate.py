@@ -1,0 +1,179 @@
+"""Evaluation: how well the best weights of a run do on a split of a dataset, its own or another.
+
+`teacher`: every label is scored given the true prefix (the paper's metric). `greedy`: the model reads
+what it wrote itself; sequences alone for now. Metrics: token accuracy (micro average over target
+tokens), exact match (whole targets right), cross-entropy (nats a token; teacher forcing alone);
+over all, by size and by operator. Sums are kept by row, so nothing depends on the batch size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+import torch
+
+from ape_cli import dataset, tasks
+from ape_cli.build import build, reading
+from ape_cli.dataset import Batch, Dataset, Split
+from ape_cli.errors import DataError, UsageError, pick
+from ape_cli.model import Transformer
+from ape_cli.registry import Registry, Run
+from ape_cli.schema import EOS, PAD, SOS
+from ape_cli.score import Tally, teacher_forced
+
+DECODINGS = ("teacher", "greedy")
+
+
+def evaluate(
+    run: Run, data: Dataset, *, split: str, decode: str, device: torch.device, batch_size: int = 256
+) -> dict[str, Any]:
+    """Evaluate and store. Raises `DataError` where the data does not fit the run."""
+    pick("decoding", decode, DECODINGS)
+    part = data.split(split)
+    check_fits(run, data, part, decode)
+    torch.set_flush_denormal(True)
+    config = run.config()
+    model = build(config, data.structure, data.ids)
+    run.load_model(model)
+    model.to(device)
+    batches = part.batches(batch_size, structure=reading(config.scheme, data.structure))
+    if decode == "teacher":
+        tally = teacher_forced(model, batches, device, config.precision)
+    else:
+        tally = greedy(model, batches, device, config.precision)
+    evaluation = {
+        "run": run.name,
+        "dataset": data.name,
+        "fingerprint": data.manifest.fingerprint,
+        "split": split,
+        "decode": decode,
+        "rows": part.rows,
+        **summarise(tally, data.manifest.plan.task, entropy=decode == "teacher"),
+    }
+    run.save_evaluation(name_of(data, split, decode), evaluation)
+    return evaluation
+
+
+def own_dataset(run: Run) -> Dataset:
+    """The dataset that a run was trained on, where it was then."""
+    about = run.read()["dataset"]
+    data = dataset.open(about["path"])
+    if data.manifest.fingerprint != about["fingerprint"]:
+        raise DataError(
+            f"the dataset of run {run.name} has changed since",
+            got=f"{about['path']}: fingerprint {data.manifest.fingerprint[:12]}…",
+            allowed=f"fingerprint {about['fingerprint'][:12]}…",
+            fix="generate it again with the same command, or name a dataset with --data",
+        )
+    return data
+
+
+def pending(registry: Registry, data: Dataset | None, split: str, decode: str) -> list[Run]:
+    """The finished runs that were not yet evaluated so: on `data`, of their task, or on their own data."""
+    found = []
+    for run in registry.sound()[0]:
+        about = run.read()
+        own = about["dataset"]
+        if run.status != "finished":
+            continue
+        if data is not None:
+            plan = data.manifest.plan
+            if (own["task"], own["order"]) != (plan.task, plan.order):
+                continue
+        fingerprint = own["fingerprint"] if data is None else data.manifest.fingerprint
+        if decode == "greedy" and own["structure"] != "seq":
+            continue
+        done = ((e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations())
+        if (fingerprint, split, decode) not in done:
+            found.append(run)
+    return found
+
+
+def name_of(data: Dataset, split: str, decode: str) -> str:
+    """Of the evaluation's file."""
+    return f"{data.name}-{data.manifest.fingerprint[:8]}-{split}-{decode}"
+
+
+def check_fits(run: Run, data: Dataset, part: Split, decode: str) -> None:
+    """The run can be asked about this data; else a `DataError` or `UsageError` says why not."""
+    if run.status != "finished":
+        raise UsageError(
+            "the run is not finished",
+            got=f"{run.name}: {run.status}",
+            fix="resume it: `ape train … --resume`",
+        )
+    own, plan = run.read()["dataset"], data.manifest.plan
+    if own["vocabulary"] != data.manifest.vocabulary:
+        raise DataError(
+            "the dataset has another vocabulary than the one the run was trained on",
+            got=f"{data.name}: {data.ids} ids, {_sketch(data.manifest.vocabulary)}",
+            allowed=f"{own['name']}: {len(own['vocabulary'])} ids, {_sketch(own['vocabulary'])}",
+            fix="generate a dataset of the same task and --vocabulary",
+        )
+    if (own["task"], own["order"]) != (plan.task, plan.order):
+        raise DataError(
+            "the dataset is of another task or order than the run",
+            got=f"{plan.task} {plan.order or ''}".strip(),
+            allowed=f"{own['task']} {own['order'] or ''}".strip(),
+            fix="choose a dataset of the run's own task; sizes may differ",
+        )
+    if decode == "greedy" and data.structure != "seq":
+        raise UsageError(
+            "greedy decoding is for sequences",
+            got=f"{data.name}, of structure {data.structure}",
+            allowed="--decode teacher for trees",
+            fix="leave --decode out",
+        )
+    if not part.rows:
+        raise DataError(f"the {part.name} split is empty", got=data.name, fix="generate rows for it")
+
+
+def _sketch(vocabulary: list[str]) -> str:
+    return " ".join(vocabulary[3:9]) + " …"
+
+
+@torch.no_grad()
+def greedy(model: Transformer, batches: Iterable[Batch], device: torch.device, precision: str) -> Tally:
+    """Score what the model writes on its own, symbol by symbol, until EOS.
+
+    A label is met if the same symbol stands at its place; what is missing after an early EOS is wrong,
+    and so is the EOS of a target that the model goes on from.
+    """
+    tally, training = Tally(), model.training
+    model.eval()
+    for batch in batches:
+        there = batch.to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            memory, source = model.encode(there.source_ids, there.source_positions, there.source_mask)
+            written = there.labels.new_full((len(there.labels), 1), SOS)
+            ended = torch.zeros(len(written), dtype=torch.bool, device=device)
+            for m in range(1, there.labels.shape[1] + 1):
+                scores = model.decode(written, there.input_positions[:, :m], memory, source)
+                chosen = scores[:, -1].argmax(-1).masked_fill(ended, PAD)
+                written = torch.cat([written, chosen[:, None]], dim=1)
+                ended |= chosen == EOS
+        tally.add(there, written[:, 1:], torch.zeros_like(there.labels, dtype=torch.float32))
+    model.train(training)
+    return tally
+
+
+def summarise(tally: Tally, task: str, *, entropy: bool) -> dict[str, Any]:
+    """`overall`, `by_size` and `by_op`: each a ratio of sums over its rows."""
+    frame = pl.DataFrame(tally.columns())
+    token = pl.col("tokens").sum()
+    metrics = [
+        (pl.col("correct").sum() / token).alias("token_accuracy"),
+        (pl.col("correct") == pl.col("tokens")).mean().alias("exact_match"),
+        *([(pl.col("nats").sum() / token).alias("cross_entropy")] if entropy else []),
+        pl.len().alias("rows"),
+        token.alias("tokens"),
+    ]
+    named = dict(enumerate(tasks.load(task).ops))
+    by_op = frame.filter(pl.col("op") >= 0).group_by("op").agg(metrics).sort("op").to_dicts()
+    return {
+        "overall": frame.select(metrics).to_dicts()[0],
+        "by_size": frame.group_by("size").agg(metrics).sort("size").to_dicts(),
+        "by_op": [line | {"op": named[line["op"]]} for line in by_op],
+    }

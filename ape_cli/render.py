@@ -1,0 +1,189 @@
+"""Tables of a report as text: for a terminal, Markdown, LaTeX (booktabs), HTML."""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Callable
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from ape_cli.report import Cell, Table
+
+FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
+
+
+def _number(value: float, percent: bool, digits: int) -> str:
+    return f"{100 * value:.{digits}f}" if percent else f"{value:.{digits + 1}f}"
+
+
+def _score(mean: float, std: float | None, percent: bool, plus_minus: str) -> str:
+    deviation = "" if std is None else plus_minus.format(_number(std, percent, 1))
+    return _number(mean, percent, 2) + deviation
+
+
+def _most_seeds(table: Table) -> int:
+    return max(cell.seeds for _, cells in table.rows for cell in cells if cell)
+
+
+def _cells(table: Table, draw: Callable[[Cell, bool], str], empty: str) -> list[list[str]]:
+    """Rows of strings; `draw` is told whether a cell has fewer seeds than the others."""
+    most = _most_seeds(table)
+    return [
+        [label, *(empty if cell is None else draw(cell, cell.seeds < most) for cell in cells)]
+        for label, cells in table.rows
+    ]
+
+
+def rich(tables: list[Table]) -> RenderableType:
+    parts: list[RenderableType] = []
+    for table in tables:
+        grid = RichTable(title=Text(table.title), title_justify="left", header_style="bold")
+        grid.add_column("scheme", no_wrap=True)
+        for column in table.columns:
+            grid.add_column(Text(column), justify="right")
+        most = _most_seeds(table)
+        for label, cells in table.rows:
+            line: list[RenderableType] = [Text(label)]
+            for cell in cells:
+                if cell is None:
+                    line.append(Text("—", style="dim"))
+                    continue
+                text = Text(_number(cell.mean, table.percent, 2), style="bold underline" if cell.best else "")
+                if cell.std is not None:
+                    text.append(f" ±{_number(cell.std, table.percent, 1)}", style="not bold not underline dim")
+                if cell.seeds < most:
+                    text.append(f" ×{cell.seeds}", style="not bold not underline dim")
+                if cell.paper:
+                    paper = _score(*cell.paper, table.percent, "±{}")
+                    text.append(f" [{paper}]", style="not bold not underline cyan")
+                line.append(text)
+            grid.add_row(*line)
+        parts += [grid, *(Text(note, style="dim") for note in table.notes), Text()]
+    return Group(*parts)
+
+
+def markdown(tables: list[Table]) -> str:
+    def draw(table: Table) -> Callable[[Cell, bool], str]:
+        def one(cell: Cell, fewer: bool) -> str:
+            mean = _number(cell.mean, table.percent, 2)
+            text = f"<ins>{mean}</ins>" if cell.best else mean
+            text += "" if cell.std is None else f" ±{_number(cell.std, table.percent, 1)}"
+            text += f" ×{cell.seeds}" if fewer else ""
+            return text + (f" [{_score(*cell.paper, table.percent, ' ±{}')}]" if cell.paper else "")
+
+        return one
+
+    out = []
+    for table in tables:
+        out += [f"### {table.title}", ""]
+        out.append("| " + " | ".join(["scheme", *table.columns]) + " |")
+        out.append("|" + "|".join(["---", *["---:"] * len(table.columns)]) + "|")
+        out += ["| " + " | ".join(row) + " |" for row in _cells(table, draw(table), "—")]
+        out += ["", " ".join(table.notes), ""]
+    return "\n".join(out)
+
+
+def _tex(text: str) -> str:
+    special = {c: f"\\{c}" for c in "&%$#_{}"} | {
+        "±": "$\\pm$",
+        "×": "$\\times$",
+        "—": "---",
+        "·": "$\\cdot$",
+    }
+    special |= {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
+    return "".join(special.get(c, c) for c in text)
+
+
+_TEX_PM = "_{{\\pm {}}}"
+
+
+def latex(tables: list[Table]) -> str:
+    """Table environments; the preamble needs booktabs and, for wide tables, graphicx."""
+
+    def draw(table: Table) -> Callable[[Cell, bool], str]:
+        def one(cell: Cell, fewer: bool) -> str:
+            body = f"${_score(cell.mean, cell.std, table.percent, _TEX_PM)}$"
+            text = f"\\underline{{{body}}}" if cell.best else body
+            text += f" $\\times {cell.seeds}$" if fewer else ""
+            return text + (f" [${_score(*cell.paper, table.percent, _TEX_PM)}$]" if cell.paper else "")
+
+        return one
+
+    out = ["% needs \\usepackage{booktabs} and \\usepackage{graphicx}"]
+    for table in tables:
+        body = [" & ".join([_tex(row[0]), *row[1:]]) + " \\\\" for row in _cells(table, draw(table), "---")]
+        head = " & ".join(_tex(name) for name in ["Scheme", *table.columns]) + " \\\\"
+        out += [
+            "\\begin{table}",
+            "\\centering",
+            "\\resizebox{\\linewidth}{!}{%",
+            f"\\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
+            *("\\toprule", head, "\\midrule", *body, "\\bottomrule"),
+            "\\end{tabular}}",
+            f"\\caption{{{_tex(table.title + '. ' + ' '.join(table.notes))}}}",
+            "\\end{table}",
+            "",
+        ]
+    return "\n".join(out)
+
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
+table { border-collapse: collapse; border-top: 2px solid; border-bottom: 2px solid; }
+thead { border-bottom: 1px solid; }
+th, td { padding: .3rem .8rem; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+.best { text-decoration: underline; font-weight: 600; }
+.minor, .notes { opacity: .65; }
+.paper { color: #0a7; }
+.wide { overflow-x: auto; }
+"""
+
+
+def page(tables: list[Table]) -> str:
+    """One HTML page that needs nothing else."""
+
+    def draw(table: Table) -> Callable[[Cell, bool], str]:
+        def one(cell: Cell, fewer: bool) -> str:
+            mean = _number(cell.mean, table.percent, 2)
+            text = f'<span class="best">{mean}</span>' if cell.best else mean
+            if cell.std is not None:
+                text += f' <span class="minor">±{_number(cell.std, table.percent, 1)}</span>'
+            text += f' <span class="minor">×{cell.seeds}</span>' if fewer else ""
+            if cell.paper:
+                text += f' <span class="paper">[{_score(*cell.paper, table.percent, " ±{}")}]</span>'
+            return text
+
+        return one
+
+    body = []
+    for table in tables:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in ["scheme", *table.columns])
+        rows = "\n".join(
+            "<tr>" + "".join(f"<td>{x}</td>" for x in [html.escape(row[0]), *row[1:]]) + "</tr>"
+            for row in _cells(table, draw(table), "—")
+        )
+        notes = html.escape(" ".join(table.notes))
+        body.append(
+            f"<h2>{html.escape(table.title)}</h2>\n"
+            f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
+            f"<tbody>\n{rows}\n</tbody></table></div>\n"
+            f'<p class="notes">{notes}</p>'
+        )
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>ape report</title>\n'
+        f'<meta name="viewport" content="width=device-width">\n<style>{_STYLE}</style></head>\n'
+        f"<body>\n<h1>ape report</h1>\n{chr(10).join(body)}\n</body></html>\n"
+    )
+
+
+def text(style: str, tables: list[Table]) -> str:
+    """The tables in one of the textual formats."""
+    if style == "rich":
+        console = Console(file=io.StringIO(), width=200, force_terminal=False)
+        console.print(rich(tables))
+        return str(console.file.getvalue())  # type: ignore[attr-defined]
+    return {"markdown": markdown, "latex": latex, "html": page}[style](tables)

@@ -1,0 +1,265 @@
+"""Reports: every evaluation in a registry, aggregated over seeds, as the paper's tables.
+
+A cell is one scheme (with what was set differently from its preset) on one task, order and dataset:
+the mean over seeds, the sample standard deviation, the number of seeds. As in the paper, every score
+within one standard deviation (the best one's) of the best in its column is underlined. Runs that
+differ in anything but the seed are never averaged.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import polars as pl
+
+from ape_cli.errors import ApeError, pick
+from ape_cli.registry import Registry
+
+METRICS = {"token_accuracy": "token accuracy", "exact_match": "exact match", "cross_entropy": "cross-entropy"}
+_SMALLER_IS_BETTER = {"cross_entropy"}
+
+_COLUMNS = ["copy", "reverse", "repeat"]  # in the paper's order, what is not here comes after
+_COLUMNS += [f"{t}/{o}" for t in ("tree-copy", "tree-rotate", "c3", "tree-ops") for o in ("breadth", "depth")]
+_ROWS = ["none", "sinusoidal", "relative", "tree", "rope", "orthogonal-seq", "orthogonal-tree"]
+
+LINES = {
+    "task": pl.String,
+    "order": pl.String,
+    "scheme": pl.String,
+    "variant": pl.String,
+    "attention": pl.String,
+    "preset": pl.String,
+    "decode": pl.String,
+    "split": pl.String,
+    "metric": pl.String,
+    "mean": pl.Float64,
+    "std": pl.Float64,
+    "seeds": pl.Int64,
+    "best": pl.Boolean,
+    "structure": pl.String,
+    "trained_on": pl.String,
+    "trained_fingerprint": pl.String,
+    "dataset": pl.String,
+    "fingerprint": pl.String,
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One score of a table. Fractions, or nats for cross-entropy."""
+
+    mean: float
+    std: float | None
+    seeds: int
+    best: bool  # within one standard deviation of the best
+    paper: tuple[float, float | None] | None  # mean and deviation, as fractions
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    notes: list[str]
+    columns: list[str]
+    rows: list[tuple[str, list[Cell | None]]]
+    percent: bool
+
+
+def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
+    """One line for each run, evaluation and metric; and a line of text for each run that is unreadable."""
+    runs, bad = registry.sound()
+    lines = []
+    for run in runs:
+        about = run.read()
+        config, trained = about["config"], about["dataset"]
+        variant = ", ".join(f"{k}={_short(v)}" for k, v in sorted(about.get("variant", {}).items()))
+        for evaluation in run.evaluations():
+            for metric in METRICS:
+                if metric in evaluation["overall"]:
+                    lines.append(
+                        {
+                            "task": trained["task"],
+                            "order": trained["order"],
+                            "scheme": config["scheme"],
+                            "variant": variant,
+                            "attention": "dot",
+                            "preset": config["preset"],
+                            "decode": evaluation["decode"],
+                            "split": evaluation["split"],
+                            "metric": metric,
+                            "value": evaluation["overall"][metric],
+                            "seed": config["seed"],
+                            "structure": trained["structure"],
+                            "trained_on": trained["name"],
+                            "trained_fingerprint": trained["fingerprint"],
+                            "dataset": evaluation["dataset"],
+                            "fingerprint": evaluation["fingerprint"],
+                        }
+                    )
+    schema = {k: v for k, v in LINES.items() if k not in ("mean", "std", "seeds", "best")}
+    return pl.DataFrame(lines, schema=schema | {"value": pl.Float64, "seed": pl.Int64}, orient="row"), bad
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}={_short(v)}" for k, v in value.items()) + "}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def aggregate(values: pl.DataFrame) -> pl.DataFrame:
+    """Lines of `LINES`: mean, deviation and number over seeds, and what is best in its column."""
+    column = [
+        *("task", "order", "preset", "decode", "split", "metric"),
+        *("structure", "trained_on", "trained_fingerprint", "dataset", "fingerprint"),
+    ]
+    cell = [*column, "scheme", "variant", "attention"]
+    # a dataset may have been moved or renamed: the fingerprint says what it is
+    named = [pl.col(c).last() for c in ("trained_on", "dataset")]
+    keys = [c for c in cell if c not in ("trained_on", "dataset")]
+    lines = values.group_by(keys, maintain_order=True).agg(
+        *named,
+        pl.col("value").mean().alias("mean"),
+        pl.col("value").std().alias("std"),
+        pl.col("seed").n_unique().alias("seeds"),
+    )
+    sign = pl.when(pl.col("metric").is_in(list(_SMALLER_IS_BETTER))).then(-1.0).otherwise(1.0)
+    lines = lines.with_columns((sign * pl.col("mean")).alias("score"))
+    within = [c for c in column if c not in ("trained_on", "dataset")]
+    top = lines.group_by(within).agg(
+        pl.col("score").max().alias("top"),
+        pl.col("std").sort_by("score").last().fill_null(0.0).alias("slack"),
+    )
+    lines = lines.join(top, on=within, nulls_equal=True, maintain_order="left")
+    lines = lines.with_columns((pl.col("score") >= pl.col("top") - pl.col("slack") - 1e-12).alias("best"))
+    return lines.select(list(LINES))
+
+
+def lines(
+    registry: Registry, *, metric: str, decode: str, split: str, preset: str | None, against: str | None
+) -> tuple[pl.DataFrame, list[str]]:
+    """The aggregated lines that are asked for. An empty choice is an `ApeError` that says what to run."""
+    pick("metric", metric, METRICS)
+    values, bad = scores(registry)
+    if values.is_empty():
+        raise ApeError(
+            "there is nothing to report: no evaluated run",
+            got=f"{registry.folder}",
+            fix="train one first: `ape train --scheme rope --task copy`, then `ape report`",
+        )
+    wanted = values.filter(
+        pl.col("metric") == metric,
+        pl.col("decode") == decode,
+        pl.col("split") == split,
+        pl.lit(True) if preset is None else pl.col("preset") == preset,
+    )
+    if wanted.is_empty():
+        there = values.select("metric", "decode", "split", "preset").unique().sort(pl.all()).rows()
+        raise ApeError(
+            "no evaluation is like this",
+            got=f"metric {metric}, decode {decode}, split {split}, preset {preset or 'any'}",
+            allowed="; ".join(", ".join(row) for row in there),
+            fix="evaluate the runs so: `ape eval --split … --decode …`, or ask for what there is",
+        )
+    found = aggregate(wanted)
+    if against is not None:
+        pick("comparison", against, ["paper"])
+        found = found.with_columns(*_paper_columns(found))
+    return found, bad
+
+
+def _paper_columns(found: pl.DataFrame) -> list[pl.Series]:
+    published = paper_scores()
+    means, stds = [], []
+    for line in found.iter_rows(named=True):
+        plain = not line["variant"] and (line["metric"], line["decode"]) == ("token_accuracy", "teacher")
+        own = line["fingerprint"] == line["trained_fingerprint"]
+        score = published.get((line["scheme"], _column(line))) if plain and own else None
+        means.append(None if score is None else score[0])
+        stds.append(None if score is None else score[1])
+    return [pl.Series("paper_mean", means, pl.Float64), pl.Series("paper_std", stds, pl.Float64)]
+
+
+def paper_scores() -> dict[tuple[str, str], tuple[float, float | None]]:
+    """(scheme, column) -> mean and deviation as fractions, from tables 1 and 2 of the paper."""
+    tables = json.loads(resources.files("ape_cli").joinpath("paper_tables.json").read_text(encoding="utf-8"))
+    return {
+        (scheme, column): (mean / 100, None if std is None else std / 100)
+        for table in (tables["table1"], tables["table2"])
+        for scheme, cells in table["rows"].items()
+        for column, (mean, std) in zip(table["columns"], cells, strict=True)
+        if mean is not None
+    }
+
+
+def _column(line: dict[str, Any]) -> str:
+    return f"{line['task']}/{line['order']}" if line["order"] else str(line["task"])
+
+
+def tables(found: pl.DataFrame) -> list[Table]:
+    """Lines as tables: one for each preset and kind of structure, schemes down, tasks across."""
+    made = []
+    groups = found.partition_by("structure", "preset", maintain_order=True)
+    for group in sorted(groups, key=lambda g: (g["structure"][0], g["preset"][0])):
+        made.append(_table(group))
+    return made
+
+
+def _table(group: pl.DataFrame) -> Table:
+    cells: dict[tuple[str, str], Cell] = {}
+    order: dict[str, tuple[int, str]] = {}
+    rows: dict[str, tuple[int, str]] = {}
+    names = _column_names(group)
+    against = "paper_mean" in group.columns
+    for line in group.iter_rows(named=True):
+        key = (line["task"], line["order"], line["trained_fingerprint"], line["fingerprint"])
+        column, row = names[key], line["scheme"] + (f" ({line['variant']})" if line["variant"] else "")
+        order[column] = (_rank(_COLUMNS, _column(line)), column)
+        rows[row] = (_rank(_ROWS, line["scheme"]), row)
+        paper = (line["paper_mean"], line["paper_std"]) if against and line["paper_mean"] is not None else None
+        cells[row, column] = Cell(line["mean"], line["std"], line["seeds"], line["best"], paper)
+    columns = sorted(order, key=order.__getitem__)
+    first = group.row(0, named=True)
+    kind = "Sequence tasks" if first["structure"] == "seq" else "Tree tasks"
+    seeds = sorted({c.seeds for c in cells.values()})
+    percent = first["metric"] not in _SMALLER_IS_BETTER
+    unit = "%" if percent else "nats a token"
+    what = f"{METRICS[first['metric']]} in {unit}, {first['decode']} decoding, {first['split']} split"
+    notes = [
+        f"Preset {first['preset']}; {what}; mean ± standard deviation over {_count(seeds)}.",
+        "Underlined: within one standard deviation of the best in the column.",
+    ]
+    if against:
+        size = "" if first["preset"] == "paper" else f" at its own size, which is not that of preset {first['preset']}"
+        notes.append(f"In brackets: the paper's number{size}.")
+    body = [(row, [cells.get((row, column)) for column in columns]) for row in sorted(rows, key=rows.__getitem__)]
+    return Table(f"{kind}, {METRICS[first['metric']]}", notes, columns, body, percent)
+
+
+def _count(seeds: list[int]) -> str:
+    if seeds == [1]:
+        return "1 seed"
+    return f"{seeds[0]} seeds" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds (×n where fewer)"
+
+
+def _rank(known: list[str], name: str) -> int:
+    return known.index(name) if name in known else len(known)
+
+
+def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
+    """A name for each column; datasets are named only where the task alone does not tell them apart."""
+    keys = ["task", "order", "trained_fingerprint", "fingerprint"]
+    columns = group.unique(keys, maintain_order=True)
+    names: dict[tuple[Any, ...], str] = {}
+    for line in columns.iter_rows(named=True):
+        name = _column(line)
+        alike = columns.filter(pl.col("task") == line["task"], pl.col("order").eq_missing(line["order"]))
+        if alike["trained_fingerprint"].n_unique() > 1:
+            name += f" [{line['trained_on']}]"
+        if line["fingerprint"] != line["trained_fingerprint"]:
+            name += f" on {line['dataset']}"
+        if name in names.values():
+            name += f" {line['fingerprint'][:6]}"
+        names[tuple(line[k] for k in keys)] = name
+    return names

@@ -1,0 +1,81 @@
+"""Teacher-forced scores, kept row by row, so that every average of them is a ratio of two sums.
+
+Shapes: B rows, M target tokens, V ids. Units: token accuracy is a fraction of the target tokens
+(padding excluded), cross-entropy is in nats a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ape_cli.dataset import Batch
+from ape_cli.model import Transformer
+from ape_cli.schema import PAD
+
+
+def forward(model: Transformer, batch: Batch, precision: str) -> Tensor:
+    """Teacher-forced scores of a batch. -> [B, M, V]"""
+    with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=precision == "bf16"):
+        return model(
+            batch.source_ids,
+            batch.source_positions,
+            batch.source_mask,
+            batch.input_ids,
+            batch.input_positions,
+        )
+
+
+@dataclass
+class Tally:
+    """Sums over rows, kept row by row: any average of them is a ratio of two sums."""
+
+    row: list[np.ndarray] = field(default_factory=list)
+    size: list[np.ndarray] = field(default_factory=list)
+    op: list[np.ndarray] = field(default_factory=list)
+    tokens: list[np.ndarray] = field(default_factory=list)  # to be predicted
+    correct: list[np.ndarray] = field(default_factory=list)
+    nats: list[np.ndarray] = field(default_factory=list)  # cross-entropy, summed
+
+    def add(self, batch: Batch, predicted: Tensor, nats: Tensor) -> None:
+        """predicted: [B, M] ids, nats: [B, M] cross-entropy of each label."""
+        mask = batch.label_mask
+        self.row.append(batch.row)
+        self.size.append(batch.size)
+        self.op.append(batch.op)
+        self.tokens.append(mask.sum(1).cpu().numpy())
+        self.correct.append(((predicted == batch.labels) & mask).sum(1).cpu().numpy())
+        self.nats.append((nats.double() * mask).sum(1).cpu().numpy())
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """One entry a row of the split."""
+        return {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in vars(self).items()}
+
+    @property
+    def token_accuracy(self) -> float:
+        return float(sum(c.sum() for c in self.correct) / max(1, sum(t.sum() for t in self.tokens)))
+
+    @property
+    def cross_entropy(self) -> float:
+        """Nats a token."""
+        return float(sum(n.sum() for n in self.nats) / max(1, sum(t.sum() for t in self.tokens)))
+
+
+@torch.no_grad()
+def teacher_forced(model: Transformer, batches: Iterable[Batch], device: torch.device, precision: str) -> Tally:
+    """Score every label given the true prefix. The model is left in the mode it was in."""
+    tally, training = Tally(), model.training
+    model.eval()
+    for batch in batches:
+        there = batch.to(device)
+        scores = forward(model, there, precision).float()
+        nats = torch.nn.functional.cross_entropy(
+            scores.transpose(1, 2), there.labels, ignore_index=PAD, reduction="none"
+        )
+        tally.add(there, scores.argmax(-1), nats)
+    model.train(training)
+    return tally

@@ -1,0 +1,143 @@
+"""A trial: from a configuration and a dataset to a run that is trained, evaluated and registered.
+
+What `ape train` does, and what a sweep does many times: find or generate the data, train or resume or
+find that it is done, evaluate on the test split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ape_cli import build, dataset, evaluate, gen, position, schema, tasks, train
+from ape_cli import config as configs
+from ape_cli.config import Config
+from ape_cli.dataset import Dataset
+from ape_cli.errors import DataError, RunError, UsageError
+from ape_cli.registry import Registry, Run
+
+Note = Callable[[str], None]
+_DEFAULT_TASK = {"seq": "reverse", "tree(2)": "tree-rotate"}  # where a scheme has no data at all
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of it."""
+
+    run: Run
+    trained: bool  # now, not before
+    evaluation: dict[str, Any] | None
+
+
+def preset_dataset(
+    task: str, order: str | None, preset: str, root: Path, note: Note, tick: gen.Tick | None = None
+) -> Dataset:
+    """A task's dataset at a preset's own sizes, in `root`/TASK[-ORDER]-PRESET; generated if it is missing."""
+    sizes = configs.preset(preset)
+    made = tasks.make(task, order, **sizes.task_options(tasks.load(task).structure))
+    folder = root / "-".join(p for p in (task, made.order, preset) if p)
+    wanted = gen.plan(made, seed=42, rows=sizes.rows, shard_rows=schema.ROW_GROUP)
+    outcome = gen.generate(made, wanted, folder, tick=tick)
+    if outcome.written:
+        note(f"generated {folder} ({outcome.written:,} rows)")
+    return dataset.open(folder)
+
+
+def choose_dataset(scheme: str, order: str | None, preset: str, root: Path, note: Note) -> Dataset:
+    """The newest dataset in `root` that the scheme can read, or its default one at the preset's sizes."""
+    found = []
+    for path in sorted(root.glob("*/manifest.json")):
+        try:
+            plan = schema.read_manifest(path.parent).plan
+            build.reading(scheme, plan.structure)
+        except DataError:
+            continue
+        if order in (None, plan.order):
+            found.append(path)
+    how = "(--data DIR or --task TASK chooses another)"
+    if found:
+        newest = max(found, key=lambda p: p.stat().st_mtime_ns).parent
+        note(f"data: {newest}, the newest that {scheme} can read {how}")
+        return dataset.open(newest)
+    task = _DEFAULT_TASK["seq" if order is None and "seq" in position.load(scheme).structures else "tree(2)"]
+    note(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
+    return preset_dataset(task, order, preset, root, note)
+
+
+def run_trial(
+    config: Config,
+    data: Dataset,
+    registry: Registry,
+    *,
+    device: torch.device,
+    resume: bool = False,
+    overwrite: bool = False,
+    test: bool = True,
+    note: Note = lambda line: None,
+    watch: Callable[[train.Progress], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Trial:
+    """Train, unless it is done; evaluate on the test split, unless that is done or not wanted.
+
+    `resume`: go on with a run that was stopped. `overwrite`: forget what there is and begin again.
+    Raises `RunError` where a begun run is met and neither is said; `train.Stopped` when told to stop.
+    """
+    config = build.settle(config, data)
+    run = registry.place(config, data)
+    with run.writing():
+        status = _status(run)
+        if overwrite and status is not None:
+            run.clear()
+            status = None
+        if status not in (None, "finished") and not resume:
+            raise RunError(
+                "this run was begun and did not finish",
+                got=f"{run.name}: {status}",
+                fix="--resume goes on with it, --overwrite begins again",
+            )
+        if status is None and resume:
+            raise UsageError("there is no such run to resume", got=run.name, fix="leave --resume out to begin it")
+        if status != "finished":
+            _train(run, config, data, registry, status, device, watch, stop)
+        else:
+            note(f"{run.name} is trained already (--overwrite trains it again)")
+    evaluation = None
+    if test and data.manifest.plan.rows["test"]:
+        evaluation = run.evaluation(evaluate.name_of(data, "test", "teacher"))
+        if evaluation is None:
+            evaluation = evaluate.evaluate(run, data, split="test", decode="teacher", device=device)
+    return Trial(run, status != "finished", evaluation)
+
+
+def _status(run: Run) -> str | None:
+    """None where there is no run, or only a folder without run.json (a start that was cut short)."""
+    return str(run.read()["status"]) if (run.folder / "run.json").exists() else None
+
+
+def _train(
+    run: Run,
+    config: Config,
+    data: Dataset,
+    registry: Registry,
+    status: str | None,
+    device: torch.device,
+    watch: Callable[[train.Progress], None] | None,
+    stop: Callable[[], bool],
+) -> None:
+    if status is None:
+        registry.begin(run, config, data, device, build.variant(config, data))
+    else:
+        run.update(status="running")
+    try:
+        result = train.fit(config, data, run, device=device, watch=watch, stop=stop)
+    except (train.Stopped, KeyboardInterrupt):
+        run.update(status="stopped")
+        raise
+    except BaseException:
+        run.update(status="failed")
+        raise
+    run.finish(result)
