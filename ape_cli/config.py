@@ -100,7 +100,7 @@ PRESETS = {
             "dropout": 0.0,
             "steps": 800,
             "batch_size": 64,
-            "lr_peak": 1e-3,
+            "lr_peak": 2e-3,
             "validate_every_steps": 100,
         },
         {"train": 20_000, "validation": 1_000, "test": 1_000},

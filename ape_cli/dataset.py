@@ -28,8 +28,6 @@ from ape_cli.errors import DataError, UsageError, pick
 from ape_cli.schema import EOS, PAD, SOS, Manifest
 from ape_cli.streams import I64
 
-_CHUNK = 16  # batches: rows of like source length among which like targets are put together
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -218,14 +216,22 @@ def _flatten(part: pa.Table) -> _Window:
 
 
 def _bucket(window: _Window, batch_size: int, rng: np.random.Generator | None) -> list[I64]:
-    """Row numbers of each batch: like lengths together, then (with `rng`) the batches in random order."""
-    order = np.arange(window.row.size) if rng is None else rng.permutation(window.row.size)
-    order = order[np.argsort(window.source_length[order], kind="stable")]
-    chunk = batch_size * _CHUNK
-    for first in range(0, order.size, chunk):
-        part = order[first : first + chunk]
-        order[first : first + chunk] = part[np.argsort(window.target_length[part], kind="stable")]
-    batches = [order[i : i + batch_size] for i in range(0, order.size, batch_size)]
+    """Row numbers of each batch: like lengths together, then (with `rng`) the batches in random order.
+
+    Rows are halved, by source or by target length, whichever is spread wider, until a batch is left.
+    """
+    source, target = window.source_length, window.target_length
+    batches: list[I64] = []
+    waiting = [np.arange(window.row.size) if rng is None else rng.permutation(window.row.size)]
+    while waiting:
+        rows = waiting.pop()
+        if rows.size <= batch_size:
+            batches.append(rows)
+            continue
+        length = max(source[rows], target[rows], key=np.ptp)
+        rows = rows[np.argsort(length, kind="stable")]
+        half = -(-rows.size // batch_size) // 2 * batch_size
+        waiting += [rows[half:], rows[:half]]
     return batches if rng is None else [batches[i] for i in rng.permutation(len(batches))]
 
 

@@ -28,6 +28,7 @@ from ape_cli.schema import Manifest, Plan, Shard
 from ape_cli.tasks import Task
 
 _BLOCK_TOKENS = 400_000  # of one call to `sample`: small enough to stay near the caches
+_GROUP_TOKENS = 20_000_000  # of one row group: very large trees get smaller groups
 _PLAN = ".plan.json"
 
 Tick = Callable[[int], None]
@@ -242,9 +243,9 @@ def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | Non
     path = out / piece.file
     total, rows = (0, 0), 0
     with files.replacing(path) as temporary, schema.writer(temporary) as writer:
-        for group in _row_groups(piece.rows):
+        for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / task.mean_tokens, 1, schema.ROW_GROUP))):
             parts = []
-            for block in _blocks(group, task.mean_tokens):
+            for block in _cut(group, int(np.clip(_BLOCK_TOKENS / task.mean_tokens, 1, 8192))):
                 parts.append(task.sample(rows=block, split=piece.split, seed=seed))
                 total = _add(total, schema.content(parts[-1]))
                 rows += len(block)
@@ -254,13 +255,7 @@ def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | Non
     return Shard(file=piece.file, rows=rows, sha256=files.sha256(path), content=total)
 
 
-def _row_groups(rows: range) -> Iterator[range]:
-    for first in range(rows.start, rows.stop, schema.ROW_GROUP):
-        yield range(first, min(rows.stop, first + schema.ROW_GROUP))
-
-
-def _blocks(rows: range, mean_tokens: float) -> Iterator[range]:
-    size = int(np.clip(_BLOCK_TOKENS / mean_tokens, 16, 8192))
+def _cut(rows: range, size: int) -> Iterator[range]:
     for first in range(rows.start, rows.stop, size):
         yield range(first, min(rows.stop, first + size))
 

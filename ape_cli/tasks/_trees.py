@@ -12,13 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ape_cli import streams, trees
-from ape_cli.errors import UsageError
 from ape_cli.schema import FIRST_SYMBOL
 from ape_cli.streams import U64
 from ape_cli.structure import MAX_DEPTH
 from ape_cli.tasks import Source, Task, check_sizes, check_whole
-
-_MOST_NODES = 1_000_000  # of one tree, on average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +30,6 @@ class Trees(Task):
 
     def __post_init__(self) -> None:
         check_sizes("depth", self.depth_mean, self.depth_std, self.least_depth, MAX_DEPTH)
-        reach = round(self.depth_mean + 4 * self.depth_std)
-        if trees.mean_nodes(reach) > _MOST_NODES:
-            raise UsageError(
-                "bad depth_mean and depth_std: the trees are too large",
-                got=f"{trees.mean_nodes(reach):.0f} nodes on average at depth {reach}",
-                allowed=f"{_MOST_NODES} nodes at mean + 4 std",
-                fix="choose shallower ones",
-            )
 
     @property
     def leaves(self) -> int:

@@ -48,14 +48,14 @@ class TreeOps(Trees):
         super().__post_init__()
         check_vocabulary(self.vocabulary)
         reach = min(MAX_DEPTH, round(self.depth_mean + 4 * self.depth_std))
-        chance = trees.leaves_distribution(reach - 1, 4 * self.leaves)
-        if chance[-1, : self.leaves + 1].sum() < 0.01:
-            need = next((n for n in range(self.leaves, 4 * self.leaves) if chance[-1, : n + 1].sum() >= 0.5), None)
+        fits = trees.leaves_distribution(reach - 1, max(self.leaves, 2048))[-1].cumsum()
+        if fits[self.leaves] < 0.01:
+            need = next((n for n, chance in enumerate(fits) if chance >= 0.5), None)
             raise UsageError(
                 "vocabulary is too small for unique nodes at this depth",
                 got=f"{self.leaves} leaf symbols for source trees of depth up to {reach}",
                 allowed="enough for one tree in a hundred of depth mean + 4 std to fit",
-                fix=f"--vocabulary {2 * need}, or shallower trees" if need else "a much larger --vocabulary",
+                fix=f"--vocabulary {2 * need}, or shallower trees" if need else "shallower trees",
             )
 
     @property

@@ -1,0 +1,47 @@
+"""Shared by all tests: tiny datasets, and one setting of torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli import dataset, gen, tasks
+from ape_cli.dataset import Dataset
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _threads() -> None:
+    torch.set_num_threads(2)
+    torch.set_flush_denormal(True)
+
+
+SMALL: dict[str, dict[str, Any]] = {
+    "seq": {"length_mean": 7, "length_std": 2},
+    "tree(2)": {"depth_mean": 3, "depth_std": 1},
+}
+
+
+def write(folder: Path, task: str, order: str | None = None, *, rows: tuple[int, int, int] = (120, 40, 40), **options):
+    """A tiny dataset on disk."""
+    made = tasks.make(task, order, **{**SMALL[tasks.load(task).structure], **options})
+    wanted = gen.plan(made, seed=7, rows=dict(zip(("train", "validation", "test"), rows, strict=True)), shard_rows=64)
+    gen.generate(made, wanted, folder)
+    return dataset.open(folder)
+
+
+@pytest.fixture(scope="session")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return write(tmp_path_factory.mktemp("words") / "reverse", "reverse")
+
+
+@pytest.fixture(scope="session")
+def trees(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return write(tmp_path_factory.mktemp("trees") / "tree-rotate", "tree-rotate", "breadth")
+
+
+@pytest.fixture(scope="session")
+def operations(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return write(tmp_path_factory.mktemp("operations") / "tree-ops", "tree-ops", "depth")

@@ -1,0 +1,131 @@
+"""The orthogonal schemes: generators, operators along paths by hand, the group law in the scores."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ape_cli import attention, position
+from ape_cli.position._orthogonal import random_orthogonal, skew_of, start_angles
+from ape_cli.position._rotation import turns
+
+NAMES = ["orthogonal-seq", "orthogonal-tree"]
+
+
+def make(name: str, d_model: int = 32, heads: int = 4, **options: float) -> position.Scheme:
+    return position.make(name, d_model, heads, generator=torch.Generator().manual_seed(3), **options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_generators_are_orthogonal_near_identity_and_distinct(name: str) -> None:
+    w = make(name, 512, 8).double().generators()
+    identity = torch.eye(64, dtype=torch.float64)
+    assert torch.allclose(w @ w.mT, identity.expand_as(w), atol=1e-6)  # parameters are float32
+    assert torch.allclose(torch.linalg.det(w), torch.ones(w.shape[:2], dtype=torch.float64), atol=1e-6)
+    flat = w.flatten(0, 1)
+    for i in range(len(flat)):
+        for j in range(i):
+            assert (flat[i] - flat[j]).norm() > 1, "two generators start alike"
+    # many low angles, progressively fewer large ones, none twice
+    angles = torch.linalg.eigvals(flat).angle().abs().sort(-1).values[:, ::2].flatten()
+    counts = torch.histc(angles, bins=4, min=0, max=torch.pi)
+    assert (counts.diff() < 0).all()
+    assert angles.sort().values.diff().min() > 1e-6
+
+
+def test_branches_do_not_commute() -> None:
+    """If they did, left-right and right-left would be one place."""
+    left, right = make("orthogonal-tree").generators()
+    assert ((left @ right - right @ left).flatten(1).norm(dim=1) > 0.5).all()
+
+
+def test_angles_of_the_closed_form() -> None:
+    angles = start_angles(2, 3, 4)
+    basis = random_orthogonal((2, 3, 8, 8), torch.Generator().manual_seed(1))
+    s = skew_of(angles, basis)
+    assert torch.allclose(s, -s.mT, atol=1e-14)
+    found = torch.linalg.eigvals(torch.linalg.matrix_exp(s)).angle()
+    positive = found.sort(dim=-1).values[..., 4:]
+    assert torch.allclose(positive, angles.sort(dim=-1).values, atol=1e-9)
+
+
+def test_sequence_powers_are_those_of_the_generator() -> None:
+    """rotate gives W^p x in the basis Q: scores equal q' W^(s-p) k with repeated multiplication."""
+    scheme = make("orthogonal-seq", decay=1).double()
+    w = scheme.generators()[0]  # [H, K, K]
+    q, k = torch.randn(2, 1, 4, 6, 8, dtype=torch.float64)
+    at = torch.tensor([[0, 1, 2, 5, 9, 30]])
+    found = attention.logits(scheme, q, k, scheme.context(at), scheme.context(at))
+    for m, p in enumerate(at[0].tolist()):
+        for n, s in enumerate(at[0].tolist()):
+            path = torch.linalg.matrix_power(w, s - p)
+            expected = torch.einsum("hi,hij,hj->h", q[0, :, m], path, k[0, :, n]) / 8**0.5
+            assert torch.allclose(found[0, :, m, n], expected, atol=1e-9)
+
+
+# heap index -> branches from the root down, by hand: 0 left, 1 right
+PATHS = {0: "", 1: "", 2: "0", 3: "1", 4: "00", 5: "01", 6: "10", 7: "11", 12: "100", 27: "1011"}
+
+
+def test_tree_operators_follow_the_path_from_the_root() -> None:
+    """[x] = W_b1 W_b2 ... W_bL applied to the vector; SOS and the root are the identity."""
+    scheme = make("orthogonal-tree").double()
+    w = scheme.generators()
+    at = torch.tensor([list(PATHS)])
+    x = torch.randn(1, 4, len(PATHS), 8, dtype=torch.float64)
+    found = scheme.rotate(x, scheme.context(at), "query")
+    for n, path in enumerate(PATHS.values()):
+        operator = torch.eye(8, dtype=torch.float64).expand(4, 8, 8)
+        for branch in path:
+            operator = operator @ w[int(branch)]
+        assert torch.allclose(found[0, :, n], torch.einsum("hij,hj->hi", operator, x[0, :, n]), atol=1e-9)
+
+
+def test_tree_scores_are_of_the_path_between() -> None:
+    """q' [x^-1 y] k with x^-1 y worked out by hand: from 4 (00) to 5 (01) is up one, down right."""
+    scheme = make("orthogonal-tree", decay=1).double()
+    left, right = scheme.generators()
+    q, k = torch.randn(2, 1, 4, 1, 8, dtype=torch.float64)
+
+    def score(x: int, y: int) -> torch.Tensor:
+        contexts = (scheme.context(torch.tensor([[h]])) for h in (x, y))
+        return attention.logits(scheme, q, k, *contexts)[0, :, 0, 0] * 8**0.5
+
+    for x, y, between in [
+        (4, 5, left.mT @ right),
+        (2, 12, left.mT @ right @ left @ left),  # figure 2 of the paper: from one child of the root to 12
+        (6, 1, left.mT @ right.mT),
+        (1, 7, right @ right),
+    ]:
+        expected = torch.einsum("hi,hij,hj->h", q[0, :, 0], between, k[0, :, 0])
+        assert torch.allclose(score(x, y), expected, atol=1e-9), (x, y)
+
+
+def test_what_else_is_in_the_batch_changes_nothing() -> None:
+    scheme = make("orthogonal-tree")
+    at = torch.randint(1, 200, (5, 40))
+    x = torch.randn(5, 4, 40, 8)
+    together = scheme.rotate(x, scheme.context(at), "key")
+    for i in range(5):
+        alone = scheme.rotate(x[i : i + 1, :, :20], scheme.context(at[i : i + 1, :20]), "key")
+        assert torch.allclose(together[i : i + 1, :, :20], alone, atol=1e-6)
+
+
+def test_long_sequences_and_deep_trees_do_not_drift() -> None:
+    far = torch.tensor([[0, 1, 10_000, 10_001]])
+    for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 1e-4)):
+        scheme = make("orthogonal-seq", decay=1).to(dtype)
+        q, k = torch.randn(2, 1, 4, 4, 8, dtype=dtype)
+        q[:, :, 2:], k[:, :, 2:] = q[:, :, :2], k[:, :, :2]
+        scores = attention.logits(scheme, q, k, scheme.context(far), scheme.context(far))
+        assert (scores[..., :2, :2] - scores[..., 2:, 2:]).abs().max() < tolerance * 10
+        tree = make("orthogonal-tree").to(dtype)
+        deep = torch.tensor([[2**40 + 987654321, 2**41 - 1]])
+        operators = tree.rotate(torch.eye(8, dtype=dtype).expand(1, 4, 8, 8), tree.context(deep[:, :1].expand(1, 8)), "key")
+        product = operators @ operators.mT
+        assert (product - torch.eye(8, dtype=dtype)).abs().max() < tolerance
+
+
+def test_angles_are_turned_in_float64() -> None:
+    angle = torch.tensor([10_000 * 1.2345678], dtype=torch.float64)
+    assert abs(turns(angle, torch.float32).real.double() - angle.cos()).max() < 1e-7

@@ -1,0 +1,70 @@
+"""RoPE: a worked example, the pairing of channels, relative scores at large offsets."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ape_cli import attention, position
+from ape_cli.errors import UsageError
+
+
+def turned(q: list[float], at: int, **options: float) -> torch.Tensor:
+    scheme = position.make("rope", d_model=len(q), heads=1, **options)
+    x = torch.tensor(q, dtype=torch.float64)[None, None, None]
+    return scheme.rotate(x, scheme.context(torch.tensor([[at]])), "query").flatten()
+
+
+def test_worked_example() -> None:
+    """K = 4, position 2, angles 1 and 0.1 (base 100): [1, 0, 1, 0] -> [-0.42, 0.91, 0.98, 0.20]."""
+    found = turned([1, 0, 1, 0], 2, base=100)
+    expected = torch.tensor([math.cos(2), math.sin(2), math.cos(0.2), math.sin(0.2)], dtype=torch.float64)
+    assert torch.allclose(found, expected, atol=1e-15)
+    assert [round(v, 2) for v in found.tolist()] == [-0.42, 0.91, 0.98, 0.20]
+
+
+def test_the_rotation_matrix_by_hand() -> None:
+    q, at = [0.3, -1.2, 0.7, 2.0, -0.5, 0.1], 13
+    found = turned(q, at)
+    for i in range(3):
+        angle = at * 10_000 ** (-2 * i / 6)
+        x, y = q[2 * i], q[2 * i + 1]
+        assert math.isclose(found[2 * i], x * math.cos(angle) - y * math.sin(angle), abs_tol=1e-12)
+        assert math.isclose(found[2 * i + 1], x * math.sin(angle) + y * math.cos(angle), abs_tol=1e-12)
+
+
+def test_heads_do_not_mix() -> None:
+    """Pairs are channels of one head: changing one head's query changes that head's scores alone."""
+    scheme = position.make("rope", d_model=32, heads=4)
+    context = scheme.context(torch.arange(5)[None])
+    q, k = torch.randn(2, 1, 4, 5, 8, dtype=torch.float64)
+    before = attention.logits(scheme, q, k, context, context)
+    q[:, 2] += 1
+    changed = (attention.logits(scheme, q, k, context, context) - before).abs().amax(dim=(0, 2, 3)) > 1e-9
+    assert changed.tolist() == [False, False, True, False]
+
+
+def test_all_heads_turn_alike_and_depend_on_the_offset_within_each() -> None:
+    scheme = position.make("rope", d_model=32, heads=4)
+    vector = torch.randn(8, dtype=torch.float64)
+    x = vector.expand(1, 4, 3, 8)
+    found = scheme.rotate(x, scheme.context(torch.tensor([[1, 2, 3]])), "key")
+    assert torch.allclose(found, found[:, :1].expand_as(found))
+
+
+def test_the_base_is_followed_at_once() -> None:
+    """No table is kept that a change of the base would leave behind."""
+    scheme = position.make("rope", d_model=8, heads=1)
+    x, at = torch.ones(1, 1, 4, 8), torch.arange(4)[None]
+    before = scheme.rotate(x, scheme.context(at), "key")
+    scheme.base = 100.0
+    assert not torch.allclose(scheme.rotate(x, scheme.context(at), "key"), before)
+    fresh = position.make("rope", d_model=8, heads=1, base=100.0)
+    assert torch.equal(scheme.rotate(x, scheme.context(at), "key"), fresh.rotate(x, fresh.context(at), "key"))
+
+
+def test_a_base_that_makes_no_sense() -> None:
+    with pytest.raises(UsageError, match="base"):
+        position.make("rope", base=0.0)

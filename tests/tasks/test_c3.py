@@ -1,0 +1,35 @@
+"""c3: one step of reduction, at every ripe place at once and only there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import recursive
+from tests.tasks.contract import check_trees
+
+PLUS = 6
+
+
+def reduce_once(tree: recursive.Tree) -> recursive.Tree:
+    if len(tree) == 1:
+        return tree
+    if all(len(child) == 1 for child in tree[1:]):
+        return (3 + (tree[1][0] - 3 + tree[2][0] - 3) % 3,)
+    return (tree[0], *(reduce_once(child) for child in tree[1:]))
+
+
+def value(tree: recursive.Tree) -> int:
+    return tree[0] - 3 if len(tree) == 1 else (value(tree[1]) + value(tree[2])) % 3
+
+
+@pytest.mark.parametrize("order", ["breadth", "depth"])
+def test_target_is_rederived(order: str) -> None:
+    for source, _ in check_trees("c3", order, reduce_once):
+        for node in recursive.nodes(source):
+            assert node[0] == PLUS if len(node) > 1 else node[0] in (3, 4, 5)
+        assert value(reduce_once(source)) == value(source)  # a step changes the expression, not its value
+
+
+def test_depth_falls_by_one() -> None:
+    for source, _ in check_trees("c3", "breadth", reduce_once, depth_mean=4, depth_std=1):
+        assert recursive.depth(reduce_once(source)) == max(0, recursive.depth(source) - 1)

@@ -1,0 +1,108 @@
+"""What holds of every task, whatever it is: found by name, reproducible, splits apart, errors clear."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ape_cli import schema, tasks
+from ape_cli.errors import UsageError
+from ape_cli.tasks import Tokens, _split_of
+
+EVERY = [(n, o) for n in tasks.names() for o in ([None] if tasks.load(n).structure == "seq" else ["breadth", "depth"])]
+
+
+def test_the_seven_are_found() -> None:
+    assert set(tasks.names()) >= {"copy", "reverse", "repeat", "tree-copy", "tree-rotate", "c3", "tree-ops"}
+
+
+@pytest.mark.parametrize(("name", "order"), EVERY)
+def test_rows_do_not_depend_on_their_neighbours(name: str, order: str | None) -> None:
+    task = tasks.make(name, order)
+    whole = task.sample(rows=range(300), split="train", seed=5)
+    assert whole.schema.equals(schema.SHARD)
+    assert task.sample(rows=range(120, 180), split="train", seed=5).equals(whole.slice(120, 60))
+    every_third = task.sample(rows=range(0, 300, 3), split="train", seed=5)
+    assert every_third.to_pylist() == whole.to_pylist()[::3]
+
+
+@pytest.mark.parametrize(("name", "order"), EVERY)
+def test_seeds_and_splits_share_nothing(name: str, order: str | None) -> None:
+    """Neighbouring seeds are not shifted copies of each other, and no source is in two splits."""
+    task = tasks.make(name, order)
+
+    def sources(split: str, seed: int) -> set[tuple]:
+        table = task.sample(rows=range(400), split=split, seed=seed).to_pylist()
+        return {(tuple(r["source_ids"]), tuple(r["source_positions"])) for r in table if len(r["source_ids"]) > 12}
+
+    train, test = sources("train", 42), sources("test", 42)
+    assert len(train) > 300
+    assert not train & test
+    assert not train & sources("train", 43)
+    assert not sources("train", 43) & sources("validation", 44)  # not even across datasets
+
+
+def test_small_spaces_stay_apart_too() -> None:
+    """Words of two symbols and length 3 to 5: 56 sources in all, none in two splits."""
+    task = tasks.make("copy", length_mean=4, length_std=0.4, vocabulary=2)
+    by_split = {}
+    for split in schema.SPLITS:
+        table = task.sample(rows=range(300), split=split, seed=1).to_pylist()
+        by_split[split] = {tuple(r["source_ids"]) for r in table}
+    assert not by_split["train"] & by_split["test"]
+    assert not by_split["train"] & by_split["validation"]
+    assert not by_split["test"] & by_split["validation"]
+
+
+def test_a_space_too_small_to_share_out_still_ends() -> None:
+    task = tasks.make("copy", length_mean=1, length_std=0, vocabulary=1)
+    for split in schema.SPLITS:
+        assert task.sample(rows=range(5), split=split, seed=1)["source_ids"].to_pylist() == [[3]] * 5
+
+
+def test_shares_of_the_splits() -> None:
+    draw = tasks.make("copy").draw(np.arange(16_000, dtype=np.uint64))
+    homes = _split_of(Tokens(draw.starts, draw.position, draw.symbol))
+    assert abs((homes == "train").mean() - 14 / 16) < 0.02
+    assert abs((homes == "test").mean() - 1 / 16) < 0.01
+
+
+@pytest.mark.parametrize(("name", "order"), EVERY)
+def test_ids_are_named(name: str, order: str | None) -> None:
+    task = tasks.make(name, order)
+    table = task.sample(rows=range(500), split="train", seed=5)
+    assert task.id_names[:3] == schema.SPECIAL
+    assert len(set(task.id_names)) == len(task.id_names)
+    for column in ("source_ids", "target_ids"):
+        ids = table[column].combine_chunks().values.to_numpy()
+        assert ids.min() >= schema.FIRST_SYMBOL
+        assert ids.max() < len(task.id_names)
+    assert len({schema.PAD, schema.SOS, schema.EOS}) == 3
+
+
+@pytest.mark.parametrize(("name", "order"), EVERY)
+def test_mean_tokens_is_the_mean(name: str, order: str | None) -> None:
+    """Of sources of exactly the mean size; flat bounded schemes are sized by it."""
+    task = tasks.make(name, order, **({"length_std": 0} if order is None else {"depth_std": 0}))
+    table = task.sample(rows=range(3_000), split="train", seed=5)
+    mean = np.mean([len(x) for x in table["source_ids"].to_pylist()])
+    assert abs(mean / task.mean_tokens - 1) < 0.03
+
+
+def test_mistakes_are_explained() -> None:
+    cases = [
+        (lambda: tasks.make("tree-cpoy"), "did you mean 'tree-copy'"),
+        (lambda: tasks.make("copy", "depth"), "sequence task"),
+        (lambda: tasks.make("c3", "sideways"), "breadth, depth"),
+        (lambda: tasks.make("copy", depth_mean=3), "unknown option of copy"),
+        (lambda: tasks.make("copy", length_mean=-1), "length_mean"),
+        (lambda: tasks.make("copy", length_mean=float("nan")), "length_mean"),
+        (lambda: tasks.make("copy", length_std=1e9), "reaches too far"),
+        (lambda: tasks.make("copy", vocabulary=0), "vocabulary"),
+        (lambda: tasks.make("copy", vocabulary="many"), "vocabulary"),
+        (lambda: tasks.make("tree-copy", depth_mean=62), "reaches too far"),
+        (lambda: tasks.make("copy").sample(rows=range(1), split="dev", seed=1), "unknown split"),
+    ]
+    for make, message in cases:
+        with pytest.raises(UsageError, match=message):
+            make()

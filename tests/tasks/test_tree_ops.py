@@ -1,0 +1,77 @@
+"""tree-ops: four operators on a subtree that is addressed by its root's symbol."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from ape_cli import tasks, trees
+from ape_cli.errors import UsageError
+from tests import recursive
+from tests.tasks.contract import check_trees
+
+OPS = {3 + 128 + i: name for i, name in enumerate(["extract", "flip-extract", "truncate", "no-op"])}
+
+
+def expected(source: recursive.Tree) -> recursive.Tree:
+    operator, (pointer,), tree = source
+    chosen = [node for node in recursive.nodes(tree) if node[0] == pointer]
+    assert len(chosen) == 1, "the pointer is not unique"
+
+    def truncated(node: recursive.Tree) -> recursive.Tree:
+        return (pointer,) if node[0] == pointer else (node[0], *map(truncated, node[1:]))
+
+    return {
+        "extract": lambda: chosen[0],
+        "flip-extract": lambda: recursive.mirror(chosen[0]),
+        "truncate": lambda: truncated(tree),
+        "no-op": lambda: tree,
+    }[OPS[operator]]()
+
+
+@pytest.mark.parametrize("order", ["breadth", "depth"])
+def test_target_is_rederived(order: str) -> None:
+    found = check_trees("tree-ops", order, expected)
+    for source, row in found:
+        assert row["op"] == OPS[source[0]]
+        symbols = recursive.symbols(source[2])
+        assert len(set(symbols)) == len(symbols), "a symbol is repeated"
+        assert not OPS.keys() & set(symbols), "an operator of the task stands in the tree"
+        for node in recursive.nodes(source[2]):
+            assert (3 <= node[0] < 67) if len(node) == 1 else (67 <= node[0] < 131)
+
+
+def test_operators_and_nodes_are_drawn_uniformly() -> None:
+    found = check_trees("tree-ops", "depth", expected, depth_mean=4, depth_std=0)
+    counts = Counter(row["op"] for _, row in found)
+    assert all(abs(counts[name] - 500) < 4 * (2_000 * 3 / 16) ** 0.5 for name in OPS.values())
+    places = [recursive.symbols(t[2]).index(t[1][0]) / len(recursive.symbols(t[2])) for t, _ in found]
+    assert abs(np.mean(places) - 0.5 + np.mean([0.5 / len(recursive.symbols(t[2])) for t, _ in found])) < 0.03
+
+
+def test_trees_with_too_many_leaves_are_drawn_again() -> None:
+    """With 24 leaf symbols a third of the trees of depth 6 need more; depth stays what was drawn."""
+    task = tasks.make("tree-ops", vocabulary=48, depth_mean=7, depth_std=0)
+    for row in task.sample(rows=range(500), split="train", seed=1).to_pylist():
+        assert row["size"] == 7
+        assert len(row["source_ids"]) <= 2 * 24 - 1 + 2
+
+
+def test_a_vocabulary_that_can_not_do_is_refused_with_one_that_can() -> None:
+    with pytest.raises(UsageError, match=r"too small for unique nodes[\s\S]*8 leaf symbols") as refused:
+        tasks.make("tree-ops", vocabulary=16)
+    suggested = int(str(refused.value.fix).split()[1].rstrip(","))
+    task = tasks.make("tree-ops", vocabulary=suggested)
+    assert max(len(r) for r in task.sample(rows=range(300), split="train", seed=1)["source_ids"].to_pylist()) > 60
+
+
+def test_the_chance_to_fit_is_the_sampler_s() -> None:
+    """The distribution of leaf counts, against counted trees."""
+    depth = np.full(20_000, 5)
+    _, starts, _ = trees.grow(depth, np.arange(20_000, dtype=np.uint64) * np.uint64(7919))
+    leaves = (np.diff(starts) + 1) // 2
+    chance = trees.leaves_distribution(5, 40)[-1]
+    assert abs(chance.sum() - 1) < 1e-12
+    assert abs((leaves <= 12).mean() - chance[:13].sum()) < 0.015

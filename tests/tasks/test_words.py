@@ -1,0 +1,42 @@
+"""copy, reverse, repeat: targets re-derived, lengths and symbols distributed as the paper says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ape_cli import schema
+from tests.tasks.contract import rows
+
+TARGETS = {"copy": lambda w: w, "reverse": lambda w: w[::-1], "repeat": lambda w: w + w}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_target_is_rederived(name: str) -> None:
+    for row in rows(name)[1]:
+        assert row["target_ids"] == TARGETS[name](row["source_ids"])
+        assert row["source_positions"] == list(range(len(row["source_ids"])))
+        assert row["target_positions"] == list(range(len(row["target_ids"])))
+        assert row["size"] == len(row["source_ids"])
+        assert row["op"] is None
+
+
+def test_repeats_is_an_option() -> None:
+    for row in rows("repeat", count=50, repeats=5, length_mean=4, length_std=1)[1]:
+        assert row["target_ids"] == row["source_ids"] * 5
+
+
+def test_lengths_are_rounded_not_truncated() -> None:
+    """A truncated normal has its mean half a step lower (pitfall: mean 99.5 instead of 100)."""
+    sizes = np.array([r["size"] for r in rows("copy", count=20_000)[1]])
+    assert abs(sizes.mean() - 100.0) < 4 * 10 / 20_000**0.5  # four standard errors
+    assert abs(sizes.std() - 10.0) < 0.25
+
+
+def test_symbols_are_uniform_over_the_vocabulary_and_never_special() -> None:
+    ids = np.concatenate([r["source_ids"] for r in rows("copy")[1]])
+    counts = np.bincount(ids, minlength=23)
+    assert counts[: schema.FIRST_SYMBOL].sum() == 0
+    assert len(counts) == 23
+    expected = ids.size / 20
+    assert ((counts[3:] - expected) ** 2 / expected).sum() < 50  # chi-square, 19 degrees of freedom: p < 1e-4

@@ -1,0 +1,150 @@
+"""Batches: what the model is shown, what it is asked, and that every row is seen once an epoch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from ape_cli import dataset, schema
+from ape_cli.dataset import Batch, Dataset
+from ape_cli.errors import DataError, UsageError
+from tests.conftest import write
+
+PAD, SOS, EOS = schema.PAD, schema.SOS, schema.EOS
+
+
+def stored(data: Dataset, split: str = "train") -> dict[int, dict]:
+    return {r["row"]: r for r in data.split(split).table().to_pylist()}
+
+
+def strip(ids: torch.Tensor) -> list[int]:
+    return [i for i in ids.tolist() if i != PAD]
+
+
+def test_words_carry_eos_in_source_and_target(words: Dataset) -> None:
+    """In both alike, so that the first output symbol is not given away in one of them."""
+    rows = stored(words)
+    for batch in words.split("train").batches(16, seed=1):
+        for i, row in enumerate(batch.row):
+            assert strip(batch.source_ids[i]) == [*rows[row]["source_ids"], EOS]
+            assert strip(batch.labels[i]) == [*rows[row]["target_ids"], EOS]
+            assert strip(batch.input_ids[i])[: int(batch.label_mask[i].sum())] == [SOS, *rows[row]["target_ids"]]
+
+
+def test_trees_carry_none(trees: Dataset) -> None:
+    rows = stored(trees)
+    for batch in trees.split("train").batches(16, seed=1):
+        for i, row in enumerate(batch.row):
+            n = len(rows[row]["target_ids"])
+            assert strip(batch.source_ids[i]) == rows[row]["source_ids"]
+            assert strip(batch.labels[i]) == rows[row]["target_ids"]
+            assert batch.input_ids[i, :n].tolist() == [SOS, *rows[row]["target_ids"][:-1]]
+            assert batch.input_positions[i, :n].tolist() == [0, *rows[row]["target_positions"][:-1]]
+            assert batch.source_positions[i, : len(rows[row]["source_ids"])].tolist() == rows[row]["source_positions"]
+
+
+def test_positions_along_a_sequence(words: Dataset, trees: Dataset) -> None:
+    """SOS is 0, tokens are 1, 2, ...; a tree read as a sequence counts along its linearisation."""
+    for data in (words, trees):
+        batch = next(data.split("train").batches(16, structure="seq"))
+        assert batch.source_positions.tolist() == [list(range(1, batch.source_ids.shape[1] + 1))]
+        assert batch.input_positions.tolist() == [list(range(batch.input_ids.shape[1]))]
+
+
+def test_masks_are_of_what_they_mask(words: Dataset) -> None:
+    """The mask of the labels is not the mask of the inputs, which is one place off."""
+    for batch in words.split("train").batches(16, seed=1):
+        assert torch.equal(batch.source_mask, batch.source_ids != PAD)
+        assert torch.equal(batch.label_mask, batch.labels != PAD)
+        lengths = torch.as_tensor(batch.size) + 1
+        assert batch.label_mask.sum(1).tolist() == lengths.tolist()
+        assert batch.source_mask.sum(1).tolist() == lengths.tolist()
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 32, 1000])
+def test_every_row_once_an_epoch(trees: Dataset, batch_size: int) -> None:
+    split = trees.split("train")
+    for epoch in range(2):
+        batches = list(split.batches(batch_size, seed=3, epoch=epoch))
+        assert len(batches) == split.steps(batch_size)
+        assert sorted(np.concatenate([b.row for b in batches]).tolist()) == list(range(split.rows))
+
+
+def rows_of(batches: list[Batch]) -> list[list[int]]:
+    return [b.row.tolist() for b in batches]
+
+
+def test_order_is_a_function_of_seed_and_epoch(words: Dataset) -> None:
+    split = words.split("train")
+    first = rows_of(list(split.batches(16, seed=3, epoch=0)))
+    assert first == rows_of(list(words.split("train").batches(16, seed=3, epoch=0)))
+    assert first != rows_of(list(split.batches(16, seed=3, epoch=1)))
+    assert first != rows_of(list(split.batches(16, seed=4, epoch=0)))
+    for skip in (1, 5, 8):
+        assert rows_of(list(split.batches(16, seed=3, epoch=0, skip=skip))) == first[skip:]
+
+
+def test_windows_keep_memory_bounded_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With small windows the epoch is the same rows, shuffled, and skipping is exact."""
+    data = write(tmp_path / "copy", "copy", rows=(500, 10, 10))
+    monkeypatch.setattr(schema, "ROW_GROUP", 128)
+    split = data.split("train")
+    batches = rows_of(list(split.batches(16, seed=3)))
+    assert len(batches) == split.steps(16)
+    assert sorted(sum(batches, [])) == list(range(500))
+    for skip in range(len(batches)):
+        assert rows_of(list(split.batches(16, seed=3, skip=skip))) == batches[skip:]
+    assert not split._kept  # more than one window: nothing is held
+
+
+@pytest.mark.parametrize(("task", "order"), [("copy", None), ("repeat", None), ("c3", "depth"), ("tree-ops", "breadth")])
+def test_nine_tokens_in_ten_are_real(tmp_path: Path, task: str, order: str | None) -> None:
+    sizes = {"depth_mean": 7, "depth_std": 1} if order else {"length_mean": 100, "length_std": 10}
+    data = write(tmp_path / task, task, order, rows=(10_000, 10, 10), **sizes)
+    real = padded = 0
+    for batch in data.split("train").batches(64, seed=1):
+        real += int(batch.source_mask.sum() + batch.label_mask.sum())
+        padded += batch.source_mask.numel() + batch.labels.numel()
+    assert real / padded > 0.9
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    data = write(tmp_path / "copy", "copy")
+    shard = tmp_path / "copy" / data.manifest.shards["train"][0].file
+    whole = shard.read_bytes()
+    for damage, message in [
+        (lambda: shard.write_bytes(whole[: len(whole) // 2]), "altered or cut short"),
+        (lambda: shard.write_bytes(whole[:100] + b"\0" + whole[101:]), "altered or cut short"),
+        (lambda: pq.write_table(pa.table({"a": [1]}), shard), "altered or cut short"),
+        (shard.unlink, "missing"),
+    ]:
+        damage()
+        with pytest.raises(DataError, match=message):
+            dataset.open(tmp_path / "copy")
+        shard.write_bytes(whole)
+    dataset.open(tmp_path / "copy")
+
+
+def test_foreign_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such dataset"):
+        dataset.open(tmp_path / "nothing")
+    with pytest.raises(DataError, match=r"no manifest\.json"):
+        dataset.open(tmp_path)
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=r"another schema[\s\S]*row, source_ids"):
+        schema.read_shard(tmp_path / "x.parquet")
+    (tmp_path / "y.parquet").write_text("not parquet")
+    with pytest.raises(DataError, match="cannot read"):
+        schema.read_shard(tmp_path / "y.parquet")
+
+
+def test_bad_arguments(words: Dataset) -> None:
+    with pytest.raises(UsageError, match="batch_size"):
+        next(words.split("train").batches(0))
+    with pytest.raises(UsageError, match="unknown split"):
+        words.split("dev")

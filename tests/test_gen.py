@@ -1,0 +1,261 @@
+"""Generation: files whole or absent, the same bytes however they are made, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ape_cli import files, gen, schema, tasks
+from ape_cli.errors import ApeError, DataError, UsageError
+from ape_cli.gen import generate
+
+OPTIONS: dict[str, Any] = {"depth_mean": 3, "depth_std": 1}
+
+
+def plan(task: Any, shard_rows: int = 100, **changes: Any) -> schema.Plan:
+    rows = {"train": 350, "validation": 40, "test": 30} | changes
+    return gen.plan(task, seed=7, rows=rows, shard_rows=shard_rows)
+
+
+@pytest.fixture
+def task() -> Any:
+    return tasks.make("tree-ops", **OPTIONS)
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_layout_is_the_contract(tmp_path: Path, task: Any) -> None:
+    outcome = generate(task, plan(task), tmp_path)
+    names = set(snapshot(tmp_path))
+    train = {f"data/train-{i:05d}-of-00004.parquet" for i in range(4)}
+    assert names == {"manifest.json", "README.md", "data/validation-00000-of-00001.parquet",
+                     "data/test-00000-of-00001.parquet", *train}  # fmt: skip
+    assert outcome.written == 420
+    manifest = schema.read_manifest(tmp_path)
+    assert manifest.vocabulary == task.id_names
+    assert [s.rows for s in manifest.shards["train"]] == [100, 100, 100, 50]
+    card = (tmp_path / "README.md").read_text()
+    assert "split: validation\n    path: data/validation-*.parquet" in card
+    read = pl.read_parquet(tmp_path / "data" / "train-*.parquet")
+    assert read.columns == ["row", "source_ids", "source_positions", "target_ids", "target_positions", "size", "op"]
+    assert read["row"].to_list() == list(range(350))
+
+
+def test_columns_have_the_types_and_encodings_of_the_schema(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    file = pq.ParquetFile(tmp_path / "data" / "train-00000-of-00004.parquet")
+    types = {f.name: str(f.type) for f in file.schema_arrow}
+    assert types["row"] == "uint64"
+    assert types["size"] == "uint16"
+    assert types["source_ids"] == types["target_ids"] == "list<element: uint16 not null>"
+    assert types["source_positions"] == types["target_positions"] == "list<element: uint64 not null>"
+    assert types["op"].startswith("dictionary<values=string")
+    column = file.metadata.row_group(0).column(1)
+    assert "BYTE_STREAM_SPLIT" in column.encodings
+    assert "RLE_DICTIONARY" not in column.encodings
+    assert column.compression == "ZSTD"
+
+
+def test_op_is_null_elsewhere(tmp_path: Path) -> None:
+    task = tasks.make("copy", length_mean=5, length_std=1)
+    generate(task, plan(task), tmp_path)
+    assert pl.read_parquet(tmp_path / "data" / "train-*.parquet")["op"].null_count() == 350
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_fingerprint_knows_neither_shards_nor_workers(tmp_path: Path, task: Any, workers: int) -> None:
+    """Rows of the two cuts are equal one by one; shard for shard, workers change no byte."""
+    whole = generate(task, plan(task, 1000), tmp_path / "whole")
+    cut = generate(task, plan(task, 64), tmp_path / "cut", workers=workers)
+    assert whole.manifest.fingerprint == cut.manifest.fingerprint
+    for split in schema.SPLITS:
+        one, other = (pl.read_parquet(tmp_path / d / "data" / f"{split}-*.parquet") for d in ("whole", "cut"))
+        assert one.equals(other)
+    again = generate(task, plan(task, 64), tmp_path / "again")
+    assert snapshot(tmp_path / "again") == snapshot(tmp_path / "cut")
+    assert again.manifest == cut.manifest
+
+
+def test_a_smaller_dataset_is_a_prefix(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path / "large")
+    generate(task, plan(task, train=120), tmp_path / "small")
+    large, small = (pl.read_parquet(tmp_path / d / "data" / "train-*.parquet") for d in ("large", "small"))
+    assert small.equals(large.head(120))
+
+
+def test_fingerprint_sees_every_column(task: Any) -> None:
+    table = task.sample(rows=range(64), split="train", seed=1)
+    before = schema.content(table)
+    for i, name in enumerate(table.column_names):
+        values = table[name].to_pylist()
+        old = values[5]
+        if name == "op":
+            values[5] = "no-op" if old != "no-op" else "extract"
+        else:
+            values[5] = old + 1 if isinstance(old, int) else [*old[:-1], old[-1] + 1]
+        field = table.schema.field(name)
+        if name == "op":
+            names = task.ops
+            column = pa.DictionaryArray.from_arrays(pa.array([names.index(v) for v in values], pa.int32()), names)
+        else:
+            column = pa.array(values, field.type)
+        assert schema.content(table.set_column(i, field, column)) != before, name
+    order = np.random.default_rng(0).permutation(64)
+    assert schema.content(table.take(order)) == before  # a sum over rows, whatever their order
+
+
+def test_running_again_verifies_and_changes_nothing(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    before = snapshot(tmp_path)
+    assert generate(task, plan(task), tmp_path).written == 0
+    assert snapshot(tmp_path) == before
+
+
+def test_a_missing_shard_is_made_again(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    before = snapshot(tmp_path)
+    (tmp_path / "data" / "train-00002-of-00004.parquet").unlink()
+    assert generate(task, plan(task), tmp_path).written == 100
+    assert snapshot(tmp_path) == before
+
+
+def test_an_altered_shard_is_named_and_kept(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    path = tmp_path / "data" / "train-00001-of-00004.parquet"
+    damaged = bytearray(path.read_bytes())
+    damaged[200] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(DataError, match=r"train-00001-of-00004[\s\S]*--overwrite"):
+        generate(task, plan(task), tmp_path)
+    assert path.read_bytes() == damaged
+    generate(task, plan(task), tmp_path, overwrite=True)
+    assert path.read_bytes() != damaged
+
+
+def test_another_command_is_refused_without_overwrite(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    before = snapshot(tmp_path)
+    other = tasks.make("tree-ops", "depth", **OPTIONS)
+    with pytest.raises(DataError, match="order 'breadth' there, 'depth' now"):
+        generate(other, plan(other), tmp_path)
+    with pytest.raises(DataError, match=r"rows.train 350 there, 351 now"):
+        generate(task, plan(task, train=351), tmp_path)
+    assert snapshot(tmp_path) == before
+    generate(other, plan(other), tmp_path, overwrite=True)
+    assert schema.read_manifest(tmp_path).plan.order == "depth"
+
+
+def test_a_foreign_folder_is_never_touched(tmp_path: Path, task: Any) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    for overwrite in (False, True):
+        with pytest.raises(DataError, match="holds no dataset"):
+            generate(task, plan(task), tmp_path, overwrite=overwrite)
+    assert set(snapshot(tmp_path)) == {"thesis.txt"}
+
+
+def test_an_interruption_is_gone_on_from(tmp_path: Path, task: Any) -> None:
+    reference = generate(task, plan(task), tmp_path / "reference")
+
+    class Interrupt(Exception):
+        pass
+
+    written = 0
+
+    def tick(rows: int) -> None:
+        nonlocal written
+        written += rows
+        if written > 250:
+            raise Interrupt
+
+    broken = tmp_path / "broken"
+    with pytest.raises(Interrupt):
+        generate(task, plan(task), broken, tick=tick)
+    assert not (broken / "manifest.json").exists()
+    assert not [p for p in snapshot(broken) if p.endswith(".tmp")]
+    with pytest.raises(DataError, match="not complete"):
+        schema.read_manifest(broken)
+    with pytest.raises(DataError, match="another dataset"):  # another command may not finish it
+        generate(task, plan(task, train=10), broken)
+    kept = (broken / "data" / "train-00000-of-00004.parquet").stat().st_mtime_ns
+    outcome = generate(task, plan(task), broken)
+    assert outcome.written == 420 - 200
+    assert (broken / "data" / "train-00000-of-00004.parquet").stat().st_mtime_ns == kept
+    assert outcome.manifest == reference.manifest
+    assert snapshot(broken) == snapshot(tmp_path / "reference")
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path: Path, task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fsync
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(ApeError, match=r"cannot write[\s\S]*No space left"):
+        generate(task, plan(task), tmp_path / "d")
+    assert not list((tmp_path / "d").rglob("*.parquet"))
+    assert not list((tmp_path / "d").rglob("*.tmp"))
+    monkeypatch.setattr(files.os, "fsync", real)
+    assert generate(task, plan(task), tmp_path / "d").written == 420
+
+
+def test_a_folder_that_can_not_be_made(tmp_path: Path, task: Any) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ApeError, match="cannot write"):
+        generate(task, plan(task), tmp_path / "file" / "data")
+
+
+def test_two_writers_are_kept_apart(tmp_path: Path, task: Any) -> None:
+    with files.locked(tmp_path / ".lock", DataError("busy")), pytest.raises(DataError, match="another process"):
+        generate(task, plan(task), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "shard_rows", "message"),
+    [
+        ({"train": 0}, 10, "train rows"),
+        ({"test": -1}, 10, "test rows"),
+        ({"train": 10**15}, 10, "train rows"),
+        ({}, 0, "shard-rows"),
+    ],
+)
+def test_absurd_sizes(task: Any, changes: dict[str, int], shard_rows: int, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        plan(task, shard_rows, **changes)
+
+
+def test_what_cannot_fit_is_refused_before_it_starts(tmp_path: Path, task: Any) -> None:
+    with pytest.raises(ApeError, match="would not fit"):
+        generate(task, plan(task, 10**6, train=10**12), tmp_path)
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_empty_splits_are_files_too(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task, test=0), tmp_path)
+    assert pq.ParquetFile(tmp_path / "data" / "test-00000-of-00001.parquet").metadata.num_rows == 0
+
+
+def test_a_damaged_manifest_is_explained(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    path = tmp_path / "manifest.json"
+    good = json.loads(path.read_text())
+    for text, message in [
+        ("{", "cannot read"),
+        ("[]", "another schema version"),
+        (json.dumps(good | {"schema_version": 99}), "another schema version"),
+        (json.dumps({k: v for k, v in good.items() if k != "vocabulary"}), "vocabulary"),
+        (json.dumps(good | {"mean_size": "large"}), "mean_size"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(DataError, match=message):
+            schema.read_manifest(tmp_path)

@@ -1,0 +1,48 @@
+"""The random streams: SplitMix64's published values, independence of neighbours, uniformity."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ape_cli import streams
+
+
+def test_splitmix64_reference_values() -> None:
+    """First outputs for seed 1234567, as commonly published for SplitMix64."""
+    found = streams.bits(np.array([1234567], dtype=np.uint64), np.arange(1, 6))
+    assert found.tolist() == [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+
+
+def test_neighbouring_seeds_splits_and_rows_are_unrelated() -> None:
+    index = np.arange(10_000)
+    keys = [streams.rows(seed, split, index) for seed in (42, 43) for split in ("train", "test")]
+    everything = np.concatenate(keys)
+    assert np.unique(everything).size == everything.size
+    for one in keys:
+        for other in keys:
+            if one is not other:
+                differing = np.bitwise_count(one ^ other).mean()
+                assert abs(differing - 32) < 0.3
+
+
+def test_below_is_uniform_and_in_range() -> None:
+    word = streams.bits(np.array([9], dtype=np.uint64), np.arange(60_000))
+    counts = np.bincount(streams.below(word, 6), minlength=6)
+    assert counts.size == 6
+    assert ((counts - 10_000) ** 2 / 10_000).sum() < 25
+    assert (streams.below(word[:100], np.arange(1, 101)) < np.arange(1, 101)).all()
+
+
+def test_content_hash_sees_pairs_not_their_order() -> None:
+    starts = np.array([0, 3, 6, 9, 12])
+    position = np.array([1, 2, 3, 3, 1, 2, 1, 2, 3, 1, 2, 4])
+    symbol = np.array([7, 8, 9, 9, 7, 8, 8, 7, 9, 7, 8, 9])
+    same, reordered, swapped, moved = streams.content(starts, position, symbol)
+    assert same == reordered
+    assert len({int(same), int(swapped), int(moved)}) == 3
