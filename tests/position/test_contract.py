@@ -1,0 +1,283 @@
+"""What holds of every scheme that is found, whatever it is: the laws it claims, and its manners."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ape_cli import attention, position, structure
+from ape_cli.errors import UsageError
+from ape_cli.model import Transformer
+from ape_cli.position import Scheme
+from ape_cli.trees import graft
+
+D, H, K = 32, 4, 8
+READS = [(name, expression) for name in position.names() for expression in position.load(name).structures]
+RELATIVE = [pair for pair in READS if position.load(pair[0]).relative]
+
+
+def make(name: str, expression: str, seed: int = 3, **options: float) -> Scheme:
+    generator = torch.Generator().manual_seed(seed)
+    size = {"max_size": 6} | options
+    return position.make(name, D, H, structure=expression, generator=generator, **size).double()
+
+
+def places(expression: str, rows: int = 3, count: int = 10) -> torch.Tensor:
+    """Distinct positions in each row, SOS first."""
+    torch.manual_seed(5)
+    high = 30 if expression == "seq" else 64
+    drawn = torch.stack([torch.randperm(high - 1)[: count - 1] + 1 for _ in range(rows)])
+    return torch.cat([torch.zeros(rows, 1, dtype=torch.int64), drawn], dim=1)
+
+
+def vectors(seed: int, rows: int = 3, count: int = 10) -> torch.Tensor:
+    return torch.randn(rows, H, count, K, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def model(scheme: Scheme, dropout: float = 0.0) -> Transformer:
+    generator = torch.Generator().manual_seed(8)
+    return Transformer(
+        scheme, ids=20, d_ff=48, encoder_layers=2, decoder_layers=2, dropout=dropout, generator=generator
+    ).double()
+
+
+def test_the_seven_of_the_tables_are_found() -> None:
+    assert set(position.names()) >= {
+        "none", "sinusoidal", "relative", "rope", "tree", "orthogonal-seq", "orthogonal-tree",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_shapes_and_dtypes(name: str, expression: str) -> None:
+    for dtype in (torch.float32, torch.float64):
+        scheme = make(name, expression, decay=0.9).to(dtype)
+        context = scheme.context(places(expression))
+        x = torch.randn(3, 10, D, dtype=dtype)
+        assert scheme.embed(x, context).shape == x.shape
+        assert scheme.embed(x, context).dtype == dtype
+        q = vectors(1).to(dtype)
+        assert scheme.rotate(q, context, "query").shape == q.shape
+        assert scheme.rotate(q, context, "query").dtype == dtype
+        scores = attention.logits(scheme, q, q, context, context)
+        assert scores.shape == (3, H, 10, 10)
+        assert scores.dtype == dtype
+
+
+@pytest.mark.parametrize(("name", "expression"), RELATIVE)
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+def test_scores_depend_on_the_path_between_alone(name: str, expression: str, decay: float) -> None:
+    """Both paths prefixed by a third: nothing moves. One alone: it does. (Contracting both sides with
+    the same transpose, or rotating over the wrong axis, fails here.)"""
+    scheme = make(name, expression, decay=decay)
+    if scheme.bounded:
+        scheme = make(name, expression, decay=decay, max_size=100)
+    at = places(expression)[:, 1:]
+    if expression == "seq":
+        moved = at + 17
+    else:
+        moved = torch.from_numpy(graft(at.numpy(), 27))
+    q, k = vectors(1, count=9), vectors(2, count=9)
+
+    def scores(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return attention.logits(scheme, q, k, scheme.context(x), scheme.context(y))
+
+    assert torch.allclose(scores(at, at), scores(moved, moved), atol=1e-9)
+    assert not torch.allclose(scores(at, at), scores(at, moved), atol=1e-3)
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_only_no_encoding_is_blind_to_order(name: str, expression: str) -> None:
+    """The same tokens at permuted positions: the encoder's output differs, for every scheme but `none`."""
+    net = model(make(name, expression))
+    at = places(expression)[:, 1:]
+    ids = torch.randint(3, 20, at.shape, generator=torch.Generator().manual_seed(1))
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    before, _ = net.encode(ids, at, mask)
+    after, _ = net.encode(ids, at.flip(1), mask)
+    change = float((before - after).abs().max().detach())
+    assert (change < 1e-9) if name == "none" else (change > 1e-3)
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_every_position_counts(name: str, expression: str) -> None:
+    """No vector is broadcast from one place: moving any single token changes the output."""
+    if name == "none":
+        return
+    net = model(make(name, expression))
+    at = places(expression, rows=1)[:, 1:]
+    ids = torch.randint(3, 20, at.shape, generator=torch.Generator().manual_seed(1))
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    before, _ = net.encode(ids, at, mask)
+    for n in range(at.shape[1]):
+        moved = at.clone()
+        moved[0, n] = 31 if expression == "seq" else 65
+        after, _ = net.encode(ids, moved, mask)
+        assert float((before - after).abs().max().detach()) > 1e-6, n
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_every_parameter_gets_a_gradient(name: str, expression: str) -> None:
+    """In every head and branch: no generator is a dead one."""
+    scheme = make(name, expression)
+    net = model(scheme)
+    at = places(expression)
+    ids = torch.randint(3, 20, at.shape, generator=torch.Generator().manual_seed(1))
+    scores = net(ids[:, 1:], at[:, 1:], torch.ones(3, 9, dtype=torch.bool), ids, at)
+    scores.logsumexp(-1).sum().backward()
+    for label, parameter in net.named_parameters():
+        assert parameter.grad is not None, label
+        if not label.endswith("key.bias"):  # a shift of all keys changes no softmax unless positions turn it
+            assert parameter.grad.abs().max() > 0, label
+    for label, parameter in scheme.named_parameters():
+        assert parameter.grad is not None
+        if parameter.dim() >= 2 and not scheme.bounded:
+            by_head = parameter.grad.abs().flatten(-2 if parameter.dim() > 2 else -1).amax(-1)
+            assert (by_head > 0).all(), label
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_neither_batch_nor_padding_matters(name: str, expression: str) -> None:
+    """Scores of a row are the same alone, beside deeper rows, and with padding behind it."""
+    net = model(make(name, expression, decay=0.9))
+    at = places(expression)
+    ids = torch.randint(3, 20, at.shape, generator=torch.Generator().manual_seed(1))
+    mask = torch.ones(3, 9, dtype=torch.bool)
+    mask[0, 5:] = False  # row 0 is short
+    source, source_at = ids[:, 1:] * mask, at[:, 1:] * mask
+    together = net(source, source_at, mask, ids, at)
+    alone = net(source[:1, :5], source_at[:1, :5], mask[:1, :5], ids[:1, :7], at[:1, :7])
+    assert torch.allclose(together[:1, :7], alone, atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_nothing_is_seen_ahead_of_time(name: str, expression: str, decay: float, dropout: float) -> None:
+    """Targets after t never influence the scores up to t, with dropout on as well."""
+    net = model(make(name, expression, decay=decay), dropout).train()
+    at = places(expression)
+    ids = torch.randint(3, 20, at.shape, generator=torch.Generator().manual_seed(1))
+    mask = torch.ones(3, 9, dtype=torch.bool)
+    mask[:, 6:] = False
+
+    def run(target: torch.Tensor, target_at: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(11)
+        return net(source, at[:, 1:], mask, target, target_at)
+
+    t = 5
+    later, later_at = ids.clone(), at.clone()
+    later[:, t:] = 3 + (later[:, t:] + 4) % 17
+    later_at[:, t:] = later_at[:, t:].flip(1)
+    before, after = run(ids, at, ids[:, 1:]), run(later, later_at, ids[:, 1:])
+    assert torch.equal(before[:, :t], after[:, :t])
+    assert not torch.allclose(before[:, t:], after[:, t:])
+    padding = ids[:, 1:].clone()
+    padding[:, 6:] = 7
+    assert torch.equal(before, run(ids, at, padding))  # nor does what stands in the padding
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_every_scheme_reaches_cross_attention(name: str, expression: str) -> None:
+    """Keys of another sequence: the hooks see its positions (additive schemes did so in `embed`)."""
+    scheme = make(name, expression)
+    at = places(expression)[:, 1:]
+    q, k = vectors(1, count=9), vectors(2, count=9)
+    here, there = scheme.context(at), scheme.context(at.flip(1))
+    same, other = (attention.logits(scheme, q, k, here, c) for c in (here, there))
+    assert torch.allclose(same, other) == (name in {"none", "sinusoidal", "tree"})
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_locality_bias_is_for_all(name: str, expression: str) -> None:
+    """c^distance on the scaled product, before any bias; every scheme takes it and 1 turns it off."""
+    plain, local = make(name, expression, decay=1.0), make(name, expression, decay=0.8)
+    at = places(expression)
+    context = plain.context(at)
+    assert plain.decay(context, context) is None
+    decay = local.decay(context, context)
+    assert decay is not None
+    assert decay.shape == (3, 1, 10, 10)
+    distance = structure.parse(expression).distance(at[:, :, None], at[:, None, :])
+    assert torch.allclose(decay[:, 0].double(), 0.8 ** distance.double(), atol=1e-6)
+    assert torch.equal(decay[:, 0].diagonal(dim1=1, dim2=2), torch.ones(3, 10))
+    q, k = vectors(1), vectors(2)
+    bias = plain.bias(q, context, context)
+    product = attention.logits(plain, q, k, context, context) - (0 if bias is None else bias)
+    expected = product * decay + (0 if bias is None else bias)
+    assert torch.allclose(attention.logits(local, q, k, local.context(at), local.context(at)), expected, atol=1e-6)
+
+
+def test_the_paper_s_defaults_of_the_locality_bias() -> None:
+    for name in position.names():
+        expected = 0.98 if name.startswith("orthogonal") else 1.0
+        assert position.make(name, D, H, max_size=4).shape.decay == expected
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_sos_is_the_empty_path(name: str, expression: str) -> None:
+    """0 reads like the root of a tree, and turns nothing. No scheme gives SOS a child's place."""
+    scheme = make(name, expression)
+    x = vectors(1, rows=1, count=1)
+    zero = scheme.context(torch.zeros(1, 1, dtype=torch.int64))
+    if expression != "seq":
+        one = scheme.context(torch.ones(1, 1, dtype=torch.int64))
+        assert torch.equal(scheme.rotate(x, zero, "key"), scheme.rotate(x, one, "key"))
+        embedded = torch.zeros(1, 1, D, dtype=torch.float64)
+        assert torch.equal(scheme.embed(embedded, zero), scheme.embed(embedded, one))
+    assert torch.allclose(scheme.rotate(x, zero, "key").norm(), x.norm())
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_additive_vectors_are_of_the_tokens_size(name: str, expression: str) -> None:
+    """Neither drowned by the embeddings nor drowning them, from the start."""
+    scheme = position.make(name, 256, 4, structure=expression, max_size=6)
+    net = Transformer(scheme, ids=100, d_ff=8, encoder_layers=1, decoder_layers=1, dropout=0.0)
+    ids = torch.arange(3, 100)[None, :29]
+    at = torch.arange(1, 30)[None] if expression == "seq" else torch.arange(32, 61)[None]
+    context = scheme.context(at)
+    tokens = torch.nn.functional.embedding(ids, net.embedding) * 16
+    added = net.embed(ids, context) - tokens
+    assert 0.9 < float(tokens.detach().std()) < 1.1
+    ratio = float((added.norm() / tokens.norm()).detach())
+    assert ratio == 0 or 0.4 < ratio < 1.5, ratio
+
+
+@pytest.mark.parametrize("name", position.names())
+def test_properties_tell_the_truth(name: str) -> None:
+    scheme = position.make(name, D, H, max_size=4)
+    properties = scheme.properties
+    assert properties.parameters == sum(p.numel() for p in scheme.parameters())
+    assert properties.learnable == (properties.parameters > 0)
+    assert properties.source
+    assert scheme.name == name
+    sizes = {sum(p.numel() for p in position.make(name, D, H, max_size=m).parameters()) for m in (2, 4)}
+    assert properties.bounded == (len(sizes) > 1)
+
+
+def test_no_scheme_touches_the_global_generator() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    for name in position.names():
+        one = position.make(name, D, H, max_size=4, generator=torch.Generator().manual_seed(3))
+        two = position.make(name, D, H, max_size=4, generator=torch.Generator().manual_seed(3))
+        for a, b in zip(one.parameters(), two.parameters(), strict=True):
+            assert torch.equal(a, b)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_mistakes_are_explained() -> None:
+    cases = [
+        (lambda: position.make("ropee"), r"unknown scheme[\s\S]*did you mean 'rope'"),
+        (lambda: position.make("rope", d_model=30, heads=4), "bad d_model and heads"),
+        (lambda: position.make("rope", d_model=12, heads=4), "even number of channels"),
+        (lambda: position.make("rope", decay=0.0), "bad decay"),
+        (lambda: position.make("rope", decay=1.5), "bad decay"),
+        (lambda: position.make("rope", structure="tree(2)"), "cannot read"),
+        (lambda: position.make("orthogonal-tree", structure="seq"), "cannot read"),
+        (lambda: position.make("relative", max_size=0), "bad max_size"),
+        (lambda: position.make("rope", bass=3), r"unknown option of rope[\s\S]*'base'"),
+        (lambda: position.make("rope").context(torch.ones(3)), "bad positions"),
+    ]
+    for call, message in cases:
+        with pytest.raises(UsageError, match=message):
+            call()

@@ -1,0 +1,198 @@
+"""Runs on disk: names, statuses, damage, and that no pickle is ever read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli import build, config, evaluate, files, position, registry, trial
+from ape_cli.dataset import Dataset
+from ape_cli.errors import ApeError, RunError, UsageError
+from ape_cli.registry import Registry, Run
+from ape_cli.train import Stopped
+
+CPU = torch.device("cpu")
+
+
+def resolve(scheme: str = "rope", seed: int = 1, **settings: Any) -> config.Config:
+    chosen = {"steps": 4, "validate_every_steps": 2} | settings
+    return config.resolve("tiny", scheme, position.options(scheme), seed=seed, settings=chosen)
+
+
+def run(data: Dataset, where: Path, **options: Any) -> trial.Trial:
+    wanted = resolve(**{k: options.pop(k) for k in ("scheme", "seed", "steps", "d_model") if k in options})
+    return trial.run_trial(wanted, data, registry.open(where), device=CPU, **options)
+
+
+def test_a_finished_run_s_folder(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path)
+    assert done.trained
+    names = {str(p.relative_to(done.run.folder)) for p in done.run.folder.rglob("*") if p.is_file()}
+    evaluation = f"eval/reverse-{words.manifest.fingerprint[:8]}-test-teacher.json"
+    assert names == {"run.json", "model.safetensors", "history.parquet", evaluation}
+    about = done.run.read()
+    assert about["status"] == "finished"
+    assert about["dataset"]["fingerprint"] == words.manifest.fingerprint
+    assert about["config"]["steps"] == 4
+    assert about["versions"]["torch"] == torch.__version__
+    history = done.run.history()
+    assert history["step"].to_list() == [2, 4]
+    assert {"epoch", "loss", "lr", "validation_token_accuracy"} <= set(history.columns)
+    frame = registry.open(tmp_path).runs()
+    assert frame.height == 1
+    assert frame.row(0, named=True)["status"] == "finished"
+
+
+def test_the_name_says_task_order_scheme_seed(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
+    assert run(words, tmp_path).run.name.startswith("reverse-rope-1-")
+    name = run(trees, tmp_path, scheme="orthogonal-tree", seed=5).run.name
+    assert name.startswith("tree-rotate-breadth-orthogonal-tree-5-")
+    assert len(name.rsplit("-", 1)[1]) == 8
+
+
+def test_the_same_configuration_is_the_same_run(words: Dataset, tmp_path: Path) -> None:
+    first = run(words, tmp_path)
+    modified = (first.run.folder / "model.safetensors").stat().st_mtime_ns
+    again = run(words, tmp_path)
+    assert not again.trained
+    assert again.run.name == first.run.name
+    assert again.evaluation == first.evaluation
+    assert (first.run.folder / "model.safetensors").stat().st_mtime_ns == modified
+    assert run(words, tmp_path, d_model=64).run.name != first.run.name
+    assert run(words, tmp_path, overwrite=True).trained
+
+
+def stopping_after(steps: int) -> Any:
+    asked = iter(range(1000))
+    return lambda: next(asked) >= steps - 1
+
+
+def test_a_stopped_run_waits_for_resume(words: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        run(words, tmp_path, stop=stopping_after(3))
+    found = next(iter(registry.open(tmp_path)))
+    assert found.status == "stopped"
+    assert (found.folder / "state" / "state.safetensors").exists()
+    with pytest.raises(RunError, match=r"--resume goes on with it, --overwrite begins again"):
+        run(words, tmp_path)
+    done = run(words, tmp_path, resume=True)
+    assert done.trained
+    assert not (found.folder / "state").exists()
+    straight = run(words, tmp_path / "other")
+    one, other = ((t.run.folder / "model.safetensors").read_bytes() for t in (done, straight))
+    assert one == other
+    assert done.evaluation == straight.evaluation
+
+
+def test_resume_without_a_run(words: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such run to resume"):
+        run(words, tmp_path, resume=True)
+
+
+def test_a_run_whose_process_is_gone_counts_as_stopped(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path)
+    done.run.update(status="running")
+    assert done.run.status == "stopped"
+    with files.locked(done.run.folder / ".lock", RunError("busy")):
+        assert done.run.status == "running"
+        with pytest.raises(RunError, match="another process"):
+            run(words, tmp_path)
+
+
+def test_a_failed_run_says_so(words: Dataset, tmp_path: Path) -> None:
+    wanted = resolve(lr_peak=1e30, lr_initial=1e30)
+    with pytest.raises(RunError, match="no longer a number"):
+        trial.run_trial(wanted, words, registry.open(tmp_path), device=CPU)
+    assert next(iter(registry.open(tmp_path))).status == "failed"
+
+
+# Damage ------------------------------------------------------------------------------------------
+
+
+def load(run: Run, data: Dataset) -> None:
+    run.load_model(build.build(run.config(), data.structure, data.ids))
+
+
+def test_weights_that_are_not_ours(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path).run
+    path = done.folder / "model.safetensors"
+    whole = path.read_bytes()
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return (Path(tmp_path / "harm").write_text, ("done",))
+
+    def pickled() -> None:
+        torch.save({"embedding": Evil()}, path)
+
+    def of_another_shape() -> None:
+        other = run(words, tmp_path / "other", d_model=64).run
+        path.write_bytes((other.folder / "model.safetensors").read_bytes())
+
+    for damage, message in [
+        (lambda: path.write_bytes(whole[: len(whole) // 2]), "not a whole safetensors file"),
+        (lambda: path.write_bytes(b""), "not a whole safetensors file"),
+        (pickled, "not a whole safetensors file"),
+        (of_another_shape, r"does not fit[\s\S]*shape \[64\]"),
+        (path.unlink, "no weights"),
+    ]:
+        damage()
+        with pytest.raises(RunError, match=message):
+            load(done, words)
+        path.write_bytes(whole)
+    load(done, words)
+    assert not (tmp_path / "harm").exists()
+
+
+def test_weights_are_saved_the_same_twice(words: Dataset, tmp_path: Path) -> None:
+    one, two = run(words, tmp_path / "a").run, run(words, tmp_path / "b").run
+    assert (one.folder / "model.safetensors").read_bytes() == (two.folder / "model.safetensors").read_bytes()
+
+
+def test_half_written_runs_are_left_out_and_named(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path)
+    runs = tmp_path / "runs"
+    (runs / "empty").mkdir()
+    (runs / "broken").mkdir()
+    (runs / "broken" / "run.json").write_text('{"version": 1, "config"')
+    (runs / "partial").mkdir()
+    (runs / "partial" / "run.json").write_text('{"version": 1}')
+    (runs / "wrong").mkdir()
+    about = done.run.read()
+    about["config"]["d_model"] = "wide"
+    (runs / "wrong" / "run.json").write_text(json.dumps(about))
+    good, bad = registry.open(tmp_path).sound()
+    assert [r.name for r in good] == [done.run.name]
+    assert len(bad) == 4
+    assert registry.open(tmp_path).runs().height == 1
+
+
+def test_a_start_cut_short_is_begun_again(words: Dataset, tmp_path: Path) -> None:
+    wanted = build.settle(resolve(), words)
+    registry.open(tmp_path).place(wanted, words).folder.mkdir(parents=True)
+    assert run(words, tmp_path).trained
+
+
+def test_finding_runs(words: Dataset, tmp_path: Path) -> None:
+    one, two = run(words, tmp_path, seed=1).run, run(words, tmp_path, seed=2).run
+    found = Registry(tmp_path)
+    assert found.find(one.name).folder == one.folder
+    assert found.find("reverse-rope-2").folder == two.folder
+    assert found.find(str(one.folder)).folder == one.folder
+    with pytest.raises(RunError, match="several runs"):
+        found.find("reverse-rope")
+    with pytest.raises(ApeError, match="unknown run"):
+        found.find("copy-rope")
+
+
+def test_damaged_evaluations_are_named(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path).run
+    next((done.folder / "eval").iterdir()).write_text("{")
+    with pytest.raises(RunError, match=r"cannot read .*eval"):
+        done.evaluations()
+    evaluate.evaluate(done, words, split="test", decode="teacher", device=CPU)
+    assert len(done.evaluations()) == 1

@@ -1,0 +1,290 @@
+"""Training: the schedule, the sums, the best checkpoint, and going on after any kind of stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ape_cli import build, config, position, score, train
+from ape_cli.config import Config
+from ape_cli.dataset import Batch, Dataset
+from ape_cli.errors import DataError, RunError, UsageError
+from ape_cli.schema import PAD
+from ape_cli.train import Progress, Stopped, fit, learning_rate
+
+CPU = torch.device("cpu")
+
+
+def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
+    chosen = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1} | settings
+    found = config.resolve("tiny", scheme, position.options(scheme), seed=3, settings=chosen)
+    return build.settle(found, data)
+
+
+class Memory:
+    """A store that keeps copies, and can break at a call."""
+
+    def __init__(self) -> None:
+        self.state: tuple[dict, dict] | None = None
+        self.model: tuple[dict, dict] | None = None
+        self.history: list[dict] = []
+        self.models: list[dict] = []
+
+    def save_state(self, tensors: dict, cursor: dict) -> None:
+        copied = {k: v.clone() for k, v in tensors.items()}
+        self.state = copied, {**cursor, "history": [dict(r) for r in cursor["history"]]}
+
+    def load_state(self) -> tuple[dict, dict] | None:
+        return None if self.state is None else ({k: v.clone() for k, v in self.state[0].items()}, dict(self.state[1]))
+
+    def save_model(self, tensors: dict, about: dict) -> None:
+        self.model = {k: v.clone() for k, v in tensors.items()}, about
+        self.models.append(about)
+
+    def save_history(self, rows: list[dict]) -> None:
+        self.history = [dict(r) for r in rows]
+
+
+# The schedule ------------------------------------------------------------------------------------
+
+
+def test_learning_rate_of_the_paper() -> None:
+    """1e-7 up to 5e-4 over 5% of 31,400 steps (not 1.25%), then a cosine to 1e-9."""
+    paper = config.resolve("paper", "rope", {})
+    rates = np.array([learning_rate(s, 31_400, paper) for s in range(31_400)])
+    assert rates[0] == 1e-7
+    assert rates.argmax() == 1570 == 0.05 * 31_400
+    assert rates[1570] == 5e-4
+    assert np.isclose(rates[-1], 1e-9)
+    assert np.allclose(np.diff(rates[:1571]), (5e-4 - 1e-7) / 1570)
+    middle = 1570 + (31_399 - 1570) / 2
+    assert np.isclose(np.interp(middle, np.arange(31_400), rates), (5e-4 + 1e-9) / 2, rtol=1e-6)
+    assert (np.diff(rates[1570:]) < 0).all()
+
+
+def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
+    store = Memory()
+    wanted = tiny("rope", words, steps=20, validate_every_steps=1)
+    fit(wanted, words, store, device=CPU)
+    assert [r["lr"] for r in store.history] == [learning_rate(s, 20, wanted) for s in range(20)]
+
+    def moved(rate: float) -> float:
+        found = Memory()
+        chosen = tiny("rope", words, steps=2, validate_every_steps=1, lr_peak=rate, lr_initial=rate, lr_final=rate)
+        fit(chosen, words, found, device=CPU)
+        fresh = build.build(chosen, "seq", words.ids).state_dict()
+        assert found.state is not None
+        return float(sum((found.state[0][f"model.{k}"] - v).abs().sum() for k, v in fresh.items()))
+
+    assert moved(1e-3) > 5 * moved(1e-4) > 0
+
+
+def test_paper_s_steps_and_validations() -> None:
+    class Ten:
+        def steps(self, batch_size: int) -> int:
+            return -(-10_000 // batch_size)
+
+    paper = config.resolve("paper", "rope", {})
+    assert train.total_steps(paper, Ten()) == (31_400, 785)  # type: ignore[arg-type]
+
+
+# Sums --------------------------------------------------------------------------------------------
+
+
+def batch(labels: list[list[int]], sizes: list[int]) -> Batch:
+    ids = torch.tensor(labels)
+    count = len(labels)
+    zeros, none = np.zeros(count, dtype=np.int64), np.full(count, -1)
+    return Batch(ids, ids, ids != PAD, ids, ids, ids, zeros, np.array(sizes), none)
+
+
+def test_accuracy_is_a_ratio_of_two_sums() -> None:
+    """Not a mean of batch means: one batch of one wrong token, one of nine right ones: 90%, not 50%."""
+    tally = score.Tally()
+    wrong, right = batch([[5]], [1]), batch([[5] * 9], [9])
+    tally.add(wrong, torch.tensor([[6]]), torch.tensor([[2.0]]))
+    tally.add(right, torch.full((1, 9), 5), torch.ones(1, 9))
+    assert tally.token_accuracy == 0.9
+    assert tally.cross_entropy == 1.1
+    columns = tally.columns()
+    assert columns["tokens"].tolist() == [1, 9]
+    assert columns["correct"].tolist() == [0, 9]
+
+
+def test_padding_counts_for_nothing() -> None:
+    tally = score.Tally()
+    one = batch([[5, 6, PAD, PAD]], [2])
+    tally.add(one, torch.tensor([[5, 7, PAD, PAD]]), torch.tensor([[1.0, 3.0, 50.0, 50.0]]))
+    assert tally.token_accuracy == 0.5
+    assert tally.cross_entropy == 2.0
+
+
+@pytest.mark.parametrize("scheme", ["rope", "orthogonal-tree", "tree", "relative"])
+def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> None:
+    wanted = tiny(scheme, trees)
+    model = build.build(wanted, trees.structure, trees.ids)
+    reading = build.reading(scheme, trees.structure)
+    found = []
+    for size in (1, 7, 40):
+        batches = trees.split("test").batches(size, structure=reading)
+        columns = score.teacher_forced(model, batches, CPU, "fp32").columns()
+        order = columns["row"].argsort()
+        found.append({k: v[order] for k, v in columns.items()})
+    for other in found[1:]:
+        assert (other["correct"] == found[0]["correct"]).all()
+        assert np.allclose(other["nats"], found[0]["nats"], rtol=1e-5)
+
+
+# The best checkpoint -----------------------------------------------------------------------------
+
+
+def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, monkeypatch: Any) -> None:
+    opened = []
+    real = Dataset.split
+    monkeypatch.setattr(Dataset, "split", lambda self, name: opened.append(name) or real(self, name))
+    store = Memory()
+    result = fit(tiny("rope", words, steps=30), words, store, device=CPU)
+    assert set(opened) == {"train", "validation"}
+    accuracies = [r["validation_token_accuracy"] for r in store.history]
+    best = int(np.argmax(accuracies))  # the first of equals
+    assert store.model is not None
+    assert store.model[1]["step"] == result.best_step == store.history[best]["step"]
+    assert result.best_accuracy == max(accuracies)
+    model = build.build(tiny("rope", words), "seq", words.ids)
+    model.load_state_dict(store.model[0])
+    again = score.teacher_forced(model, words.split("validation").batches(16), CPU, "fp32")
+    assert again.token_accuracy == result.best_accuracy
+
+
+# Resume ------------------------------------------------------------------------------------------
+
+
+def weights(store: Memory) -> dict[str, torch.Tensor]:
+    assert store.state is not None
+    return {k: v for k, v in store.state[0].items() if k.startswith("model.")}
+
+
+@pytest.mark.parametrize("scheme", position.names())
+def test_a_stopped_run_ends_as_if_it_had_not_stopped(trees: Dataset, words: Dataset, scheme: str) -> None:
+    """Bit for bit: weights, optimiser, dropout, order of batches, history, choice of the best."""
+    data = words if "seq" in position.load(scheme).structures else trees
+    wanted = tiny(scheme, data)
+    whole = Memory()
+    straight = fit(wanted, data, whole, device=CPU)
+
+    torch.manual_seed(99)
+    store, seen = Memory(), 0
+    stops = {3, 4, 11, 17}
+
+    def stop() -> bool:
+        nonlocal seen
+        seen += 1
+        return seen in stops
+
+    for _ in range(len(stops)):
+        with pytest.raises(Stopped):
+            fit(wanted, data, store, device=CPU, stop=stop)
+    torch.manual_seed(100)
+    result = fit(wanted, data, store, device=CPU, stop=stop)
+    assert result.steps == straight.steps == 20
+    assert result.best_step == straight.best_step
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(store)[name]), name
+    assert whole.model is not None
+    assert store.model is not None
+    for name, value in whole.model[0].items():
+        assert torch.equal(value, store.model[0][name]), name
+    timed = {"seconds"}
+    strip = [[{k: v for k, v in r.items() if k not in timed} for r in s.history] for s in (whole, store)]
+    assert strip[0] == strip[1]
+
+
+def test_a_killed_run_goes_on_from_its_last_state(words: Dataset) -> None:
+    """What was done after the last stored state is done again, and the end is the same."""
+    wanted = tiny("orthogonal-seq", words)
+    whole = Memory()
+    fit(wanted, words, whole, device=CPU)
+
+    class Killed(BaseException):
+        pass
+
+    store = Memory()
+
+    def watch(progress: Progress) -> None:
+        if progress.step == 10 and not store.history[2:]:
+            store.killed = True  # type: ignore[attr-defined]
+            raise Killed
+
+    class Late(Memory):
+        """Writes the model and the history, then dies before the state."""
+
+        def save_state(self, tensors: dict, cursor: dict) -> None:
+            if cursor["step"] == 10 and not hasattr(self, "killed"):
+                self.killed = True
+                raise Killed
+            super().save_state(tensors, cursor)
+
+    for victim in (store, Late()):
+        with pytest.raises(Killed):
+            fit(wanted, words, victim, device=CPU, watch=watch if victim is store else None)
+        fit(wanted, words, victim, device=CPU)
+        for name, value in weights(whole).items():
+            assert torch.equal(value, weights(victim)[name]), name
+        assert [r["step"] for r in victim.history] == [5, 10, 15, 20]
+
+
+# What goes wrong ---------------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_no_number_ends_the_run(words: Dataset) -> None:
+    with pytest.raises(RunError, match="no longer a number"):
+        fit(tiny("rope", words, lr_peak=1e30, lr_initial=1e30), words, Memory(), device=CPU)
+
+
+def test_a_scheme_that_cannot_read_the_data(words: Dataset) -> None:
+    for scheme in ("tree", "orthogonal-tree"):
+        with pytest.raises(DataError, match=r"cannot read[\s\S]*structure seq[\s\S]*tree\(2\)"):
+            tiny(scheme, words)
+
+
+def test_sizes_of_bounded_schemes_are_the_means(words: Dataset, trees: Dataset) -> None:
+    assert tiny("relative", words).max_size == 7
+    assert tiny("tree", trees).max_size == 3
+    assert tiny("relative", trees).max_size == round(trees.manifest.mean_tokens) == 10
+    assert tiny("rope", words).max_size is None
+    with pytest.raises(UsageError, match="not bounded"):
+        tiny("rope", words, max_size=5)
+
+
+def test_settings_are_checked() -> None:
+    def resolve(**settings: Any) -> Config:
+        return config.resolve("small", "rope", {"base": 1.0}, settings=settings)
+
+    assert resolve(epochs=3).steps is None
+    assert resolve(base=50).scheme_options == {"base": 50}
+    for settings, message in [
+        ({"d_mode": 5}, r"unknown setting[\s\S]*did you mean 'd_model'"),
+        ({"d_model": "wide"}, "bad value of d_model"),
+        ({"d_model": -1}, "bad value of d_model"),
+        ({"dropout": 1.0}, "bad value of dropout"),
+        ({"lr_peak": float("nan")}, "bad value of lr_peak"),
+        ({"decay": 0}, "bad value of decay"),
+        ({"epochs": 3, "steps": 5}, "exclude each other"),
+        ({"seed": 3}, "unknown setting"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            resolve(**settings)
+    with pytest.raises(UsageError, match=r"paper, small, tiny"):
+        config.resolve("smal", "rope", {})
+
+
+def test_a_variant_is_what_was_changed(words: Dataset) -> None:
+    plain = build.settle(config.resolve("tiny", "orthogonal-seq", {}), words)
+    assert build.variant(plain, words) == {}
+    changed = config.resolve("tiny", "orthogonal-seq", {}, settings={"decay": 1, "steps": 3})
+    assert build.variant(build.settle(changed, words), words) == {"decay": 1.0, "steps": 3}
+    same = config.resolve("tiny", "orthogonal-seq", {}, settings={"decay": 0.98})
+    assert build.settle(same, words) == plain
