@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # also of processes that tests start: tiny models gain nothing from more
+
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from ape_cli.dataset import Dataset
 
 @pytest.fixture(scope="session", autouse=True)
 def _threads() -> None:
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     torch.set_flush_denormal(True)
 
 

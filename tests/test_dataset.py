@@ -96,13 +96,15 @@ def test_windows_keep_memory_bounded_and_lose_nothing(tmp_path: Path, monkeypatc
     split = data.split("train")
     batches = rows_of(list(split.batches(16, seed=3)))
     assert len(batches) == split.steps(16)
-    assert sorted(sum(batches, [])) == list(range(500))
+    assert sorted(row for batch in batches for row in batch) == list(range(500))
     for skip in range(len(batches)):
         assert rows_of(list(split.batches(16, seed=3, skip=skip))) == batches[skip:]
     assert not split._kept  # more than one window: nothing is held
 
 
-@pytest.mark.parametrize(("task", "order"), [("copy", None), ("repeat", None), ("c3", "depth"), ("tree-ops", "breadth")])
+@pytest.mark.parametrize(
+    ("task", "order"), [("copy", None), ("repeat", None), ("c3", "depth"), ("tree-ops", "breadth")]
+)
 def test_nine_tokens_in_ten_are_real(tmp_path: Path, task: str, order: str | None) -> None:
     sizes = {"depth_mean": 7, "depth_std": 1} if order else {"length_mean": 100, "length_std": 10}
     data = write(tmp_path / task, task, order, rows=(10_000, 10, 10), **sizes)

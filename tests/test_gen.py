@@ -166,7 +166,7 @@ def test_a_foreign_folder_is_never_touched(tmp_path: Path, task: Any) -> None:
 def test_an_interruption_is_gone_on_from(tmp_path: Path, task: Any) -> None:
     reference = generate(task, plan(task), tmp_path / "reference")
 
-    class Interrupt(Exception):
+    class InterruptError(Exception):
         pass
 
     written = 0
@@ -175,10 +175,10 @@ def test_an_interruption_is_gone_on_from(tmp_path: Path, task: Any) -> None:
         nonlocal written
         written += rows
         if written > 250:
-            raise Interrupt
+            raise InterruptError
 
     broken = tmp_path / "broken"
-    with pytest.raises(Interrupt):
+    with pytest.raises(InterruptError):
         generate(task, plan(task), broken, tick=tick)
     assert not (broken / "manifest.json").exists()
     assert not [p for p in snapshot(broken) if p.endswith(".tmp")]

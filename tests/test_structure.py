@@ -21,9 +21,9 @@ def steps(heap: int) -> list[int]:
 
 def test_level_and_bit_length_at_the_edges() -> None:
     values = [0, 1, 2, 3, 4, 2**31 - 1, 2**31, 2**53 - 1, 2**53, 2**54 - 1, 2**62, 2**63 - 1]
-    for kind in (lambda v: np.array(v, dtype=np.int64), lambda v: torch.tensor(v)):
-        assert structure.bit_length(kind(values)).tolist() == [v.bit_length() for v in values]
-        assert structure.level(kind(values)).tolist() == [max(0, v.bit_length() - 1) for v in values]
+    for array in (np.array(values, dtype=np.int64), torch.tensor(values)):
+        assert structure.bit_length(array).tolist() == [v.bit_length() for v in values]
+        assert structure.level(array).tolist() == [max(0, v.bit_length() - 1) for v in values]
 
 
 def test_tree_distance_is_the_length_of_the_path() -> None:
@@ -41,9 +41,9 @@ def test_tree_distance_is_the_length_of_the_path() -> None:
 
 def test_distances_worked_out_by_hand() -> None:
     tree, seq = structure.parse("tree(2)"), structure.parse("seq")
-    assert [int(tree.distance(torch.tensor(x), torch.tensor(y))) for x, y in [(2, 3), (4, 5), (4, 6), (1, 7), (4, 2)]] == [
-        2, 2, 4, 2, 1,
-    ]  # fmt: skip
+    by_hand = {(2, 3): 2, (4, 5): 2, (4, 6): 4, (1, 7): 2, (4, 2): 1}
+    for (x, y), steps_apart in by_hand.items():
+        assert int(tree.distance(torch.tensor(x), torch.tensor(y))) == steps_apart
     assert int(tree.distance(torch.tensor(0), torch.tensor(1))) == 0  # SOS stands at the root
     assert int(seq.distance(torch.tensor(0), torch.tensor(5))) == 5
 

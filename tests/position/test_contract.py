@@ -72,10 +72,7 @@ def test_scores_depend_on_the_path_between_alone(name: str, expression: str, dec
     if scheme.bounded:
         scheme = make(name, expression, decay=decay, max_size=100)
     at = places(expression)[:, 1:]
-    if expression == "seq":
-        moved = at + 17
-    else:
-        moved = torch.from_numpy(graft(at.numpy(), 27))
+    moved = at + 17 if expression == "seq" else torch.from_numpy(graft(at.numpy(), 27))
     q, k = vectors(1, count=9), vectors(2, count=9)
 
     def scores(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -121,7 +121,9 @@ def test_long_sequences_and_deep_trees_do_not_drift() -> None:
         assert (scores[..., :2, :2] - scores[..., 2:, 2:]).abs().max() < tolerance * 10
         tree = make("orthogonal-tree").to(dtype)
         deep = torch.tensor([[2**40 + 987654321, 2**41 - 1]])
-        operators = tree.rotate(torch.eye(8, dtype=dtype).expand(1, 4, 8, 8), tree.context(deep[:, :1].expand(1, 8)), "key")
+        operators = tree.rotate(
+            torch.eye(8, dtype=dtype).expand(1, 4, 8, 8), tree.context(deep[:, :1].expand(1, 8)), "key"
+        )
         product = operators @ operators.mT
         assert (product - torch.eye(8, dtype=dtype)).abs().max() < tolerance
 

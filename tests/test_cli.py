@@ -1,0 +1,227 @@
+"""The command line as a user meets it: real processes, streams, exit codes, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ape_cli.cli import app
+
+APE = [sys.executable, "-m", "ape_cli"]
+TINY = ["--n-validation", "30", "--n-test", "30"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ape(*words: str, code: int = 0) -> tuple[str, str]:
+    """Run in this process; stdout and stderr."""
+    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert result.exit_code == code, result.stderr + result.stdout
+    return result.stdout, result.stderr
+
+
+def test_the_user_s_own_three_lines(here: Path) -> None:
+    """In an empty folder, as written but for sizes; each finds what the one before it left."""
+    out, _ = ape("gen", "tree-ops", "--n", "200", *TINY, "--depth-mean", "3")
+    assert "datasets/tree-ops-breadth" in out
+    out, err = ape("train", "--scheme", "orthogonal-tree", "--preset", "tiny")
+    assert "datasets/tree-ops-breadth, the newest that orthogonal-tree can read" in err
+    assert "--data DIR or --task TASK chooses another" in err
+    assert "test token accuracy" in out
+    out, _ = ape("report", "--format", "markdown")
+    assert "| orthogonal-tree | <ins>" in out
+    assert "tree-ops/breadth" in out
+
+
+def test_help_and_gen_never_import_torch(here: Path) -> None:
+    for words in (["--help"], ["gen", "copy", "--n", "50", *TINY], ["tasks"], ["runs"], ["show", "datasets/copy"]):
+        code = (
+            f"import sys; sys.argv = {['ape', *words]!r}\nfrom ape_cli.cli import app\n"
+            "try:\n    app()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+            "assert 'torch' not in sys.modules"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+    assert "import click" not in "".join(p.read_text() for p in (Path(__file__).parents[1] / "ape_cli").rglob("*.py"))
+
+
+def test_gen_again_and_otherwise(here: Path) -> None:
+    words = ["gen", "copy", "--n", "100", *TINY, "--length-mean", "5", "--length-std", "1"]
+    first = json.loads(ape(*words, "--json")[0])
+    assert first["written"] == 160
+    assert "nothing to do" in ape(*words)[0]
+    assert json.loads(ape(*words, "--workers", "2", "--json")[0])["fingerprint"] == first["fingerprint"]
+    _, err = ape(*words, "--seed", "43", code=1)
+    assert "seed 42 there, 43 now" in err
+    assert "--overwrite" in err
+    assert "160 rows written" in ape(*words, "--seed", "43", "--overwrite")[0]
+
+
+def test_train_eval_report_on_words(here: Path) -> None:
+    out, err = ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny", "--no-eval")
+    assert "datasets/reverse-tiny" in err
+    assert "test token" not in out
+    assert (
+        "trained already" in ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny", "--no-eval")[1]
+    )
+    assert "nothing to report" in ape("report", code=1)[1]
+    found = json.loads(ape("eval", "--json")[0])
+    assert len(found) == 1
+    assert found[0]["decode"] == "teacher"
+    assert json.loads(ape("eval", "--json")[0]) == []  # done already
+    greedy = json.loads(ape("eval", "reverse-rope", "--decode", "greedy", "--json")[0])
+    assert set(greedy[0]["overall"]) == {"token_accuracy", "exact_match", "rows", "tokens"}
+    assert "rows of" in ape("eval", "reverse-rope")[0]
+    lines = json.loads(ape("report", "--format", "json")[0])
+    assert {
+        "task",
+        "order",
+        "scheme",
+        "attention",
+        "preset",
+        "decode",
+        "split",
+        "metric",
+        "mean",
+        "std",
+        "seeds",
+    } <= set(lines[0])
+    assert 0 <= lines[0]["mean"] <= 1
+    header = ape("report", "--format", "csv")[0].splitlines()[0]
+    assert header.split(",") == list(lines[0])
+    for style, begins in (("latex", "% needs"), ("html", "<!doctype html>"), ("markdown", "### Sequence tasks")):
+        assert ape("report", "--format", style)[0].startswith(begins)
+    ape("report", "--out", "table.md", "--against", "paper")
+    assert "[97.00 ±0.8]" in Path("table.md").read_text()
+    runs = json.loads(ape("runs", "--json")[0])
+    assert runs[0]["status"] == "finished"
+
+
+def test_lists(here: Path) -> None:
+    tasks = {t["task"]: t for t in json.loads(ape("tasks", "--json")[0])}
+    assert tasks["tree-ops"]["options"] == {"depth_mean": 7.0, "depth_std": 1.0, "vocabulary": 128}
+    schemes = {s["scheme"]: s for s in json.loads(ape("schemes", "--json")[0])}
+    assert schemes["rope"]["relative"]
+    assert schemes["orthogonal-tree"]["default_decay"] == 0.98
+    assert "mirror image" in ape("tasks")[0]
+    assert "Shaw et al. 2018" in ape("schemes")[0]
+    assert "no runs" in ape("runs")[1]
+
+
+def test_show(here: Path) -> None:
+    ape("gen", "tree-rotate", "--n", "40", *TINY, "--depth-mean", "2", "--depth-std", "0", "--order", "depth")
+    out, _ = ape("show", "tree-rotate-depth", "--row", "3")
+    assert "tree-rotate, train row 3, size 2" in out
+    assert "├──" in out
+    assert "in depth order" in out
+    row = json.loads(ape("show", "datasets/tree-rotate-depth", "--split", "test", "--json")[0])
+    assert row["row"] == 0
+    assert "no such row" in ape("show", "tree-rotate-depth", "--row", "40", code=2)[1]
+    assert "no such dataset" in ape("show", "nothing", code=1)[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["gen", "copyy"], 2, "did you mean 'copy'"),
+        (["gen", "copy", "--n", "-5"], 2, "train rows"),
+        (["gen", "copy", "--order", "depth"], 2, "sequence task"),
+        (["gen", "copy", "--depth-mean", "3"], 2, "unknown option of copy"),
+        (["gen", "c3", "--vocabulary", "9"], 2, "unknown option of c3"),
+        (["gen", "tree-ops", "--vocabulary", "16"], 2, "too small for unique nodes"),
+        (["gen", "copy", "--n", "many"], 2, "--n"),
+        (["gen", "copy", "--out", "/dev/null/x"], 1, "cannot write"),
+        (["gen", "copy", "--workers", "0"], 2, "workers"),
+        (["train", "--scheme", "rope", "--data", "nowhere"], 1, "no such dataset"),
+        (["train", "--scheme", "ropes"], 2, "did you mean 'rope'"),
+        (["train", "--scheme", "rope", "--preset", "huge"], 2, "paper, small, tiny"),
+        (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
+        (["train", "--scheme", "rope", "--set", "d_model"], 2, "KEY=VALUE"),
+        (["train", "--scheme", "rope", "--set", "heads=3", "--task", "copy", "--preset", "tiny"], 2, "heads"),
+        (["train", "--scheme", "tree", "--task", "copy", "--preset", "tiny"], 1, "cannot read"),
+        (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "--data names a whole dataset"),
+        (["train", "--scheme", "rope", "--device", "tpu"], 2, "auto, cpu, cuda"),
+        (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
+        (["train"], 2, "--scheme"),
+        (["eval", "nothing"], 2, "unknown run"),
+        (["eval", "--split", "dev"], 2, "unknown split"),
+        (["eval", "--decode", "beam"], 2, "unknown decoding"),
+        (["report"], 1, "ape train"),
+        (["report", "--format", "word"], 2, "unknown format"),
+        (["reprot"], 2, "report"),
+    ],
+)
+def test_bad_input_gets_one_clear_message(here: Path, words: list[str], code: int, message: str) -> None:
+    out, err = ape(*words, code=code)
+    assert message in err
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def begin(*words: str, cwd: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [*APE, *words], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def wait_for(condition, process: subprocess.Popen) -> None:
+    for _ in range(1200):
+        if condition():
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("it never happened")
+
+
+LONG = ["train", "--scheme", "orthogonal-seq", "--task", "copy", "--preset", "tiny", "--seed", "5",
+        "--set", "steps=200", "--set", "validate_every_steps=10", "--set", "dropout=0.1"]  # fmt: skip
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_stopped_process_is_resumed_to_the_same_weights(here: Path, sign: signal.Signals) -> None:
+    straight, _ = ape(*LONG, "--results", "straight")
+    process = begin(*LONG, cwd=here)
+    wait_for(lambda: list(here.glob("results/runs/*/state/state.safetensors")), process)
+    os.kill(process.pid, sign)
+    _, err = process.communicate(timeout=60)
+    if sign != signal.SIGKILL:
+        assert process.returncode == 130, err
+        assert "--resume goes on" in err
+        assert "Traceback" not in err
+    (folder,) = here.glob("results/runs/*")
+    assert json.loads((folder / "run.json").read_text())["status"] != "finished"
+    assert "stopped" in ape("runs")[0]
+    assert "--resume" in ape(*LONG, code=1)[1]
+    resumed, _ = ape(*LONG, "--resume")
+    assert resumed.splitlines()[1:] == straight.splitlines()[1:]
+    (reference,) = here.glob("straight/runs/*/model.safetensors")
+    assert (folder / "model.safetensors").read_bytes() == reference.read_bytes()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_interrupted_generation_is_gone_on_from(here: Path, workers: str) -> None:
+    words = ["gen", "copy", "--n", "60000", *TINY, "--shard-rows", "2000", "--workers", workers]
+    process = begin(*words, "--out", "broken", cwd=here)
+    wait_for(lambda: len(list(here.glob("broken/data/train-*.parquet"))) >= 2, process)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "run the same command again to go on" in err
+    assert "Traceback" not in err
+    assert not (here / "broken" / "manifest.json").exists()
+    assert not list(here.glob("broken/data/.*"))
+    finished = json.loads(ape(*words, "--out", "broken", "--json")[0])
+    assert 0 < finished["written"] < 60_060
+    assert json.loads(ape(*words, "--out", "whole", "--json")[0])["fingerprint"] == finished["fingerprint"]

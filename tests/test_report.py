@@ -1,0 +1,224 @@
+"""Reports: means, deviations, what is underlined, what is never averaged, and every format."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli import config, render, report
+from ape_cli.errors import ApeError, UsageError
+from ape_cli.registry import Registry
+
+PAPER = Path(report.__file__).with_name("paper_tables.json")
+
+
+def add(
+    where: Path,
+    scheme: str,
+    value: float,
+    seed: int = 1,
+    *,
+    task: str = "reverse",
+    order: str | None = None,
+    fingerprint: str = "f" * 64,
+    preset: str = "small",
+    variant: dict[str, Any] | None = None,
+    evaluated: str | None = None,
+    name: str = "reverse-small",
+) -> None:
+    """A registered and evaluated run, without training one."""
+    label = "".join(f"{k}{v}" for k, v in (variant or {}).items())
+    folder = where / "runs" / f"{task}-{order}-{scheme}-{label}-{seed}-{fingerprint[:3]}-{preset}"
+    (folder / "eval").mkdir(parents=True, exist_ok=True)
+    about = {
+        "version": 1,
+        "status": "finished",
+        "config": config.resolve(preset, scheme, {}, seed=seed).model_dump(),
+        "variant": variant or {},
+        "dataset": {
+            "task": task,
+            "order": order,
+            "structure": "tree(2)" if order else "seq",
+            "name": name,
+            "fingerprint": fingerprint,
+        },
+    }
+    (folder / "run.json").write_text(json.dumps(about))
+    found = {
+        "dataset": name if evaluated is None else "longer",
+        "fingerprint": evaluated or fingerprint,
+        "split": "test",
+        "decode": "teacher",
+        "overall": {"token_accuracy": value, "exact_match": value / 2, "cross_entropy": 1 - value, "rows": 10},
+    }
+    (folder / "eval" / f"{evaluated or 'own'}.json").write_text(json.dumps(found))
+
+
+def lines(where: Path, **options: Any) -> list[dict[str, Any]]:
+    chosen = {"metric": "token_accuracy", "decode": "teacher", "split": "test", "preset": None, "against": None}
+    return report.lines(Registry(where), **(chosen | options))[0].to_dicts()
+
+
+def tables(where: Path, **options: Any) -> list[report.Table]:
+    chosen = {"metric": "token_accuracy", "decode": "teacher", "split": "test", "preset": None, "against": None}
+    return report.tables(report.lines(Registry(where), **(chosen | options))[0])
+
+
+def test_mean_and_deviation_over_seeds(tmp_path: Path) -> None:
+    for seed, value in enumerate((0.90, 0.92, 0.97)):
+        add(tmp_path, "rope", value, seed)
+    (line,) = lines(tmp_path)
+    assert line["mean"] == pytest.approx(0.93)
+    assert line["std"] == pytest.approx(((0.03**2 + 0.01**2 + 0.04**2) / 2) ** 0.5)
+    assert line["seeds"] == 3
+    assert (line["task"], line["order"], line["scheme"], line["preset"]) == ("reverse", None, "rope", "small")
+
+
+def test_underlined_within_one_deviation_of_the_best(tmp_path: Path) -> None:
+    values = {"rope": (0.96, 0.98, 1.00), "orthogonal-seq": (0.965, 0.965, 0.965), "relative": (0.95, 0.95, 0.97)}
+    for scheme, scores in values.items():
+        for seed, value in enumerate(scores):
+            add(tmp_path, scheme, value, seed)
+    best = {line["scheme"]: line["best"] for line in lines(tmp_path)}
+    assert best == {"rope": True, "orthogonal-seq": True, "relative": False}  # 0.98 - 0.02 = 0.96
+    entropy = {line["scheme"]: line["best"] for line in lines(tmp_path, metric="cross_entropy")}
+    assert entropy == best  # smaller is better there
+
+
+def test_one_seed_underlines_the_best_alone(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9)
+    add(tmp_path, "none", 0.8999)
+    assert {line["scheme"]: line["best"] for line in lines(tmp_path)} == {"rope": True, "none": False}
+    assert all(line["std"] is None for line in lines(tmp_path))
+
+
+def test_only_seeds_are_averaged(tmp_path: Path) -> None:
+    """Other settings, other data, other presets, other evaluated data: cells of their own."""
+    add(tmp_path, "rope", 0.9)
+    add(tmp_path, "rope", 0.5, variant={"decay": 0.98})
+    add(tmp_path, "rope", 0.6, fingerprint="a" * 64)
+    add(tmp_path, "rope", 0.7, preset="tiny")
+    add(tmp_path, "rope", 0.8, evaluated="b" * 64)
+    found = lines(tmp_path)
+    assert len(found) == 5
+    assert all(line["seeds"] == 1 for line in found)
+    small, tiny = tables(tmp_path)
+    assert [row for row, _ in small.rows] == ["rope", "rope (decay=0.98)"]
+    assert len(small.columns) == len(set(small.columns)) == 3
+    assert any(column.endswith("on longer") for column in small.columns)
+    assert tiny.columns == ["reverse"]
+
+
+def test_rows_and_columns_stand_as_in_the_paper(tmp_path: Path) -> None:
+    for scheme in ("orthogonal-tree", "none", "rope", "sinusoidal"):
+        for task in ("tree-ops", "tree-copy", "c3"):
+            for order in ("depth", "breadth"):
+                add(tmp_path, scheme, 0.5, task=task, order=order)
+    (table,) = tables(tmp_path)
+    assert [row for row, _ in table.rows] == ["none", "sinusoidal", "rope", "orthogonal-tree"]
+    assert table.columns == [f"{t}/{o}" for t in ("tree-copy", "c3", "tree-ops") for o in ("breadth", "depth")]
+
+
+def test_against_the_paper(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9, preset="paper")
+    add(tmp_path, "rope", 0.9, preset="paper", variant={"decay": 0.98})
+    add(tmp_path, "none", 0.2, preset="paper")
+    by_row = {(x["scheme"], x["variant"]): (x["paper_mean"], x["paper_std"]) for x in lines(tmp_path, against="paper")}
+    assert by_row[("rope", "")] == (pytest.approx(0.97), pytest.approx(0.008))
+    assert by_row[("rope", "decay=0.98")] == (None, None)
+    assert by_row[("none", "")] == (None, None)
+    text = render.markdown(tables(tmp_path, against="paper"))
+    assert "90.00</ins> [97.00 ±0.8]" in text
+    with pytest.raises(UsageError, match="unknown comparison"):
+        lines(tmp_path, against="folklore")
+
+
+def test_the_paper_s_numbers_are_complete() -> None:
+    found = report.paper_scores()
+    assert len(found) == 4 * 3 + 5 * 8
+    assert found["orthogonal-tree", "c3/breadth"] == (pytest.approx(0.8767), pytest.approx(0.105))
+    assert found["orthogonal-seq", "c3/breadth"] == (pytest.approx(0.8280), None)
+    raw = json.loads(PAPER.read_text())
+    assert raw["table2"]["rows"]["rope"][7] == [39.67, 3.0]
+
+
+def test_markdown(tmp_path: Path) -> None:
+    for seed, value in enumerate((0.9981, 0.9991, 0.9971)):
+        add(tmp_path, "orthogonal-seq", value, seed)
+    add(tmp_path, "rope", 0.5, 1)
+    text = render.markdown(tables(tmp_path))
+    assert "| scheme | reverse |" in text
+    assert "| orthogonal-seq | <ins>99.81</ins> ±0.1 |" in text
+    assert "| rope | 50.00 ×1 |" in text  # fewer seeds than the others
+
+
+def test_latex_is_balanced_and_escaped(tmp_path: Path) -> None:
+    for seed, value in enumerate((0.9981, 0.9991, 0.9971)):
+        add(tmp_path, "rope", value, seed, variant={"d_model": 64})
+        add(tmp_path, "rope", value, seed, task="c3", order="depth", name="my_data")
+    text = render.latex(tables(tmp_path, against="paper"))
+    assert "\\underline{$99.81_{\\pm 0.1}$}" in text
+    assert "rope (d\\_model=64)" in text
+    outside_maths = re.sub(r"\$[^$]*\$", "", text.split("\n", 1)[1])
+    assert not re.search(r"(?<!\\)[_#]", outside_maths)
+    for opening, closing in (("{", "}"), ("\\begin{table}", "\\end{table}"), ("\\toprule", "\\bottomrule")):
+        assert text.count(opening) == text.count(closing)
+    assert text.count("$") % 2 == 0
+
+
+class _Checker(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag not in {"meta"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_html_is_one_whole_page(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9, variant={"note": "<script>"})
+    text = render.page(tables(tmp_path))
+    checker = _Checker()
+    checker.feed(text)
+    assert checker.open == []
+    assert "<script>" not in text
+    assert "http" not in text  # nothing is fetched
+
+
+def test_rich_text_is_plain_in_a_file(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9, variant={"x": "[red]"})
+    text = render.text("rich", tables(tmp_path))
+    assert "rope (x=[red])" in text
+    assert "\x1b" not in text
+
+
+def test_an_empty_registry_explains_what_to_run(tmp_path: Path) -> None:
+    with pytest.raises(ApeError, match=r"nothing to report[\s\S]*ape train"):
+        lines(tmp_path)
+
+
+def test_a_choice_that_leaves_nothing_says_what_there_is(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9)
+    with pytest.raises(ApeError, match=r"token_accuracy, teacher, test, small"):
+        lines(tmp_path, decode="greedy")
+    with pytest.raises(UsageError, match="unknown metric"):
+        lines(tmp_path, metric="bleu")
+
+
+def test_unreadable_runs_are_named(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9)
+    (tmp_path / "runs" / "half").mkdir()
+    _, bad = report.lines(
+        Registry(tmp_path), metric="token_accuracy", decode="teacher", split="test", preset=None, against=None
+    )
+    assert len(bad) == 1
+    assert bad[0].startswith("half: ")
