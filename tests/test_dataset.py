@@ -145,6 +145,16 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
         schema.read_shard(tmp_path / "y.parquet")
 
 
+def test_a_path_too_deep_is_an_error() -> None:
+    """Not clamped: 62 steps fit into a position, 63 do not."""
+    row = {"row": 0, "source_ids": [3], "target_ids": [3], "target_positions": [1], "size": 62, "op": None}
+    deepest = pa.Table.from_pylist([row | {"source_positions": [2**63 - 1]}], schema=schema.SHARD)
+    assert dataset._flatten(deepest).source[2].tolist() == [2**63 - 1]
+    deeper = pa.Table.from_pylist([row | {"source_positions": [2**63]}], schema=schema.SHARD)
+    with pytest.raises(DataError, match="too deep"):
+        dataset._flatten(deeper)
+
+
 def test_bad_arguments(words: Dataset) -> None:
     with pytest.raises(UsageError, match="batch_size"):
         next(words.split("train").batches(0))

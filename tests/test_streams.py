@@ -46,3 +46,12 @@ def test_content_hash_sees_pairs_not_their_order() -> None:
     same, reordered, swapped, moved = streams.content(starts, position, symbol)
     assert same == reordered
     assert len({int(same), int(swapped), int(moved)}) == 3
+
+
+def test_the_normal_s_tails_are_cut_not_piled_up() -> None:
+    """N(3, 2) cut at 1: the smallest value is not more frequent than the normal makes it."""
+    drawn = streams.normal(np.arange(40_000, dtype=np.uint64) * np.uint64(977), 3.0, 2.0, 1, 100)
+    counts = np.bincount(drawn, minlength=6)
+    assert counts[0] == 0
+    assert counts[1] < counts[2] < counts[3]
+    assert abs(counts[1] / counts[5] - 1) < 0.08  # one step below the mean by two, one above it by two

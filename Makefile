@@ -1,0 +1,43 @@
+# Needs python3 (3.11 or newer) and make; everything else is installed into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+APE := $(abspath $(BIN))/ape
+
+.PHONY: install test lint check-types pytest mistakes demo clean
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+test: lint check-types pytest
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+check-types: install
+	$(BIN)/mypy
+
+pytest: install
+	$(BIN)/python -m pytest
+
+# Puts each known mistake into a copy of the code and sees its test fail.
+mistakes: install
+	$(BIN)/python tests/mistakes.py
+
+# From nothing to a table: two real tasks, five schemes, in a folder of its own.
+DEMO := .demo
+demo: install
+	mkdir -p $(DEMO)
+	cd $(DEMO) && for scheme in sinusoidal rope orthogonal-seq; do \
+	  $(APE) train --scheme $$scheme --task reverse --preset small --set steps=400 || exit 1; done
+	cd $(DEMO) && for scheme in sinusoidal rope tree orthogonal-tree; do \
+	  $(APE) train --scheme $$scheme --task tree-rotate --preset small --set steps=400 || exit 1; done
+	cd $(DEMO) && $(APE) show reverse-small && $(APE) show tree-rotate-breadth-small && $(APE) report --against paper
+
+clean:
+	rm -rf $(VENV) $(DEMO) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,344 @@
+"""Puts each known mistake into a copy of the code and sees the test that guards against it fail.
+
+Not a test itself (it takes minutes): `make mistakes`. A mistake that no test notices, or whose place in
+the code is no longer found, makes it end with 1. The mistakes are those that earlier implementations
+of these schemes and tasks made; each trains without complaint and shows only as a wrong number.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    what: str
+    file: str  # in ape_cli/
+    right: str  # stands there exactly once
+    wrong: str
+    test: str  # in tests/
+
+
+MISTAKES = [
+    Mistake(
+        "rotary pairs along the heads instead of the channels",
+        "position/_rotation.py",
+        "pairs = torch.view_as_complex(wide.unflatten(-1, (-1, 2)).contiguous())",
+        "b, h, n, k = wide.shape\n"
+        "    mixed = wide.permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)\n"
+        "    pairs = torch.view_as_complex(mixed.unflatten(-1, (-1, 2)).contiguous())",
+        "position/test_rope.py::test_heads_do_not_mix",
+    ),
+    Mistake(
+        "both sides contracted with the same transpose (sequences)",
+        "position/rope.py",
+        "return rotate_pairs(x, turns(context.state, x.dtype))",
+        "turn = turns(context.state, x.dtype)\n        return rotate_pairs(x, turn if side == 'query' else turn.conj())",
+        "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
+    ),
+    Mistake(
+        "both sides contracted with the same transpose (trees)",
+        "position/orthogonal_tree.py",
+        "turned = grouped.transpose(1, 2) @ plan.operators.mT.to(x.dtype)",
+        "turned = grouped.transpose(1, 2) @ (plan.operators.mT if side == 'query' else plan.operators).to(x.dtype)",
+        "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
+    ),
+    Mistake(
+        "tree paths off by one: SOS at the root's place",
+        "position/orthogonal_tree.py",
+        "heap = positions.flatten().clamp(min=1)",
+        "heap = positions.flatten() + 1",
+        "position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root",
+    ),
+    Mistake(
+        "the path composed from the leaf up instead of from the root down",
+        "position/orthogonal_tree.py",
+        "levels.append(levels[-1][parent] @ w[here & 1])",
+        "levels.append(w[here & 1] @ levels[-1][parent])",
+        "position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root",
+    ),
+    Mistake(
+        "one set of generators used for all heads",
+        "position/orthogonal_tree.py",
+        "return torch.linalg.matrix_exp(skew(self.free))",
+        "return torch.linalg.matrix_exp(skew(self.free))[:, :1].expand(-1, self.shape.heads, -1, -1)",
+        "position/test_contract.py::test_every_parameter_gets_a_gradient",
+    ),
+    Mistake(
+        "all branches initialised in one basis: left and right commute",
+        "position/orthogonal_tree.py",
+        "basis = random_orthogonal((self.branching, h, k, k), shape.generator)",
+        "basis = random_orthogonal((1, h, k, k), shape.generator).expand(self.branching, -1, -1, -1)",
+        "position/test_orthogonal.py::test_branches_do_not_commute",
+    ),
+    Mistake(
+        "all heads initialised alike",
+        "position/_orthogonal.py",
+        "return angle.view(pairs, generators, heads).permute(1, 2, 0).contiguous()",
+        "return angle.view(pairs, generators, heads)[:, :1, :1].expand(-1, generators, heads).permute(1, 2, 0)",
+        "position/test_orthogonal.py::test_generators_are_orthogonal_near_identity_and_distinct",
+    ),
+    Mistake(
+        "half of the initial angles duplicated",
+        "position/_orthogonal.py",
+        "quantile = (torch.arange(count, dtype=torch.float64) + 0.5) / count",
+        "quantile = (torch.arange(count, dtype=torch.float64) // 2 * 2 + 0.5) / count",
+        "position/test_orthogonal.py::test_generators_are_orthogonal_near_identity_and_distinct",
+    ),
+    Mistake(
+        "distances that depend on the deepest tree of the batch",
+        "structure.py",
+        "return depth_x + depth_y - 2 * (shallow - apart)",
+        "return depth_x + depth_y - 2 * (shallow - apart) + (depth_x.max() - depth_x)",
+        "position/test_contract.py::test_neither_batch_nor_padding_matters",
+    ),
+    Mistake(
+        "attention dropout before the softmax, and a mask larger than its penalty",
+        "attention.py",
+        "weights = functional.dropout(torch.softmax(scores, dim=-1), drop, self.training)",
+        "scores = scores.clamp(min=-1e9)\n"
+        "            weights = torch.softmax(functional.dropout(scores, drop, self.training), dim=-1)",
+        "position/test_contract.py::test_nothing_is_seen_ahead_of_time",
+    ),
+    Mistake(
+        "a positional table built and not used",
+        "position/sinusoidal.py",
+        "return x + context.state.to(x.dtype)",
+        "return x",
+        "position/test_contract.py::test_only_no_encoding_is_blind_to_order",
+    ),
+    Mistake(
+        "a positional table broadcast from a single position",
+        "position/sinusoidal.py",
+        "return x + context.state.to(x.dtype)",
+        "return x + context.state[:, :1].to(x.dtype)",
+        "position/test_contract.py::test_every_position_counts",
+    ),
+    Mistake(
+        "token embeddings of standard deviation 20 beside vectors of amplitude 1",
+        "model.py",
+        "std=self.embedding.shape[1] ** -0.5",
+        "std=1.0",
+        "position/test_contract.py::test_additive_vectors_are_of_the_tokens_size",
+    ),
+    Mistake(
+        "a bias that never reaches cross-attention",
+        "position/relative.py",
+        "        k = self.shape.max_size\n",
+        "        if q_context is not k_context:\n            return q.new_zeros(1)\n        k = self.shape.max_size\n",
+        "position/test_contract.py::test_every_scheme_reaches_cross_attention",
+    ),
+    Mistake(
+        "Shaw's term without 1/sqrt(K)",
+        "position/relative.py",
+        "terms = (q * q.shape[-1] ** -0.5) @",
+        "terms = q @",
+        "position/test_relative.py::test_against_the_definition",
+    ),
+    Mistake(
+        "Shiv and Quirk's weights in the wrong order across the levels",
+        "position/tree.py",
+        "* weight[:, :, None]",
+        "* weight.flip(1)[:, :, None]",
+        "position/test_tree.py::test_weights_fall_with_the_level_and_each_copy_has_its_own",
+    ),
+    Mistake(
+        "Shiv and Quirk's vectors normalised by the wrong width",
+        "position/tree.py",
+        "(self.branching * self.shape.max_size / 2)",
+        "(self.shape.d_model / 2)",
+        "position/test_tree.py::test_length_is_about_that_of_the_sinusoidal_vector",
+    ),
+    Mistake(
+        "a rotary cache keyed on length alone",
+        "position/rope.py",
+        "        two_i = torch.arange(0, self.shape.head_dim, 2, dtype=torch.float64, device=positions.device)\n"
+        "        return (positions[:, :, None] * self.base ** (-two_i / self.shape.head_dim))[:, None]",
+        "        cache = self.__dict__.setdefault('cache', {})\n"
+        "        if positions.shape[1] not in cache:\n"
+        "            two_i = torch.arange(0, self.shape.head_dim, 2, dtype=torch.float64)\n"
+        "            angle = positions[:, :, None] * self.base ** (-two_i / self.shape.head_dim)\n"
+        "            cache[positions.shape[1]] = angle[:, None]\n"
+        "        return cache[positions.shape[1]]",
+        "position/test_rope.py::test_the_base_is_followed_at_once",
+    ),
+    Mistake(
+        "a cap on depth that clamps silently (positions read)",
+        "dataset.py",
+        "if at.size and int(at.max()) >= 2**63:",
+        "at = np.minimum(at, np.uint64(2**62))\n        if False:",
+        "test_dataset.py::test_a_path_too_deep_is_an_error",
+    ),
+    Mistake(
+        "a cap on sizes that clamps silently (sizes drawn)",
+        "streams.py",
+        "good = (value >= low) & (value <= high)",
+        "value = np.clip(value, low, high)\n        good = value >= low",
+        "test_streams.py::test_the_normal_s_tails_are_cut_not_piled_up",
+    ),
+    Mistake(
+        "a rotation that swaps only the root's children",
+        "tasks/tree_rotate.py",
+        "trees.mirror(source.position)",
+        "source.position ^ ((source.position > 1) << (trees.level(source.position) - (source.position > 1)))",
+        "tasks/test_tree_rotate.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "an operator symbol that is also one of the task's four operators",
+        "tasks/tree_ops.py",
+        "FIRST_SYMBOL + self.leaves + self.operators + op",
+        "FIRST_SYMBOL + self.leaves + self.operators + op - 4",
+        "tasks/test_tree_ops.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "the sampled normal truncated instead of rounded",
+        "streams.py",
+        "np.floor(mean + std * z + 0.5)",
+        "np.floor(mean + std * z)",
+        "tasks/test_words.py::test_lengths_are_rounded_not_truncated",
+    ),
+    Mistake(
+        "EOS in the source and not in the target",
+        "dataset.py",
+        "source, target = _close(source, source_mask), _close(target, target_mask)",
+        "source = _close(source, source_mask)",
+        "test_dataset.py::test_words_carry_eos_in_source_and_target",
+    ),
+    Mistake(
+        "one id for PAD and EOS",
+        "schema.py",
+        "PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3",
+        "PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 0, 3",
+        "tasks/test_contract.py::test_ids_are_named",
+    ),
+    Mistake(
+        "the stream of a row is seed + index",
+        "streams.py",
+        "return bits(root, index)",
+        "return mix(np.array([seed], dtype=np.uint64) + np.asarray(index).astype(np.uint64))",
+        "tasks/test_contract.py::test_seeds_and_splits_share_nothing",
+    ),
+    Mistake(
+        "depth-first targets against breadth-first sources",
+        "tasks/__init__.py",
+        "order = linearise(ragged.rows_of(tokens.starts), tokens.position, self.order)",
+        "order = linearise(ragged.rows_of(tokens.starts), tokens.position, self.order "
+        "if isinstance(tokens, Source) else 'depth')",
+        "tasks/test_tree_copy.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "the mask of the inputs applied to the targets",
+        "dataset.py",
+        "return self.labels != PAD",
+        "return self.input_ids != PAD",
+        "test_dataset.py::test_masks_are_of_what_they_mask",
+    ),
+    Mistake(
+        "batch means averaged without weights",
+        "score.py",
+        "return float(sum(c.sum() for c in self.correct) / max(1, sum(t.sum() for t in self.tokens)))",
+        "return float(np.mean([c.sum() / t.sum() for c, t in zip(self.correct, self.tokens)]))",
+        "test_train.py::test_accuracy_is_a_ratio_of_two_sums",
+    ),
+    Mistake(
+        "the best checkpoint chosen on the test set",
+        "train.py",
+        'data.split("train"), data.split("validation")',
+        'data.split("train"), data.split("test")',
+        "test_train.py::test_best_by_validation_and_the_test_split_is_never_read",
+    ),
+    Mistake(
+        "a warm-up of 1.25%",
+        "config.py",
+        "warmup: float = Field(0.05,",
+        "warmup: float = Field(0.0125,",
+        "test_train.py::test_learning_rate_of_the_paper",
+    ),
+    Mistake(
+        "the locality bias given to one scheme only",
+        "position/__init__.py",
+        "if self.shape.decay == 1.0:",
+        "if self.shape.decay == 1.0 or self.default_decay == 1.0:",
+        "position/test_contract.py::test_locality_bias_is_for_all",
+    ),
+    Mistake(
+        "a schedule that is created and never stepped",
+        "train.py",
+        'group["lr"] = learning_rate(at.step, self.steps, self.config)',
+        "_ = learning_rate(at.step, self.steps, self.config), group",
+        "test_train.py::test_the_optimiser_follows_the_schedule",
+    ),
+    Mistake(
+        "results that depend on the batch size at evaluation",
+        "score.py",
+        "self.nats.append((nats.double() * mask).sum(1).cpu().numpy())",
+        "self.nats.append((nats.double() * mask).mean(1).cpu().numpy())",
+        "test_train.py::test_scores_do_not_depend_on_the_batch_size",
+    ),
+    Mistake(
+        "the best weights' evaluation with dropout on",
+        "score.py",
+        "    model.eval()\n",
+        "",
+        "test_train.py::test_best_by_validation_and_the_test_split_is_never_read",
+    ),
+    Mistake(
+        "dropout's stream not restored on resume",
+        "train.py",
+        'torch.set_rng_state(tensors["rng.cpu"])',
+        "pass",
+        "test_train.py::test_a_stopped_run_ends_as_if_it_had_not_stopped",
+    ),
+    Mistake(
+        "a split's sources not kept apart",
+        "tasks/__init__.py",
+        "mine = (_split_of(part) == split)",
+        "mine = np.ones(part.size.size, dtype=bool)",
+        "tasks/test_contract.py::test_small_spaces_stay_apart_too",
+    ),
+]
+
+
+def noticed(mistake: Mistake, copy: Path) -> str:
+    """`noticed`, or what is wrong."""
+    path = copy / "ape_cli" / mistake.file
+    text = path.read_text()
+    if text.count(mistake.right) != 1:
+        return f"its place stands {text.count(mistake.right)} times in {mistake.file}"
+    path.write_text(text.replace(mistake.right, mistake.wrong))
+    environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", f"tests/{mistake.test}"]
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    path.write_text(text)
+    if done.returncode == 1:
+        return "noticed"
+    return "NOT NOTICED" if done.returncode == 0 else f"the test did not run:\n{done.stdout[-800:]}{done.stderr[-400:]}"
+
+
+def main() -> None:
+    wanted = sys.argv[1:]
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        skip = shutil.ignore_patterns(".git", ".venv", ".demo", "__pycache__", "results", "datasets")
+        shutil.copytree(ROOT, copy, ignore=skip)
+        for number, mistake in enumerate(MISTAKES, 1):
+            if wanted and str(number) not in wanted:
+                continue
+            found = noticed(mistake, copy)
+            missed += found != "noticed"
+            print(f"{number:2} {mistake.what}: {found}", flush=True)
+    print(f"{missed} not noticed" if missed else "every mistake is noticed")
+    sys.exit(bool(missed))
+
+
+if __name__ == "__main__":
+    main()
