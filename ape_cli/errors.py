@@ -53,7 +53,7 @@ def unknown(kind: str, name: str, allowed: Iterable[str]) -> UsageError:
         f"unknown {kind}",
         got=repr(name),
         allowed=", ".join(names) or "none",
-        fix=f"did you mean {near[0]!r}?" if near else f"choose a {kind} from the list",
+        fix=f"did you mean {near[0]!r}?" if near else "choose one from the list",
     )
 
 

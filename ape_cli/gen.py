@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import os
 import platform
-import shutil
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,30 +24,21 @@ import numpy as np
 import pyarrow as pa
 
 import ape_cli
-from ape_cli import files, schema
-from ape_cli.errors import ApeError, DataError, UsageError
-from ape_cli.schema import Manifest, Plan, Shard
+from ape_cli import draft, files, schema
+from ape_cli.card import card
+from ape_cli.errors import DataError, UsageError
+from ape_cli.schema import Manifest, Piece, Plan, Shard
 from ape_cli.tasks import Task
 
 _BLOCK_TOKENS = 400_000  # of one call to `sample`: small enough to stay near the caches
 _GROUP_TOKENS = 20_000_000  # of one row group: very large trees get smaller groups
-_PLAN = ".plan.json"
 
 Tick = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Piece:
-    """One shard to be made."""
-
-    split: str
-    file: str  # relative to the dataset's folder
-    rows: range
-
-
-@dataclass(frozen=True)
 class Outcome:
-    """What `generate` did: how many rows it wrote, out of how many the dataset holds."""
+    """What `generate` did: how many rows it wrote, and the dataset that is there now."""
 
     manifest: Manifest
     folder: Path
@@ -57,24 +50,22 @@ def plan(task: Task, *, seed: int, rows: dict[str, int], shard_rows: int) -> Pla
     for split, count in rows.items():
         least = 1 if split == "train" else 0
         if not least <= count <= 10**12:
-            raise UsageError(
-                f"bad number of {split} rows",
-                got=count,
-                allowed=f"{least} to 10^12",
-                fix="choose one of those",
-            )
+            allowed = f"{least} to 10^12"
+            raise UsageError(f"bad number of {split} rows", got=count, allowed=allowed, fix="choose one of those")
     if not 1 <= shard_rows <= 10**9:
         raise UsageError("bad --shard-rows", got=shard_rows, allowed="1 to 10^9", fix=f"try {schema.ROW_GROUP}")
     if not 0 <= seed < 2**63:
         raise UsageError("bad --seed", got=seed, allowed="0 to 2^63 - 1", fix="choose one of those")
-    return Plan(
-        task=task.name,
-        structure=task.structure,
-        order=task.order,
-        parameters=task.parameters,
-        seed=seed,
-        rows=rows,
-        shard_rows=shard_rows,
+    return Plan.model_validate(
+        {
+            "task": task.name,
+            "structure": task.structure,
+            "order": task.order,
+            "parameters": task.parameters,
+            "seed": seed,
+            "rows": rows,
+            "shard_rows": shard_rows,
+        }
     )
 
 
@@ -94,137 +85,54 @@ def generate(
     """
     if workers < 1:
         raise UsageError("bad --workers", got=workers, allowed="1 or more", fix="leave it out for one")
-    busy = DataError("another process is generating into this folder", got=str(out), fix="wait for it to end")
-    files.folder(out)
-    with files.locked(out / ".lock", busy):
-        known = _standing(out, wanted, overwrite)
-        if known is None:
-            _check_space(out, task, wanted)
-            files.write_text(out / _PLAN, wanted.model_dump_json(indent=2) + "\n")
-        pieces = [p for p in _pieces(wanted) if known is None or not (out / p.file).exists()]
-        found = {} if known else {p.file: s for p in pieces if (s := _adopt(out, p))}
-        todo = [p for p in pieces if p.file not in found]
-        made = _make(task, wanted.seed, out, todo, workers, tick or (lambda rows: None))
-        written = sum(len(p.rows) for p in todo)
+    with _working_in(out):
+        known = draft.standing(out, wanted, overwrite)
+        pieces = [p for split in schema.pieces_of(wanted).values() for p in split]
         if known is not None:
-            _check_remade(known, made)
-            return Outcome(known, out, written)
+            todo = [p for p in pieces if not (out / p.file).exists()]
+            _check_remade(known, _make(task, wanted.seed, out, todo, workers, tick))
+            draft.finish(out)
+            return Outcome(known, out, sum(len(p.rows) for p in todo))
+        found = draft.begin(out, task, wanted)
+        todo = [p for p in pieces if p.file not in found]
+        made = _make(task, wanted.seed, out, todo, workers, tick)
         manifest = _manifest(task, wanted, found | made)
-        files.write_text(out / "README.md", _card(manifest))
+        files.write_text(out / "README.md", card(manifest))
         files.write_text(schema.manifest_path(out), manifest.model_dump_json(indent=2) + "\n")
-        (out / _PLAN).unlink(missing_ok=True)
-        return Outcome(manifest, out, written)
+        draft.finish(out)
+        return Outcome(manifest, out, sum(len(p.rows) for p in todo))
 
 
-def _standing(out: Path, wanted: Plan, overwrite: bool) -> Manifest | None:
-    """The manifest if the folder holds just this dataset; None if it is to be written (or finished)."""
-    there = sorted(p.name for p in out.iterdir() if p.name != ".lock")
-    if not there:
-        return None
-    ours = schema.manifest_path(out).exists() or (out / _PLAN).exists()
-    if not ours:
-        raise DataError(
-            "the folder is not empty and holds no dataset",
-            got=f"{out} with {', '.join(there[:5])}",
-            allowed="a new or an empty folder, or one that `ape gen` wrote",
-            fix="choose another --out",
-        )
-    if overwrite:
-        _clear(out)
-        return None
-    if not schema.manifest_path(out).exists():
-        begun = _read_plan(out / _PLAN)
-        if begun != wanted:
-            raise _different(out, begun, wanted)
-        return None
-    manifest = schema.read_manifest(out)
-    if manifest.plan != wanted:
-        raise _different(out, manifest.plan, wanted)
-    kept = {split: [s for s in shards if (out / s.file).exists()] for split, shards in manifest.shards.items()}
-    schema.check_shards(out, manifest.model_copy(update={"shards": kept}))
-    return manifest
-
-
-def _different(out: Path, there: Plan | None, wanted: Plan) -> DataError:
-    def flat(plan: Plan | None) -> dict[str, object]:
-        fields = {} if plan is None else plan.model_dump()
-        return {k: v for k, v in fields.items() if not isinstance(v, dict)} | {
-            f"{k}.{kk}": vv for k, v in fields.items() if isinstance(v, dict) for kk, vv in v.items()
-        }
-
-    old, new = flat(there), flat(wanted)
-    differing = [f"{k} {old.get(k)!r} there, {new.get(k)!r} now" for k in new | old if old.get(k) != new.get(k)]
-    return DataError(
-        f"{out} holds another dataset",
-        got="; ".join(differing[:6]),
-        allowed="the same command, or an empty folder",
-        fix="choose another --out, or --overwrite to replace it",
-    )
-
-
-def _read_plan(path: Path) -> Plan | None:
+@contextmanager
+def _working_in(out: Path) -> Iterator[None]:
+    """The folder, for this process alone; a folder that was made for nothing is removed again."""
+    busy = DataError("another process is generating into this folder", got=str(out), fix="wait for it to end")
+    new = not out.exists()
+    files.folder(out)
     try:
-        return Plan.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+        with files.locked(out / draft.LOCK, busy):
+            yield
+    finally:
+        if new:
+            with suppress(OSError):  # not empty: there is something to keep
+                out.rmdir()
 
 
-def _clear(out: Path) -> None:
-    """Remove a dataset's own files and nothing else, the manifest first."""
-    for path in [
-        schema.manifest_path(out),
-        out / _PLAN,
-        out / "README.md",
-        *(out / "data").glob("*.parquet"),
-    ]:
-        path.unlink(missing_ok=True)
-
-
-def _check_space(out: Path, task: Task, wanted: Plan) -> None:
-    need = sum(wanted.rows.values()) * task.mean_tokens  # a byte a token is less than was ever seen
-    free = shutil.disk_usage(out).free
-    if need > free:
-        raise ApeError(
-            "the dataset would not fit on the disk",
-            got=f"at least {need / 1e9:.1f} GB for {out}",
-            allowed=f"{free / 1e9:.1f} GB are free",
-            fix="choose a smaller --n or another --out",
-        )
-
-
-def _pieces(wanted: Plan) -> list[Piece]:
-    pieces = []
-    for split, count in wanted.rows.items():
-        of = max(1, -(-count // wanted.shard_rows))
-        for i in range(of):
-            rows = range(i * wanted.shard_rows, min(count, (i + 1) * wanted.shard_rows))
-            pieces.append(Piece(split, f"data/{split}-{i:05d}-of-{of:05d}.parquet", rows))
-    return pieces
-
-
-def _adopt(out: Path, piece: Piece) -> Shard | None:
-    """A whole shard of an interrupted generation, read back; None if there is none."""
-    path = out / piece.file
-    if not path.exists():
-        return None
-    file = schema.read_shard(path)
-    if file.metadata.num_rows != len(piece.rows):
-        return None
-    total = (0, 0)
-    for i in range(file.num_row_groups):
-        total = _add(total, schema.content(file.read_row_group(i)))
-    return Shard(file=piece.file, rows=len(piece.rows), sha256=files.sha256(path), content=total)
-
-
-def _make(task: Task, seed: int, out: Path, todo: list[Piece], workers: int, tick: Tick) -> dict[str, Shard]:
+def _make(task: Task, seed: int, out: Path, todo: list[Piece], workers: int, tick: Tick | None) -> dict[str, Shard]:
     """Write the shards, in this process or in several."""
+    tick = tick or (lambda rows: None)
     if workers == 1 or len(todo) < 2:
         return {piece.file: write_shard(task, seed, out, piece, tick) for piece in todo}
     made = {}
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(todo)), context, _leave_interrupts_to_the_parent) as pool:
+    with ProcessPoolExecutor(min(workers, len(todo)), context, _end_with_the_parent) as pool:
         try:
-            futures = {pool.submit(write_shard, task, seed, out, piece): piece for piece in todo}
+            # workers begin with Ctrl-C blocked, and keep it so: it is the parent's to handle
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                futures = {pool.submit(write_shard, task, seed, out, piece): piece for piece in todo}
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
             for future in as_completed(futures):
                 made[futures[future].file] = future.result()
                 tick(len(futures[future].rows))
@@ -234,8 +142,16 @@ def _make(task: Task, seed: int, out: Path, todo: list[Piece], workers: int, tic
     return made
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _end_with_the_parent() -> None:
+    """A worker whose parent was killed would write on into a folder that is no longer locked."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | None = None) -> Shard:
@@ -252,7 +168,9 @@ def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | Non
                 if tick:
                     tick(len(block))
             writer.write_table(pa.concat_tables(parts).combine_chunks(), row_group_size=schema.ROW_GROUP)
-    return Shard(file=piece.file, rows=rows, sha256=files.sha256(path), content=total)
+    shard = Shard(file=piece.file, rows=rows, sha256=files.sha256(path), content=total)
+    draft.record(out, shard)
+    return shard
 
 
 def _cut(rows: range, size: int) -> Iterator[range]:
@@ -278,7 +196,7 @@ def _check_remade(known: Manifest, made: dict[str, Shard]) -> None:
 
 
 def _manifest(task: Task, wanted: Plan, shards: dict[str, Shard]) -> Manifest:
-    by_split = {s: [shards[p.file] for p in _pieces(wanted) if p.split == s] for s in wanted.rows}
+    by_split = {s: [shards[p.file] for p in schema.pieces_of(wanted)[s]] for s in wanted.rows}
     totals = {}
     for split, parts in by_split.items():
         total = (0, 0)
@@ -301,42 +219,3 @@ def _manifest(task: Task, wanted: Plan, shards: dict[str, Shard]) -> Manifest:
             "python": platform.python_version(),
         },
     )
-
-
-def _card(manifest: Manifest) -> str:
-    """The dataset card; its front matter tells `datasets.load_dataset` the splits."""
-    plan = manifest.plan
-    order = f", {plan.order}-first order" if plan.order else ""
-    options = " ".join(f"--{k.replace('_', '-')} {v}" for k, v in plan.parameters.items())
-    order_flag = f" --order {plan.order}" if plan.order else ""
-    rows = plan.rows
-    command = (
-        f"ape gen {plan.task}{order_flag} --n {rows['train']} --n-validation {rows['validation']} "
-        f"--n-test {rows['test']} --seed {plan.seed} --shard-rows {plan.shard_rows} {options}"
-    )
-    lines = ["---", "configs:", "- config_name: default", "  data_files:"]
-    for split in rows:
-        lines += [f"  - split: {split}", f"    path: data/{split}-*.parquet"]
-    names = ", ".join(f"{i} {name}" for i, name in enumerate(manifest.vocabulary[:24]))
-    more = ", …" if len(manifest.vocabulary) > 24 else ""
-    lines += [
-        "---",
-        f"# {plan.task}{order}",
-        "",
-        f"Synthetic structured data ({plan.structure}), generated by `ape`:",
-        "",
-        f"```\n{command}\n```",
-        "",
-        "| split | rows |",
-        "|---|---|",
-        *(f"| {split} | {count} |" for split, count in rows.items()),
-        "",
-        f"Columns: {', '.join(f'`{name}`' for name in schema.SHARD.names)}. Positions are steps",
-        "from 0 for sequences and heap indices for trees (root 1, children 2i and 2i+1).",
-        "",
-        f"Ids: {names}{more} (all of them in `manifest.json`).",
-        "",
-        f"Fingerprint: `{manifest.fingerprint}`",
-        "",
-    ]
-    return "\n".join(lines)

@@ -59,12 +59,13 @@ def read(folder: Path, split: str, row: int) -> Sample:
     manifest = schema.read_manifest(folder)
     count = manifest.plan.rows[split]
     if not 0 <= row < count:
-        raise UsageError("no such row", got=row, allowed=f"0 to {count - 1} in {split}", fix="choose one of those")
+        raise UsageError("no such row", got=row, allowed=f"{count} rows in {split}, from 0", fix="choose one")
     left = row
     for shard in manifest.shards[split]:
         if left >= shard.rows:
             left -= shard.rows
             continue
+        schema.check_shard(folder, shard)
         file = schema.read_shard(folder / shard.file)
         for i in range(file.num_row_groups):
             here = file.metadata.row_group(i).num_rows

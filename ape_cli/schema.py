@@ -8,13 +8,14 @@ last, so that its existence says that the shards are whole; it carries the SHA-2
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ape_cli import files, streams
 from ape_cli.errors import DataError
@@ -100,14 +101,17 @@ def content(part: pa.Table) -> tuple[int, int]:
     return int(word.sum(dtype=np.uint64)), int(streams.child(word, "second").sum(dtype=np.uint64))
 
 
+_HEX = r"^[0-9a-f]{64}$"
+
+
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Shard(_Frozen):
-    file: str  # relative to the dataset's folder
-    rows: int
-    sha256: str
+    file: str = Field(pattern=r"^data/(train|validation|test)-\d{5,}-of-\d{5,}\.parquet$")  # in the dataset's folder
+    rows: int = Field(ge=0)
+    sha256: str = Field(pattern=_HEX)
     content: tuple[int, int]
 
 
@@ -120,18 +124,55 @@ class Plan(_Frozen):
     parameters: dict[str, Any]
     seed: int
     rows: dict[str, int]  # of each split
-    shard_rows: int
+    shard_rows: int = Field(gt=0)
+
+    @field_validator("rows")
+    @classmethod
+    def _of_the_three_splits(cls, rows: dict[str, int]) -> dict[str, int]:
+        if set(rows) != set(SPLITS) or min(rows.values()) < 0:
+            raise ValueError(f"not a number of rows for each of {', '.join(SPLITS)}")
+        return rows
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One shard of a plan."""
+
+    split: str
+    file: str  # in the dataset's folder
+    rows: range
+
+
+def pieces_of(plan: Plan) -> dict[str, list[Piece]]:
+    """The shards of each split."""
+    pieces: dict[str, list[Piece]] = {}
+    for split in SPLITS:
+        count = plan.rows[split]
+        of = max(1, -(-count // plan.shard_rows))
+        ranges = (range(i * plan.shard_rows, min(count, (i + 1) * plan.shard_rows)) for i in range(of))
+        pieces[split] = [Piece(split, f"data/{split}-{i:05d}-of-{of:05d}.parquet", r) for i, r in enumerate(ranges)]
+    return pieces
 
 
 class Manifest(_Frozen):
     schema_version: int
     plan: Plan
-    vocabulary: list[str]  # id -> readable name
-    mean_size: float  # of the distribution: length of words, depth of trees
-    mean_tokens: float  # of a source, as the distribution's mean size gives it
+    vocabulary: list[str] = Field(min_length=FIRST_SYMBOL + 1)  # id -> readable name
+    mean_size: float = Field(ge=0)  # of the distribution: length of words, depth of trees
+    mean_tokens: float = Field(gt=0)  # of a source, as the distribution's mean size gives it
     shards: dict[str, list[Shard]]
-    fingerprint: str  # of the content: the same rows have the same one, however they are cut into shards
+    fingerprint: str = Field(pattern=_HEX)  # of the content, however it is cut into shards
     versions: dict[str, str]
+
+    @model_validator(mode="after")
+    def _agrees_with_its_plan(self) -> Manifest:
+        if self.vocabulary[:FIRST_SYMBOL] != SPECIAL:
+            raise ValueError(f"the vocabulary does not begin with {' '.join(SPECIAL)}")
+        for split, pieces in pieces_of(self.plan).items():
+            listed = [(s.file, s.rows) for s in self.shards.get(split, [])]
+            if listed != [(p.file, len(p.rows)) for p in pieces]:
+                raise ValueError(f"the shards of {split} are not those of the plan")
+        return self
 
 
 def manifest_path(folder: Path) -> Path:
@@ -155,16 +196,13 @@ def read_manifest(folder: Path) -> Manifest:
             got=str(folder),
             fix="run the same `ape gen` command again to go on" if half else how,
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read {path}", got=str(error), fix=how) from error
-    version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if version != VERSION:
-        raise DataError(
-            f"{path} has another schema version",
-            got=version,
-            allowed=VERSION,
-            fix="generate the dataset again",
-        )
+    if not isinstance(raw, dict) or "schema_version" not in raw:
+        raise DataError(f"{path} is damaged", got="no schema_version in it", fix="generate the dataset again")
+    version = raw["schema_version"]
+    if version != VERSION or isinstance(version, bool):
+        raise DataError(f"{path} has another schema version", got=version, allowed=VERSION, fix="generate it again")
     try:
         return Manifest.model_validate(raw)
     except ValidationError as error:
@@ -175,20 +213,26 @@ def read_manifest(folder: Path) -> Manifest:
 
 def check_shards(folder: Path, manifest: Manifest) -> None:
     """Every shard is there, byte for byte as generated; else a `DataError` names the first that is not."""
-    again = "run the same `ape gen` command with --overwrite, or restore the file"
     for shards in manifest.shards.values():
         for shard in shards:
-            path = folder / shard.file
-            if not path.is_file():
-                raise DataError("a shard is missing", got=str(path), fix="run the same `ape gen` command again")
-            digest = files.sha256(path)
-            if digest != shard.sha256:
-                raise DataError(
-                    f"a shard was altered or cut short: {path}",
-                    got=f"sha256 {digest[:16]}…",
-                    allowed=f"sha256 {shard.sha256[:16]}… (manifest.json)",
-                    fix=again,
-                )
+            check_shard(folder, shard)
+
+
+def check_shard(folder: Path, shard: Shard) -> None:
+    path = folder / shard.file
+    if not path.is_file():
+        raise DataError("a shard is missing", got=str(path), fix="run the same `ape gen` command again")
+    try:
+        digest = files.sha256(path)
+    except OSError as error:
+        raise DataError(f"cannot read {path}", got=error.strerror, fix="make it readable") from error
+    if digest != shard.sha256:
+        raise DataError(
+            f"a shard was altered or cut short: {path}",
+            got=f"sha256 {digest[:16]}…",
+            allowed=f"sha256 {shard.sha256[:16]}… (manifest.json)",
+            fix="run the same `ape gen` command with --overwrite, or restore the file",
+        )
 
 
 def read_shard(path: Path) -> pq.ParquetFile:

@@ -236,7 +236,7 @@ class _Loop:
             "epoch": at.epoch,
             "loss": at.nats / at.labels,
             "token_accuracy": at.correct / at.labels,
-            "lr": learning_rate(at.step - 1, self.steps, self.config),
+            "lr": self.optimiser.param_groups[0]["lr"],
             "validation_loss": tally.cross_entropy,
             "validation_token_accuracy": tally.token_accuracy,
             "seconds": at.seconds,

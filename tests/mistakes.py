@@ -41,7 +41,8 @@ MISTAKES = [
         "both sides contracted with the same transpose (sequences)",
         "position/rope.py",
         "return rotate_pairs(x, turns(context.state, x.dtype))",
-        "turn = turns(context.state, x.dtype)\n        return rotate_pairs(x, turn if side == 'query' else turn.conj())",
+        "turn = turns(context.state, x.dtype)\n"
+        "        return rotate_pairs(x, turn if side == 'query' else turn.conj())",
         "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
     ),
     Mistake(
@@ -288,7 +289,7 @@ MISTAKES = [
         "score.py",
         "    model.eval()\n",
         "",
-        "test_train.py::test_best_by_validation_and_the_test_split_is_never_read",
+        "test_train.py::test_scores_do_not_depend_on_the_batch_size",
     ),
     Mistake(
         "dropout's stream not restored on resume",

@@ -209,6 +209,56 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, task: Any, monkeypatch:
     assert generate(task, plan(task), tmp_path / "d").written == 420
 
 
+def test_overwrite_removes_nothing_before_it_is_sure(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    before = snapshot(tmp_path)
+    with pytest.raises(ApeError, match="would not fit"):
+        generate(task, plan(task, 10**6, train=10**12), tmp_path, overwrite=True)
+    assert snapshot(tmp_path) == before
+    assert generate(task, plan(task), tmp_path).written == 0
+
+
+def test_overwrite_removes_only_its_own(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    for name in ("data/mine.parquet", "notes.md"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "data" / ".train-00000-of-00009.parquet.tmp").write_text("left by a kill")
+    other = tasks.make("tree-ops", "depth", **OPTIONS)
+    generate(other, plan(other, 1000), tmp_path, overwrite=True)
+    assert {"data/mine.parquet", "notes.md"} <= set(snapshot(tmp_path))
+    ours = [f"{split}-00000-of-00001.parquet" for split in ("test", "train", "validation")]
+    assert sorted(p.name for p in (tmp_path / "data").iterdir()) == ["mine.parquet", *ours]
+
+
+def test_no_state_is_a_dead_end(tmp_path: Path, task: Any) -> None:
+    """What a kill may leave at any point: an empty folder, a temporary file, shards without a plan."""
+    (tmp_path / "a" / "data").mkdir(parents=True)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "..plan.json.tmp").write_text("{")
+    for name in ("a", "b"):
+        assert generate(task, plan(task), tmp_path / name).written == 420
+    generate(task, plan(task), tmp_path / "c")
+    (tmp_path / "c" / "manifest.json").unlink()
+    with pytest.raises(DataError, match="--overwrite to replace them"):
+        generate(task, plan(task), tmp_path / "c")
+    assert generate(task, plan(task), tmp_path / "c", overwrite=True).written == 420
+
+
+def test_only_shards_that_are_vouched_for_are_kept(tmp_path: Path, task: Any) -> None:
+    """After an interruption, a damaged shard and one of another dataset are made again."""
+    reference = generate(task, plan(task), tmp_path / "reference").manifest
+    broken = tmp_path / "broken"
+    with pytest.raises(ZeroDivisionError):
+        generate(task, plan(task), broken, tick=lambda rows: 1 // 0 if rows == 50 else None)
+    first, second = (broken / "data" / f"train-0000{i}-of-00004.parquet" for i in (0, 1))
+    first.write_bytes(first.read_bytes()[:-10])
+    second.write_bytes((tmp_path / "reference" / "data" / "test-00000-of-00001.parquet").read_bytes())
+    outcome = generate(task, plan(task), broken)
+    assert outcome.written == 420 - 100
+    assert outcome.manifest == reference
+    assert snapshot(broken) == snapshot(tmp_path / "reference")
+
+
 def test_a_folder_that_can_not_be_made(tmp_path: Path, task: Any) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ApeError, match="cannot write"):
@@ -251,7 +301,16 @@ def test_a_damaged_manifest_is_explained(tmp_path: Path, task: Any) -> None:
     good = json.loads(path.read_text())
     for text, message in [
         ("{", "cannot read"),
-        ("[]", "another schema version"),
+        ("[]", "no schema_version"),
+        ("[" * 100_000, "cannot read"),
+        (json.dumps(good | {"schema_version": True}), "another schema version"),
+        (json.dumps(good | {"shards": {}}), "not those of the plan"),
+        (json.dumps(good | {"shards": good["shards"] | {"train": []}}), "not those of the plan"),
+        (json.dumps(good | {"plan": good["plan"] | {"rows": {}}}), "each of train, validation, test"),
+        (json.dumps(good | {"vocabulary": ["a", "b", "c", "d"]}), "does not begin with"),
+        (json.dumps(good | {"fingerprint": "../../x"}), "fingerprint"),
+        (json.dumps(good | {"mean_tokens": -5}), "mean_tokens"),
+        (path.read_text().replace("data/train-00000", "../train-00000"), "shards.train.0.file"),
         (json.dumps(good | {"schema_version": 99}), "another schema version"),
         (json.dumps({k: v for k, v in good.items() if k != "vocabulary"}), "vocabulary"),
         (json.dumps(good | {"mean_size": "large"}), "mean_size"),

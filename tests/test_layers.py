@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 # nouns first, then the stages in the order of the data
 PIPELINE = [
     *("errors", "files", "streams", "ragged", "structure", "trees", "schema"),
-    *("tasks", "gen", "sample", "dataset", "position", "attention", "model"),
+    *("tasks", "draft", "card", "gen", "sample", "dataset", "position", "attention", "model"),
     *("config", "build", "score", "train", "registry", "evaluate", "trial", "report", "render", "display", "cli"),
 ]
 

@@ -137,9 +137,10 @@ def test_neither_batch_nor_padding_matters(name: str, expression: str) -> None:
     """Scores of a row are the same alone, beside deeper rows, and with padding behind it."""
     net = model(make(name, expression, decay=0.9))
     at = places(expression)
+    at[0, 1:] = torch.randperm(15)[:9] + 1  # row 0 is near the beginning, or the root, the others are not
     ids = torch.randint(3, 20, at.shape, generator=torch.Generator().manual_seed(1))
     mask = torch.ones(3, 9, dtype=torch.bool)
-    mask[0, 5:] = False  # row 0 is short
+    mask[0, 5:] = False  # and short
     source, source_at = ids[:, 1:] * mask, at[:, 1:] * mask
     together = net(source, source_at, mask, ids, at)
     alone = net(source[:1, :5], source_at[:1, :5], mask[:1, :5], ids[:1, :7], at[:1, :7])
@@ -179,9 +180,9 @@ def test_every_scheme_reaches_cross_attention(name: str, expression: str) -> Non
     scheme = make(name, expression)
     at = places(expression)[:, 1:]
     q, k = vectors(1, count=9), vectors(2, count=9)
-    here, there = scheme.context(at), scheme.context(at.flip(1))
-    same, other = (attention.logits(scheme, q, k, here, c) for c in (here, there))
-    assert torch.allclose(same, other) == (name in {"none", "sinusoidal", "tree"})
+    here = scheme.context(at)
+    one, other = (attention.logits(scheme, q, k, here, scheme.context(there)) for there in (at.flip(1), at.roll(2, 1)))
+    assert torch.allclose(one, other) == (name in {"none", "sinusoidal", "tree"})
 
 
 @pytest.mark.parametrize(("name", "expression"), READS)
