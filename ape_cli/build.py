@@ -17,8 +17,12 @@ from ape_cli.errors import DataError, UsageError, pick
 from ape_cli.model import Transformer
 
 
-def choose_device(name: str) -> torch.device:
-    """`auto`, `cpu` or `cuda`."""
+def choose_device(name: str, threads: int | None = None) -> torch.device:
+    """`auto`, `cpu` or `cuda`; and how many threads the CPU's work may take (None: torch's own choice)."""
+    if threads is not None:
+        if not 1 <= threads <= 4096:
+            raise UsageError("bad --threads", got=threads, allowed="1 to 4096", fix="leave it out for all cores")
+        torch.set_num_threads(threads)
     pick("device", name, ["auto", "cpu", "cuda"])
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError("no CUDA device here", got="--device cuda", allowed="auto, cpu", fix="leave --device out")

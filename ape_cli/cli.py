@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,23 +32,29 @@ app = typer.Typer(
 Results = Annotated[Path, typer.Option("--results", help="Where runs are registered.")]
 Datasets = Annotated[Path, typer.Option("--datasets", help="Where datasets are.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads; default all cores.")]
 RESULTS, DATASETS = Path("results"), Path("datasets")
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Print a user's error without a traceback, and end with the right status."""
+    """Print a user's error without a traceback, and end with the right status. SIGTERM is a Ctrl-C."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
+        with suppress(ValueError):  # signals are the main thread's alone
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             function(*args, **kwargs)
         except ApeError as error:
             err.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
-            err.print("interrupted")
+            note("interrupted: the same command goes on from what is done")
             raise typer.Exit(130) from None
         except BrokenPipeError:
+            raise typer.Exit(1) from None
+        except OSError as error:
+            note(f"error: {error}")
             raise typer.Exit(1) from None
 
     return run
@@ -108,11 +114,7 @@ def gen(
     rows = {"train": n, "validation": n_validation, "test": n_test}
     wanted = generation.plan(made, seed=seed, rows=rows, shard_rows=shard_rows)
     with display.rows_bar(sum(rows.values())) as tick:
-        try:
-            outcome = generation.generate(made, wanted, folder, workers=workers, overwrite=overwrite, tick=tick)
-        except KeyboardInterrupt:
-            note("interrupted: run the same command again to go on")
-            raise typer.Exit(130) from None
+        outcome = generation.generate(made, wanted, folder, workers=workers, overwrite=overwrite, tick=tick)
     total = sum(rows.values())
     if as_json:
         answer(
@@ -148,6 +150,7 @@ def train(
     no_eval: Annotated[bool, typer.Option("--no-eval", help="Do not evaluate on the test split.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
+    threads: Threads = None,
     results: Results = RESULTS,
     datasets: Datasets = DATASETS,
     as_json: Json = False,
@@ -163,7 +166,7 @@ def train(
         raise UsageError("--data names a whole dataset", got="--data with --task or --order", fix="use one")
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one")
-    where = choose_device(device)
+    where = choose_device(device, threads)
     name = preset or ("paper" if where.type == "cuda" else "small")
     resolved = config.resolve(
         name,
@@ -248,6 +251,7 @@ def evaluate(
     decode: Annotated[str, typer.Option(help="teacher or greedy.")] = "teacher",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     batch_size: Annotated[int, typer.Option(help="Rows at once; no result depends on it.")] = 256,
+    threads: Threads = None,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
@@ -260,11 +264,13 @@ def evaluate(
 
     pick("decoding", decode, evaluating.DECODINGS)
     pick("split", split, ("train", "validation", "test"))
-    where = choose_device(device)
+    where = choose_device(device, threads)
+    if batch_size < 1:
+        raise UsageError("bad --batch-size", got=batch_size, allowed="1 or more", fix="leave it out")
     registry = registering.open(results)
     other = None if data is None else reading.open(data)
     if runs:
-        chosen = [registry.find(name) for name in runs]
+        chosen = list({run.name: run for run in map(registry.find, runs)}.values())
     else:
         chosen = evaluating.pending(registry, other, split, decode)
         _note_unreadable(registry.sound()[1])
@@ -317,8 +323,10 @@ def report(
     from ape_cli.errors import pick
 
     endings = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
-    chosen = style or (endings.get(to.suffix, "rich") if to else "rich")
-    pick("format", chosen, render.FORMATS)
+    if style is None and to is not None and to.suffix not in endings:
+        known = ", ".join(endings)
+        raise UsageError("the file's ending tells no format", got=str(to), allowed=known, fix="name one with --format")
+    chosen = pick("format", style or (endings[to.suffix] if to else "rich"), render.FORMATS)
     found, bad = reporting.lines(
         registering.open(results), metric=metric, decode=decode, split=split, preset=preset, against=against
     )

@@ -27,7 +27,7 @@ class Config(BaseModel):
     scheme_options: dict[str, Any] = {}
     seed: int = Field(42, ge=0, lt=2**63)
 
-    d_model: int = Field(gt=0, le=65_536)
+    d_model: int = Field(gt=0, le=16_384)
     d_ff: int = Field(gt=0, le=1_000_000)
     heads: int = Field(gt=0, le=1024)
     encoder_layers: int = Field(ge=0, le=200)
@@ -36,8 +36,8 @@ class Config(BaseModel):
     decay: float | None = Field(None, gt=0, le=1)  # the locality bias; None: the scheme's own
     max_size: int | None = Field(None, gt=0)  # of bounded schemes; None: the mean of the data
 
-    epochs: int | None = Field(None, gt=0)  # either epochs ...
-    steps: int | None = Field(None, gt=0)  # ... or steps
+    epochs: int | None = Field(None, gt=0, le=10**9)  # either epochs ...
+    steps: int | None = Field(None, gt=0, le=10**12)  # ... or steps
     batch_size: int = Field(gt=0, le=1_000_000)  # rows
     lr_initial: float = Field(1e-7, ge=0)
     lr_peak: float = Field(gt=0)
@@ -46,7 +46,7 @@ class Config(BaseModel):
     weight_decay: float = Field(0.01, ge=0)
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.999, ge=0, lt=1)
-    validate_every_epochs: int | None = Field(None, gt=0)
+    validate_every_epochs: int | None = Field(None, gt=0, le=10**9)
     validate_every_steps: int | None = Field(None, gt=0)
     precision: Literal["fp32", "bf16"] = "fp32"
 
@@ -134,7 +134,8 @@ _PAIRS = {
     "validate_every_epochs": "validate_every_steps",
     "validate_every_steps": "validate_every_epochs",
 }
-_OWN = {"preset", "scheme", "scheme_options", "seed", "precision"}  # options of their own on the command line
+_FIXED = {"preset", "scheme", "scheme_options", "seed", "precision"}  # not among the settings
+_OWN = {"preset", "scheme", "seed", "precision", "device"}  # options of their own on the command line
 
 
 def preset(name: str) -> Preset:
@@ -157,7 +158,7 @@ def resolve(
     """
     fields = dict(preset(preset_name).fields)
     chosen: dict[str, Any] = {}
-    known = set(Config.model_fields) - _OWN
+    known = set(Config.model_fields) - _FIXED
     for key, value in (settings or {}).items():
         if key in known:
             fields[key] = value
@@ -165,6 +166,8 @@ def resolve(
                 fields.pop(_PAIRS[key], None)
         elif key in scheme_options:
             chosen[key] = value
+        elif key in _OWN:
+            raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=f"it is an option: --{key}")
         else:
             raise unknown("setting", key, known | set(scheme_options))
     for one, other in (("epochs", "steps"), ("validate_every_epochs", "validate_every_steps")):
@@ -188,8 +191,12 @@ def resolve(
             f"bad value of {where}",
             got=repr(first.get("input")),
             allowed=first["msg"],
-            fix=f"--set {where}=VALUE",
+            fix=_how(where),
         ) from error
+
+
+def _how(field: str) -> str:
+    return f"--{field} VALUE" if field in _OWN else f"--set {field}=VALUE"
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
@@ -198,13 +205,15 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
     >>> parse_settings(["decay=1", "d_model=64"])
     {'decay': 1, 'd_model': 64}
     """
-    settings = {}
+    settings: dict[str, Any] = {}
     for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals or not key:
+        key, equals, text = (part.strip() for part in pair.partition("="))
+        if not equals or not key or not text or text == "null":
             raise UsageError("bad --set", got=repr(pair), allowed="KEY=VALUE", fix="for example --set d_model=64")
+        if key in settings:
+            raise UsageError(f"{key} is set twice", got=f"{settings[key]} and {text}", fix="set it once")
         try:
-            settings[key.strip()] = json.loads(text)
-        except ValueError:
-            settings[key.strip()] = text
+            settings[key] = json.loads(text)
+        except (ValueError, RecursionError):
+            settings[key] = text
     return settings

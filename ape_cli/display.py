@@ -73,7 +73,7 @@ class _Display:
 
     def __init__(self, bar: Bar) -> None:
         self.bar = bar
-        self.validated: tuple[float | None, float | None] = (None, None)
+        self.validated = 0
         self.job: TaskID | None = None
 
     def __call__(self, now: Progress) -> None:
@@ -83,9 +83,9 @@ class _Display:
         if now.validation is not None:
             line += f"  validation {now.validation:.2%}"
         self.bar.update(self.job, completed=now.step, line=line)
-        if not err.is_terminal and (now.validation, now.best) != self.validated:
+        if not err.is_terminal and now.validated != self.validated:
             note(f"step {now.step}/{now.steps}  {line}")
-            self.validated = (now.validation, now.best)
+            self.validated = now.validated
 
 
 def print_evaluation(found: dict[str, Any]) -> None:

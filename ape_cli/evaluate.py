@@ -17,9 +17,11 @@ import torch
 from ape_cli import dataset, tasks
 from ape_cli.build import build, reading
 from ape_cli.dataset import Batch, Dataset, Split
-from ape_cli.errors import DataError, UsageError, pick
+from ape_cli.errors import DataError, RunError, UsageError, pick
 from ape_cli.model import Transformer
-from ape_cli.registry import Registry, Run
+from ape_cli.record import is_sound
+from ape_cli.registry import Registry
+from ape_cli.run import Run
 from ape_cli.schema import EOS, PAD, SOS
 from ape_cli.score import Tally, teacher_forced
 
@@ -52,6 +54,8 @@ def evaluate(
         "rows": part.rows,
         **summarise(tally, data.manifest.plan.task, entropy=decode == "teacher"),
     }
+    if not is_sound(evaluation["overall"]):
+        raise RunError("the weights of the run give no numbers", got=run.name, fix="train it again with --overwrite")
     run.save_evaluation(name_of(data, split, decode), evaluation)
     return evaluation
 
@@ -74,18 +78,14 @@ def pending(registry: Registry, data: Dataset | None, split: str, decode: str) -
     """The finished runs that were not yet evaluated so: on `data`, of their task, or on their own data."""
     found = []
     for run in registry.sound()[0]:
-        about = run.read()
-        own = about["dataset"]
-        if run.status != "finished":
+        own = run.read()["dataset"]
+        plan = None if data is None else data.manifest.plan
+        if run.status != "finished" or (plan and (own["task"], own["order"]) != (plan.task, plan.order)):
             continue
-        if data is not None:
-            plan = data.manifest.plan
-            if (own["task"], own["order"]) != (plan.task, plan.order):
-                continue
+        if (decode == "greedy" and own["structure"] != "seq") or not (plan.rows if plan else own["rows"])[split]:
+            continue
         fingerprint = own["fingerprint"] if data is None else data.manifest.fingerprint
-        if decode == "greedy" and own["structure"] != "seq":
-            continue
-        done = ((e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations())
+        done = ((e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0])
         if (fingerprint, split, decode) not in done:
             found.append(run)
     return found
@@ -105,19 +105,19 @@ def check_fits(run: Run, data: Dataset, part: Split, decode: str) -> None:
             fix="resume it: `ape train … --resume`",
         )
     own, plan = run.read()["dataset"], data.manifest.plan
-    if own["vocabulary"] != data.manifest.vocabulary:
-        raise DataError(
-            "the dataset has another vocabulary than the one the run was trained on",
-            got=f"{data.name}: {data.ids} ids, {_sketch(data.manifest.vocabulary)}",
-            allowed=f"{own['name']}: {len(own['vocabulary'])} ids, {_sketch(own['vocabulary'])}",
-            fix="generate a dataset of the same task and --vocabulary",
-        )
     if (own["task"], own["order"]) != (plan.task, plan.order):
         raise DataError(
             "the dataset is of another task or order than the run",
             got=f"{plan.task} {plan.order or ''}".strip(),
             allowed=f"{own['task']} {own['order'] or ''}".strip(),
             fix="choose a dataset of the run's own task; sizes may differ",
+        )
+    if own["vocabulary"] != data.manifest.vocabulary:
+        raise DataError(
+            "the dataset has another vocabulary than the one the run was trained on",
+            got=f"{data.name}: {data.ids} ids, {_sketch(data.manifest.vocabulary)}",
+            allowed=f"{own['name']}: {len(own['vocabulary'])} ids, {_sketch(own['vocabulary'])}",
+            fix="generate a dataset of the same task and --vocabulary",
         )
     if decode == "greedy" and data.structure != "seq":
         raise UsageError(

@@ -15,8 +15,10 @@ from typing import Any
 
 import polars as pl
 
+from ape_cli.config import PRESETS
 from ape_cli.errors import ApeError, pick
 from ape_cli.registry import Registry
+from ape_cli.schema import SPLITS
 
 METRICS = {"token_accuracy": "token accuracy", "exact_match": "exact match", "cross_entropy": "cross-entropy"}
 _SMALLER_IS_BETTER = {"cross_entropy"}
@@ -75,9 +77,11 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
         about = run.read()
         config, trained = about["config"], about["dataset"]
         variant = ", ".join(f"{k}={_short(v)}" for k, v in sorted(about.get("variant", {}).items()))
-        for evaluation in run.evaluations():
+        evaluations, damaged = run.evaluations()
+        bad += [f"{run.name}: {line}" for line in damaged]
+        for evaluation in evaluations:
             for metric in METRICS:
-                if metric in evaluation["overall"]:
+                if evaluation["overall"].get(metric) is not None:
                     lines.append(
                         {
                             "task": trained["task"],
@@ -141,6 +145,10 @@ def lines(
 ) -> tuple[pl.DataFrame, list[str]]:
     """The aggregated lines that are asked for. An empty choice is an `ApeError` that says what to run."""
     pick("metric", metric, METRICS)
+    pick("split", split, SPLITS)
+    pick("decoding", decode, ("teacher", "greedy"))
+    if preset is not None:
+        pick("preset", preset, PRESETS)
     values, bad = scores(registry)
     if values.is_empty():
         raise ApeError(

@@ -50,7 +50,8 @@ class Progress:
     loss: float  # nats a token, over the last few steps
     accuracy: float  # token accuracy, over the last few steps
     tokens_per_second: float  # real source and target tokens
-    validation: float | None  # token accuracy of the last validation
+    validated: int  # the step of the last validation, 0 before the first
+    validation: float | None  # its token accuracy
     best: float | None
 
 
@@ -125,26 +126,31 @@ def fit(
     watch: Callable[[Progress], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Train to the end, going on from the stored state if there is one.
+    """Train to the end, going on from the stored state if there is one. See `Loop`."""
+    return Loop(config, data, store, device=device, watch=watch, stop=stop).run()
+
+
+class Loop:
+    """A run made ready: model, optimiser, and where it stands.
 
     `watch` is called every few steps; `stop` is asked after each, and `Stopped` raised when it says so.
-    Raises `RunError` when the loss is no longer a number.
+    Construction raises `DataError` or `UsageError` for what cannot be trained and `RunError` for a
+    stored state that does not fit; `run` raises `RunError` when the loss is no longer a number.
     """
-    torch.set_flush_denormal(True)
-    return _Loop(config, data, store, device, watch or (lambda progress: None), stop).run()
 
-
-class _Loop:
     def __init__(
         self,
         config: Config,
         data: Dataset,
         store: Store,
+        *,
         device: torch.device,
-        watch: Callable[[Progress], None],
-        stop: Callable[[], bool],
+        watch: Callable[[Progress], None] | None = None,
+        stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.config, self.store, self.device, self.watch, self.stop = config, store, device, watch, stop
+        torch.set_flush_denormal(True)
+        self.config, self.store, self.device, self.stop = config, store, device, stop
+        self.watch = watch or (lambda progress: None)
         self.train, self.validation = data.split("train"), data.split("validation")
         for split in (self.train, self.validation):
             if not split.rows:
@@ -163,7 +169,14 @@ class _Loop:
         self.at = _Cursor()
         stored = store.load_state()
         if stored is not None:
-            self._restore(*stored)
+            try:
+                self._restore(*stored)
+            except (KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+                raise RunError(
+                    "the stored state of the run does not fit it",
+                    got=str(error).splitlines()[0],
+                    fix="--overwrite begins again",
+                ) from error
         self.recent = _Sums()
         self.since = self.saved = self.shown = time.perf_counter()
 
@@ -223,7 +236,7 @@ class _Loop:
             raise RunError(
                 "the loss is no longer a number",
                 got=f"step {at.step} of {self.steps}",
-                fix="a smaller --set lr_peak, or --precision fp32",
+                fix="a smaller --set lr_peak or weight_decay, or --precision fp32 if it was not",
             )
 
     def _validate(self) -> None:
@@ -261,6 +274,7 @@ class _Loop:
                 loss=self.recent.nats / labels,
                 accuracy=self.recent.correct / labels,
                 tokens_per_second=self.recent.tokens / max(1e-9, now - self.shown),
+                validated=at.history[-1]["step"] if at.history else 0,
                 validation=at.history[-1]["validation_token_accuracy"] if at.history else None,
                 best=at.best_accuracy if at.history else None,
             )

@@ -18,7 +18,8 @@ from ape_cli import config as configs
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset
 from ape_cli.errors import DataError, RunError, UsageError
-from ape_cli.registry import Registry, Run
+from ape_cli.registry import Registry
+from ape_cli.run import Run
 
 Note = Callable[[str], None]
 _DEFAULT_TASK = {"seq": "reverse", "tree(2)": "tree-rotate"}  # where a scheme has no data at all
@@ -88,23 +89,24 @@ def run_trial(
     """
     config = build.settle(config, data)
     run = registry.place(config, data)
-    with run.writing():
-        status = _status(run)
-        if overwrite and status is not None:
-            run.clear()
-            status = None
-        if status not in (None, "finished") and not resume:
-            raise RunError(
-                "this run was begun and did not finish",
-                got=f"{run.name}: {status}",
-                fix="--resume goes on with it, --overwrite begins again",
-            )
-        if status is None and resume:
-            raise UsageError("there is no such run to resume", got=run.name, fix="leave --resume out to begin it")
-        if status != "finished":
-            _train(run, config, data, registry, status, device, watch, stop)
-        else:
-            note(f"{run.name} is trained already (--overwrite trains it again)")
+    status = None if overwrite else _status(run)
+    if status == "failed" and not resume:
+        raise RunError("this run failed", got=run.name, fix="--overwrite begins again; other settings are another run")
+    if status == "running":
+        raise RunError("another process is training this run", got=run.name, fix="wait for it, or stop it")
+    if status == "stopped" and not resume:
+        raise RunError(
+            "this run was begun and did not finish",
+            got=f"{run.name}: {status}",
+            fix="--resume goes on with it, --overwrite begins again",
+        )
+    if status is None and resume:
+        raise UsageError("there is no such run to resume", got=run.name, fix="leave --resume out to begin it")
+    if status == "finished":
+        note(f"{run.name} is trained already (--overwrite trains it again)")
+    else:
+        with run.writing():
+            _train(run, config, data, registry, status is None, device, watch, stop)
     evaluation = None
     if test and data.manifest.plan.rows["test"]:
         evaluation = run.evaluation(evaluate.name_of(data, "test", "teacher"))
@@ -114,8 +116,8 @@ def run_trial(
 
 
 def _status(run: Run) -> str | None:
-    """None where there is no run, or only a folder without run.json (a start that was cut short)."""
-    return str(run.read()["status"]) if (run.folder / "run.json").exists() else None
+    """None where there is no run, or only what a start that was cut short has left."""
+    return run.status if (run.folder / "run.json").exists() else None
 
 
 def _train(
@@ -123,17 +125,26 @@ def _train(
     config: Config,
     data: Dataset,
     registry: Registry,
-    status: str | None,
+    new: bool,
     device: torch.device,
     watch: Callable[[train.Progress], None] | None,
     stop: Callable[[], bool],
 ) -> None:
-    if status is None:
+    if new:
+        run.clear()
+    try:
+        # whatever is wrong with the configuration or the stored state shows here, before a run is registered
+        loop = train.Loop(config, data, run, device=device, watch=watch, stop=stop)
+    except BaseException:
+        if new:
+            run.forget()
+        raise
+    if new:
         registry.begin(run, config, data, device, build.variant(config, data))
     else:
         run.update(status="running")
     try:
-        result = train.fit(config, data, run, device=device, watch=watch, stop=stop)
+        result = loop.run()
     except (train.Stopped, KeyboardInterrupt):
         run.update(status="stopped")
         raise

@@ -154,12 +154,19 @@ def test_show(here: Path) -> None:
         (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "--data names a whole dataset"),
         (["train", "--scheme", "rope", "--device", "tpu"], 2, "auto, cpu, cuda"),
         (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
+        (["train", "--scheme", "rope", "--seed", "-1"], 2, "--seed VALUE"),
+        (["train", "--scheme", "rope", "--set", "seed=3"], 2, "it is an option: --seed"),
+        (["train", "--scheme", "rope", "--set", "steps=null"], 2, "KEY=VALUE"),
+        (["train", "--scheme", "rope", "--set", "steps=3", "--set", "steps=5"], 2, "set twice"),
+        (["train", "--scheme", "rope", "--threads", "0"], 2, "--threads"),
         (["train"], 2, "--scheme"),
         (["eval", "nothing"], 2, "unknown run"),
         (["eval", "--split", "dev"], 2, "unknown split"),
         (["eval", "--decode", "beam"], 2, "unknown decoding"),
         (["report"], 1, "ape train"),
         (["report", "--format", "word"], 2, "unknown format"),
+        (["report", "--out", "table.pdf"], 2, "--format"),
+        (["report", "--split", "dev"], 2, "unknown split"),
         (["reprot"], 2, "report"),
     ],
 )
@@ -218,10 +225,10 @@ def test_an_interrupted_generation_is_gone_on_from(here: Path, workers: str) -> 
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "run the same command again to go on" in err
+    assert "the same command goes on" in err
     assert "Traceback" not in err
     assert not (here / "broken" / "manifest.json").exists()
-    assert not list(here.glob("broken/data/.*"))
+    assert not list(here.glob("broken/data/.*.tmp"))
     finished = json.loads(ape(*words, "--out", "broken", "--json")[0])
     assert 0 < finished["written"] < 60_060
     assert json.loads(ape(*words, "--out", "whole", "--json")[0])["fingerprint"] == finished["fingerprint"]

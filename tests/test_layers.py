@@ -13,7 +13,21 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 PIPELINE = [
     *("errors", "files", "streams", "ragged", "structure", "trees", "schema"),
     *("tasks", "draft", "card", "gen", "sample", "dataset", "position", "attention", "model"),
-    *("config", "build", "score", "train", "registry", "evaluate", "trial", "report", "render", "display", "cli"),
+    *(
+        "config",
+        "build",
+        "score",
+        "train",
+        "record",
+        "run",
+        "registry",
+        "evaluate",
+        "trial",
+        "report",
+        "render",
+        "display",
+        "cli",
+    ),
 ]
 
 

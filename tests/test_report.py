@@ -45,7 +45,18 @@ def add(
             "order": order,
             "structure": "tree(2)" if order else "seq",
             "name": name,
+            "path": f"datasets/{name}",
             "fingerprint": fingerprint,
+            "rows": {"train": 10, "validation": 10, "test": 10},
+            "vocabulary": ["<pad>", "<sos>", "<eos>", "a"],
+        },
+        "result": {
+            "steps": 1,
+            "best_step": 1,
+            "best_accuracy": value,
+            "seconds": 1.0,
+            "tokens_per_second": 1.0,
+            "parameters": 1,
         },
     }
     (folder / "run.json").write_text(json.dumps(about))
@@ -54,7 +65,15 @@ def add(
         "fingerprint": evaluated or fingerprint,
         "split": "test",
         "decode": "teacher",
-        "overall": {"token_accuracy": value, "exact_match": value / 2, "cross_entropy": 1 - value, "rows": 10},
+        "overall": {
+            "token_accuracy": value,
+            "exact_match": value / 2,
+            "cross_entropy": 1 - value,
+            "rows": 10,
+            "tokens": 100,
+        },
+        "by_size": [],
+        "by_op": [],
     }
     (folder / "eval" / f"{evaluated or 'own'}.json").write_text(json.dumps(found))
 
@@ -214,11 +233,16 @@ def test_a_choice_that_leaves_nothing_says_what_there_is(tmp_path: Path) -> None
         lines(tmp_path, metric="bleu")
 
 
-def test_unreadable_runs_are_named(tmp_path: Path) -> None:
+def test_unreadable_runs_are_named_and_the_others_reported(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9)
+    add(tmp_path, "none", 0.9)
+    damaged = next((tmp_path / "runs").glob("*none*/eval/*.json"))
+    damaged.write_text(json.dumps({"overall": None}))
     (tmp_path / "runs" / "half").mkdir()
-    _, bad = report.lines(
+    found, bad = report.lines(
         Registry(tmp_path), metric="token_accuracy", decode="teacher", split="test", preset=None, against=None
     )
-    assert len(bad) == 1
+    assert found["scheme"].to_list() == ["rope"]
+    assert len(bad) == 2
     assert bad[0].startswith("half: ")
+    assert "is damaged" in bad[1]

@@ -273,7 +273,7 @@ def test_settings_are_checked() -> None:
         ({"lr_peak": float("nan")}, "bad value of lr_peak"),
         ({"decay": 0}, "bad value of decay"),
         ({"epochs": 3, "steps": 5}, "exclude each other"),
-        ({"seed": 3}, "unknown setting"),
+        ({"seed": 3}, "it is an option: --seed"),
     ]:
         with pytest.raises(UsageError, match=message):
             resolve(**settings)

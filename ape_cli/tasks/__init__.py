@@ -171,7 +171,7 @@ def check_sizes(what: str, mean: float, std: float, low: int, high: int) -> None
     """`mean` and `std` leave most of the normal between `low` and `high`; else a `UsageError`."""
     for name, value, least in ((f"{what}_mean", mean, low), (f"{what}_std", std, 0)):
         if not math.isfinite(value) or value < least:
-            raise UsageError(f"bad {name}", got=value, allowed=f"a number from {least}", fix="choose a larger one")
+            raise UsageError(f"bad {name}", got=value, allowed=f"a finite number from {least}", fix="choose such a one")
     if mean + 6 * std > high:
         raise UsageError(
             f"bad {what}_mean and {what}_std: the distribution reaches too far",

@@ -1,0 +1,109 @@
+"""What `run.json` and `eval/*.json` hold, checked when they are read.
+
+Fields that nothing reads back (versions, commit, device, times) are left as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ape_cli.config import Config
+from ape_cli.errors import RunError
+
+VERSION = 1
+
+
+class _Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class Trained(_Open):
+    """The dataset of a run."""
+
+    name: str
+    path: str
+    fingerprint: str
+    task: str
+    order: str | None
+    structure: str
+    rows: dict[str, int]
+    vocabulary: list[str]
+
+
+class Outcome(_Open):
+    """What training came to."""
+
+    steps: int
+    best_step: int
+    best_accuracy: float
+    seconds: float
+    tokens_per_second: float
+    parameters: int
+
+
+class Record(_Open):
+    """run.json"""
+
+    version: Literal[1]
+    status: Literal["running", "stopped", "failed", "finished"]
+    config: Config
+    variant: dict[str, Any] = {}
+    dataset: Trained
+    result: Outcome | None = None
+
+    @model_validator(mode="after")
+    def _finished_with_a_result(self) -> Record:
+        if self.status == "finished" and self.result is None:
+            raise ValueError("finished, and without a result")
+        return self
+
+
+class Metrics(_Open):
+    token_accuracy: float = Field(ge=0, le=1)
+    exact_match: float = Field(ge=0, le=1)
+    cross_entropy: float | None = None
+    rows: int
+    tokens: int
+
+
+class Evaluation(_Open):
+    """eval/*.json"""
+
+    dataset: str
+    fingerprint: str
+    split: str
+    decode: str
+    overall: Metrics
+    by_size: list[Metrics]
+    by_op: list[Metrics]
+
+
+def read(path: Path, kind: type[BaseModel], again: str) -> dict[str, Any]:
+    """A JSON file as it is, if it is what it should be; else a `RunError` that tells to do `again`."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        kind.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RunError(f"{path} is damaged", got=f"{where}: {first['msg']}", fix=again) from error
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise RunError(f"cannot read {path}", got=str(error), fix=again) from error
+    found: dict[str, Any] = raw
+    return found
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def is_sound(metrics: dict[str, Any]) -> bool:
+    """Whether all numbers are numbers."""
+    return all(math.isfinite(v) for v in metrics.values() if isinstance(v, float))

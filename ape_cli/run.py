@@ -1,0 +1,192 @@
+"""One run's folder, `results/runs/RUN/`: one writer, every file whole or absent, nothing a pickle.
+
+run.json           resolved config, dataset, versions, git commit, status, timings
+model.safetensors  the best weights by validation token accuracy
+state/             what resuming needs; gone when the run is finished
+history.parquet    a line a validation
+eval/*.json        one per dataset x split x decoding
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ape_cli import files, record
+from ape_cli.config import Config
+from ape_cli.errors import RunError
+from ape_cli.record import Evaluation, Record
+
+if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and reporting stay fast
+    import torch
+
+    from ape_cli.train import Result, Tensors
+
+
+class Run:
+    """One run's folder. It is what `train.fit` stores into."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    # run.json
+
+    def read(self) -> dict[str, Any]:
+        """run.json, checked; a `RunError` says what is wrong with it."""
+        again = f"train it again with --overwrite, or remove {self.folder}"
+        try:
+            return record.read(self.folder / "run.json", Record, again)
+        except FileNotFoundError:
+            raise RunError("the run has no run.json", got=str(self.folder), fix=again) from None
+
+    def config(self) -> Config:
+        return Config.model_validate(self.read()["config"])
+
+    def update(self, **fields: Any) -> None:
+        files.write_json(self.folder / "run.json", self.read() | fields)
+
+    @property
+    def status(self) -> str:
+        """`finished`, `stopped`, `failed`, `running`; a run whose process is gone is `stopped`."""
+        said = str(self.read()["status"])
+        return "stopped" if said == "running" and not files.is_locked(self.folder / ".lock") else said
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """The right to write; one process at a time."""
+        busy = RunError("another process is training this run", got=self.name, fix="wait for it, or stop it")
+        with files.locked(self.folder / ".lock", busy):
+            yield
+
+    # What train.fit stores
+
+    def save_state(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
+        self._save(self.folder / "state" / "state.safetensors", tensors, cursor)
+
+    def load_state(self) -> tuple[Tensors, dict[str, Any]] | None:
+        path = self.folder / "state" / "state.safetensors"
+        return load_tensors(path) if path.exists() else None
+
+    def save_model(self, tensors: Tensors, about: dict[str, Any]) -> None:
+        self._save(self.folder / "model.safetensors", tensors, about)
+
+    def save_history(self, rows: list[dict[str, Any]]) -> None:
+        with files.replacing(self.folder / "history.parquet") as temporary:
+            pl.DataFrame(rows, infer_schema_length=None).write_parquet(temporary)
+
+    def _save(self, path: Path, tensors: Tensors, about: dict[str, Any]) -> None:
+        import safetensors.torch
+
+        contiguous = {k: v.detach().contiguous() for k, v in tensors.items()}
+        with files.replacing(path) as temporary:
+            try:
+                # one key: several would be written in an order that changes from run to run
+                safetensors.torch.save_file(contiguous, temporary, metadata={"ape": json.dumps(about, sort_keys=True)})
+            except safetensors.SafetensorError as error:  # a full disk among others
+                raise OSError(errno.EIO, str(error)) from error
+
+    # Life
+
+    def finish(self, result: Result) -> None:
+        self.update(status="finished", finished=now(), result=vars(result))
+        self._drop_state()
+
+    def _drop_state(self) -> None:
+        state = self.folder / "state"
+        for path in state.glob("*") if state.is_dir() else ():
+            path.unlink()
+        if state.is_dir():
+            state.rmdir()
+
+    def clear(self) -> None:
+        """Forget everything but the folder, to begin again."""
+        self._drop_state()
+        for name in ("model.safetensors", "history.parquet", "run.json"):
+            (self.folder / name).unlink(missing_ok=True)
+        for path in (self.folder / "eval").glob("*.json"):
+            path.unlink()
+
+    def forget(self) -> None:
+        """Remove the folder of a run that was never begun, if there is nothing in it but its lock."""
+        if {p.name for p in self.folder.iterdir()} <= {".lock"}:
+            (self.folder / ".lock").unlink(missing_ok=True)
+            self.folder.rmdir()
+
+    # What was found
+
+    def load_model(self, model: torch.nn.Module) -> None:
+        """Put the best weights into a model of the run's configuration."""
+        path = self.folder / "model.safetensors"
+        if not path.exists():
+            raise RunError("the run has no weights", got=self.name, fix="train it (again): `ape train … --overwrite`")
+        tensors, _ = load_tensors(path)
+        want, have = (
+            {k: f"{str(v.dtype).removeprefix('torch.')} {list(v.shape)}" for k, v in found.items()}
+            for found in (model.state_dict(), tensors)
+        )
+        if want != have:
+            wrong = next(k for k in sorted(want | have) if want.get(k) != have.get(k))
+            raise RunError(
+                f"{path} does not fit the run's configuration",
+                got=f"{wrong}: {have.get(wrong, 'no such tensor')}",
+                allowed=f"{want.get(wrong, 'no such tensor')}",
+                fix="train the run again with --overwrite",
+            )
+        model.load_state_dict(tensors)
+
+    def history(self) -> pl.DataFrame:
+        path = self.folder / "history.parquet"
+        return pl.read_parquet(path) if path.exists() else pl.DataFrame()
+
+    def save_evaluation(self, name: str, evaluation: dict[str, Any]) -> None:
+        files.write_json(self.folder / "eval" / f"{name}.json", evaluation)
+
+    def evaluation(self, name: str) -> dict[str, Any] | None:
+        """One evaluation by its file's name, None if it was not made."""
+        try:
+            return record.read(self.folder / "eval" / f"{name}.json", Evaluation, "remove it and run `ape eval`")
+        except FileNotFoundError:
+            return None
+
+    def evaluations(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """All of them, by name; and a line about each that cannot be read."""
+        good, bad = [], []
+        for path in sorted((self.folder / "eval").glob("*.json")):
+            try:
+                found = self.evaluation(path.stem)
+            except RunError as error:
+                bad.append(f"{error.what} ({error.got})")
+            else:
+                good += [] if found is None else [found]
+        return good, bad
+
+
+def load_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
+    """Tensors and the JSON beside them. Anything but a whole safetensors file of ours is a `RunError`."""
+    import safetensors
+
+    again = "train the run again with --overwrite"
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        return tensors, json.loads(metadata["ape"])
+    except (safetensors.SafetensorError, OSError) as error:
+        raise RunError(f"{path} is not a whole safetensors file", got=str(error), fix=again) from error
+    except (KeyError, ValueError) as error:
+        raise RunError(f"{path} was not written by ape", got="no metadata of ours", fix=again) from error
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
