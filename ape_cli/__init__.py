@@ -4,4 +4,8 @@ The list of files is the pipeline, data flowing one way:
 tasks -> gen -> dataset -> position, attention, model -> train -> registry -> evaluate -> trial -> report.
 """
 
+import pkgutil
+
+__path__ = pkgutil.extend_path(__path__, __name__)  # tasks and schemes in an ape_cli folder elsewhere on the path
+
 __version__ = "0.1.0"

@@ -63,10 +63,11 @@ def settle(config: Config, data: Dataset) -> Config:
 
 
 def variant(config: Config, data: Dataset) -> dict[str, Any]:
-    """The fields in which a settled configuration differs from what its preset and scheme say."""
+    """The fields and options in which a settled configuration differs from what its preset and scheme say."""
     plain = settle(configs.resolve(config.preset, config.scheme, {}, seed=config.seed), data)
     fields = config.model_dump()
-    return {k: fields[k] for k, v in plain.model_dump().items() if fields[k] != v}
+    changed = {k: fields[k] for k, v in plain.model_dump().items() if k != "scheme_options" and fields[k] != v}
+    return changed | config.scheme_options
 
 
 def build(config: Config, structure: str, ids: int) -> Transformer:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ape_cli.train import Progress
 
 # into a pipe or a file nothing is folded to a terminal's width
-out, err = Console(width=None if sys.stdout.isatty() else 200), Console(stderr=True)
+out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
 
 
 def note(line: str) -> None:

@@ -107,8 +107,6 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{k}={_short(v)}" for k, v in value.items()) + "}"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

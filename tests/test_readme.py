@@ -1,0 +1,49 @@
+"""What the README tells a user to write, works as written."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+
+
+def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
+    """Found in a folder of the user's own on the path, listed, trained with its option."""
+    (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/position/window.py"))
+    folder = tmp_path / "mine" / "ape_cli" / "position"
+    folder.mkdir(parents=True)
+    (folder / "window.py").write_text(example)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "mine")}
+
+    def ape(*words: str) -> str:
+        command = [sys.executable, "-m", "ape_cli", *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "window" in ape("schemes")
+    words = ("train", "--scheme", "window", "--set", "width=2", "--task", "copy", "--preset", "tiny")
+    assert "copy-window-42-" in ape(*words)
+    assert "window (width=2)" in ape("report", "--format", "markdown")
+
+
+def test_the_example_in_python_runs() -> None:
+    (example,) = (b for b in BLOCKS if b.startswith("import torch"))
+    names: dict[str, object] = {}
+    exec(example, names)
+    assert names["scores"].shape == (1, 8, 5, 5)  # type: ignore[attr-defined]
+
+
+def test_the_commands_it_names_exist() -> None:
+    from ape_cli import position, tasks
+    from ape_cli.cli import app
+
+    commands = {c.name or c.callback.__name__ for c in app.registered_commands}
+    assert set(re.findall(r"`?ape ([a-z]+)", README)) <= commands
+    for name in (*tasks.names(), *position.names()):
+        assert f"`{name}`" in README
