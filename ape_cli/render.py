@@ -98,6 +98,7 @@ def _tex(text: str) -> str:
 
 
 _TEX_PM = "_{{\\pm {}}}"
+_PAGE_COLUMNS = 4  # a table of more is shrunk to the line
 
 
 def latex(tables: list[Table]) -> str:
@@ -116,13 +117,14 @@ def latex(tables: list[Table]) -> str:
     for table in tables:
         body = [" & ".join([_tex(row[0]), *row[1:]]) + " \\\\" for row in _cells(table, draw(table), "---")]
         head = " & ".join(_tex(name) for name in ["Scheme", *table.columns]) + " \\\\"
+        wide = len(table.columns) > _PAGE_COLUMNS
         out += [
             "\\begin{table}",
             "\\centering",
-            "\\resizebox{\\linewidth}{!}{%",
+            *(["\\resizebox{\\linewidth}{!}{%"] if wide else []),
             f"\\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
             *("\\toprule", head, "\\midrule", *body, "\\bottomrule"),
-            "\\end{tabular}}",
+            "\\end{tabular}" + ("}" if wide else ""),
             f"\\caption{{{_tex(table.title + '. ' + ' '.join(table.notes))}}}",
             "\\end{table}",
             "",

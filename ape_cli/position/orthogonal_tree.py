@@ -79,16 +79,17 @@ class OrthogonalTree(Scheme):
         token = torch.full((int(groups.sum()) * _GROUP,), heap.numel(), device=heap.device)
         token[place] = torch.arange(heap.numel(), device=heap.device)
         which = torch.searchsorted(paths, used).repeat_interleave(groups)
-        return _Plan(self.operators(paths)[which], token, place)
+        return _Plan(self.operators(paths).index_select(0, which), token, place)
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
         """[x] applied to each vector: [B, H, N, K] -> the same."""
         plan: _Plan = context.state
         b, h, n, k = x.shape
         flat = x.transpose(1, 2).reshape(b * n, h, k)
-        grouped = nn.functional.pad(flat, (0, 0, 0, 0, 0, 1))[plan.token].view(-1, _GROUP, h, k)
+        grouped = nn.functional.pad(flat, (0, 0, 0, 0, 0, 1)).index_select(0, plan.token).view(-1, _GROUP, h, k)
         turned = grouped.transpose(1, 2) @ plan.operators.mT.to(x.dtype)  # [G, H, _GROUP, K]
-        return turned.transpose(1, 2).reshape(-1, h, k)[plan.place].view(b, n, h, k).transpose(1, 2)
+        spread = turned.transpose(1, 2).reshape(-1, h, k).index_select(0, plan.place)
+        return spread.view(b, n, h, k).transpose(1, 2)
 
 
 def _with_parents(paths: Tensor) -> Tensor:
