@@ -204,19 +204,7 @@ def train(
     if as_json:
         answer({"run": done.run.name, "trained": done.trained, **about["result"], "test": done.evaluation})
         return
-    result = about["result"]
-    out.print(f"{done.run.name}: {result['steps']} steps in {result['seconds']:.0f} s", highlight=False)
-    out.print(
-        f"  validation token accuracy {result['best_accuracy']:.2%}, step {result['best_step']}",
-        highlight=False,
-    )
-    if done.evaluation:
-        overall = done.evaluation["overall"]
-        out.print(
-            f"  test token accuracy {overall['token_accuracy']:.2%}, exact match {overall['exact_match']:.2%}, "
-            f"cross-entropy {overall['cross_entropy']:.4f} nats",
-            highlight=False,
-        )
+    display.print_trained(done.run.name, about["result"], done.evaluation)
 
 
 @contextmanager

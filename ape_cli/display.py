@@ -88,6 +88,21 @@ class _Display:
             self.validated = now.validated
 
 
+def print_trained(run: str, result: dict[str, Any], test: dict[str, Any] | None) -> None:
+    out.print(f"{run}: {result['steps']} steps in {result['seconds']:.0f} s", highlight=False)
+    out.print(
+        f"  validation token accuracy {result['best_accuracy']:.2%}, step {result['best_step']}",
+        highlight=False,
+    )
+    if test:
+        overall = test["overall"]
+        out.print(
+            f"  test token accuracy {overall['token_accuracy']:.2%}, exact match {overall['exact_match']:.2%}, "
+            f"cross-entropy {overall['cross_entropy']:.4f} nats",
+            highlight=False,
+        )
+
+
 def print_evaluation(found: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text

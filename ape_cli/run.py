@@ -22,12 +22,12 @@ import polars as pl
 from ape_cli import files, record
 from ape_cli.config import Config
 from ape_cli.errors import RunError
-from ape_cli.record import Evaluation, Record
+from ape_cli.record import Evaluation, Outcome, Record
 
 if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and reporting stay fast
     import torch
 
-    from ape_cli.train import Result, Tensors
+    from ape_cli.train import Tensors
 
 
 class Run:
@@ -69,7 +69,7 @@ class Run:
         with files.locked(self.folder / ".lock", busy):
             yield
 
-    # What train.fit stores
+    # What train.Loop stores
 
     def save_state(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
         self._save(self.folder / "state" / "state.safetensors", tensors, cursor)
@@ -98,8 +98,8 @@ class Run:
 
     # Life
 
-    def finish(self, result: Result) -> None:
-        self.update(status="finished", finished=now(), result=vars(result))
+    def finish(self, result: Outcome) -> None:
+        self.update(status="finished", finished=now(), result=result.model_dump())
         self._drop_state()
 
     def _drop_state(self) -> None:

@@ -4,7 +4,7 @@ Paper, section 4.2 and appendix B: AdamW, a linear warm-up over 5% of the steps 
 and a cosine over the other 95% down to 1e-9; the checkpoint kept is the best by token accuracy on the
 validation split. Token accuracy is a ratio of two sums over the whole split, padding excluded.
 
-`fit` knows no folder: it is given a `Store`. What it stores is enough to go on after any kind of
+`Loop` knows no folder: it is given a `Store`. What it stores is enough to go on after any kind of
 stop, and on a CPU to end with the same weights, bit for bit, as if it had never stopped.
 """
 
@@ -24,6 +24,7 @@ from ape_cli.config import Config
 from ape_cli.dataset import Batch, Dataset, Split
 from ape_cli.errors import DataError, RunError
 from ape_cli.model import loss
+from ape_cli.record import Outcome
 from ape_cli.score import forward, teacher_forced
 
 _SAVE_EVERY = 120.0  # seconds, at the least; and at each validation
@@ -53,16 +54,6 @@ class Progress:
     validated: int  # the step of the last validation, 0 before the first
     validation: float | None  # its token accuracy
     best: float | None
-
-
-@dataclass(frozen=True)
-class Result:
-    steps: int
-    best_step: int
-    best_accuracy: float
-    seconds: float
-    tokens_per_second: float
-    parameters: int
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the run can be resumed
@@ -117,19 +108,6 @@ def total_steps(config: Config, train: Split) -> tuple[int, int]:
     return steps, every
 
 
-def fit(
-    config: Config,
-    data: Dataset,
-    store: Store,
-    *,
-    device: torch.device,
-    watch: Callable[[Progress], None] | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Result:
-    """Train to the end, going on from the stored state if there is one. See `Loop`."""
-    return Loop(config, data, store, device=device, watch=watch, stop=stop).run()
-
-
 class Loop:
     """A run made ready: model, optimiser, and where it stands.
 
@@ -180,7 +158,7 @@ class Loop:
         self.recent = _Sums()
         self.since = self.saved = self.shown = time.perf_counter()
 
-    def run(self) -> Result:
+    def run(self) -> Outcome:
         self.model.train()
         for batch in self._batches():
             self._step(batch)
@@ -195,13 +173,13 @@ class Loop:
             if stopping:
                 raise Stopped
         at = self.at
-        return Result(
-            at.step,
-            at.best_step,
-            at.best_accuracy,
-            at.seconds,
-            at.tokens / max(at.seconds, 1e-9),
-            sum(p.numel() for p in self.model.parameters()),
+        return Outcome(
+            steps=at.step,
+            best_step=at.best_step,
+            best_accuracy=at.best_accuracy,
+            seconds=at.seconds,
+            tokens_per_second=at.tokens / max(at.seconds, 1e-9),
+            parameters=sum(p.numel() for p in self.model.parameters()),
         )
 
     def _batches(self) -> Iterator[Batch]:

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 
 # nouns first, then the stages in the order of the data
 PIPELINE = [
-    *("errors", "files", "streams", "ragged", "structure", "trees", "schema"),
+    *("errors", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
     *("tasks", "draft", "card", "gen", "sample", "dataset", "position", "attention", "model"),
     *(
         "config",

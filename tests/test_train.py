@@ -12,8 +12,9 @@ from ape_cli import build, config, position, score, train
 from ape_cli.config import Config
 from ape_cli.dataset import Batch, Dataset
 from ape_cli.errors import DataError, RunError, UsageError
+from ape_cli.record import Outcome
 from ape_cli.schema import PAD
-from ape_cli.train import Progress, Stopped, fit, learning_rate
+from ape_cli.train import Loop, Progress, Stopped, learning_rate
 
 CPU = torch.device("cpu")
 
@@ -22,6 +23,10 @@ def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
     chosen = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1} | settings
     found = config.resolve("tiny", scheme, position.options(scheme), seed=3, settings=chosen)
     return build.settle(found, data)
+
+
+def fit(*words: Any, **options: Any) -> Outcome:
+    return Loop(*words, **options).run()
 
 
 class Memory:

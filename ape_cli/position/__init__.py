@@ -20,17 +20,18 @@ D channels of the model. Randomness at construction comes from `generator`.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import pkgutil
+import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from ape_cli import discovery
 from ape_cli import structure as structures
-from ape_cli.errors import UsageError, pick, unknown
+from ape_cli.errors import UsageError, unknown
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/position elsewhere on the path adds to these
 
@@ -129,18 +130,12 @@ class Scheme(nn.Module):
 
 def names() -> list[str]:
     """Every scheme, by the files in this folder."""
-    stems = (module.name for module in pkgutil.iter_modules(__path__))
-    return sorted(stem.replace("_", "-") for stem in stems if not stem.startswith("_"))
+    return discovery.names(sys.modules[__name__])
 
 
 def load(name: str) -> type[Scheme]:
     """The class of a scheme."""
-    stem = pick("scheme", name, names()).replace("-", "_")
-    module = importlib.import_module(f"{__name__}.{stem}")
-    for _, found in inspect.getmembers(module, inspect.isclass):
-        if issubclass(found, Scheme) and found.__module__ == module.__name__:
-            return found
-    raise UsageError(f"the file of scheme {name!r} defines no Scheme", got=module.__file__, fix="define one subclass")
+    return discovery.load(sys.modules[__name__], "scheme", name, Scheme)
 
 
 def options(name: str) -> dict[str, Any]:

@@ -13,17 +13,17 @@ stream. Where the space of sources is too small for that (tiny words), the last 
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import inspect
 import math
 import pkgutil
+import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from ape_cli import ragged, schema, streams
+from ape_cli import discovery, ragged, schema, streams
 from ape_cli.errors import UsageError, pick, unknown
 from ape_cli.streams import I64, U64
 from ape_cli.trees import Order, linearise
@@ -72,7 +72,7 @@ def _join(parts: list[Source]) -> Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(ABC):
     """Base of all tasks; the fields of a subclass are its options."""
 
     name: ClassVar[str]
@@ -85,31 +85,31 @@ class Task:
 
     # What a task says -------------------------------------------------------------------------
 
+    @abstractmethod
     def draw(self, key: U64) -> Source:
         """One source for each key."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, source: Source) -> Tokens:
         """The target of each source."""
-        raise NotImplementedError
 
+    @abstractmethod
     def symbols(self) -> list[str]:
         """Readable names of the ids from 3 on."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def mean_size(self) -> float:
         """Mean of the distribution of sizes: what bounded schemes are sized at."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def mean_tokens(self) -> float:
         """Tokens of a source of mean size."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, symbols: list[str], positions: list[int]) -> Any:
         """What a person sees: a string, or for trees a nested tuple (symbol, left, right)."""
-        raise NotImplementedError
 
     # What follows -----------------------------------------------------------------------------
 
@@ -193,21 +193,14 @@ def check_whole(name: str, value: int, low: int, high: int) -> None:
 
 def names() -> list[str]:
     """Every task, by the files in this folder."""
-    stems = (module.name for module in pkgutil.iter_modules(__path__))
-    return sorted(stem.replace("_", "-") for stem in stems if not stem.startswith("_"))
+    return discovery.names(sys.modules[__name__])
 
 
 def load(name: str) -> type[Task]:
     """The class of a task."""
-    stem = pick("task", name, names()).replace("-", "_")
-    module = importlib.import_module(f"{__name__}.{stem}")
-    for _, found in inspect.getmembers(module, inspect.isclass):
-        if issubclass(found, Task) and found.__module__ == module.__name__:
-            found.name = name
-            return found
-    raise UsageError(
-        f"the file of task {name!r} defines no Task", got=module.__file__, fix="define one subclass of Task"
-    )
+    found = discovery.load(sys.modules[__name__], "task", name, Task)  # type: ignore[type-abstract]
+    found.name = name
+    return found
 
 
 def make(name: str, order: str | None = None, **options: Any) -> Task:

@@ -6,6 +6,7 @@ the children of i are 2i and 2i+1. Leaf symbols come first in the ids, then oper
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,14 +33,14 @@ class Trees(Task):
         check_sizes("depth", self.depth_mean, self.depth_std, self.least_depth, MAX_DEPTH)
 
     @property
+    @abstractmethod
     def leaves(self) -> int:
         """How many leaf symbols there are."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def operators(self) -> int:
         """How many operator symbols there are."""
-        raise NotImplementedError
 
     def depths(self, key: U64) -> np.ndarray:
         stream = streams.child(key, "size")
@@ -83,7 +84,7 @@ class PlainTrees(Trees):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_vocabulary(self.vocabulary)
+        check_whole("vocabulary", self.vocabulary, 2, 60_000)
 
     @property
     def leaves(self) -> int:
@@ -92,7 +93,3 @@ class PlainTrees(Trees):
     @property
     def operators(self) -> int:
         return self.vocabulary // 2
-
-
-def check_vocabulary(size: int) -> None:
-    check_whole("vocabulary", size, 2, 60_000)

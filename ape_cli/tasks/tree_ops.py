@@ -13,13 +13,13 @@ from ape_cli.schema import FIRST_SYMBOL
 from ape_cli.streams import I64, U64
 from ape_cli.structure import MAX_DEPTH
 from ape_cli.tasks import Source, Tokens
-from ape_cli.tasks._trees import Trees, check_vocabulary
+from ape_cli.tasks._trees import PlainTrees
 
 EXTRACT, FLIP_EXTRACT, TRUNCATE, NO_OP = range(4)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreeOps(Trees):
+class TreeOps(PlainTrees):
     """Apply one of four operators to a tree of unique nodes and one of its subtrees.
 
     The source is operator(index, tree): the index is a leaf that carries the symbol of the chosen
@@ -46,7 +46,6 @@ class TreeOps(Trees):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_vocabulary(self.vocabulary)
         reach = min(MAX_DEPTH, round(self.depth_mean + 4 * self.depth_std))
         fits = trees.leaves_distribution(reach - 1, max(self.leaves, 2048))[-1].cumsum()
         if fits[self.leaves] < 0.01:
@@ -57,14 +56,6 @@ class TreeOps(Trees):
                 allowed="enough for one tree in a hundred of depth mean + 4 std to fit",
                 fix=f"--vocabulary {2 * need}, or shallower trees" if need else "shallower trees",
             )
-
-    @property
-    def leaves(self) -> int:
-        return (self.vocabulary + 1) // 2
-
-    @property
-    def operators(self) -> int:
-        return self.vocabulary // 2
 
     def symbols(self) -> list[str]:
         return [*super().symbols(), *self.ops]
