@@ -95,11 +95,13 @@ def gen(
     depth_std: Annotated[float | None, typer.Option(help="Trees: its deviation (paper: 1).")] = None,
     vocabulary: Annotated[int | None, typer.Option(help="Symbols (paper: 20; tree-ops 128).")] = None,
     repeats: Annotated[int | None, typer.Option(help="repeat: how often (paper: 2).")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any task option.")] = None,
     as_json: Json = False,
 ) -> None:
     """Generate a dataset: Parquet shards, a manifest, a dataset card."""
     from ape_cli import gen as generation
     from ape_cli import tasks
+    from ape_cli.config import parse_settings
 
     options = {
         "length_mean": length_mean,
@@ -109,19 +111,23 @@ def gen(
         "vocabulary": vocabulary,
         "repeats": repeats,
     }
-    made = tasks.make(task, order, **{k: v for k, v in options.items() if v is not None})
+    given = {k: v for k, v in options.items() if v is not None}
+    made = tasks.make(task, order, **given | parse_settings(settings or []))
     folder = to or DATASETS / (f"{task}-{made.order}" if made.order else task)
     rows = {"train": n, "validation": n_validation, "test": n_test}
     wanted = generation.plan(made, seed=seed, rows=rows, shard_rows=shard_rows)
     with display.rows_bar(sum(rows.values())) as tick:
         outcome = generation.generate(made, wanted, folder, workers=workers, overwrite=overwrite, tick=tick)
     total = sum(rows.values())
+    if outcome.shared:
+        note(f"{outcome.shared:,} rows: there are too few sources like theirs for each split to have its own")
     if as_json:
         answer(
             {
                 "dataset": str(folder),
                 "rows": rows,
                 "written": outcome.written,
+                "shared": outcome.shared,
                 "fingerprint": outcome.manifest.fingerprint,
             }
         )

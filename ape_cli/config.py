@@ -195,6 +195,10 @@ def resolve(
         ) from error
 
 
+def _not_json(text: str) -> float:
+    raise ValueError(f"{text} is not a number")
+
+
 def _how(field: str) -> str:
     return f"--{field} VALUE" if field in _OWN else f"--set {field}=VALUE"
 
@@ -213,7 +217,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         if key in settings:
             raise UsageError(f"{key} is set twice", got=f"{settings[key]} and {text}", fix="set it once")
         try:
-            settings[key] = json.loads(text)
+            settings[key] = json.loads(text, parse_constant=_not_json)
         except (ValueError, RecursionError):
             settings[key] = text
     return settings

@@ -26,7 +26,7 @@ def note(line: str) -> None:
 
 def answer(value: Any) -> None:
     """A JSON answer on stdout."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 @contextmanager

@@ -148,7 +148,7 @@ def _different(out: Path, there: Plan, wanted: Plan) -> DataError:
 def _check_space(out: Path, task: Task, wanted: Plan, found: dict[str, Shard]) -> None:
     """A byte a token is less than was ever seen."""
     rows = sum(wanted.rows.values()) - sum(s.rows for s in found.values())
-    need = rows * task.mean_tokens
+    need = rows * (task.mean_tokens + task.mean_answer_tokens) / 2
     freed = sum(p.stat().st_size for p in _shards(out)) - sum((out / f).stat().st_size for f in found)
     free = shutil.disk_usage(out).free + freed
     if need > free:

@@ -8,7 +8,7 @@ over all, by size and by operator. Sums are kept by row, so nothing depends on t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import polars as pl
@@ -29,9 +29,19 @@ DECODINGS = ("teacher", "greedy")
 
 
 def evaluate(
-    run: Run, data: Dataset, *, split: str, decode: str, device: torch.device, batch_size: int = 256
+    run: Run,
+    data: Dataset,
+    *,
+    split: str,
+    decode: str,
+    device: torch.device,
+    batch_size: int = 256,
+    stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Evaluate and store. Raises `DataError` where the data does not fit the run."""
+    """Evaluate and store. Raises `DataError` where the data does not fit the run.
+
+    `stop` is asked before each batch, and `KeyboardInterrupt` raised when it says so.
+    """
     pick("decoding", decode, DECODINGS)
     part = data.split(split)
     check_fits(run, data, part, decode)
@@ -40,7 +50,7 @@ def evaluate(
     model = build(config, data.structure, data.ids)
     run.load_model(model)
     model.to(device)
-    batches = part.batches(batch_size, structure=reading(config.scheme, data.structure))
+    batches = _until(stop, part.batches(batch_size, structure=reading(config.scheme, data.structure)))
     if decode == "teacher":
         tally = teacher_forced(model, batches, device, config.precision)
     else:
@@ -58,6 +68,13 @@ def evaluate(
         raise RunError("the weights of the run give no numbers", got=run.name, fix="train it again with --overwrite")
     run.save_evaluation(name_of(data, split, decode), evaluation)
     return evaluation
+
+
+def _until(stop: Callable[[], bool], batches: Iterable[Batch]) -> Iterator[Batch]:
+    for batch in batches:
+        if stop():
+            raise KeyboardInterrupt
+        yield batch
 
 
 def own_dataset(run: Run) -> Dataset:
@@ -80,8 +97,12 @@ def pending(registry: Registry, data: Dataset | None, split: str, decode: str) -
     for run in registry.sound()[0]:
         own = run.read()["dataset"]
         plan = None if data is None else data.manifest.plan
-        if run.status != "finished" or (plan and (own["task"], own["order"]) != (plan.task, plan.order)):
+        if run.status != "finished":
             continue
+        if data is not None and plan is not None:
+            fits = (own["task"], own["order"], own["vocabulary"]) == (plan.task, plan.order, data.manifest.vocabulary)
+            if not fits:
+                continue
         if (decode == "greedy" and own["structure"] != "seq") or not (plan.rows if plan else own["rows"])[split]:
             continue
         fingerprint = own["fingerprint"] if data is None else data.manifest.fingerprint
@@ -92,8 +113,8 @@ def pending(registry: Registry, data: Dataset | None, split: str, decode: str) -
 
 
 def name_of(data: Dataset, split: str, decode: str) -> str:
-    """Of the evaluation's file."""
-    return f"{data.name}-{data.manifest.fingerprint[:8]}-{split}-{decode}"
+    """Of the evaluation's file. A dataset is its fingerprint, wherever it lies and whatever it is called."""
+    return f"{data.manifest.fingerprint[:12]}-{split}-{decode}"
 
 
 def check_fits(run: Run, data: Dataset, part: Split, decode: str) -> None:

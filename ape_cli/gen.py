@@ -30,8 +30,8 @@ from ape_cli.errors import DataError, UsageError
 from ape_cli.schema import Manifest, Piece, Plan, Shard
 from ape_cli.tasks import Task
 
-_BLOCK_TOKENS = 400_000  # of one call to `sample`: small enough to stay near the caches
-_GROUP_TOKENS = 20_000_000  # of one row group: very large trees get smaller groups
+_BLOCK_TOKENS = 800_000  # of one call to `sample`: small enough to stay near the caches
+_GROUP_TOKENS = 40_000_000  # of one row group: very large trees get smaller groups
 
 Tick = Callable[[int], None]
 
@@ -43,6 +43,11 @@ class Outcome:
     manifest: Manifest
     folder: Path
     written: int
+
+    @property
+    def shared(self) -> int:
+        """Rows whose source may stand in another split too, the space of sources being too small."""
+        return sum(shard.shared for shards in self.manifest.shards.values() for shard in shards)
 
 
 def plan(task: Task, *, seed: int, rows: dict[str, int], shard_rows: int) -> Plan:
@@ -157,18 +162,21 @@ def _end_with_the_parent() -> None:
 def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | None = None) -> Shard:
     """Make one shard; a pure function of its arguments, whoever calls it."""
     path = out / piece.file
-    total, rows = (0, 0), 0
+    total, rows, shared = (0, 0), 0, 0
+    cost = task.mean_tokens + task.mean_answer_tokens
     with files.replacing(path) as temporary, schema.writer(temporary) as writer:
-        for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / task.mean_tokens, 1, schema.ROW_GROUP))):
+        for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / cost, 1, schema.ROW_GROUP))):
             parts = []
-            for block in _cut(group, int(np.clip(_BLOCK_TOKENS / task.mean_tokens, 1, 8192))):
-                parts.append(task.sample(rows=block, split=piece.split, seed=seed))
+            for block in _cut(group, int(np.clip(_BLOCK_TOKENS / cost, 1, 8192))):
+                part, found = task.sample_counted(rows=block, split=piece.split, seed=seed)
+                parts.append(part)
+                shared += found
                 total = _add(total, schema.content(parts[-1]))
                 rows += len(block)
                 if tick:
                     tick(len(block))
             writer.write_table(pa.concat_tables(parts).combine_chunks(), row_group_size=schema.ROW_GROUP)
-    shard = Shard(file=piece.file, rows=rows, sha256=files.sha256(path), content=total)
+    shard = Shard(file=piece.file, rows=rows, sha256=files.sha256(path), content=total, shared=shared)
     draft.record(out, shard)
     return shard
 

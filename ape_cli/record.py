@@ -31,6 +31,7 @@ class Trained(_Open):
     task: str
     order: str | None
     structure: str
+    parameters: dict[str, Any]
     rows: dict[str, int]
     vocabulary: list[str]
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.config import PRESETS
+from ape_cli import tasks
+from ape_cli.config import PRESETS, Config
 from ape_cli.errors import ApeError, pick
 from ape_cli.registry import Registry
 from ape_cli.schema import SPLITS
@@ -32,6 +33,7 @@ LINES = {
     "order": pl.String,
     "scheme": pl.String,
     "variant": pl.String,
+    "configuration": pl.String,
     "attention": pl.String,
     "preset": pl.String,
     "decode": pl.String,
@@ -46,6 +48,7 @@ LINES = {
     "trained_fingerprint": pl.String,
     "dataset": pl.String,
     "fingerprint": pl.String,
+    "paper_size": pl.Boolean,
 }
 
 
@@ -76,6 +79,8 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     for run in runs:
         about = run.read()
         config, trained = about["config"], about["dataset"]
+        configuration = Config.model_validate(config).digest(trained["fingerprint"], without=("seed",))
+        paper_size = _is_paper_size(config["preset"], trained)
         variant = ", ".join(f"{k}={_short(v)}" for k, v in sorted(about.get("variant", {}).items()))
         evaluations, damaged = run.evaluations()
         bad += [f"{run.name}: {line}" for line in damaged]
@@ -88,6 +93,7 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
                             "order": trained["order"],
                             "scheme": config["scheme"],
                             "variant": variant,
+                            "configuration": configuration,
                             "attention": "dot",
                             "preset": config["preset"],
                             "decode": evaluation["decode"],
@@ -100,40 +106,47 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
                             "trained_fingerprint": trained["fingerprint"],
                             "dataset": evaluation["dataset"],
                             "fingerprint": evaluation["fingerprint"],
+                            "paper_size": paper_size,
                         }
                     )
     schema = {k: v for k, v in LINES.items() if k not in ("mean", "std", "seeds", "best")}
     return pl.DataFrame(lines, schema=schema | {"value": pl.Float64, "seed": pl.Int64}, orient="row"), bad
 
 
+def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
+    """Whether a run has the paper's own model, rows and sizes of words or trees."""
+    if preset != "paper" or trained["task"] not in tasks.names():
+        return False
+    own = tasks.make(trained["task"], trained["order"]).parameters
+    return bool(trained["parameters"] == own and trained["rows"] == PRESETS["paper"].rows)
+
+
 def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+# what a column is, what a cell is beside it, and names that may change without changing either
+_COLUMN = ["task", "order", "preset", "decode", "split", "metric", "structure", "trained_fingerprint", "fingerprint"]
+_CELL = ["configuration", "scheme", "variant", "attention"]
+_NAMES = ["trained_on", "dataset", "paper_size"]
+
+
 def aggregate(values: pl.DataFrame) -> pl.DataFrame:
     """Lines of `LINES`: mean, deviation and number over seeds, and what is best in its column."""
-    column = [
-        *("task", "order", "preset", "decode", "split", "metric"),
-        *("structure", "trained_on", "trained_fingerprint", "dataset", "fingerprint"),
-    ]
-    cell = [*column, "scheme", "variant", "attention"]
-    # a dataset may have been moved or renamed: the fingerprint says what it is
-    named = [pl.col(c).last() for c in ("trained_on", "dataset")]
-    keys = [c for c in cell if c not in ("trained_on", "dataset")]
-    lines = values.group_by(keys, maintain_order=True).agg(
-        *named,
+    # a dataset may have been moved or renamed, and evaluated again: the fingerprint says what it is
+    once = values.unique([*_COLUMN, *_CELL, "seed"], keep="last", maintain_order=True)
+    lines = once.group_by([*_COLUMN, *_CELL], maintain_order=True).agg(
+        *(pl.col(c).last() for c in _NAMES),
         pl.col("value").mean().alias("mean"),
         pl.col("value").std().alias("std"),
-        pl.col("seed").n_unique().alias("seeds"),
+        pl.len().cast(pl.Int64).alias("seeds"),
     )
     sign = pl.when(pl.col("metric").is_in(list(_SMALLER_IS_BETTER))).then(-1.0).otherwise(1.0)
     lines = lines.with_columns((sign * pl.col("mean")).alias("score"))
-    within = [c for c in column if c not in ("trained_on", "dataset")]
-    top = lines.group_by(within).agg(
-        pl.col("score").max().alias("top"),
-        pl.col("std").sort_by("score").last().fill_null(0.0).alias("slack"),
+    top = lines.group_by(_COLUMN).agg(
+        pl.col("score").max().alias("top"), pl.col("std").sort_by("score").last().fill_null(0.0).alias("slack")
     )
-    lines = lines.join(top, on=within, nulls_equal=True, maintain_order="left")
+    lines = lines.join(top, on=_COLUMN, nulls_equal=True, maintain_order="left")
     lines = lines.with_columns((pl.col("score") >= pl.col("top") - pl.col("slack") - 1e-12).alias("best"))
     return lines.select(list(LINES))
 
@@ -179,7 +192,8 @@ def _paper_columns(found: pl.DataFrame) -> list[pl.Series]:
     published = paper_scores()
     means, stds = [], []
     for line in found.iter_rows(named=True):
-        plain = not line["variant"] and (line["metric"], line["decode"]) == ("token_accuracy", "teacher")
+        kind = (line["metric"], line["decode"], line["split"])
+        plain = not line["variant"] and kind == ("token_accuracy", "teacher", "test")
         own = line["fingerprint"] == line["trained_fingerprint"]
         score = published.get((line["scheme"], _column(line))) if plain and own else None
         means.append(None if score is None else score[0])
@@ -221,6 +235,8 @@ def _table(group: pl.DataFrame) -> Table:
     for line in group.iter_rows(named=True):
         key = (line["task"], line["order"], line["trained_fingerprint"], line["fingerprint"])
         column, row = names[key], line["scheme"] + (f" ({line['variant']})" if line["variant"] else "")
+        if (row, column) in cells:  # the same words for another configuration: a preset or a scheme has changed
+            row += f" #{line['configuration']}"
         order[column] = (_rank(_COLUMNS, _column(line)), column)
         rows[row] = (_rank(_ROWS, line["scheme"]), row)
         paper = (line["paper_mean"], line["paper_std"]) if against and line["paper_mean"] is not None else None
@@ -237,8 +253,8 @@ def _table(group: pl.DataFrame) -> Table:
         "Underlined: within one standard deviation of the best in the column.",
     ]
     if against:
-        size = "" if first["preset"] == "paper" else f" at its own size, which is not that of preset {first['preset']}"
-        notes.append(f"In brackets: the paper's number{size}.")
+        size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
+        notes.append(f"In brackets: the paper's number, over 3 seeds{size}.")
     body = [(row, [cells.get((row, column)) for column in columns]) for row in sorted(rows, key=rows.__getitem__)]
     return Table(f"{kind}, {METRICS[first['metric']]}", notes, columns, body, percent)
 

@@ -113,6 +113,7 @@ class Shard(_Frozen):
     rows: int = Field(ge=0)
     sha256: str = Field(pattern=_HEX)
     content: tuple[int, int]
+    shared: int = Field(ge=0)  # rows whose source may stand in another split too
 
 
 class Plan(_Frozen):

@@ -155,6 +155,7 @@ class Loop:
                     got=str(error).splitlines()[0],
                     fix="--overwrite begins again",
                 ) from error
+        self.epochs = self.steps / self.train.steps(config.batch_size)
         self.recent = _Sums()
         self.since = self.saved = self.shown = time.perf_counter()
 

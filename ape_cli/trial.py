@@ -6,6 +6,7 @@ find that it is done, evaluate on the test split.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,9 @@ def preset_dataset(
 ) -> Dataset:
     """A task's dataset at a preset's own sizes, in `root`/TASK[-ORDER]-PRESET; generated if it is missing."""
     sizes = configs.preset(preset)
-    made = tasks.make(task, order, **sizes.task_options(tasks.load(task).structure))
+    found = tasks.load(task)
+    own = {f.name for f in dataclasses.fields(found)}
+    made = tasks.make(task, order, **{k: v for k, v in sizes.task_options(found.structure).items() if k in own})
     folder = root / "-".join(p for p in (task, made.order, preset) if p)
     wanted = gen.plan(made, seed=42, rows=sizes.rows, shard_rows=schema.ROW_GROUP)
     outcome = gen.generate(made, wanted, folder, tick=tick)
@@ -106,12 +109,14 @@ def run_trial(
         note(f"{run.name} is trained already (--overwrite trains it again)")
     else:
         with run.writing():
-            _train(run, config, data, registry, status is None, device, watch, stop)
+            _train(run, config, data, registry, status is None, device, note, watch, stop)
     evaluation = None
-    if test and data.manifest.plan.rows["test"]:
+    if test and not data.manifest.plan.rows["test"]:
+        note(f"{data.name} has no test rows: nothing to evaluate")
+    elif test:
         evaluation = run.evaluation(evaluate.name_of(data, "test", "teacher"))
         if evaluation is None:
-            evaluation = evaluate.evaluate(run, data, split="test", decode="teacher", device=device)
+            evaluation = evaluate.evaluate(run, data, split="test", decode="teacher", device=device, stop=stop)
     return Trial(run, status != "finished", evaluation)
 
 
@@ -127,6 +132,7 @@ def _train(
     registry: Registry,
     new: bool,
     device: torch.device,
+    note: Note,
     watch: Callable[[train.Progress], None] | None,
     stop: Callable[[], bool],
 ) -> None:
@@ -143,6 +149,9 @@ def _train(
         registry.begin(run, config, data, device, build.variant(config, data))
     else:
         run.update(status="running")
+    note(
+        f"training {run.name}: {loop.steps:,} steps of {config.batch_size} rows, {loop.epochs:.3g} epochs, on {device}"
+    )
     try:
         result = loop.run()
     except (train.Stopped, KeyboardInterrupt):

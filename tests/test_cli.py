@@ -144,6 +144,8 @@ def test_show(here: Path) -> None:
         (["gen", "copy", "--n", "many"], 2, "--n"),
         (["gen", "copy", "--out", "/dev/null/x"], 1, "cannot write"),
         (["gen", "copy", "--workers", "0"], 2, "workers"),
+        (["gen", "copy", "--set", "lenght_mean=5"], 2, "did you mean 'length_mean'"),
+        (["train", "--scheme", "rope", "--set", "base=Infinity", "--task", "copy", "--preset", "tiny"], 2, "bad base"),
         (["train", "--scheme", "rope", "--data", "nowhere"], 1, "no such dataset"),
         (["train", "--scheme", "ropes"], 2, "did you mean 'rope'"),
         (["train", "--scheme", "rope", "--preset", "huge"], 2, "paper, small, tiny"),
@@ -178,6 +180,7 @@ def test_bad_input_gets_one_clear_message(here: Path, words: list[str], code: in
 
 
 def begin(*words: str, cwd: Path) -> subprocess.Popen:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit that it is ignored
     return subprocess.Popen(
         [*APE, *words], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

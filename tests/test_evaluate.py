@@ -94,7 +94,7 @@ def test_longer_words_than_in_training(trained: Run, tmp_path: Path) -> None:
     longer = write(tmp_path / "long", "reverse", length_mean=15, length_std=1)
     found = evaluate.evaluate(trained, longer, split="validation", decode="teacher", device=CPU)
     assert min(p["size"] for p in found["by_size"]) > 10
-    name = f"long-{longer.manifest.fingerprint[:8]}-validation-teacher"
+    name = f"{longer.manifest.fingerprint[:12]}-validation-teacher"
     assert trained.evaluation(name) == found
 
 

@@ -13,21 +13,8 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 PIPELINE = [
     *("errors", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
     *("tasks", "draft", "card", "gen", "sample", "dataset", "position", "attention", "model"),
-    *(
-        "config",
-        "build",
-        "score",
-        "train",
-        "record",
-        "run",
-        "registry",
-        "evaluate",
-        "trial",
-        "report",
-        "render",
-        "display",
-        "cli",
-    ),
+    *("config", "build", "score", "record", "train", "run", "registry", "evaluate", "trial"),
+    *("report", "render", "display", "cli"),
 ]
 
 

@@ -33,7 +33,7 @@ def test_a_finished_run_s_folder(words: Dataset, tmp_path: Path) -> None:
     done = run(words, tmp_path)
     assert done.trained
     names = {str(p.relative_to(done.run.folder)) for p in done.run.folder.rglob("*") if p.is_file()}
-    evaluation = f"eval/reverse-{words.manifest.fingerprint[:8]}-test-teacher.json"
+    evaluation = f"eval/{words.manifest.fingerprint[:12]}-test-teacher.json"
     assert names == {"run.json", "model.safetensors", "history.parquet", evaluation}
     about = done.run.read()
     assert about["status"] == "finished"

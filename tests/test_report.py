@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ape_cli import config, render, report
+from ape_cli import config, render, report, tasks
 from ape_cli.errors import ApeError, UsageError
 from ape_cli.registry import Registry
 
@@ -30,15 +30,18 @@ def add(
     variant: dict[str, Any] | None = None,
     evaluated: str | None = None,
     name: str = "reverse-small",
+    steps: int | None = None,
+    full_size: bool = False,
 ) -> None:
     """A registered and evaluated run, without training one."""
     label = "".join(f"{k}{v}" for k, v in (variant or {}).items())
-    folder = where / "runs" / f"{task}-{order}-{scheme}-{label}-{seed}-{fingerprint[:3]}-{preset}"
+    settings = {"steps": steps} if steps else {}
+    folder = where / "runs" / f"{task}-{order}-{scheme}-{label}{steps or ''}-{seed}-{fingerprint[:3]}-{preset}"
     (folder / "eval").mkdir(parents=True, exist_ok=True)
     about = {
         "version": 1,
         "status": "finished",
-        "config": config.resolve(preset, scheme, {}, seed=seed).model_dump(),
+        "config": config.resolve(preset, scheme, {}, seed=seed, settings=settings).model_dump(),
         "variant": variant or {},
         "dataset": {
             "task": task,
@@ -47,7 +50,8 @@ def add(
             "name": name,
             "path": f"datasets/{name}",
             "fingerprint": fingerprint,
-            "rows": {"train": 10, "validation": 10, "test": 10},
+            "rows": {"train": 10_000, "validation": 1_000, "test": 1_000},
+            "parameters": tasks.make(task, order).parameters if full_size else {},
             "vocabulary": ["<pad>", "<sos>", "<eos>", "a"],
         },
         "result": {
@@ -124,13 +128,35 @@ def test_only_seeds_are_averaged(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.7, preset="tiny")
     add(tmp_path, "rope", 0.8, evaluated="b" * 64)
     found = lines(tmp_path)
-    assert len(found) == 5
+    assert len(found) == 5, found
     assert all(line["seeds"] == 1 for line in found)
     small, tiny = tables(tmp_path)
     assert [row for row, _ in small.rows] == ["rope", "rope (decay=0.98)"]
     assert len(small.columns) == len(set(small.columns)) == 3
     assert any(column.endswith("on longer") for column in small.columns)
     assert tiny.columns == ["reverse"]
+
+
+def test_a_preset_that_has_changed_since_is_another_configuration(tmp_path: Path) -> None:
+    """Both runs were plain when they were made; their steps differ, so they are no two seeds of one thing."""
+    add(tmp_path, "rope", 0.5, 1, steps=400)
+    add(tmp_path, "rope", 0.9, 2)
+    assert sorted(line["mean"] for line in lines(tmp_path)) == [0.5, 0.9]
+    (table,) = tables(tmp_path)
+    assert [row.split(" #")[0] for row, _ in table.rows] == ["rope", "rope"]
+    assert len({row for row, _ in table.rows}) == 2
+
+
+def test_a_run_counts_once_whatever_its_data_is_called(tmp_path: Path) -> None:
+    """Evaluated under two names of one dataset: one value, not two."""
+    add(tmp_path, "rope", 0.9, 1)
+    add(tmp_path, "rope", 0.7, 2)
+    (own,) = (tmp_path / "runs").glob("*-1-*/eval/own.json")
+    renamed = json.loads(own.read_text()) | {"dataset": "renamed"}
+    own.with_name("renamed.json").write_text(json.dumps(renamed))
+    (line,) = lines(tmp_path)
+    assert line["mean"] == pytest.approx(0.8)
+    assert line["seeds"] == 2
 
 
 def test_rows_and_columns_stand_as_in_the_paper(tmp_path: Path) -> None:
@@ -153,6 +179,9 @@ def test_against_the_paper(tmp_path: Path) -> None:
     assert by_row[("none", "")] == (None, None)
     text = render.markdown(tables(tmp_path, against="paper"))
     assert "90.00</ins> [97.00 ±0.8]" in text
+    assert "which is not that of these runs" in text
+    add(tmp_path / "full", "rope", 0.9, preset="paper", full_size=True)
+    assert "which is not" not in render.markdown(tables(tmp_path / "full", against="paper"))
     with pytest.raises(UsageError, match="unknown comparison"):
         lines(tmp_path, against="folklore")
 

@@ -96,6 +96,61 @@ def test_paper_s_steps_and_validations() -> None:
     assert train.total_steps(paper, Ten()) == (31_400, 785)  # type: ignore[arg-type]
 
 
+def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
+    wanted = tiny("relative", words, beta1=0.8, beta2=0.97, weight_decay=0.3, d_ff=40, decay=0.7, heads=4, dropout=0.25)
+    loop = Loop(wanted, words, Memory(), device=CPU)
+    (group,) = loop.optimiser.param_groups
+    assert group["betas"] == (0.8, 0.97)
+    assert group["weight_decay"] == 0.3
+    assert loop.model.encoder[0].ff.inner.out_features == 40
+    assert loop.model.scheme.shape.decay == 0.7
+    assert loop.model.scheme.shape.heads == loop.model.decoder[0].cross_attention.heads == 4
+    attention = loop.model.decoder[0].cross_attention.dropout
+    assert attention == loop.model.dropout.p == loop.model.encoder[0].ff.dropout == 0.25
+    other = build.build(wanted.model_copy(update={"seed": 4}), "seq", words.ids)
+    assert not torch.equal(other.embedding, loop.model.embedding)
+
+
+def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
+    """The loss is a mean over real labels: a batch with every row twice gives the same gradient."""
+    wanted = tiny("rope", words, dropout=0)
+    loop = Loop(wanted, words, Memory(), device=CPU)
+    one = next(words.split("train").batches(8, seed=1))
+    twice = Batch(**{k: torch.cat([v, v]) if torch.is_tensor(v) and len(v) > 1 else v for k, v in vars(one).items()})
+    gradients = []
+    for found in (one, twice):
+        loop._step(found)
+        gradients.append([p.grad.clone() for p in loop.model.parameters()])
+        loop.model.load_state_dict(build.build(wanted, "seq", words.ids).state_dict())
+    for a, b in zip(*gradients, strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+
+
+def test_bf16_is_at_work_and_close(words: Dataset, trees: Dataset) -> None:
+    for data, scheme in ((words, "orthogonal-seq"), (trees, "orthogonal-tree")):
+        model = build.build(tiny(scheme, data, dropout=0), data.structure, data.ids).eval()
+        one = next(data.split("train").batches(16, seed=1))
+        exact, rough = (score.forward(model, one, p).detach() for p in ("fp32", "bf16"))
+        assert rough.dtype == torch.bfloat16
+        assert 0 < (exact - rough.float()).abs().mean() < 0.1
+    with torch.autocast("cpu", torch.bfloat16):  # operators keep the parameters' precision
+        operators = model.scheme.context(torch.tensor([[2**7]])).state.operators.detach()
+    assert operators.dtype == torch.float32
+    assert (operators @ operators.mT - torch.eye(operators.shape[-1])).abs().max() < 1e-4
+
+
+def test_the_paper_s_preset_is_the_paper_s() -> None:
+    """Table 4, appendix B, and what the authors' first release adds."""
+    paper = config.resolve("paper", "orthogonal-tree", {})
+    wanted = {
+        "d_model": 512, "d_ff": 2048, "heads": 8, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.15,
+        "lr_initial": 1e-7, "lr_peak": 5e-4, "lr_final": 1e-9, "warmup": 0.05, "weight_decay": 0.01,
+        "beta1": 0.9, "beta2": 0.999, "epochs": 200, "batch_size": 64, "validate_every_epochs": 5,
+    }  # fmt: skip
+    assert {k: getattr(paper, k) for k in wanted} == wanted
+    assert config.PRESETS["paper"].rows == {"train": 10_000, "validation": 1_000, "test": 1_000}
+
+
 # Sums --------------------------------------------------------------------------------------------
 
 

@@ -21,6 +21,7 @@ D channels of the model. Randomness at construction comes from `generator`.
 from __future__ import annotations
 
 import inspect
+import math
 import pkgutil
 import sys
 from dataclasses import dataclass
@@ -104,6 +105,8 @@ class Scheme(nn.Module):
                 allowed="int64 [B, N]",
                 fix="cast them",
             )
+        if positions.device.type == "cpu" and positions.numel() and int(positions.min()) < 0:  # elsewhere it would wait
+            raise UsageError("bad positions", got=int(positions.min()), allowed="0 (SOS) and up", fix="check them")
         return Context(positions, mask, self.prepare(positions))
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
@@ -144,6 +147,20 @@ def options(name: str) -> dict[str, Any]:
     return {p.name: p.default for p in parameters}
 
 
+def _checked(key: str, value: Any, default: Any) -> Any:
+    """An option's value, of the type of its default; numbers have to be finite."""
+    kind = type(default)
+    if default is None or default is inspect.Parameter.empty:
+        return value
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise UsageError(f"bad {key}", got=repr(value), allowed=f"{kind.__name__}, like {default!r}", fix="give one")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"bad {key}", got=value, allowed="a finite number", fix=f"the default is {default!r}")
+    return value
+
+
 def make(
     name: str,
     d_model: int = 512,
@@ -182,9 +199,11 @@ def make(
             allowed=", ".join(found.structures),
             fix="see `ape schemes`",
         )
-    for key in given:
-        if key not in options(name):
-            raise unknown(f"option of {name}", key, options(name))
+    known = options(name)
+    for key, value in given.items():
+        if key not in known:
+            raise unknown(f"option of {name}", key, known)
+        given[key] = _checked(key, value, known[key])
     shape = Shape(d_model, heads, structures.parse(expression), max_size, rate, generator)
     scheme = found(shape, **given)
     scheme.name = name

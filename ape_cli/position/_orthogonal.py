@@ -22,7 +22,7 @@ def start_angles(generators: int, heads: int, pairs: int) -> Tensor:
     """
     count = generators * heads * pairs
     quantile = (torch.arange(count, dtype=torch.float64) + 0.5) / count
-    angle = math.pi * quantile**2  # density of the angle t falls as 1/sqrt(t)
+    angle = math.pi * quantile**3  # half of them below pi/8; the density of the angle t falls as t^(-2/3)
     return angle.view(pairs, generators, heads).permute(1, 2, 0).contiguous()
 
 

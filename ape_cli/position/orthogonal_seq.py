@@ -36,7 +36,8 @@ class OrthogonalSeq(Scheme):
 
     def prepare(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Q [H, K, K] and the angles p t [B or 1, H, N, K/2]."""
-        q = torch.linalg.matrix_exp(skew(self.basis))
+        with torch.autocast(positions.device.type, enabled=False):  # in bf16 it would not stay orthogonal
+            q = torch.linalg.matrix_exp(skew(self.basis))
         return q, positions[:, None, :, None] * self.angles.double()[:, None, :]
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:

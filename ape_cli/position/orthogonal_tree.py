@@ -53,7 +53,14 @@ class OrthogonalTree(Scheme):
         return torch.linalg.matrix_exp(skew(self.free))
 
     def operators(self, paths: Tensor) -> Tensor:
-        """The operator of each path. int64 heap indices [U], sorted, with every parent -> [U, H, K, K]"""
+        """The operator of each path. int64 heap indices [U], sorted, with every parent -> [U, H, K, K]
+
+        In the parameters' own precision, also within autocast: products of bf16 would not stay orthogonal.
+        """
+        with torch.autocast(paths.device.type, enabled=False):
+            return self._operators(paths)
+
+    def _operators(self, paths: Tensor) -> Tensor:
         w = self.generators()
         depth = level(paths)
         identity = torch.eye(self.shape.head_dim, dtype=w.dtype, device=w.device)

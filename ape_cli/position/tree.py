@@ -7,8 +7,8 @@ stand side by side, P = D // (n*k), and the remaining channels are zero. p = tan
 Bounded: k is `max_size`; a node deeper than that keeps its last k steps. SOS and the root are zero.
 Applied once, at the input of the encoder and of the decoder; attention is unchanged.
 
-Scale: copy j is multiplied by sqrt((1 - p_j^2) n k / 2), so that a long path, all copies together, is
-about as long as the sinusoidal vector, sqrt(D/2), whatever the p's.
+Scale, ours (published forms disagree on the width): copy j is multiplied by sqrt((1 - p_j^2) n k / 2),
+so that a long path, all copies together, is about as long as the sinusoidal vector, sqrt(D/2).
 """
 
 from __future__ import annotations

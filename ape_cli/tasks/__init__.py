@@ -7,7 +7,8 @@ halves of the word tasks and of the tree tasks are `_words.py` and `_trees.py`.
 A row is a function of (task, parameters, seed, split, row) alone. A hash of the source, which
 knows no seed, says which split it may stand in, so that no source of one split is ever in another,
 not even in another dataset of the task; a draw that belongs elsewhere is drawn again from the same
-stream. Where the space of sources is too small for that (tiny words), the last of 512 draws is kept.
+stream, size and all, so sizes that have few sources are rarer where a split may have few of them. Where
+the space is too small to be shared out (tiny words), a row keeps its 512th draw, and is counted.
 """
 
 from __future__ import annotations
@@ -107,9 +108,10 @@ class Task(ABC):
     def mean_tokens(self) -> float:
         """Tokens of a source of mean size."""
 
-    @abstractmethod
-    def read(self, symbols: list[str], positions: list[int]) -> Any:
-        """What a person sees: a string, or for trees a nested tuple (symbol, left, right)."""
+    @property
+    def mean_answer_tokens(self) -> float:
+        """Tokens of a target of mean size, at most; what generating costs is measured by it."""
+        return self.mean_tokens
 
     # What follows -----------------------------------------------------------------------------
 
@@ -124,12 +126,15 @@ class Task(ABC):
 
     def sample(self, *, rows: range, split: str, seed: int) -> pa.Table:
         """These rows of a split, as a table of `schema.SHARD`; `rows` may be any range of row numbers."""
+        return self.sample_counted(rows=rows, split=split, seed=seed)[0]
+
+    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
+        """`sample`, and how many of the rows have a source that may stand in another split as well."""
         pick("split", split, schema.SPLITS)
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
-        source = self._settle(streams.rows(seed, split, index), split)
-        return schema.table(
-            index, self._linear(source), self._linear(self.answer(source)), source.size, source.op, self.ops
-        )
+        source, shared = self._settle(streams.rows(seed, split, index), split)
+        target = self._linear(self.answer(source))
+        return schema.table(index, self._linear(source), target, source.size, source.op, self.ops), shared
 
     def _linear(self, tokens: Tokens) -> tuple[I64, I64, I64]:
         if self.order is None:
@@ -137,8 +142,8 @@ class Task(ABC):
         order = linearise(ragged.rows_of(tokens.starts), tokens.position, self.order)
         return tokens.starts, tokens.position[order], tokens.symbol[order]
 
-    def _settle(self, key: U64, split: str) -> Source:
-        """The first draw of each row's stream whose hash belongs to the split."""
+    def _settle(self, key: U64, split: str) -> tuple[Source, int]:
+        """The first draw of each row's stream whose hash belongs to the split; and how many found none."""
         stream = streams.child(key, "draws")
         at_once = round(16 / _SIXTEENTHS[split])  # as many as it takes on average
         parts: list[Source] = []
@@ -148,13 +153,14 @@ class Task(ABC):
             part = self.draw(streams.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel())
             mine = (_split_of(part) == split).reshape(pending.size, at_once)
             settled = mine.any(axis=1)
-            chosen[pending] = drawn + np.arange(pending.size) * at_once + mine.argmax(axis=1)
+            first = np.where(settled, mine.argmax(axis=1), at_once - 1)
+            chosen[pending] = drawn + np.arange(pending.size) * at_once + first
             parts.append(part)
             drawn += part.size.size
             pending = pending[~settled]
             if not pending.size:
                 break
-        return _join(parts).take(chosen)
+        return _join(parts).take(chosen), pending.size
 
 
 def _split_of(tokens: Tokens) -> np.ndarray:

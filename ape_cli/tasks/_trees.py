@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -64,16 +64,6 @@ class Trees(Task):
     @property
     def mean_tokens(self) -> float:
         return trees.mean_nodes(round(self.depth_mean))
-
-    def read(self, symbols: list[str], positions: list[int]) -> Any:
-        nodes = dict(zip(positions, symbols, strict=True))
-
-        def subtree(heap: int) -> Any:
-            if 2 * heap not in nodes and 2 * heap + 1 not in nodes:
-                return (nodes[heap],)
-            return (nodes[heap], subtree(2 * heap), subtree(2 * heap + 1))
-
-        return subtree(1)
 
 
 @dataclass(frozen=True, kw_only=True)

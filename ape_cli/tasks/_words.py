@@ -49,6 +49,3 @@ class Words(Task):
     @property
     def mean_tokens(self) -> float:
         return self.length_mean
-
-    def read(self, symbols: list[str], positions: list[int]) -> str:
-        return ("" if all(len(s) == 1 for s in symbols) else " ").join(symbols)

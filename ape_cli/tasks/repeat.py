@@ -26,7 +26,12 @@ class Repeat(Words):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("repeats", self.repeats, 1, 1_000)
+        longest = self.length_mean + 6 * self.length_std
+        check_whole("repeats", self.repeats, 1, max(1, int(1_000_000 / longest)))
+
+    @property
+    def mean_answer_tokens(self) -> float:
+        return self.mean_tokens * self.repeats
 
     def answer(self, source: Source) -> Tokens:
         rows = np.arange(source.size.size)

@@ -274,7 +274,11 @@ def test_mistakes_are_explained() -> None:
         (lambda: position.make("orthogonal-tree", structure="seq"), "cannot read"),
         (lambda: position.make("relative", max_size=0), "bad max_size"),
         (lambda: position.make("rope", bass=3), r"unknown option of rope[\s\S]*'base'"),
+        (lambda: position.make("rope", base="wide"), "bad base"),
+        (lambda: position.make("rope", base=[1]), "bad base"),
+        (lambda: position.make("rope", base=float("inf")), "finite"),
         (lambda: position.make("rope").context(torch.ones(3)), "bad positions"),
+        (lambda: position.make("orthogonal-tree").context(torch.tensor([[1, -2]])), "bad positions"),
     ]
     for call, message in cases:
         with pytest.raises(UsageError, match=message):

@@ -57,7 +57,11 @@ def test_small_spaces_stay_apart_too() -> None:
 def test_a_space_too_small_to_share_out_still_ends() -> None:
     task = tasks.make("copy", length_mean=1, length_std=0, vocabulary=1)
     for split in schema.SPLITS:
-        assert task.sample(rows=range(5), split=split, seed=1)["source_ids"].to_pylist() == [[3]] * 5
+        table, shared = task.sample_counted(rows=range(5), split=split, seed=1)
+        assert table["source_ids"].to_pylist() == [[3]] * 5
+        assert shared in (0, 5)  # the one source has its home in one split, and is lent to the others
+    homes = [task.sample_counted(rows=range(5), split=split, seed=1)[1] for split in schema.SPLITS]
+    assert sorted(homes) == [0, 5, 5]
 
 
 def test_shares_of_the_splits() -> None:
@@ -100,6 +104,8 @@ def test_mistakes_are_explained() -> None:
         (lambda: tasks.make("copy", length_std=1e9), "reaches too far"),
         (lambda: tasks.make("copy", vocabulary=0), "vocabulary"),
         (lambda: tasks.make("copy", vocabulary="many"), "vocabulary"),
+        (lambda: tasks.make("repeat", repeats=0), "repeats"),
+        (lambda: tasks.make("repeat", repeats=100_000), "repeats"),
         (lambda: tasks.make("tree-copy", depth_mean=62), "reaches too far"),
         (lambda: tasks.make("copy").sample(rows=range(1), split="dev", seed=1), "unknown split"),
     ]

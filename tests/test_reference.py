@@ -1,0 +1,184 @@
+"""The whole model against a transformer written again, slowly and plainly, from the same weights.
+
+No hooks, no shared terms, no fused attention: one query, one key, one head at a time, with the
+scheme's mathematics spelled out. What is wired wrongly anywhere (a locality bias that does not reach
+an attention, a mask, a norm, a shift of positions) shows as a difference.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import evaluate, model, position, schema
+from ape_cli.attention import Link
+from ape_cli.dataset import Batch
+
+D, H, K, IDS = 16, 2, 8, 12
+
+
+def net(name: str, decay: float, dropout: float = 0.0) -> model.Transformer:
+    generator = torch.Generator().manual_seed(4)
+    scheme = position.make(name, D, H, max_size=3, decay=decay, generator=generator)
+    made = model.Transformer(
+        scheme, ids=IDS, d_ff=24, encoder_layers=2, decoder_layers=2, dropout=dropout, generator=generator
+    )
+    return made.double()
+
+
+def path(heap: int) -> list[int]:
+    return [int(b) for b in bin(max(heap, 1))[3:]]
+
+
+def steps_between(name: str, x: int, y: int) -> int:
+    if position.load(name).structures == ("seq",):
+        return abs(x - y)
+    a, b = path(x), path(y)
+    shared = 0
+    while shared < min(len(a), len(b)) and a[shared] == b[shared]:
+        shared += 1
+    return len(a) + len(b) - 2 * shared
+
+
+def operator(scheme: position.Scheme, at: int, head: int) -> Tensor:
+    """[x]: what stands between the identity and the vector, for relative schemes by operators."""
+    identity = torch.eye(K, dtype=torch.float64)
+    if scheme.name == "orthogonal-seq":
+        return torch.linalg.matrix_power(scheme.generators()[0, head], at)
+    if scheme.name == "orthogonal-tree":
+        for branch in path(at):
+            identity = identity @ scheme.generators()[branch, head]
+        return identity
+    if scheme.name == "rope":
+        for i in range(K // 2):
+            c, s = (f(at * 10_000 ** (-2 * i / K)) for f in (math.cos, math.sin))
+            identity[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[c, -s], [s, c]])
+    return identity
+
+
+def attend(made: model.Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: list, of: list, causal: bool):
+    scheme, out = made.scheme, torch.zeros_like(x)
+    q, k, v = layer.query(x), layer.key(y), layer.value(y)
+    for h in range(H):
+        part = slice(h * K, (h + 1) * K)
+        for m in range(len(at)):
+            seen = range(m + 1) if causal else range(len(of))
+            scores = []
+            for n in seen:
+                between = operator(scheme, at[m], h).T @ operator(scheme, of[n], h)
+                score = q[m, part] @ between @ k[n, part] / K**0.5
+                score = score * scheme.shape.decay ** steps_between(scheme.name, at[m], of[n])
+                if scheme.name == "relative":
+                    score = score + q[m, part] @ scheme.offsets[max(-3, min(3, of[n] - at[m])) + 3] / K**0.5
+                scores.append(score)
+            weights = torch.stack(scores).softmax(0)
+            out[m, part] = sum(w * v[n, part] for w, n in zip(weights, seen, strict=True))
+    return layer.out(out)
+
+
+def embedded(made: model.Transformer, ids: list[int], at: list[int]) -> Tensor:
+    x = made.embedding[ids] * D**0.5
+    if made.scheme.name == "sinusoidal":
+        for n, p in enumerate(at):
+            for i in range(D):
+                angle = p / 10_000 ** (2 * (i // 2) / D)
+                x[n, i] = x[n, i] + (math.cos(angle) if i % 2 else math.sin(angle))
+    if made.scheme.name == "tree":
+        p = torch.tanh(made.scheme.weights)
+        for n, heap in enumerate(at):
+            for j in range(made.scheme.copies):
+                for s, branch in enumerate(path(heap)[::-1][:3]):
+                    scale = ((1 - p[j] ** 2) * 6 / 2).sqrt()
+                    x[n, 6 * j + 2 * s + branch] = x[n, 6 * j + 2 * s + branch] + p[j] ** s * scale
+    return x
+
+
+def norm(layer: torch.nn.LayerNorm, x: Tensor) -> Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * layer.weight + layer.bias
+
+
+def feed(ff: torch.nn.Module, x: Tensor) -> Tensor:
+    return ff.outer(ff.inner(x).clamp(min=0))
+
+
+def reference(made: model.Transformer, source: list, source_at: list, target: list, target_at: list) -> Tensor:
+    x = embedded(made, source, source_at)
+    for layer in made.encoder:
+        inner = norm(layer.self_norm, x)
+        x = x + attend(made, layer.self_attention, inner, inner, source_at, source_at, False)
+        x = x + feed(layer.ff, norm(layer.ff_norm, x))
+    memory = norm(made.encoder_norm, x)
+    y = embedded(made, target, target_at)
+    for layer in made.decoder:
+        inner = norm(layer.self_norm, y)
+        y = y + attend(made, layer.self_attention, inner, inner, target_at, target_at, True)
+        inner = norm(layer.cross_norm, y)
+        y = y + attend(made, layer.cross_attention, inner, memory, target_at, source_at, False)
+        y = y + feed(layer.ff, norm(layer.ff_norm, y))
+    return norm(made.decoder_norm, y) @ made.embedding.T
+
+
+SOURCE, TARGET = [3, 7, 9, 4, 11], [1, 5, 6, 10]
+PLACES = {"seq": ([1, 2, 3, 4, 5], [0, 1, 2, 3]), "tree(2)": ([1, 2, 3, 6, 7], [0, 1, 2, 3])}
+KNOWN = ["none", "sinusoidal", "relative", "rope", "tree", "orthogonal-seq", "orthogonal-tree"]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("decay", [1.0, 0.8])
+def test_the_model_is_the_plain_one(name: str, decay: float) -> None:
+    """Scores of a row that stands in a batch beside a longer one, with padding behind it."""
+    made = net(name, decay).eval()
+    source_at, target_at = PLACES[position.load(name).structures[0]]
+    expected = reference(made, SOURCE, source_at, TARGET, target_at)
+    wide = [[*SOURCE, 0, 0], [4, 5, 6, 7, 8, 9, 10]]
+    wide_at = [[*source_at, 0, 0], [1, 2, 3, 4, 5, 6, 7]]
+    targets, targets_at = [[*TARGET, 0], [1, 9, 8, 7, 6]], [[*target_at, 0], [0, 1, 2, 3, 4]]
+    ids = torch.tensor(wide)
+    found = made(ids, torch.tensor(wide_at), ids != 0, torch.tensor(targets), torch.tensor(targets_at))
+    assert torch.allclose(found[0, :4], expected, atol=1e-9)
+
+
+@torch.no_grad()
+def test_greedy_writes_what_a_loop_by_hand_writes() -> None:
+    """Symbol by symbol, SOS at 0, the t-th symbol at t; the labels are what the hand loop wrote."""
+    made = net("rope", 0.9).eval()
+    for stack in (made.encoder, made.decoder):  # loud enough that attention decides what is written
+        for label, weight in stack.named_parameters():
+            if label.endswith("weight") and weight.dim() == 2:
+                weight.mul_(6.0)
+    written, at = [schema.SOS], [0]
+    for t in range(1, 9):
+        scores = reference(made, SOURCE, [1, 2, 3, 4, 5], written, at)[-1]
+        written.append(int(scores.argmax()))
+        at.append(t)
+    assert len(set(written)) > 4
+    assert schema.EOS not in written
+    ids, labels = torch.tensor([SOURCE]), torch.tensor([written[1:]])
+    none = torch.zeros(1, dtype=torch.int64).numpy()
+    batch = Batch(ids, torch.arange(1, 6)[None], ids != 0, labels, torch.arange(8)[None], labels, none, none, none)
+    tally = evaluate.greedy(made, [batch], torch.device("cpu"), "fp32")
+    assert tally.columns()["correct"].tolist() == [8]
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+def test_dropout_is_at_work_in_training_alone(decay: float) -> None:
+    """On the attention weights (both paths), in the feed-forward, on the embeddings; never at evaluation."""
+    made = net("rope", decay, dropout=0.5)
+    layer, x = made.encoder[0], torch.randn(1, 5, D, dtype=torch.float64)
+    context = made.scheme.context(torch.arange(5)[None])
+    link = Link.of(made.scheme, context, context, None)
+    ids = torch.tensor([SOURCE])
+    for part in (
+        lambda: layer.self_attention(x, x, made.scheme, link),
+        lambda: layer.ff(x),
+        lambda: made.embed(ids, context),
+    ):
+        made.train()
+        assert not torch.equal(part(), part())
+        made.eval()
+        assert torch.equal(part(), part())
