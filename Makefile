@@ -29,7 +29,7 @@ pytest: install
 mistakes: install
 	$(BIN)/python tests/mistakes.py
 
-# From nothing to a table: two tasks, six runs of preset `small`, in a folder of its own; about 8 minutes on 2 cores.
+# From nothing to a table: two tasks, six runs of preset `small`, in a folder of its own; about 7 minutes on 2 cores.
 DEMO := .demo
 demo: install
 	mkdir -p $(DEMO)
