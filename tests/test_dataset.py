@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from ape_cli import dataset, schema
+from ape_cli import dataset, gen, schema, tasks
 from ape_cli.dataset import Batch, Dataset
 from ape_cli.errors import DataError, UsageError
 from tests.conftest import write
@@ -160,3 +160,13 @@ def test_bad_arguments(words: Dataset) -> None:
         next(words.split("train").batches(0))
     with pytest.raises(UsageError, match="unknown split"):
         words.split("dev")
+
+
+def test_the_committed_sample_is_what_its_command_makes(tmp_path: Path) -> None:
+    """A change of schema, task or streams that would orphan existing datasets shows here."""
+    committed = Path(__file__).parents[1] / "datasets" / "sample" / "tree-ops-breadth"
+    found = dataset.open(committed)
+    plan = found.manifest.plan
+    made = tasks.make(plan.task, plan.order, **plan.parameters)
+    again = gen.generate(made, plan, tmp_path / "again").manifest
+    assert again.fingerprint == found.manifest.fingerprint
