@@ -185,7 +185,7 @@ def page(tables: list[Table]) -> str:
 def text(style: str, tables: list[Table]) -> str:
     """The tables in one of the textual formats."""
     if style == "rich":
-        console = Console(file=io.StringIO(), width=200, force_terminal=False)
-        console.print(rich(tables))
-        return str(console.file.getvalue())  # type: ignore[attr-defined]
+        plain = io.StringIO()
+        Console(file=plain, width=200, force_terminal=False).print(rich(tables))
+        return plain.getvalue()
     return {"markdown": markdown, "latex": latex, "html": page}[style](tables)
