@@ -18,7 +18,7 @@ import typer
 
 import ape_cli
 from ape_cli import display
-from ape_cli.display import answer, err, note, out
+from ape_cli.display import answer, note, out
 from ape_cli.errors import ApeError, UsageError
 
 app = typer.Typer(
@@ -46,7 +46,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         try:
             function(*args, **kwargs)
         except ApeError as error:
-            err.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+            note(f"error: {error}")
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             note("interrupted: the same command goes on from what is done")
@@ -255,9 +255,11 @@ def evaluate(
     from ape_cli import registry as registering
     from ape_cli.build import choose_device
     from ape_cli.errors import pick
+    from ape_cli.record import DECODINGS
+    from ape_cli.schema import SPLITS
 
-    pick("decoding", decode, evaluating.DECODINGS)
-    pick("split", split, ("train", "validation", "test"))
+    pick("decoding", decode, DECODINGS)
+    pick("split", split, SPLITS)
     where = choose_device(device, threads)
     if batch_size < 1:
         raise UsageError("bad --batch-size", got=batch_size, allowed="1 or more", fix="leave it out")

@@ -73,9 +73,7 @@ def begin(out: Path, task: Task, wanted: Plan) -> dict[str, Shard]:
         found |= {piece.file: shard for piece in pieces if (shard := _adopt(out, piece))}
     _check_space(out, task, wanted, found)
     if not same:
-        for path in (out / "data").glob(".*.json"):  # first: no shard of another plan may be taken for ours
-            if _SHARD.fullmatch(path.name):
-                path.unlink()
+        _drop_vouchers(out)  # first: no shard of another plan may be taken for ours
     files.write_text(out / _PLAN, wanted.model_dump_json(indent=2) + "\n")
     schema.manifest_path(out).unlink(missing_ok=True)
     kept = {(out / file).name for file in found}
@@ -93,10 +91,14 @@ def record(out: Path, shard: Shard) -> None:
 
 def finish(out: Path) -> None:
     """The manifest is there: what led to it goes."""
-    for path in (out / "data").glob(".*.json"):
-        if _SHARD.fullmatch(path.name):
-            path.unlink()
+    _drop_vouchers(out)
     (out / _PLAN).unlink(missing_ok=True)
+
+
+def _drop_vouchers(out: Path) -> None:
+    for path in _shards(out):
+        if path.name.endswith(".json"):
+            path.unlink()
 
 
 def _own(path: Path) -> bool:

@@ -19,13 +19,11 @@ from ape_cli.build import build, reading
 from ape_cli.dataset import Batch, Dataset, Split
 from ape_cli.errors import DataError, RunError, UsageError, pick
 from ape_cli.model import Transformer
-from ape_cli.record import is_sound
+from ape_cli.record import DECODINGS, is_sound
 from ape_cli.registry import Registry
 from ape_cli.run import Run
 from ape_cli.schema import EOS, PAD, SOS
 from ape_cli.score import Tally, teacher_forced
-
-DECODINGS = ("teacher", "greedy")
 
 
 def evaluate(
@@ -94,18 +92,14 @@ def own_dataset(run: Run) -> Dataset:
 def pending(registry: Registry, data: Dataset | None, split: str, decode: str) -> list[Run]:
     """The finished runs that were not yet evaluated so: on `data`, of their task, or on their own data."""
     found = []
-    for run in registry.sound()[0]:
-        own = run.read()["dataset"]
-        plan = None if data is None else data.manifest.plan
-        if run.status != "finished":
-            continue
-        if data is not None and plan is not None:
-            fits = (own["task"], own["order"], own["vocabulary"]) == (plan.task, plan.order, data.manifest.vocabulary)
-            if not fits:
-                continue
-        if (decode == "greedy" and own["structure"] != "seq") or not (plan.rows if plan else own["rows"])[split]:
-            continue
+    for run, about in registry.sound()[0]:
+        own = about["dataset"]
+        rows = own["rows"] if data is None else data.manifest.plan.rows
         fingerprint = own["fingerprint"] if data is None else data.manifest.fingerprint
+        if run.status_in(about) != "finished" or (data is not None and _misfit(own, data)):
+            continue
+        if (decode == "greedy" and own["structure"] != "seq") or not rows[split]:
+            continue
         done = ((e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0])
         if (fingerprint, split, decode) not in done:
             found.append(run)
@@ -119,27 +113,16 @@ def name_of(data: Dataset, split: str, decode: str) -> str:
 
 def check_fits(run: Run, data: Dataset, part: Split, decode: str) -> None:
     """The run can be asked about this data; else a `DataError` or `UsageError` says why not."""
-    if run.status != "finished":
+    about = run.read()
+    status = run.status_in(about)
+    if status != "finished":
         raise UsageError(
             "the run is not finished",
-            got=f"{run.name}: {run.status}",
-            fix="resume it: `ape train … --resume`",
+            got=f"{run.name}: {status}",
+            fix="wait for it" if status == "running" else "resume it: `ape train … --resume`",
         )
-    own, plan = run.read()["dataset"], data.manifest.plan
-    if (own["task"], own["order"]) != (plan.task, plan.order):
-        raise DataError(
-            "the dataset is of another task or order than the run",
-            got=f"{plan.task} {plan.order or ''}".strip(),
-            allowed=f"{own['task']} {own['order'] or ''}".strip(),
-            fix="choose a dataset of the run's own task; sizes may differ",
-        )
-    if own["vocabulary"] != data.manifest.vocabulary:
-        raise DataError(
-            "the dataset has another vocabulary than the one the run was trained on",
-            got=f"{data.name}: {data.ids} ids, {_sketch(data.manifest.vocabulary)}",
-            allowed=f"{own['name']}: {len(own['vocabulary'])} ids, {_sketch(own['vocabulary'])}",
-            fix="generate a dataset of the same task and --vocabulary",
-        )
+    if misfit := _misfit(about["dataset"], data):
+        raise misfit
     if decode == "greedy" and data.structure != "seq":
         raise UsageError(
             "greedy decoding is for sequences",
@@ -149,6 +132,26 @@ def check_fits(run: Run, data: Dataset, part: Split, decode: str) -> None:
         )
     if not part.rows:
         raise DataError(f"the {part.name} split is empty", got=data.name, fix="generate rows for it")
+
+
+def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
+    """Why a run that was trained on `own` cannot be asked about `data`; None if it can."""
+    plan = data.manifest.plan
+    if (own["task"], own["order"]) != (plan.task, plan.order):
+        return DataError(
+            "the dataset is of another task or order than the run",
+            got=f"{plan.task} {plan.order or ''}".strip(),
+            allowed=f"{own['task']} {own['order'] or ''}".strip(),
+            fix="choose a dataset of the run's own task; sizes may differ",
+        )
+    if own["vocabulary"] != data.manifest.vocabulary:
+        return DataError(
+            "the dataset has another vocabulary than the one the run was trained on",
+            got=f"{data.name}: {data.ids} ids, {_sketch(data.manifest.vocabulary)}",
+            allowed=f"{own['name']}: {len(own['vocabulary'])} ids, {_sketch(own['vocabulary'])}",
+            fix="generate a dataset of the same task and --vocabulary",
+        )
+    return None
 
 
 def _sketch(vocabulary: list[str]) -> str:

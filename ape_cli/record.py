@@ -16,6 +16,7 @@ from ape_cli.config import Config
 from ape_cli.errors import RunError
 
 VERSION = 1
+DECODINGS = ("teacher", "greedy")  # of evaluations
 
 
 class _Open(BaseModel):

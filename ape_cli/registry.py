@@ -40,16 +40,16 @@ class Registry:
             if path.is_dir() and not path.name.startswith("."):
                 yield Run(path)
 
-    def sound(self) -> tuple[list[Run], list[str]]:
-        """The runs that can be read, and a line about each that cannot."""
+    def sound(self) -> tuple[list[tuple[Run, dict[str, Any]]], list[str]]:
+        """The runs that can be read, each with its run.json, and a line about each that cannot."""
         good, bad = [], []
         for run in self:
             try:
-                run.read()
+                about = run.read()
             except RunError as error:
                 bad.append(f"{run.name}: {error.what}{f' ({error.got})' if error.got else ''}")
             else:
-                good.append(run)
+                good.append((run, about))
         return good, bad
 
     def find(self, name: str) -> Run:
@@ -114,8 +114,7 @@ class Registry:
     def runs(self) -> pl.DataFrame:
         """One line a run."""
         lines = []
-        for run in self.sound()[0]:
-            about = run.read()
+        for run, about in self.sound()[0]:
             config, data, result = about["config"], about["dataset"], about.get("result") or {}
             lines.append(
                 {
@@ -125,7 +124,7 @@ class Registry:
                     "scheme": config["scheme"],
                     "preset": config["preset"],
                     "seed": config["seed"],
-                    "status": run.status,
+                    "status": run.status_in(about),
                     "dataset": data["name"],
                     "parameters": result.get("parameters"),
                     "steps": result.get("steps"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import io
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table as RichTable
@@ -15,26 +15,59 @@ from ape_cli.report import Cell, Table
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
 
 
+@dataclass(frozen=True)
+class _Markup:
+    """How a format writes a cell; each field takes its strings by %s."""
+
+    plain: str  # mean, deviation
+    best: str  # the same, underlined
+    std: str
+    seeds: str  # where a cell has fewer than the others
+    paper: str  # the paper's score, written plainly
+    paper_std: str
+    empty: str
+
+
+_MARKDOWN = _Markup("%s%s", "<ins>%s</ins>%s", " ±%s", " ×%s", " [%s]", " ±%s", "—")
+_LATEX = _Markup("$%s%s$", r"\underline{$%s%s$}", r"_{\pm %s}", r" $\times %s$", " [$%s$]", r"_{\pm %s}", "---")
+_HTML = _Markup(
+    "%s%s",
+    '<span class="best">%s</span>%s',
+    ' <span class="minor">±%s</span>',
+    ' <span class="minor">×%s</span>',
+    ' <span class="paper">[%s]</span>',
+    " ±%s",
+    "—",
+)
+
+
 def _number(value: float, percent: bool, digits: int) -> str:
     return f"{100 * value:.{digits}f}" if percent else f"{value:.{digits + 1}f}"
 
 
-def _score(mean: float, std: float | None, percent: bool, plus_minus: str) -> str:
-    deviation = "" if std is None else plus_minus.format(_number(std, percent, 1))
-    return _number(mean, percent, 2) + deviation
+def _parts(mean: float, std: float | None, percent: bool, mark: str) -> tuple[str, str]:
+    """Mean and deviation, the latter within its mark."""
+    return _number(mean, percent, 2), "" if std is None else mark % _number(std, percent, 1)
 
 
 def _most_seeds(table: Table) -> int:
     return max(cell.seeds for _, cells in table.rows for cell in cells if cell)
 
 
-def _cells(table: Table, draw: Callable[[Cell, bool], str], empty: str) -> list[list[str]]:
-    """Rows of strings; `draw` is told whether a cell has fewer seeds than the others."""
+def _rows(table: Table, markup: _Markup) -> list[list[str]]:
+    """The rows in a markup, their labels as they are."""
     most = _most_seeds(table)
-    return [
-        [label, *(empty if cell is None else draw(cell, cell.seeds < most) for cell in cells)]
-        for label, cells in table.rows
-    ]
+
+    def draw(cell: Cell | None) -> str:
+        if cell is None:
+            return markup.empty
+        text = (markup.best if cell.best else markup.plain) % _parts(cell.mean, cell.std, table.percent, markup.std)
+        text += markup.seeds % cell.seeds if cell.seeds < most else ""
+        if cell.paper:
+            text += markup.paper % "".join(_parts(*cell.paper, table.percent, markup.paper_std))
+        return text
+
+    return [[label, *map(draw, cells)] for label, cells in table.rows]
 
 
 def rich(tables: list[Table]) -> RenderableType:
@@ -57,7 +90,7 @@ def rich(tables: list[Table]) -> RenderableType:
                 if cell.seeds < most:
                     text.append(f" ×{cell.seeds}", style="not bold not underline dim")
                 if cell.paper:
-                    paper = _score(*cell.paper, table.percent, "±{}")
+                    paper = "".join(_parts(*cell.paper, table.percent, "±%s"))
                     text.append(f" [{paper}]", style="not bold not underline cyan")
                 line.append(text)
             grid.add_row(*line)
@@ -66,22 +99,12 @@ def rich(tables: list[Table]) -> RenderableType:
 
 
 def markdown(tables: list[Table]) -> str:
-    def draw(table: Table) -> Callable[[Cell, bool], str]:
-        def one(cell: Cell, fewer: bool) -> str:
-            mean = _number(cell.mean, table.percent, 2)
-            text = f"<ins>{mean}</ins>" if cell.best else mean
-            text += "" if cell.std is None else f" ±{_number(cell.std, table.percent, 1)}"
-            text += f" ×{cell.seeds}" if fewer else ""
-            return text + (f" [{_score(*cell.paper, table.percent, ' ±{}')}]" if cell.paper else "")
-
-        return one
-
     out = []
     for table in tables:
         out += [f"### {table.title}", ""]
         out.append("| " + " | ".join(["scheme", *table.columns]) + " |")
         out.append("|" + "|".join(["---", *["---:"] * len(table.columns)]) + "|")
-        out += ["| " + " | ".join(row) + " |" for row in _cells(table, draw(table), "—")]
+        out += ["| " + " | ".join(row) + " |" for row in _rows(table, _MARKDOWN)]
         out += ["", " ".join(table.notes), ""]
     return "\n".join(out)
 
@@ -97,25 +120,15 @@ def _tex(text: str) -> str:
     return "".join(special.get(c, c) for c in text)
 
 
-_TEX_PM = "_{{\\pm {}}}"
 _PAGE_COLUMNS = 4  # a table of more is shrunk to the line
 
 
 def latex(tables: list[Table]) -> str:
     """Table environments; the preamble needs booktabs and, for wide tables, graphicx."""
 
-    def draw(table: Table) -> Callable[[Cell, bool], str]:
-        def one(cell: Cell, fewer: bool) -> str:
-            body = f"${_score(cell.mean, cell.std, table.percent, _TEX_PM)}$"
-            text = f"\\underline{{{body}}}" if cell.best else body
-            text += f" $\\times {cell.seeds}$" if fewer else ""
-            return text + (f" [${_score(*cell.paper, table.percent, _TEX_PM)}$]" if cell.paper else "")
-
-        return one
-
     out = ["% needs \\usepackage{booktabs} and \\usepackage{graphicx}"]
     for table in tables:
-        body = [" & ".join([_tex(row[0]), *row[1:]]) + " \\\\" for row in _cells(table, draw(table), "---")]
+        body = [" & ".join([_tex(row[0]), *row[1:]]) + " \\\\" for row in _rows(table, _LATEX)]
         head = " & ".join(_tex(name) for name in ["Scheme", *table.columns]) + " \\\\"
         wide = len(table.columns) > _PAGE_COLUMNS
         out += [
@@ -148,25 +161,12 @@ th:first-child, td:first-child { text-align: left; }
 def page(tables: list[Table]) -> str:
     """One HTML page that needs nothing else."""
 
-    def draw(table: Table) -> Callable[[Cell, bool], str]:
-        def one(cell: Cell, fewer: bool) -> str:
-            mean = _number(cell.mean, table.percent, 2)
-            text = f'<span class="best">{mean}</span>' if cell.best else mean
-            if cell.std is not None:
-                text += f' <span class="minor">±{_number(cell.std, table.percent, 1)}</span>'
-            text += f' <span class="minor">×{cell.seeds}</span>' if fewer else ""
-            if cell.paper:
-                text += f' <span class="paper">[{_score(*cell.paper, table.percent, " ±{}")}]</span>'
-            return text
-
-        return one
-
     body = []
     for table in tables:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in ["scheme", *table.columns])
         rows = "\n".join(
             "<tr>" + "".join(f"<td>{x}</td>" for x in [html.escape(row[0]), *row[1:]]) + "</tr>"
-            for row in _cells(table, draw(table), "—")
+            for row in _rows(table, _HTML)
         )
         notes = html.escape(" ".join(table.notes))
         body.append(

@@ -18,6 +18,7 @@ import polars as pl
 from ape_cli import tasks
 from ape_cli.config import PRESETS, Config
 from ape_cli.errors import ApeError, pick
+from ape_cli.record import DECODINGS
 from ape_cli.registry import Registry
 from ape_cli.schema import SPLITS
 
@@ -76,8 +77,7 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     """One line for each run, evaluation and metric; and a line of text for each run that is unreadable."""
     runs, bad = registry.sound()
     lines = []
-    for run in runs:
-        about = run.read()
+    for run, about in runs:
         config, trained = about["config"], about["dataset"]
         configuration = Config.model_validate(config).digest(trained["fingerprint"], without=("seed",))
         paper_size = _is_paper_size(config["preset"], trained)
@@ -157,7 +157,7 @@ def lines(
     """The aggregated lines that are asked for. An empty choice is an `ApeError` that says what to run."""
     pick("metric", metric, METRICS)
     pick("split", split, SPLITS)
-    pick("decoding", decode, ("teacher", "greedy"))
+    pick("decoding", decode, DECODINGS)
     if preset is not None:
         pick("preset", preset, PRESETS)
     values, bad = scores(registry)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and repo
 
 
 class Run:
-    """One run's folder. It is what `train.fit` stores into."""
+    """One run's folder. It is what `train.Loop` stores into."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,8 +58,11 @@ class Run:
 
     @property
     def status(self) -> str:
+        return self.status_in(self.read())
+
+    def status_in(self, about: dict[str, Any]) -> str:
         """`finished`, `stopped`, `failed`, `running`; a run whose process is gone is `stopped`."""
-        said = str(self.read()["status"])
+        said = str(about["status"])
         return "stopped" if said == "running" and not files.is_locked(self.folder / ".lock") else said
 
     @contextmanager

@@ -34,7 +34,7 @@ Tensors = dict[str, Tensor]
 
 
 class Store(Protocol):
-    """Where a run keeps what it must not lose. `registry.Run` is one."""
+    """Where a run keeps what it must not lose. `run.Run` is one."""
 
     def save_state(self, tensors: Tensors, cursor: dict[str, Any]) -> None: ...
     def load_state(self) -> tuple[Tensors, dict[str, Any]] | None: ...
@@ -53,14 +53,10 @@ class Progress:
     tokens_per_second: float  # real source and target tokens
     validated: int  # the step of the last validation, 0 before the first
     validation: float | None  # its token accuracy
-    best: float | None
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the run can be resumed
     """The run was asked to stop, and has stored its state."""
-
-
-# The loop ----------------------------------------------------------------------------------------
 
 
 def learning_rate(step: int, steps: int, config: Config) -> float:
@@ -255,7 +251,6 @@ class Loop:
                 tokens_per_second=self.recent.tokens / max(1e-9, now - self.shown),
                 validated=at.history[-1]["step"] if at.history else 0,
                 validation=at.history[-1]["validation_token_accuracy"] if at.history else None,
-                best=at.best_accuracy if at.history else None,
             )
         )
         self.recent, self.shown = _Sums(), now

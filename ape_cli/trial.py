@@ -35,9 +35,7 @@ class Trial:
     evaluation: dict[str, Any] | None
 
 
-def preset_dataset(
-    task: str, order: str | None, preset: str, root: Path, note: Note, tick: gen.Tick | None = None
-) -> Dataset:
+def preset_dataset(task: str, order: str | None, preset: str, root: Path, note: Note) -> Dataset:
     """A task's dataset at a preset's own sizes, in `root`/TASK[-ORDER]-PRESET; generated if it is missing."""
     sizes = configs.preset(preset)
     found = tasks.load(task)
@@ -45,7 +43,7 @@ def preset_dataset(
     made = tasks.make(task, order, **{k: v for k, v in sizes.task_options(found.structure).items() if k in own})
     folder = root / "-".join(p for p in (task, made.order, preset) if p)
     wanted = gen.plan(made, seed=42, rows=sizes.rows, shard_rows=schema.ROW_GROUP)
-    outcome = gen.generate(made, wanted, folder, tick=tick)
+    outcome = gen.generate(made, wanted, folder)
     if outcome.written:
         note(f"generated {folder} ({outcome.written:,} rows)")
     return dataset.open(folder)

@@ -232,7 +232,7 @@ def test_half_written_runs_are_left_out_and_named(words: Dataset, tmp_path: Path
     about["config"]["d_model"] = "wide"
     (runs / "wrong" / "run.json").write_text(json.dumps(about))
     good, bad = registry.open(tmp_path).sound()
-    assert [r.name for r in good] == [done.run.name]
+    assert [r.name for r, _ in good] == [done.run.name]
     assert len(bad) == 4
     assert registry.open(tmp_path).runs().height == 1
 
