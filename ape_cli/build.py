@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ape_cli import config as configs
-from ape_cli import position
+from ape_cli import position, structure
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset
 from ape_cli.errors import DataError, UsageError, pick
@@ -29,16 +29,27 @@ def choose_device(name: str, threads: int | None = None) -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def reading(scheme: str, structure: str) -> str:
-    """What a scheme reads positions of `structure` as: itself or, along the linearisation, `seq`."""
-    structures = position.load(scheme).structures
-    for found in (structure, "seq"):
-        if found in structures:
-            return found
+def reading(scheme: str, own: str, wanted: str | None = None) -> str:
+    """The structure that a scheme reads positions of data of structure `own` as.
+
+    `wanted`, if it is given; else the data's own or, where the scheme cannot, `seq`, the linearisation.
+    """
+    found, data = position.load(scheme), structure.parse(own)
+    choices = [structure.parse(wanted)] if wanted else [data, structure.Seq()]
+    for choice in choices:
+        if found.reads(choice):
+            if structure.columns(choice, data) is None:
+                raise DataError(
+                    f"this dataset has no positions of structure {choice.expression}",
+                    got=f"structure {own}",
+                    allowed=f"{own}; seq and cyclic(n) along its linearisation; products of these",
+                    fix="choose another --structure, or another dataset",
+                )
+            return choice.expression
     raise DataError(
-        f"scheme {scheme!r} cannot read this dataset",
-        got=f"structure {structure}",
-        allowed=", ".join(structures),
+        f"scheme {scheme!r} cannot read " + (f"structure {wanted}" if wanted else "this dataset"),
+        got=f"structure {own}" if wanted is None else f"--structure {wanted}",
+        allowed=", ".join(found.structures),
         fix="choose a dataset of such a structure, or another scheme (`ape schemes`)",
     )
 
@@ -70,14 +81,14 @@ def variant(config: Config, data: Dataset) -> dict[str, Any]:
     return changed | config.scheme_options
 
 
-def build(config: Config, structure: str, ids: int) -> Transformer:
-    """The model of a settled configuration for data of this structure, with the weights of its seed."""
+def build(config: Config, own: str, ids: int) -> Transformer:
+    """The model of a settled configuration for data of structure `own`, with the weights of its seed."""
     generator = torch.Generator().manual_seed(config.seed)
     scheme = position.make(
         config.scheme,
         d_model=config.d_model,
         heads=config.heads,
-        structure=reading(config.scheme, structure),
+        structure=reading(config.scheme, own),
         max_size=config.max_size or 1,
         decay=config.decay,
         generator=generator,

@@ -372,7 +372,7 @@ def schemes(as_json: Json = False) -> None:
     found = []
     for name in position.names():
         kind = position.load(name)
-        properties = position.make(name, max_size=7 if "seq" not in kind.structures else 100).properties
+        properties = position.make(name, max_size=7 if kind.structures == ("tree(k)",) else 100).properties
         found.append(
             {
                 "scheme": name,

@@ -99,7 +99,7 @@ class Transformer(nn.Module):
 
         Padding stands after the tokens, where no token can see it; its own scores mean nothing.
         """
-        context = self.scheme.context(positions)
+        context = self.scheme.context(positions, causal=True)
         x = self.embed(ids, context)
         m = ids.shape[1]
         causal = torch.ones(m, m, dtype=torch.bool, device=ids.device).tril()[None, None]

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ape_cli import build, dataset, evaluate, gen, position, schema, tasks, train
+from ape_cli import build, dataset, evaluate, gen, position, schema, structure, tasks, train
 from ape_cli import config as configs
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset
@@ -65,7 +65,7 @@ def choose_dataset(scheme: str, order: str | None, preset: str, root: Path, note
         newest = max(found, key=lambda p: p.stat().st_mtime_ns).parent
         note(f"data: {newest}, the newest that {scheme} can read {how}")
         return dataset.open(newest)
-    task = _DEFAULT_TASK["seq" if order is None and "seq" in position.load(scheme).structures else "tree(2)"]
+    task = _DEFAULT_TASK["seq" if order is None and position.load(scheme).reads(structure.Seq()) else "tree(2)"]
     note(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
     return preset_dataset(task, order, preset, root, note)
 

@@ -133,7 +133,7 @@ KNOWN = ["none", "sinusoidal", "relative", "rope", "tree", "orthogonal-seq", "or
 def test_the_model_is_the_plain_one(name: str, decay: float) -> None:
     """Scores of a row that stands in a batch beside a longer one, with padding behind it."""
     made = net(name, decay).eval()
-    source_at, target_at = PLACES[position.load(name).structures[0]]
+    source_at, target_at = PLACES[made.scheme.structure.expression]
     expected = reference(made, SOURCE, source_at, TARGET, target_at)
     wide = [[*SOURCE, 0, 0], [4, 5, 6, 7, 8, 9, 10]]
     wide_at = [[*source_at, 0, 0], [1, 2, 3, 4, 5, 6, 7]]

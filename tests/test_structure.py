@@ -48,9 +48,119 @@ def test_distances_worked_out_by_hand() -> None:
     assert int(seq.distance(torch.tensor(0), torch.tensor(5))) == 5
 
 
-def test_unknown_structures_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"allowed: seq, tree\(2\)"):
-        structure.parse("forest")
+def path(heap: int, branching: int) -> list[int]:
+    """The branches from the root down, by repeated division."""
+    branches = []
+    while heap > 1:
+        branches.append((heap - 2) % branching)
+        heap = (heap - 2) // branching + 1
+    return branches[::-1]
+
+
+@pytest.mark.parametrize("branching", [2, 3, 5])
+def test_trees_of_any_branching(branching: int) -> None:
+    """Levels, ancestors, composition and distance against explicit paths; NumPy and torch agree."""
+    tree = structure.Tree(branching)
+    heaps = [*range(1, 60), tree.level_start(tree.max_depth), tree.level_start(tree.max_depth + 1) - 1, 2**60 + 12345]
+    paths = [path(h, branching) for h in heaps]
+    array, tensor = np.array(heaps), torch.tensor(heaps)
+    assert tree.level(array).tolist() == tree.level(tensor).tolist() == [len(p) for p in paths]
+    assert [tree.branch(h) for h in heaps[1:]] == [p[-1] for p in paths[1:]]
+    table = tree.distance(tensor[:, None], tensor[None, :])
+    assert (table.numpy() == tree.distance(array[:, None], array[None, :])).all()
+    for i, x in enumerate(paths):
+        assert all(path(int(tree.ancestor(heaps[i], up)), branching) == x[: len(x) - up] for up in range(len(x) + 1))
+        for j, y in enumerate(paths):
+            shared = 0
+            while shared < min(len(x), len(y)) and x[shared] == y[shared]:
+                shared += 1
+            assert table[i, j] == len(x) + len(y) - 2 * shared
+            if len(x) + len(y) <= tree.max_depth:
+                assert path(int(tree.compose(heaps[i], heaps[j])), branching) == x + y
+
+
+def test_children_of_a_ternary_tree_by_hand() -> None:
+    tree = structure.Tree(3)
+    assert [tree.ancestor(h, 1) for h in (2, 3, 4, 5, 7, 8, 13)] == [1, 1, 1, 2, 2, 3, 4]
+    assert (tree.max_depth, structure.Tree(2).max_depth) == (39, 62)  # 3^39 < 2^63 < 3^40
+
+
+def test_rings_and_products_by_hand() -> None:
+    ring, grid = structure.parse("cyclic(6)"), structure.parse("grid(2)")
+    assert [int(ring.distance(torch.tensor(1), torch.tensor(y))) for y in range(1, 9)] == [0, 1, 2, 3, 2, 1, 0, 1]
+    assert int(grid.distance(torch.tensor([3, 0]), torch.tensor([1, 3]))) == 5  # the paper's figure 3
+    both = structure.parse("seq*tree(2)")
+    assert (both.width, both.first, grid.first) == (2, (1, 0), (1, 1))
+    assert int(both.distance(np.array([1, 4]), np.array([4, 7]))) == 3 + 4
+    assert both.compose(np.array([1, 4]), np.array([2, 3])).tolist() == [3, 9]  # left, left, then right
+
+
+@pytest.mark.parametrize("expression", ["seq", "tree(2)", "tree(3)", "cyclic(5)", "grid(3)", "seq*tree(2)*cyclic(4)"])
+def test_distance_is_a_metric_that_prefixes_do_not_change(expression: str) -> None:
+    found = structure.parse(expression)
+    generator = torch.Generator().manual_seed(1)
+    shape = (40, found.width) if found.width > 1 else (40,)
+    x, y, z = (torch.randint(1, 30, shape, generator=generator) for _ in range(3))
+    assert (found.distance(x, y) == found.distance(y, x)).all()
+    assert (found.distance(x, x) == 0).all()
+    assert (found.distance(x, z) <= found.distance(x, y) + found.distance(y, z)).all()
+    assert (found.distance(found.compose(z, x), found.compose(z, y)) == found.distance(x, y)).all()
+
+
+def test_expressions_are_written_and_read() -> None:
+    for text, plain in {
+        "seq": "seq",
+        " tree ( 2 ) ": "tree(2)",
+        "seq*(tree(3)*cyclic(6))": "seq*tree(3)*cyclic(6)",
+        "(grid(2))*seq": "grid(2)*seq",
+    }.items():
+        assert structure.parse(text).expression == plain
+        assert structure.parse(plain) == structure.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ("forest", "found 'forest'", 1),
+        ("seq*tre(2)", "found 'tre'", 5),
+        ("seq*", "found the end", 5),
+        ("(seq", r"expected '\)'", 5),
+        ("seq seq", "expected '\\*' or the end", 5),
+        ("tree(2))", "expected '\\*' or the end", 8),
+        ("tree", r"expected '\('", 5),
+        ("tree(1)", "from 2 to 1000", 6),
+        ("tree(²)", "from 2 to 1000", 6),
+        ("grid(99999999999999999999999)", "from 2 to 16", 6),
+        ("cyclic(0)", "from 2", 8),
+        ("", "found the end", 1),
+    ],
+)
+def test_an_error_tells_where_an_expression_is_wrong(text: str, message: str, place: int) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        structure.parse(text)
+    assert f"at character {place}" in str(caught.value)
+    got, caret = str(caught.value).splitlines()[1:3]
+    assert caret.index("^") - len("  got:     ") == place - 1
+    assert got.endswith(text)
+
+
+def test_what_a_structure_is_read_from() -> None:
+    """Each coordinate from the data's own or, `seq` and `cyclic(n)`, from the linearisation."""
+    line = structure.LINE
+    for wanted, own, expected in [
+        ("tree(2)", "tree(2)", [0]),
+        ("seq", "tree(2)", [line]),
+        ("seq*tree(2)", "tree(2)", [line, 0]),
+        ("tree(3)", "tree(2)", None),
+        ("grid(2)", "seq*seq", [0, 1]),
+        ("grid(2)*seq", "grid(2)", [0, 1, line]),
+        ("seq*grid(2)", "grid(2)", [line, 0, 1]),
+        ("grid(2)", "seq", None),  # not the same place twice
+        ("seq*cyclic(7)", "seq", [line, line]),
+        ("cyclic(6)", "cyclic(6)", [0]),
+        ("cyclic(5)", "cyclic(6)", None),  # a ring is read as itself or not at all
+    ]:
+        assert structure.columns(structure.parse(wanted), structure.parse(own)) == expected, (wanted, own)
 
 
 def test_linearisations_of_deep_trees_use_the_long_way() -> None:

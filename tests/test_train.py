@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ape_cli import build, config, position, score, train
+from ape_cli import build, config, position, score, structure, train
 from ape_cli.config import Config
 from ape_cli.dataset import Batch, Dataset
 from ape_cli.errors import DataError, RunError, UsageError
@@ -230,7 +230,7 @@ def weights(store: Memory) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("scheme", position.names())
 def test_a_stopped_run_ends_as_if_it_had_not_stopped(trees: Dataset, words: Dataset, scheme: str) -> None:
     """Bit for bit: weights, optimiser, dropout, order of batches, history, choice of the best."""
-    data = words if "seq" in position.load(scheme).structures else trees
+    data = words if position.load(scheme).reads(structure.Seq()) else trees
     wanted = tiny(scheme, data)
     whole = Memory()
     straight = fit(wanted, data, whole, device=CPU)
@@ -306,7 +306,7 @@ def test_a_loss_that_is_no_number_ends_the_run(words: Dataset) -> None:
 
 def test_a_scheme_that_cannot_read_the_data(words: Dataset) -> None:
     for scheme in ("tree", "orthogonal-tree"):
-        with pytest.raises(DataError, match=r"cannot read[\s\S]*structure seq[\s\S]*tree\(2\)"):
+        with pytest.raises(DataError, match=r"cannot read[\s\S]*structure seq[\s\S]*tree\(k\)"):
             tiny(scheme, words)
 
 

@@ -11,8 +11,9 @@ Logits are (q k) / sqrt(K), times decay, plus bias, plus mask. None says "nothin
 
 `context = scheme.context(positions, mask)` holds what depends on the positions alone; it is computed
 once per forward pass and shared by the layers. Positions: int64 [B, N], or [1, N] where all rows
-agree; 0 is SOS, the empty path. Every scheme acts in the encoder, in the decoder and in the attention
-between them, as in the paper; a scheme whose source says otherwise states it.
+agree, with one more axis for the factors of a product; 0 is SOS, the empty path. Every scheme acts in
+the encoder, in the decoder and in the attention between them, as in the paper; a scheme whose source
+says otherwise states it.
 
 Shape letters here and in `attention.py`: B batch, H heads, M queries, N keys, K channels of a head,
 D channels of the model. Randomness at construction comes from `generator`.
@@ -33,6 +34,7 @@ from torch import Tensor, nn
 from ape_cli import discovery
 from ape_cli import structure as structures
 from ape_cli.errors import UsageError, unknown
+from ape_cli.structure import Structure
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/position elsewhere on the path adds to these
 
@@ -43,9 +45,10 @@ Side = Literal["query", "key"]
 class Context:
     """What a scheme knows of some positions."""
 
-    positions: Tensor  # int64 [B or 1, N]
+    positions: Tensor  # int64 [B or 1, N], or [B or 1, N, C] for a product of C factors
     mask: Tensor | None = None  # bool [B, N], True = token
     state: Any = None  # the scheme's own: tables, angles, operators
+    causal: bool = False  # of a decoder, which sees only what stands before
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Shape:
 
     d_model: int
     heads: int
-    structure: structures.Structure
+    structure: Structure
     max_size: int
     decay: float
     generator: torch.Generator | None = None
@@ -79,7 +82,7 @@ class Properties:
 class Scheme(nn.Module):
     """Base of all schemes: the four hooks, doing nothing but the locality bias if one is set."""
 
-    structures: ClassVar[tuple[str, ...]] = ("seq",)  # that it reads; the first is the default
+    structures: ClassVar[tuple[str, ...]] = ("seq",)  # patterns of what it reads (`structure.matches`)
     relative: ClassVar[bool] = False  # scores depend on x^-1 y alone
     bounded: ClassVar[bool] = False  # sized at max_size; says in its docstring what happens beyond
     default_decay: ClassVar[float] = 1.0
@@ -96,18 +99,25 @@ class Scheme(nn.Module):
         """The state of a context; override where hooks share work. positions: [B or 1, N]"""
         return None
 
-    def context(self, positions: Tensor, mask: Tensor | None = None) -> Context:
-        """Positions int64 [B, N] or [1, N] and an optional token mask, made ready for the hooks."""
-        if positions.dtype != torch.int64 or positions.dim() != 2:
+    @classmethod
+    def reads(cls, found: Structure) -> bool:
+        """Whether positions of this structure can be read as they are."""
+        return any(structures.matches(pattern, found) for pattern in cls.structures)
+
+    def context(self, positions: Tensor, mask: Tensor | None = None, causal: bool = False) -> Context:
+        """Positions int64 [B, N] or [1, N] ([B or 1, N, C] for a product) and an optional token mask, made
+        ready for the hooks. `causal`: they are a decoder's, which sees only what stands before."""
+        shape = [*positions.shape[:2], *([self.structure.width] if self.structure.width > 1 else [])]
+        if positions.dtype != torch.int64 or positions.dim() < 2 or list(positions.shape) != shape:
             raise UsageError(
-                "bad positions",
+                f"bad positions for structure {self.structure.expression}",
                 got=f"{positions.dtype} {list(positions.shape)}",
-                allowed="int64 [B, N]",
-                fix="cast them",
+                allowed="int64 [B, N]" if self.structure.width == 1 else f"int64 [B, N, {self.structure.width}]",
+                fix="cast or reshape them",
             )
         if positions.device.type == "cpu" and positions.numel() and int(positions.min()) < 0:  # elsewhere it would wait
             raise UsageError("bad positions", got=int(positions.min()), allowed="0 (SOS) and up", fix="check them")
-        return Context(positions, mask, self.prepare(positions))
+        return Context(positions, mask, self.prepare(positions), causal)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         return x
@@ -191,11 +201,11 @@ def make(
     rate = found.default_decay if decay is None else decay
     if not 0.0 < rate <= 1.0:
         raise UsageError("bad decay", got=rate, allowed="above 0, at most 1 (1 turns it off)", fix="try 0.98")
-    expression = found.structures[0] if structure is None else structures.parse(structure).expression
-    if expression not in found.structures:
+    wanted = structures.example(found.structures[0]) if structure is None else structures.parse(structure)
+    if not found.reads(wanted):
         raise UsageError(
             f"{name} cannot read this structure",
-            got=expression,
+            got=wanted.expression,
             allowed=", ".join(found.structures),
             fix="see `ape schemes`",
         )
@@ -204,7 +214,7 @@ def make(
         if key not in known:
             raise unknown(f"option of {name}", key, known)
         given[key] = _checked(key, value, known[key])
-    shape = Shape(d_model, heads, structures.parse(expression), max_size, rate, generator)
+    shape = Shape(d_model, heads, wanted, max_size, rate, generator)
     scheme = found(shape, **given)
     scheme.name = name
     return scheme

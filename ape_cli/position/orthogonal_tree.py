@@ -34,7 +34,7 @@ class _Plan:
 
 
 class OrthogonalTree(Scheme):
-    structures = ("tree(2)",)
+    structures = ("tree(k)",)
     relative = True
     default_decay = 0.98
     source = "Algebraic Positional Encodings, section 3.2"

@@ -22,7 +22,7 @@ from ape_cli.structure import level
 
 
 class Tree(Scheme):
-    structures = ("tree(2)",)
+    structures = ("tree(k)",)
     bounded = True
     source = "Shiv and Quirk 2019, NeurIPS 32, section 3"
 

@@ -15,8 +15,10 @@ import numpy as np
 from ape_cli import streams, trees
 from ape_cli.schema import FIRST_SYMBOL
 from ape_cli.streams import U64
-from ape_cli.structure import MAX_DEPTH
+from ape_cli.structure import Tree
 from ape_cli.tasks import Source, Task, check_sizes, check_whole
+
+MAX_DEPTH = Tree(2).max_depth
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,8 @@ from ape_cli import ragged, streams, trees
 from ape_cli.errors import UsageError
 from ape_cli.schema import FIRST_SYMBOL
 from ape_cli.streams import I64, U64
-from ape_cli.structure import MAX_DEPTH
 from ape_cli.tasks import Source, Tokens
-from ape_cli.tasks._trees import PlainTrees
+from ape_cli.tasks._trees import MAX_DEPTH, PlainTrees
 
 EXTRACT, FLIP_EXTRACT, TRUNCATE, NO_OP = range(4)
 

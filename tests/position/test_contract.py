@@ -12,7 +12,11 @@ from ape_cli.position import Scheme
 from ape_cli.trees import graft
 
 D, H, K = 32, 4, 8
-READS = [(name, expression) for name in position.names() for expression in position.load(name).structures]
+READS = [
+    (name, structure.example(pattern).expression)
+    for name in position.names()
+    for pattern in position.load(name).structures
+]
 RELATIVE = [pair for pair in READS if position.load(pair[0]).relative]
 
 
