@@ -61,7 +61,8 @@ def settle(config: Config, data: Dataset) -> Config:
     """
     found = position.load(config.scheme)
     manifest = data.manifest
-    mean = manifest.mean_size if reading(config.scheme, data.structure) == data.structure else manifest.mean_tokens
+    plain, read = (reading(config.scheme, data.structure, wanted) for wanted in (None, config.structure))
+    mean = manifest.mean_size if read == data.structure else manifest.mean_tokens
     size = (config.max_size or max(1, round(mean))) if found.bounded else None
     if config.max_size is not None and not found.bounded:
         raise UsageError(
@@ -70,7 +71,7 @@ def settle(config: Config, data: Dataset) -> Config:
             fix="leave max_size out",
         )
     rate = float(found.default_decay if config.decay is None else config.decay)
-    return config.model_copy(update={"max_size": size, "decay": rate})
+    return config.model_copy(update={"structure": None if read == plain else read, "max_size": size, "decay": rate})
 
 
 def variant(config: Config, data: Dataset) -> dict[str, Any]:
@@ -88,7 +89,7 @@ def build(config: Config, own: str, ids: int) -> Transformer:
         config.scheme,
         d_model=config.d_model,
         heads=config.heads,
-        structure=reading(config.scheme, own),
+        structure=reading(config.scheme, own, config.structure),
         max_size=config.max_size or 1,
         decay=config.decay,
         generator=generator,

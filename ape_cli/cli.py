@@ -145,6 +145,7 @@ def gen(
 @command
 def train(
     scheme: Annotated[str, typer.Option(help="Positional encoding (`ape schemes` lists them).")],
+    structure: Annotated[str | None, typer.Option(help="What positions are read as: seq*tree(2), …")] = None,
     data: Annotated[Path | None, typer.Option(help="Dataset folder.")] = None,
     task: Annotated[str | None, typer.Option(help="A task's dataset at the preset's own sizes.")] = None,
     order: Annotated[str | None, typer.Option(help="Of trees: breadth or depth.")] = None,
@@ -178,6 +179,7 @@ def train(
         name,
         scheme,
         position.options(scheme),
+        structure=structure,
         seed=seed,
         precision=precision,
         settings=config.parse_settings(settings or []),
@@ -188,7 +190,7 @@ def train(
     elif task is not None:
         found = trial.preset_dataset(task, order, name, datasets, note)
     else:
-        found = trial.choose_dataset(scheme, order, name, datasets, note)
+        found = trial.choose_dataset(scheme, structure, order, name, datasets, note)
     with _stoppable() as stop, display.steps_bar() as watch:
         try:
             done = trial.run_trial(

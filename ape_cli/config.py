@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ape_cli import structure as structures
 from ape_cli.errors import UsageError, pick, unknown
 
 
@@ -25,6 +26,7 @@ class Config(BaseModel):
     preset: str
     scheme: str
     scheme_options: dict[str, Any] = {}
+    structure: str | None = None  # what positions are read as; None: the data's own, or its linearisation
     seed: int = Field(42, ge=0, lt=2**63)
 
     d_model: int = Field(gt=0, le=16_384)
@@ -52,9 +54,13 @@ class Config(BaseModel):
 
     def digest(self, fingerprint: str, *, without: tuple[str, ...] = ()) -> str:
         """Eight hexadecimal digits of the configuration and the data's fingerprint."""
-        fields = self.model_dump(exclude=set(without))
+        late = {name for name in _LATE if getattr(self, name) == type(self).model_fields[name].default}
+        fields = self.model_dump(exclude=set(without) | late)
         identity = json.dumps([fields, fingerprint], sort_keys=True)
         return hashlib.sha256(identity.encode()).hexdigest()[:8]
+
+
+_LATE = ("structure",)  # no part of a run's name while they have their default: runs were named before they were
 
 
 @dataclass(frozen=True)
@@ -134,8 +140,8 @@ _PAIRS = {
     "validate_every_epochs": "validate_every_steps",
     "validate_every_steps": "validate_every_epochs",
 }
-_FIXED = {"preset", "scheme", "scheme_options", "seed", "precision"}  # not among the settings
-_OWN = {"preset", "scheme", "seed", "precision", "device"}  # options of their own on the command line
+_FIXED = {"preset", "scheme", "scheme_options", "structure", "seed", "precision"}  # not among the settings
+_OWN = {"preset", "scheme", "structure", "seed", "precision", "device"}  # options of their own on the command line
 
 
 def preset(name: str) -> Preset:
@@ -147,6 +153,7 @@ def resolve(
     scheme: str,
     scheme_options: dict[str, Any],
     *,
+    structure: str | None = None,
     seed: int = 42,
     precision: str = "fp32",
     settings: dict[str, Any] | None = None,
@@ -180,6 +187,7 @@ def resolve(
             preset=preset_name,
             scheme=scheme,
             scheme_options=chosen,
+            structure=structure and structures.parse(structure).expression,
             seed=seed,
             precision=pick("precision", precision, ["fp32", "bf16"]),  # type: ignore[arg-type]
             **fields,

@@ -48,7 +48,7 @@ def evaluate(
     model = build(config, data.structure, data.ids)
     run.load_model(model)
     model.to(device)
-    batches = _until(stop, part.batches(batch_size, structure=reading(config.scheme, data.structure)))
+    batches = _until(stop, part.batches(batch_size, structure=reading(config.scheme, data.structure, config.structure)))
     if decode == "teacher":
         tally = teacher_forced(model, batches, device, config.precision)
     else:

@@ -69,13 +69,18 @@ class Shape:
 
 @dataclass(frozen=True)
 class Properties:
-    """What a scheme is, for tables (paper, section 5)."""
+    """What a scheme is, for tables: the criteria of the paper's section 5 that need no training."""
 
-    structures: tuple[str, ...]
+    structures: tuple[str, ...]  # extensibility: patterns of what it reads
+    injection: str  # "embeddings", "attention", or "none"
+    recurrence: str  # "once", or "every layer"
+    relative: bool  # reference point: the path between two tokens; else the origin
     learnable: bool
-    relative: bool
-    bounded: bool
     parameters: int
+    bounded: bool  # by the size it is made for
+    content_dependent: bool  # positions meet the content multiplicatively
+    memory: str  # of what it makes for L tokens, in D channels of the model
+    extrapolation: str  # beyond the sizes of training, as its source or a survey has it
     source: str
 
 
@@ -83,10 +88,16 @@ class Scheme(nn.Module):
     """Base of all schemes: the four hooks, doing nothing but the locality bias if one is set."""
 
     structures: ClassVar[tuple[str, ...]] = ("seq",)  # patterns of what it reads (`structure.matches`)
-    relative: ClassVar[bool] = False  # scores depend on x^-1 y alone
+    relative: bool = False  # scores depend on x^-1 y alone
     bounded: ClassVar[bool] = False  # sized at max_size; says in its docstring what happens beyond
     default_decay: ClassVar[float] = 1.0
     source: ClassVar[str]
+    # claims that `ape check` measures, and traits that are told in tables
+    homomorphism: ClassVar[bool] = False  # `rotate` acts by orthogonal operators, [x y] = [x] [y]
+    unique: ClassVar[bool] = True  # no two positions are encoded alike (bounded schemes: up to max_size)
+    content_dependent: bool = False
+    memory: ClassVar[str] = "none"
+    extrapolation: ClassVar[str] = "not claimed"
 
     name: str  # set by `make`
 
@@ -138,7 +149,25 @@ class Scheme(nn.Module):
     @property
     def properties(self) -> Properties:
         count = sum(p.numel() for p in self.parameters())
-        return Properties(self.structures, count > 0, self.relative, self.bounded, count, self.source)
+        embeds, attends = self.overrides("embed"), self.overrides("rotate") or self.overrides("bias")
+        return Properties(
+            structures=self.structures,
+            injection="attention" if attends else "embeddings" if embeds else "none",
+            recurrence="every layer" if attends else "once" if embeds else "none",
+            relative=self.relative,
+            learnable=count > 0,
+            parameters=count,
+            bounded=self.bounded,
+            content_dependent=self.content_dependent,
+            memory=self.memory,
+            extrapolation=self.extrapolation,
+            source=self.source,
+        )
+
+    @classmethod
+    def overrides(cls, hook: str) -> bool:
+        """Whether this scheme does something in a hook."""
+        return getattr(cls, hook) is not getattr(Scheme, hook)
 
 
 def names() -> list[str]:

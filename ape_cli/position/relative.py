@@ -20,6 +20,8 @@ class Relative(Scheme):
     relative = True
     bounded = True
     source = "Shaw et al. 2018, arXiv:1803.02155, section 3.2"
+    content_dependent = True
+    memory = "L^2 per head"
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
