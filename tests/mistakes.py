@@ -40,44 +40,47 @@ MISTAKES = [
     Mistake(
         "both sides contracted with the same transpose (sequences)",
         "position/rope.py",
-        "return rotate_pairs(x, turns(context.state, x.dtype))",
-        "turn = turns(context.state, x.dtype)\n"
-        "        return rotate_pairs(x, turn if side == 'query' else turn.conj())",
+        "turn = turns(context.state, x.dtype)",
+        "turn = turns(context.state, x.dtype)\n        turn = turn if side == 'query' else turn.conj()",
         "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
     ),
     Mistake(
         "both sides contracted with the same transpose (trees)",
-        "position/orthogonal_tree.py",
-        "turned = grouped.transpose(1, 2) @ plan.operators.mT.to(x.dtype)",
-        "turned = grouped.transpose(1, 2) @ (plan.operators.mT if side == 'query' else plan.operators).to(x.dtype)",
+        "position/orthogonal.py",
+        "            return self.operators.turn(x, context.state)",
+        "            from dataclasses import replace\n"
+        "            state = context.state\n"
+        "            if side == 'key' and hasattr(state, 'operators'):\n"
+        "                state = replace(state, operators=state.operators.mT)\n"
+        "            return self.operators.turn(x, state)",
         "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
     ),
     Mistake(
         "tree paths off by one: SOS at the root's place",
-        "position/orthogonal_tree.py",
+        "position/_branches.py",
         "heap = positions.flatten().clamp(min=1)",
         "heap = positions.flatten() + 1",
         "position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root",
     ),
     Mistake(
         "the path composed from the leaf up instead of from the root down",
-        "position/orthogonal_tree.py",
-        "levels.append(levels[-1][parent] @ w[here & 1])",
-        "levels.append(w[here & 1] @ levels[-1][parent])",
+        "position/_branches.py",
+        "levels.append(levels[-1][parent] @ w[self.tree.branch(here)])",
+        "levels.append(w[self.tree.branch(here)] @ levels[-1][parent])",
         "position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root",
     ),
     Mistake(
         "one set of generators used for all heads",
-        "position/orthogonal_tree.py",
+        "position/_branches.py",
         "return torch.linalg.matrix_exp(skew(self.free))",
-        "return torch.linalg.matrix_exp(skew(self.free))[:, :1].expand(-1, self.shape.heads, -1, -1)",
+        "return torch.linalg.matrix_exp(skew(self.free))[:, :1].expand(-1, self.heads, -1, -1)",
         "position/test_contract.py::test_every_parameter_gets_a_gradient",
     ),
     Mistake(
         "all branches initialised in one basis: left and right commute",
-        "position/orthogonal_tree.py",
-        "basis = random_orthogonal((self.branching, h, k, k), shape.generator)",
-        "basis = random_orthogonal((1, h, k, k), shape.generator).expand(self.branching, -1, -1, -1)",
+        "position/_branches.py",
+        "basis = random_orthogonal((k, heads, channels, channels), generator)",
+        "basis = random_orthogonal((1, heads, channels, channels), generator).expand(k, -1, -1, -1)",
         "position/test_orthogonal.py::test_branches_do_not_commute",
     ),
     Mistake(
@@ -154,22 +157,102 @@ MISTAKES = [
     Mistake(
         "Shiv and Quirk's vectors normalised by the wrong width",
         "position/tree.py",
-        "(self.branching * self.shape.max_size / 2)",
+        "(self.tree.branching * self.shape.max_size / 2)",
         "(self.shape.d_model / 2)",
         "position/test_tree.py::test_length_is_about_that_of_the_sinusoidal_vector",
     ),
     Mistake(
         "a rotary cache keyed on length alone",
         "position/rope.py",
-        "        two_i = torch.arange(0, self.shape.head_dim, 2, dtype=torch.float64, device=positions.device)\n"
-        "        return (positions[:, :, None] * self.base ** (-two_i / self.shape.head_dim))[:, None]",
-        "        cache = self.__dict__.setdefault('cache', {})\n"
-        "        if positions.shape[1] not in cache:\n"
-        "            two_i = torch.arange(0, self.shape.head_dim, 2, dtype=torch.float64)\n"
-        "            angle = positions[:, :, None] * self.base ** (-two_i / self.shape.head_dim)\n"
-        "            cache[positions.shape[1]] = angle[:, None]\n"
-        "        return cache[positions.shape[1]]",
+        "return positions[:, None, :, None] * one[:, None]",
+        "return self.__dict__.setdefault('cache', {}).setdefault(\n"
+        "            positions.shape[1], positions[:, None, :, None] * one[:, None]\n"
+        "        )",
         "position/test_rope.py::test_the_base_is_followed_at_once",
+    ),
+    Mistake(
+        "halves paired where neighbours are meant",
+        "position/rope.py",
+        "return rotate_pairs(x, turn) if self.interleaved",
+        "return rotate_pairs(x, turn) if not self.interleaved",
+        "position/test_rope.py::test_both_pairings_of_other_implementations",
+    ),
+    Mistake(
+        "a ring whose angles are no multiples of a whole turn",
+        "position/_powers.py",
+        "return (self.multiples.double() * (2 * math.pi / self.order))",
+        "return (self.multiples.double() * (2 * math.pi / (self.order + 1)))",
+        "position/test_algebra.py::test_a_ring_closes_exactly",
+    ),
+    Mistake(
+        "the factors of a product read one coordinate",
+        "position/_algebra.py",
+        "[part.prepare(positions[..., i]) for i, part in enumerate(self._each())]",
+        "[part.prepare(positions[..., 0]) for part in self._each()]",
+        "position/test_algebra.py::test_a_grid_is_a_block_for_each_axis",
+    ),
+    Mistake(
+        "the absolute variant on both sides",
+        "position/orthogonal.py",
+        'if self.side in ("both", side):',
+        "if self.side:",
+        "position/test_algebra.py::test_the_absolute_variant_turns_one_side",
+    ),
+    Mistake(
+        "a child of a ternary tree with its binary parent",
+        "structure.py",
+        "return (heap - self.level_start(up)) // self.branching**up + 1",
+        "return heap >> up",
+        "test_structure.py::test_trees_of_any_branching",
+    ),
+    Mistake(
+        "T5's directions exchanged",
+        "position/t5.py",
+        "ahead = count * (offset > 0)",
+        "ahead = count * (offset < 0)",
+        "position/test_t5.py::test_buckets_of_another_implementation",
+    ),
+    Mistake(
+        "T5's decoder with the encoder's buckets",
+        "position/t5.py",
+        "both_ways=part != _DECODER",
+        "both_ways=True",
+        "position/test_t5.py::test_scalars_of_the_right_part_head_and_bucket",
+    ),
+    Mistake(
+        "ALiBi's slopes counted from zero",
+        "position/alibi.py",
+        "torch.arange(1, self.shape.heads + 1, dtype=torch.float64)",
+        "torch.arange(self.shape.heads, dtype=torch.float64)",
+        "position/test_alibi.py::test_slopes_of_another_implementation",
+    ),
+    Mistake(
+        "Transformer-XL's offset with the wrong sign",
+        "position/transformer_xl.py",
+        "offset = q_context.positions[:, :, None] - k_context.positions[:, None, :]",
+        "offset = k_context.positions[:, None, :] - q_context.positions[:, :, None]",
+        "position/test_transformer_xl.py::test_scores_of_another_implementation",
+    ),
+    Mistake(
+        "Transformer-XL without its global content term u k",
+        "position/transformer_xl.py",
+        'return x + self.u[:, None].to(x.dtype) if side == "query" else x',
+        "return x",
+        "position/test_transformer_xl.py::test_the_four_terms_by_hand",
+    ),
+    Mistake(
+        "a learned matrix whose basis is not turned back",
+        "position/matrix_power.py",
+        "return turned @ q.mT",
+        "return turned",
+        "position/test_matrix_power.py::test_learned_starts_at_the_given_angles",
+    ),
+    Mistake(
+        "a learned table read one row late",
+        "position/learned.py",
+        "at = context.positions.clamp(max=self.shape.max_size)",
+        "at = (context.positions + 1).clamp(max=self.shape.max_size)",
+        "position/test_learned.py::test_each_position_has_its_row",
     ),
     Mistake(
         "a cap on depth that clamps silently (positions read)",

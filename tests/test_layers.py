@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 # nouns first, then the stages in the order of the data
 PIPELINE = [
     *("errors", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
-    *("tasks", "draft", "card", "gen", "sample", "dataset", "position", "attention", "model", "laws"),
+    *("tasks", "draft", "card", "gen", "sample", "dataset", "position", "attention", "model", "laws", "cost"),
     *("config", "build", "score", "record", "train", "run", "registry", "evaluate", "trial"),
     *("report", "render", "display", "cli"),
 ]
