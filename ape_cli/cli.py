@@ -146,6 +146,7 @@ def gen(
 def train(
     scheme: Annotated[str, typer.Option(help="Positional encoding (`ape schemes` lists them).")],
     structure: Annotated[str | None, typer.Option(help="What positions are read as: seq*tree(2), …")] = None,
+    attention: Annotated[str, typer.Option(help="Its kind (`ape attentions` lists them).")] = "dot",
     data: Annotated[Path | None, typer.Option(help="Dataset folder.")] = None,
     task: Annotated[str | None, typer.Option(help="A task's dataset at the preset's own sizes.")] = None,
     order: Annotated[str | None, typer.Option(help="Of trees: breadth or depth.")] = None,
@@ -163,6 +164,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train one run, evaluate it on the test split, register it."""
+    from ape_cli import attention as attentions
     from ape_cli import config, position, trial
     from ape_cli import dataset as reading
     from ape_cli import registry as registering
@@ -180,6 +182,8 @@ def train(
         scheme,
         position.options(scheme),
         structure=structure,
+        attention=attention,
+        attention_options=attentions.options(attention),
         seed=seed,
         precision=precision,
         settings=config.parse_settings(settings or []),
@@ -400,6 +404,35 @@ def schemes(as_json: Json = False) -> None:
     ]
     display.print_table(["scheme", "reads", "is", "parameters", "locality bias", "source"], rows)
     note("parameters: at width 512, 8 heads, sized at 100 symbols or depth 7")
+
+
+@app.command()
+@command
+def attentions(as_json: Json = False) -> None:
+    """The kinds of attention, with what they take."""
+    from ape_cli import attention
+
+    found = [
+        {"attention": name, **attention.load(name).claims(), "options": attention.options(name)}
+        for name in attention.names()
+    ]
+    if as_json:
+        answer(found)
+        return
+    takes = ("bias", "decay", "content", "dropout")
+    rows = [
+        [
+            kind["attention"],
+            kind["about"],
+            ", ".join(k for k in takes if kind[k]),
+            kind["acts_in"],
+            ", ".join(f"{k} {v}" for k, v in kind["options"].items()),
+            kind["source"].split(",")[0],
+        ]
+        for kind in found
+    ]
+    display.print_table(["attention", "weights", "takes", "acts in", "options", "source"], rows)
+    note("takes: a scheme's bias; the locality bias (decay); terms of the dot product (content); attention dropout")
 
 
 @app.command()

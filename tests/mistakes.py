@@ -106,10 +106,9 @@ MISTAKES = [
     ),
     Mistake(
         "attention dropout before the softmax, and a mask larger than its penalty",
-        "attention.py",
-        "weights = functional.dropout(torch.softmax(scores, dim=-1), drop, self.training)",
-        "scores = scores.clamp(min=-1e9)\n"
-        "            weights = torch.softmax(functional.dropout(scores, drop, self.training), dim=-1)",
+        "attention/__init__.py",
+        "weights = functional.dropout(torch.softmax(scores, dim=-1), dropout)",
+        "weights = torch.softmax(functional.dropout(scores.clamp(min=-1e9), dropout), dim=-1)",
         "position/test_contract.py::test_nothing_is_seen_ahead_of_time",
     ),
     Mistake(
@@ -384,15 +383,16 @@ MISTAKES = [
     Mistake(
         "the locality bias missing from cross-attention",
         "model.py",
-        "cross = Link.of(self.scheme, context, source, _keys(source.mask))",
-        "cross = Link(context, source, _keys(source.mask), None)",
+        "link, cross = Link.of(self.scheme, context, context), Link.of(self.scheme, context, source)",
+        "link = Link.of(self.scheme, context, context)\n"
+        "        cross = Link(**vars(Link.of(self.scheme, context, source)) | {'decay': None})",
         "test_reference.py::test_the_model_is_the_plain_one",
     ),
     Mistake(
         "the locality bias missing from the encoder",
         "model.py",
-        "link = Link.of(self.scheme, context, context, _keys(mask))",
-        "link = Link(context, context, _keys(mask), None)",
+        "        link = Link.of(self.scheme, context, context)\n        for",
+        "        link = Link(**vars(Link.of(self.scheme, context, context)) | {'decay': None})\n        for",
         "test_reference.py::test_the_model_is_the_plain_one",
     ),
     Mistake(
@@ -404,7 +404,7 @@ MISTAKES = [
     ),
     Mistake(
         "attention dropout never on",
-        "attention.py",
+        "attention/__init__.py",
         "drop = self.dropout if self.training else 0.0",
         "drop = 0.0",
         "test_reference.py::test_dropout_is_at_work_in_training_alone",

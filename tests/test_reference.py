@@ -8,6 +8,7 @@ an attention, a mask, a norm, a shift of positions) shows as a difference.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -79,6 +80,9 @@ def attend(made: model.Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor
     return layer.out(out)
 
 
+Attend = Callable[[model.Transformer, torch.nn.Module, Tensor, Tensor, list, list, bool], Tensor]
+
+
 def embedded(made: model.Transformer, ids: list[int], at: list[int]) -> Tensor:
     x = made.embedding[ids] * D**0.5
     if made.scheme.name == "sinusoidal":
@@ -105,7 +109,9 @@ def feed(ff: torch.nn.Module, x: Tensor) -> Tensor:
     return ff.outer(ff.inner(x).clamp(min=0))
 
 
-def reference(made: model.Transformer, source: list, source_at: list, target: list, target_at: list) -> Tensor:
+def reference(
+    made: model.Transformer, source: list, source_at: list, target: list, target_at: list, attend: Attend = attend
+) -> Tensor:
     x = embedded(made, source, source_at)
     for layer in made.encoder:
         inner = norm(layer.self_norm, x)
@@ -171,7 +177,7 @@ def test_dropout_is_at_work_in_training_alone(decay: float) -> None:
     made = net("rope", decay, dropout=0.5)
     layer, x = made.encoder[0], torch.randn(1, 5, D, dtype=torch.float64)
     context = made.scheme.context(torch.arange(5)[None])
-    link = Link.of(made.scheme, context, context, None)
+    link = Link.of(made.scheme, context, context)
     ids = torch.tensor([SOURCE])
     for part in (
         lambda: layer.self_attention(x, x, made.scheme, link),

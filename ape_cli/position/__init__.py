@@ -15,14 +15,13 @@ agree, with one more axis for the factors of a product; 0 is SOS, the empty path
 the encoder, in the decoder and in the attention between them, as in the paper; a scheme whose source
 says otherwise states it.
 
-Shape letters here and in `attention.py`: B batch, H heads, M queries, N keys, K channels of a head,
+Shape letters here and in `attention/`: B batch, H heads, M queries, N keys, K channels of a head,
 D channels of the model. Randomness at construction comes from `generator`.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 import pkgutil
 import sys
 from dataclasses import dataclass
@@ -91,6 +90,7 @@ class Scheme(nn.Module):
     relative: bool = False  # scores depend on x^-1 y alone
     bounded: ClassVar[bool] = False  # sized at max_size; says in its docstring what happens beyond
     default_decay: ClassVar[float] = 1.0
+    dot_only: ClassVar[bool] = False  # its bias is a term of the dot product's expansion
     source: ClassVar[str]
     # claims that `ape check` measures, and traits that are told in tables
     homomorphism: ClassVar[bool] = False  # `rotate` acts by orthogonal operators, [x y] = [x] [y]
@@ -186,20 +186,6 @@ def options(name: str) -> dict[str, Any]:
     return {p.name: p.default for p in parameters}
 
 
-def _checked(key: str, value: Any, default: Any) -> Any:
-    """An option's value, of the type of its default; numbers have to be finite."""
-    kind = type(default)
-    if default is None or default is inspect.Parameter.empty:
-        return value
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise UsageError(f"bad {key}", got=repr(value), allowed=f"{kind.__name__}, like {default!r}", fix="give one")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"bad {key}", got=value, allowed="a finite number", fix=f"the default is {default!r}")
-    return value
-
-
 def make(
     name: str,
     d_model: int = 512,
@@ -242,7 +228,7 @@ def make(
     for key, value in given.items():
         if key not in known:
             raise unknown(f"option of {name}", key, known)
-        given[key] = _checked(key, value, known[key])
+        given[key] = discovery.checked(key, value, known[key])
     shape = Shape(d_model, heads, wanted, max_size, rate, generator)
     scheme = found(shape, **given)
     scheme.name = name

@@ -21,6 +21,7 @@ from ape_cli.position._rotation import sinusoids
 
 class TransformerXl(Scheme):
     relative = True
+    dot_only = True
     source = "Dai et al. 2019, arXiv:1901.02860, section 3.3"
     content_dependent = True
     memory = "L^2 per head"
