@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 import ape_cli
-from ape_cli import display
+from ape_cli import catalogue, display
 from ape_cli.display import answer, note, out
 from ape_cli.errors import ApeError, UsageError
 
@@ -356,83 +356,49 @@ def report(
 @command
 def tasks(as_json: Json = False) -> None:
     """The tasks, with their options."""
-    from ape_cli import tasks as all_tasks
-
-    found = [all_tasks.make(name) for name in all_tasks.names()]
-    if as_json:
-        keys = ("task", "structure", "summary", "options", "source")
-        answer([dict(zip(keys, (t.name, t.structure, t.summary, t.parameters, t.source), strict=True)) for t in found])
-        return
-    rows = [[t.name, t.structure, t.summary, ", ".join(f"{k} {v:g}" for k, v in t.parameters.items())] for t in found]
-    display.print_table(["task", "structure", "target", "options and defaults"], rows)
+    lines = catalogue.tasks()
+    answer(lines) if as_json else catalogue.print_tasks(lines)
 
 
 @app.command()
 @command
-def schemes(as_json: Json = False) -> None:
-    """The positional encoding schemes, with their properties."""
-    import dataclasses
-
-    from ape_cli import position
-
-    found = []
-    for name in position.names():
-        kind = position.load(name)
-        properties = position.make(name, max_size=7 if kind.structures == ("tree(k)",) else 100).properties
-        found.append(
-            {
-                "scheme": name,
-                **dataclasses.asdict(properties),
-                "default_decay": kind.default_decay,
-                "options": position.options(name),
-            }
-        )
-    if as_json:
-        answer(found)
-        return
-    traits = ("relative", "learnable", "bounded")
-    rows = [
-        [
-            s["scheme"],
-            ", ".join(s["structures"]),
-            ", ".join(k for k in traits if s[k]),
-            f"{s['parameters']:,}",
-            f"{s['default_decay']:g}",
-            s["source"].split(",")[0],
-        ]
-        for s in found
-    ]
-    display.print_table(["scheme", "reads", "is", "parameters", "locality bias", "source"], rows)
-    note("parameters: at width 512, 8 heads, sized at 100 symbols or depth 7")
+def schemes(
+    measure: Annotated[bool, typer.Option("--measure", help="Time and memory too, beside `none` (a minute).")] = False,
+    as_json: Json = False,
+) -> None:
+    """The positional encoding schemes, compared by their properties."""
+    lines = catalogue.schemes(measure, display.ticker())
+    answer(lines) if as_json else catalogue.print_schemes(lines)
 
 
 @app.command()
 @command
 def attentions(as_json: Json = False) -> None:
     """The kinds of attention, with what they take."""
-    from ape_cli import attention
+    lines = catalogue.attentions()
+    answer(lines) if as_json else catalogue.print_attentions(lines)
 
-    found = [
-        {"attention": name, **attention.load(name).claims(), "options": attention.options(name)}
-        for name in attention.names()
-    ]
+
+@app.command()
+@command
+def check(
+    names: Annotated[list[str] | None, typer.Argument(help="Schemes or attentions; default all.")] = None,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Measure the laws that schemes and attentions claim; ends with 1 if one does not hold."""
+    import dataclasses
+
+    from ape_cli.build import choose_device
+
+    choose_device("cpu", threads)
+    found = catalogue.findings(names or [], display.ticker())
     if as_json:
-        answer(found)
-        return
-    takes = ("bias", "decay", "content", "dropout")
-    rows = [
-        [
-            kind["attention"],
-            kind["about"],
-            ", ".join(k for k in takes if kind[k]),
-            kind["acts_in"],
-            ", ".join(f"{k} {v}" for k, v in kind["options"].items()),
-            kind["source"].split(",")[0],
-        ]
-        for kind in found
-    ]
-    display.print_table(["attention", "weights", "takes", "acts in", "options", "source"], rows)
-    note("takes: a scheme's bias; the locality bias (decay); terms of the dot product (content); attention dropout")
+        answer([dataclasses.asdict(f) for f in found])
+    else:
+        catalogue.print_findings(found)
+    if not all(f.holds for f in found):
+        raise typer.Exit(1)
 
 
 @app.command()

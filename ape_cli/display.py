@@ -29,6 +29,11 @@ def answer(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def ticker() -> Callable[[str], None]:
+    """For what takes seconds: a line for each thing begun, on a terminal alone."""
+    return note if err.is_terminal else lambda line: None
+
+
 @contextmanager
 def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar with rows/s, on a terminal."""

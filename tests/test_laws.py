@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import laws, position
+from ape_cli import attention, laws, position
 from ape_cli.laws import LAWS, LIMITS, _subjects
 from ape_cli.position.alibi import Alibi
 from ape_cli.position.learned import Learned
@@ -26,6 +26,14 @@ def test_every_law_that_is_claimed_holds(name: str) -> None:
     assert ("relative" in claimed) == scheme.relative
     assert ("composition" in claimed) == scheme.homomorphism
     assert all(f.float64 is not None and f.about for f in found)
+
+
+@pytest.mark.parametrize("name", attention.names())
+def test_every_law_of_an_attention_holds(name: str) -> None:
+    found = list(laws.check(name))
+    assert [f for f in found if not f.holds] == []
+    assert {"relative", "causality", "independence", "gradients"} <= {f.law for f in found}
+    assert ("rotation" in {f.law for f in found}) == attention.load(name).orthogonal
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, name: str, kind: type, hook: str, wrong: object) -> set[str]:

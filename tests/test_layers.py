@@ -14,7 +14,7 @@ PIPELINE = [
     *("errors", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
     *("tasks", "draft", "card", "gen", "sample", "dataset", "position", "attention", "model", "laws", "cost"),
     *("config", "build", "score", "record", "train", "run", "registry", "evaluate", "trial"),
-    *("report", "render", "display", "cli"),
+    *("report", "render", "display", "catalogue", "cli"),
 ]
 
 

@@ -8,18 +8,28 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ape_cli.attention import Kind
 from ape_cli.laws._subjects import greatest, paths
 from ape_cli.model import Transformer
 from ape_cli.position import Scheme
 
 
-def _model(scheme: Scheme, dtype: torch.dtype, dropout: float = 0.0) -> Transformer:
+def small(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, dropout: float = 0.0) -> Transformer:
+    """A transformer with two layers of each kind."""
     generator = torch.Generator().manual_seed(8)
-    net = Transformer(scheme, ids=20, d_ff=48, encoder_layers=2, decoder_layers=2, dropout=dropout, generator=generator)
-    return net.to(dtype)
+    return Transformer(
+        scheme,
+        ids=20,
+        d_ff=48,
+        encoder_layers=2,
+        decoder_layers=2,
+        dropout=dropout,
+        kind=kind,
+        generator=generator,
+    ).to(dtype)
 
 
-def _sample(scheme: Scheme, rows: int = 3, count: int = 9) -> tuple[Tensor, Tensor]:
+def sample(scheme: Scheme, rows: int = 3, count: int = 9) -> tuple[Tensor, Tensor]:
     """Ids [B, N] and places that differ from row to row [B, N] or [B, N, C]."""
     at = torch.cat([paths(scheme.structure, count, 0.002 * (row + 2), row) for row in range(rows)])
     return torch.randint(3, 20, (rows, count), generator=torch.Generator().manual_seed(1)), at
@@ -27,14 +37,14 @@ def _sample(scheme: Scheme, rows: int = 3, count: int = 9) -> tuple[Tensor, Tens
 
 def equivariance(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """Tokens permuted together with their positions: the encoder's output is permuted, and nothing else"""
-    net, (ids, at) = _model(scheme, dtype), _sample(scheme)
+    net, (ids, at) = small(scheme, dtype), sample(scheme)
     order, mask = torch.randperm(9, generator=torch.Generator().manual_seed(2)), torch.ones(3, 9, dtype=torch.bool)
     return greatest(net.encode(ids[:, order], at[:, order], mask)[0] - net.encode(ids, at, mask)[0][:, order])
 
 
-def causality(scheme: Scheme, dtype: torch.dtype) -> Tensor:
+def causality(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None) -> Tensor:
     """What stands after t, and where, changes no score up to t, with dropout on"""
-    net, (ids, at) = _model(scheme, dtype, dropout=0.3).train(), _sample(scheme)
+    net, (ids, at) = small(scheme, dtype, kind, dropout=0.3).train(), sample(scheme)
     mask, t = torch.ones(3, 9, dtype=torch.bool), 5
     later, later_at = ids.clone(), at.clone()
     later[:, t:], later_at[:, t:] = ids[:, t:].flip(1), at[:, t:].flip(1)
@@ -47,9 +57,9 @@ def causality(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     return greatest(scores(ids, at) - scores(later, later_at))
 
 
-def independence(scheme: Scheme, dtype: torch.dtype) -> Tensor:
+def independence(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None) -> Tensor:
     """A row's scores are the same alone, beside other rows, and with padding behind it"""
-    net, (ids, at) = _model(scheme, dtype), _sample(scheme)
+    net, (ids, at) = small(scheme, dtype, kind), sample(scheme)
     mask = torch.ones(3, 9, dtype=torch.bool)
     mask[0, 5:] = False
     hidden = mask if at.dim() == 2 else mask[..., None]
@@ -59,7 +69,7 @@ def independence(scheme: Scheme, dtype: torch.dtype) -> Tensor:
 
 def dead_parameters(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """How many of the scheme's parameters get no gradient in any element of some head or generator"""
-    net, (ids, at) = _model(scheme, dtype), _sample(scheme)
+    net, (ids, at) = small(scheme, dtype), sample(scheme)
     net(ids, at, torch.ones(3, 9, dtype=torch.bool), ids, at).logsumexp(-1).sum().backward()
     dead = [p for p in scheme.parameters() if p.grad is None or not _alive(p, scheme.bounded)]
     return torch.tensor(float(len(dead)))

@@ -18,7 +18,7 @@ from ape_cli.position import Context, Scheme
 class Alibi(Scheme):
     relative = True
     source = "Press et al. 2022, arXiv:2108.12409, section 3"
-    memory = "L^2 per head"
+    memory = "H L^2"
     extrapolation = "excellent"
 
     def slopes(self) -> Tensor:

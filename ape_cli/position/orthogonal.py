@@ -27,7 +27,7 @@ class Orthogonal(Scheme):
     source = "Algebraic Positional Encodings, section 3"
     homomorphism = True
     content_dependent = True
-    memory = "L D, trees: D K for each distinct path"
+    memory = "as its factors"
 
     def __init__(self, shape: Shape, side: str = "both") -> None:
         super().__init__(shape)

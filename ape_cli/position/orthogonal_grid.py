@@ -11,3 +11,4 @@ from ape_cli.position.orthogonal import Orthogonal
 class OrthogonalGrid(Orthogonal):
     structures = ("grid(n)",)
     source = "Algebraic Positional Encodings, section 3.3"
+    memory = "L D"

@@ -12,3 +12,4 @@ from ape_cli.position.orthogonal import Orthogonal
 class OrthogonalSeq(Orthogonal):
     structures = ("seq",)
     source = "Algebraic Positional Encodings, section 3.1"
+    memory = "L D"

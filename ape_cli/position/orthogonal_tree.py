@@ -12,3 +12,4 @@ from ape_cli.position.orthogonal import Orthogonal
 class OrthogonalTree(Orthogonal):
     structures = ("tree(k)",)
     source = "Algebraic Positional Encodings, section 3.2"
+    memory = "D K a path"

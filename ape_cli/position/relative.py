@@ -22,7 +22,7 @@ class Relative(Scheme):
     dot_only = True
     source = "Shaw et al. 2018, arXiv:1803.02155, section 3.2"
     content_dependent = True
-    memory = "L^2 per head"
+    memory = "H L^2"
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)

@@ -27,7 +27,7 @@ class T5(Scheme):
     relative = True
     source = "Raffel et al. 2020, arXiv:1910.10683, section 2.1"
     unique = False  # far offsets share a bucket
-    memory = "L^2 per head"
+    memory = "H L^2"
     extrapolation = "moderate"
 
     def __init__(self, shape: Shape, buckets: int = 32, max_distance: int = 128, cross: bool = True) -> None:

@@ -24,7 +24,7 @@ class TransformerXl(Scheme):
     dot_only = True
     source = "Dai et al. 2019, arXiv:1901.02860, section 3.3"
     content_dependent = True
-    memory = "L^2 per head"
+    memory = "H L^2"
     extrapolation = "good"
 
     def __init__(self, shape: Shape) -> None:
