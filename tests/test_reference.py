@@ -56,7 +56,7 @@ def operator(scheme: position.Scheme, at: int, head: int) -> Tensor:
     if scheme.name == "rope":
         for i in range(K // 2):
             c, s = (f(at * 10_000 ** (-2 * i / K)) for f in (math.cos, math.sin))
-            identity[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[c, -s], [s, c]])
+            identity[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
     return identity
 
 

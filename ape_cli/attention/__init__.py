@@ -17,6 +17,7 @@ import pkgutil
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -40,18 +41,25 @@ class Link:
     keys: Tensor | None = None  # bool [B, N], True = token. None: all are
     queries: Tensor | None = None  # bool [B, M], likewise
     causal: bool = False  # the m-th query sees the keys up to the m-th
-    mask: Tensor | None = None  # `keys` and `causal` in one: bool, broadcasts to [B, 1, M, N]; True = may attend
 
     @classmethod
     def of(cls, scheme: Scheme, q_context: Context, k_context: Context) -> Link:
-        """Causal where the keys are a decoder's own; the dense mask is made here, once for all layers."""
-        keys, causal = k_context.mask, k_context.causal
-        mask = None if keys is None else keys[:, None, None, :]
-        if causal:
-            at = k_context.positions
-            before = torch.ones(at.shape[1], at.shape[1], dtype=torch.bool, device=at.device).tril()[None, None]
-            mask = before if mask is None else before & mask
-        return cls(q_context, k_context, scheme.decay(q_context, k_context), keys, q_context.mask, causal, mask)
+        """Causal where the keys are a decoder's own."""
+        decay = scheme.decay(q_context, k_context)
+        return cls(q_context, k_context, decay, k_context.mask, q_context.mask, k_context.causal)
+
+    @cached_property
+    def mask(self) -> Tensor | None:
+        """`keys` and `causal` in one: bool, broadcasts to [B, 1, M, N], True = may attend. None: all may.
+
+        Made once for all layers, and only where a kind asks for it.
+        """
+        mask = None if self.keys is None else self.keys[:, None, None, :]
+        if not self.causal:
+            return mask
+        at = self.k_context.positions
+        before = torch.ones(at.shape[1], at.shape[1], dtype=torch.bool, device=at.device).tril()[None, None]
+        return before if mask is None else before & mask
 
 
 class Kind(ABC):

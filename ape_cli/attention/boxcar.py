@@ -1,11 +1,11 @@
 """Boxcar: keys within reach score 1, all others 0.
 
 Source: Notes on Attention and Positional Encodings, section 2.7: a(q, k) = 1 if |q - k| <= 1, else 0.
-A step has no gradient: queries, keys and what rotates them stay as they were initialised, while values
-and all else learn. A control: what a model does with chance similarities.
+A step has no gradient: the projections to queries and keys, and what serves them alone, stay as they were
+initialised, while values and all else learn. A control: what a model makes of chance similarities.
 Deviation: the unit is 2 sqrt(K). With a unit of 1 every distance, about sqrt(2K) at initialisation, would
-lie outside the support, every score would be 0, and attention a plain mean. In units of 2 sqrt(K)
-distances begin at about 0.7.
+lie outside the support and stay there: attention would be a plain mean, and nothing could be learned of
+it. In units of 2 sqrt(K) distances begin at about 0.7, on the near side of the step.
 """
 
 from __future__ import annotations
