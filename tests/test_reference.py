@@ -35,7 +35,7 @@ def path(heap: int) -> list[int]:
 
 
 def steps_between(name: str, x: int, y: int) -> int:
-    if position.load(name).structures == ("seq",):
+    if position.load(name).structures != ("tree(k)",):
         return abs(x - y)
     a, b = path(x), path(y)
     shared = 0
@@ -47,7 +47,7 @@ def steps_between(name: str, x: int, y: int) -> int:
 def operator(scheme: position.Scheme, at: int, head: int) -> Tensor:
     """[x]: what stands between the identity and the vector, for relative schemes by operators."""
     identity = torch.eye(K, dtype=torch.float64)
-    if scheme.name == "orthogonal-seq":
+    if scheme.name in ("orthogonal-seq", "orthogonal"):
         return torch.linalg.matrix_power(scheme.generators()[0, head], at)
     if scheme.name == "orthogonal-tree":
         for branch in path(at):
@@ -60,6 +60,24 @@ def operator(scheme: position.Scheme, at: int, head: int) -> Tensor:
     return identity
 
 
+def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str) -> Tensor | float:
+    """What is added to the score of a query and a key `offset` further on, after 1/sqrt(K)."""
+    if scheme.name == "relative":
+        return q @ scheme.offsets[max(-3, min(3, offset)) + 3] / K**0.5
+    if scheme.name == "alibi":
+        return -abs(offset) * 2 ** (-8 * (head + 1) / H)
+    if scheme.name == "t5":  # offsets below 8 in buckets of their own, those ahead from 16 on, none in the decoder
+        assert abs(offset) < 8
+        bucket = 16 + offset if offset > 0 and place != "decoder" else max(0, -offset)
+        return scheme.scalars[["encoder", "decoder", "cross"].index(place), head, bucket]
+    if scheme.name == "transformer-xl":
+        angles = [-offset / 10_000 ** (2 * i / D) for i in range(D // 2)]
+        s = torch.tensor([f(a) for a in angles for f in (math.sin, math.cos)], dtype=torch.float64)
+        r = scheme.project[head] @ s
+        return (q + scheme.v[head]) @ r / K**0.5
+    return 0.0
+
+
 def attend(made: model.Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: list, of: list, causal: bool):
     scheme, out = made.scheme, torch.zeros_like(x)
     q, k, v = layer.query(x), layer.key(y), layer.value(y)
@@ -70,11 +88,11 @@ def attend(made: model.Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor
             scores = []
             for n in seen:
                 between = operator(scheme, at[m], h).T @ operator(scheme, of[n], h)
-                score = q[m, part] @ between @ k[n, part] / K**0.5
+                asks = q[m, part] + (scheme.u[h] if scheme.name == "transformer-xl" else 0)
+                score = asks @ between @ k[n, part] / K**0.5
                 score = score * scheme.shape.decay ** steps_between(scheme.name, at[m], of[n])
-                if scheme.name == "relative":
-                    score = score + q[m, part] @ scheme.offsets[max(-3, min(3, of[n] - at[m])) + 3] / K**0.5
-                scores.append(score)
+                place = "decoder" if causal else "encoder" if at is of else "cross"
+                scores.append(score + bias(scheme, q[m, part], of[n] - at[m], h, place))
             weights = torch.stack(scores).softmax(0)
             out[m, part] = sum(w * v[n, part] for w, n in zip(weights, seen, strict=True))
     return layer.out(out)
@@ -90,6 +108,14 @@ def embedded(made: model.Transformer, ids: list[int], at: list[int]) -> Tensor:
             for i in range(D):
                 angle = p / 10_000 ** (2 * (i // 2) / D)
                 x[n, i] = x[n, i] + (math.cos(angle) if i % 2 else math.sin(angle))
+    if made.scheme.name == "learned":
+        for n, p in enumerate(at):
+            x[n] = x[n] + made.scheme.table[min(p, 3)]
+    if made.scheme.name == "matrix-power":
+        for n, p in enumerate(at):
+            for i in range(0, D, 2):  # a turn by -p theta^(i/2) takes (0, 1) to (sin, cos)
+                angle = p * 10_000 ** (-i / D)
+                x[n, i], x[n, i + 1] = x[n, i] + math.sin(angle), x[n, i + 1] + math.cos(angle)
     if made.scheme.name == "tree":
         p = torch.tanh(made.scheme.weights)
         for n, heap in enumerate(at):
@@ -130,7 +156,7 @@ def reference(
 
 SOURCE, TARGET = [3, 7, 9, 4, 11], [1, 5, 6, 10]
 PLACES = {"seq": ([1, 2, 3, 4, 5], [0, 1, 2, 3]), "tree(2)": ([1, 2, 3, 6, 7], [0, 1, 2, 3])}
-KNOWN = ["none", "sinusoidal", "relative", "rope", "tree", "orthogonal-seq", "orthogonal-tree"]
+KNOWN = [name for name in position.names() if name != "orthogonal-grid"]  # grids: tests/position/test_algebra.py
 
 
 @torch.no_grad()

@@ -3,9 +3,9 @@
 Source: Dai et al. 2019, arXiv:1901.02860, section 3.3: of query i and key j
     (a) q_i k_j + (b) q_i r_(i-j) + (c) u k_j + (d) v r_(i-j),   r_p = W_R s_p,
 s_p the sinusoidal vector of the offset p = i - j, u and v learned, one pair per head; all four before
-1/sqrt(K). (a) and (c) are one product: u is added to the query in `rotate`. (b) and (d) are the `bias`,
-which applies 1/sqrt(K) itself. W_R, u and v are shared by the layers (the source's u and v are, its W_R
-is a layer's own). Unbounded: offsets of either sign have sinusoids.
+1/sqrt(K). (a) and (c) are one product, which a locality bias scales: u is added to the query in `rotate`.
+(b) and (d) are the `bias`, which applies 1/sqrt(K) itself. W_R, u and v are shared by the layers (the
+source's u and v are, its W_R is a layer's own). Unbounded: offsets of either sign have sinusoids.
 Deviations: the offset may be negative, because the encoder looks both ways; also in the attention between
 decoder and encoder.
 """
