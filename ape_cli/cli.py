@@ -95,6 +95,11 @@ def gen(
     depth_std: Annotated[float | None, typer.Option(help="Trees: its deviation (paper: 1).")] = None,
     vocabulary: Annotated[int | None, typer.Option(help="Symbols (paper: 20; tree-ops 128).")] = None,
     repeats: Annotated[int | None, typer.Option(help="repeat: how often (paper: 2).")] = None,
+    branching: Annotated[int | None, typer.Option(help="Trees: children of a node (paper: 2).")] = None,
+    binarise: Annotated[bool, typer.Option("--binarise", help="Trees: stored left child, right sibling.")] = False,
+    side_mean: Annotated[float | None, typer.Option(help="Grids: mean height and width (default 10).")] = None,
+    side_std: Annotated[float | None, typer.Option(help="Grids: their deviation (default 1).")] = None,
+    ring: Annotated[int | None, typer.Option(help="ring-shift: places of the ring (default 20).")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any task option.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -110,6 +115,11 @@ def gen(
         "depth_std": depth_std,
         "vocabulary": vocabulary,
         "repeats": repeats,
+        "branching": branching,
+        "binarise": binarise or None,
+        "side_mean": side_mean,
+        "side_std": side_std,
+        "ring": ring,
     }
     given = {k: v for k, v in options.items() if v is not None}
     made = tasks.make(task, order, **given | parse_settings(settings or []))
@@ -355,10 +365,15 @@ def tasks(as_json: Json = False) -> None:
     found = [all_tasks.make(name) for name in all_tasks.names()]
     if as_json:
         keys = ("task", "structure", "summary", "options", "source")
-        answer([dict(zip(keys, (t.name, t.structure, t.summary, t.parameters, t.source), strict=True)) for t in found])
+        answer([dict(zip(keys, (t.name, t.structure, t.summary, t.options, t.source), strict=True)) for t in found])
         return
-    rows = [[t.name, t.structure, t.summary, ", ".join(f"{k} {v:g}" for k, v in t.parameters.items())] for t in found]
+    rows = [[t.name, t.structure, t.summary, ", ".join(map(_option, t.options.items()))] for t in found]
     display.print_table(["task", "structure", "target", "options and defaults"], rows)
+
+
+def _option(option: tuple[str, Any]) -> str:
+    name, value = option
+    return f"{name} {str(value).lower() if isinstance(value, bool) else format(value, 'g')}"
 
 
 @app.command()

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 # nouns first, then the stages in the order of the data
 PIPELINE = [
     *("errors", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
-    *("tasks", "draft", "card", "gen", "sample", "dataset", "position", "attention", "model"),
+    *("tasks", "draft", "card", "gen", "sample", "batch", "dataset", "position", "attention", "model"),
     *("config", "build", "score", "record", "train", "run", "registry", "evaluate", "trial"),
     *("report", "render", "display", "cli"),
 ]
@@ -51,7 +51,7 @@ def test_every_file_has_its_place() -> None:
 def test_the_model_knows_no_scheme_by_name() -> None:
     from ape_cli import position
 
-    for name in ("model", "attention", "train", "score", "dataset"):
+    for name in ("model", "attention", "train", "score", "batch", "dataset"):
         text = (PACKAGE / f"{name}.py").read_text()
         for scheme in set(position.names()) - {"none"}:  # `reduction="none"` is no scheme
             assert f'"{scheme}"' not in text, (name, scheme)
