@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from ape_cli import schema
 from ape_cli.schema import Manifest
+from ape_cli.structure import Cyclic, Product, Seq, Structure, Tree, parse
 
 
 def card(manifest: Manifest) -> str:
     """The dataset card; its front matter tells `datasets.load_dataset` the splits."""
     plan = manifest.plan
     order = f", {plan.order}-first order" if plan.order else ""
-    options = " ".join(f"--{k.replace('_', '-')} {v}" for k, v in plan.parameters.items())
+    flags = {f"--{k.replace('_', '-')}": v for k, v in plan.parameters.items()}
+    options = " ".join(k if v is True else f"{k} {v}" for k, v in flags.items() if v is not False)
     order_flag = f" --order {plan.order}" if plan.order else ""
+    binarised = "; left is the first child, right the next sibling" if plan.parameters.get("binarise") else ""
     rows = plan.rows
     command = (
         f"ape gen {plan.task}{order_flag} --n {rows['train']} --n-validation {rows['validation']} "
@@ -34,8 +37,8 @@ def card(manifest: Manifest) -> str:
         "|---|---|",
         *(f"| {split} | {count} |" for split, count in rows.items()),
         "",
-        f"Columns: {', '.join(f'`{name}`' for name in schema.SHARD.names)}. Positions are steps",
-        "from 0 for sequences and heap indices for trees (root 1, children 2i and 2i+1).",
+        f"Columns: {', '.join(f'`{name}`' for name in schema.SHARD.names)}.",
+        f"Positions: {_positions(parse(plan.structure))}{binarised}.",
         "",
         f"Ids: {names}{more} (all of them in `manifest.json`).",
         "",
@@ -43,3 +46,18 @@ def card(manifest: Manifest) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _positions(found: Structure) -> str:
+    """What the stored positions of a structure are, in words."""
+    if isinstance(found, Product):
+        if set(found.simple) == {Seq()}:
+            return "row and column, from 0" if found.width == 2 else f"{found.width} coordinates, each from 0"
+        return "; ".join(f"coordinate {i}: {_positions(s)}" for i, s in enumerate(found.simple))
+    if isinstance(found, Tree):
+        k = found.branching
+        children = "2i and 2i+1" if k == 2 else f"{k}(i-1)+2 to {k}(i-1)+{k + 1}"
+        return f"heap indices (root 1, children of i: {children})"
+    if isinstance(found, Cyclic):
+        return f"places 0 to {found.order - 1} of a ring, whose first one follows the last"
+    return "steps from 0"

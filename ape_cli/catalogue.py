@@ -22,7 +22,7 @@ def tasks() -> Lines:
 
     found = [all_tasks.make(name) for name in all_tasks.names()]
     keys = ("task", "structure", "summary", "options", "source")
-    return [dict(zip(keys, (t.name, t.structure, t.summary, t.parameters, t.source), strict=True)) for t in found]
+    return [dict(zip(keys, (t.name, t.structure, t.summary, t.options, t.source), strict=True)) for t in found]
 
 
 def print_tasks(lines: Lines) -> None:
@@ -178,4 +178,10 @@ def _error(f: Finding) -> str:
 
 
 def _options(options: dict[str, Any]) -> str:
-    return ", ".join(f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in options.items())
+    return ", ".join(f"{name} {_value(value)}" for name, value in options.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

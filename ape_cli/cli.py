@@ -95,6 +95,11 @@ def gen(
     depth_std: Annotated[float | None, typer.Option(help="Trees: its deviation (paper: 1).")] = None,
     vocabulary: Annotated[int | None, typer.Option(help="Symbols (paper: 20; tree-ops 128).")] = None,
     repeats: Annotated[int | None, typer.Option(help="repeat: how often (paper: 2).")] = None,
+    branching: Annotated[int | None, typer.Option(help="Trees: children of a node (paper: 2).")] = None,
+    binarise: Annotated[bool, typer.Option("--binarise", help="Trees: stored left child, right sibling.")] = False,
+    side_mean: Annotated[float | None, typer.Option(help="Grids: mean height and width (default 10).")] = None,
+    side_std: Annotated[float | None, typer.Option(help="Grids: their deviation (default 1).")] = None,
+    ring: Annotated[int | None, typer.Option(help="ring-shift: places of the ring (default 20).")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any task option.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -110,6 +115,11 @@ def gen(
         "depth_std": depth_std,
         "vocabulary": vocabulary,
         "repeats": repeats,
+        "branching": branching,
+        "binarise": binarise or None,
+        "side_mean": side_mean,
+        "side_std": side_std,
+        "ring": ring,
     }
     given = {k: v for k, v in options.items() if v is not None}
     made = tasks.make(task, order, **given | parse_settings(settings or []))

@@ -71,12 +71,8 @@ class Preset:
 
     fields: dict[str, Any]
     rows: dict[str, int]
-    words: dict[str, Any]  # options of word tasks
-    trees: dict[str, Any]  # options of tree tasks
+    sizes: dict[str, Any]  # options of tasks, each for those that have it
     about: str
-
-    def task_options(self, structure: str) -> dict[str, Any]:
-        return self.words if structure == "seq" else self.trees
 
 
 PRESETS = {
@@ -95,7 +91,6 @@ PRESETS = {
         },
         {"train": 10_000, "validation": 1_000, "test": 1_000},
         {},
-        {},
         "the paper's own size: width 512, 200 epochs of 10,000 rows",
     ),
     "small": Preset(
@@ -112,8 +107,15 @@ PRESETS = {
             "validate_every_steps": 100,
         },
         {"train": 20_000, "validation": 1_000, "test": 1_000},
-        {"length_mean": 20, "length_std": 2},
-        {"depth_mean": 4, "depth_std": 1},
+        {
+            "length_mean": 20,
+            "length_std": 2,
+            "depth_mean": 4,
+            "depth_std": 1,
+            "side_mean": 5,
+            "side_std": 1,
+            "ring": 12,
+        },
         "about three minutes on two CPU cores: width 128, 800 steps, words of 20, trees of depth 4",
     ),
     "tiny": Preset(
@@ -130,8 +132,15 @@ PRESETS = {
             "validate_every_steps": 10,
         },
         {"train": 200, "validation": 40, "test": 40},
-        {"length_mean": 6, "length_std": 1},
-        {"depth_mean": 2, "depth_std": 0.5},
+        {
+            "length_mean": 6,
+            "length_std": 1,
+            "depth_mean": 2,
+            "depth_std": 0.5,
+            "side_mean": 3,
+            "side_std": 0.5,
+            "ring": 6,
+        },
         "a smoke test in seconds",
     ),
 }

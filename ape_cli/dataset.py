@@ -1,78 +1,23 @@
-"""Datasets as a model reads them: shards -> padded batches, bucketed by length.
-
-Shapes: B rows, N source tokens, M target tokens. Ids and positions are int64, masks bool (True = token).
-
-Teacher forcing: the decoder reads SOS and the target but its last token, and is asked for the target.
-Sequences carry EOS in source and target; trees have none, their end is in their structure.
-Positions: SOS is 0; tokens of a sequence are 1, 2, ..., of a tree their heap index. A scheme for
-sequences reads a tree along its linearisation, as 1, 2, ... (paper, section 4.1: the flat baselines).
-Positions along a sequence are the same in every row, so they have one row, [1, N], and broadcast.
+"""Datasets as a model reads them: shards -> padded batches (`batch.py`), bucketed by length.
 
 Memory does not grow with the dataset: rows are read, shuffled and bucketed in windows of a row group.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import torch
-from torch import Tensor
 
-from ape_cli import ragged, schema
+from ape_cli import schema
+from ape_cli import structure as structures
+from ape_cli.batch import Batch, Reading, Window, collate
 from ape_cli.errors import DataError, UsageError, pick
-from ape_cli.schema import EOS, PAD, SOS, Manifest
+from ape_cli.schema import Manifest
 from ape_cli.streams import I64
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One padded batch; see the module's docstring for shapes."""
-
-    source_ids: Tensor  # [B, N]
-    source_positions: Tensor  # [B or 1, N]
-    source_mask: Tensor  # [B, N]
-    input_ids: Tensor  # [B, M], SOS first
-    input_positions: Tensor  # [B or 1, M]
-    labels: Tensor  # [B, M], PAD where there is nothing to predict
-    row: I64  # [B] row in its split
-    size: I64  # [B]
-    op: I64  # [B], -1 where the task has none
-
-    @property
-    def label_mask(self) -> Tensor:
-        """[B, M] True where a token is to be predicted."""
-        return self.labels != PAD
-
-    def to(self, device: torch.device) -> Batch:
-        moved = copy.copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, Tensor):
-                vars(moved)[name] = value.to(device, non_blocking=True)
-        return moved
-
-
-@dataclass(frozen=True)
-class _Window:
-    """Some thousand rows as flat arrays."""
-
-    row: I64
-    size: I64
-    op: I64
-    source: tuple[I64, I64, I64]  # starts, ids, positions
-    target: tuple[I64, I64, I64]
-
-    @property
-    def source_length(self) -> I64:
-        return np.diff(self.source[0])
-
-    @property
-    def target_length(self) -> I64:
-        return np.diff(self.target[0])
+from ape_cli.structure import Structure, Tree
 
 
 class Dataset:
@@ -90,6 +35,11 @@ class Dataset:
         return self.manifest.plan.structure
 
     @property
+    def width(self) -> int:
+        """Coordinates of a stored position."""
+        return self.manifest.plan.width
+
+    @property
     def ids(self) -> int:
         """Size of the vocabulary, PAD, SOS and EOS included."""
         return len(self.manifest.vocabulary)
@@ -103,15 +53,17 @@ class Split:
 
     def __init__(self, dataset: Dataset, name: str) -> None:
         self.dataset, self.name = dataset, name
-        files = [schema.read_shard(dataset.folder / s.file) for s in dataset.manifest.shards[name]]
+        files = [schema.read_shard(dataset.folder / s.file, dataset.width) for s in dataset.manifest.shards[name]]
         self._groups = [(f, i) for f in files for i in range(f.num_row_groups)]
         self._group_rows = [f.metadata.row_group(i).num_rows for f, i in self._groups]
         self.rows: int = sum(self._group_rows)
-        self._kept: dict[tuple[int, ...], _Window] = {}
+        self._kept: dict[tuple[int, ...], Window] = {}
 
     def table(self) -> pa.Table:
         """All rows, in order."""
-        return pa.concat_tables([schema.SHARD.empty_table(), *(f.read_row_group(i) for f, i in self._groups)])
+        return pa.concat_tables(
+            [schema.shard(self.dataset.width).empty_table(), *(f.read_row_group(i) for f, i in self._groups)]
+        )
 
     def steps(self, batch_size: int) -> int:
         """Batches in an epoch."""
@@ -129,12 +81,12 @@ class Split:
         """The batches of an epoch, from number `skip` on; every row in exactly one of them.
 
         With a `seed` the order is random, a function of (seed, epoch); without, it is by length.
-        `structure`: what positions are read as, the dataset's own (default) or `seq`.
+        `structure`: what positions are read as, an expression; the dataset's own by default. It may be
+        any that `structure.columns` finds in the data.
         """
         if batch_size < 1:
             raise UsageError("bad batch_size", got=batch_size, allowed="1 or more", fix="choose one of those")
-        own = self.dataset.structure
-        structure = pick("structure of positions", structure or own, {own, "seq"})
+        reading = Reading.of(structures.parse(self.dataset.structure), structure)
         rng = None if seed is None else np.random.default_rng([seed, epoch])
         windows = self._windows(rng)
         seeds = [None] * len(windows) if rng is None else rng.integers(2**62, size=len(windows)).tolist()
@@ -146,7 +98,7 @@ class Split:
             window = self._read(groups)
             order = None if window_seed is None else np.random.default_rng(window_seed)
             for rows in _bucket(window, batch_size, order)[skip:]:
-                yield _collate(window, rows, own, structure)
+                yield collate(window, rows, reading)
             skip = 0
 
     def _windows(self, rng: np.random.Generator | None) -> list[list[int]]:
@@ -162,12 +114,12 @@ class Split:
             room -= self._group_rows[group]
         return windows
 
-    def _read(self, groups: list[int]) -> _Window:
+    def _read(self, groups: list[int]) -> Window:
         key = tuple(sorted(groups))
         if key in self._kept:
             return self._kept[key]
         parts = [self._groups[g][0].read_row_group(self._groups[g][1]) for g in key]
-        window = _flatten(pa.concat_tables(parts).combine_chunks())
+        window = _flatten(pa.concat_tables(parts).combine_chunks(), structures.parse(self.dataset.structure))
         if len(key) == len(self._groups):  # the whole split is one window: read it once
             self._kept[key] = window
         return window
@@ -184,21 +136,16 @@ def open(folder: str | Path) -> Dataset:
     schema.check_shards(path, manifest)
     for shards in manifest.shards.values():
         for shard in shards:
-            schema.read_shard(path / shard.file)
+            schema.read_shard(path / shard.file, manifest.plan.width)
     return Dataset(path, manifest)
 
 
-def _flatten(part: pa.Table) -> _Window:
+def _flatten(part: pa.Table, own: Structure) -> Window:
     def lists(name: str) -> tuple[I64, I64, I64]:
-        ids, positions = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
-        at = positions.values.to_numpy()
-        if at.size and int(at.max()) >= 2**63:
-            raise DataError(
-                "a position is too deep",
-                got=f"heap index {int(at.max())}",
-                allowed="depth 62",
-                fix="prune the trees",
-            )
+        ids, column = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
+        at = schema.positions(column)
+        for factor, coordinate in zip(own.simple, at.reshape(-1, own.width).T, strict=True):
+            _check_reach(factor, int(coordinate.max(initial=0)))
         return (
             ids.offsets.to_numpy().astype(np.int64),
             ids.values.to_numpy().astype(np.int64),
@@ -206,7 +153,7 @@ def _flatten(part: pa.Table) -> _Window:
         )
 
     op = part["op"].combine_chunks()
-    return _Window(
+    return Window(
         row=part["row"].to_numpy().astype(np.int64),
         size=part["size"].to_numpy().astype(np.int64),
         op=op.indices.fill_null(-1).to_numpy().astype(np.int64),
@@ -215,7 +162,19 @@ def _flatten(part: pa.Table) -> _Window:
     )
 
 
-def _bucket(window: _Window, batch_size: int, rng: np.random.Generator | None) -> list[I64]:
+def _check_reach(factor: Structure, greatest: int) -> None:
+    """The greatest coordinate that is stored fits a position; else a `DataError`."""
+    if isinstance(factor, Tree):
+        if greatest >= factor.level_start(factor.max_depth + 1):
+            allowed = f"depth {factor.max_depth}"
+            raise DataError(
+                "a position is too deep", got=f"heap index {greatest}", allowed=allowed, fix="prune the trees"
+            )
+    elif greatest >= 2**63 - 1:  # 1 is added to it
+        raise DataError("a position is too large", got=greatest, allowed="below 2^63 - 1", fix="check the data")
+
+
+def _bucket(window: Window, batch_size: int, rng: np.random.Generator | None) -> list[I64]:
     """Row numbers of each batch: like lengths together, then (with `rng`) the batches in random order.
 
     Rows are halved, by source or by target length, whichever is spread wider, until a batch is left.
@@ -233,48 +192,3 @@ def _bucket(window: _Window, batch_size: int, rng: np.random.Generator | None) -
         half = -(-rows.size // batch_size) // 2 * batch_size
         waiting += [rows[half:], rows[:half]]
     return batches if rng is None else [batches[i] for i in rng.permutation(len(batches))]
-
-
-def _pad(flat: I64, starts: I64, rows: I64) -> tuple[I64, np.ndarray]:
-    """[B, L] padded with PAD (= 0), and the mask of what is real."""
-    place, cut = ragged.take(starts, rows)
-    lengths = np.diff(cut)
-    mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
-    padded = np.full(mask.shape, PAD, dtype=np.int64)
-    padded[mask] = flat[place]
-    return padded, mask
-
-
-def _collate(window: _Window, rows: I64, own: str, structure: str) -> Batch:
-    source, source_mask = _pad(window.source[1], window.source[0], rows)
-    target, target_mask = _pad(window.target[1], window.target[0], rows)
-    if own == "seq":
-        source, target = _close(source, source_mask), _close(target, target_mask)
-        source_mask = source != PAD
-    batch, n, m = len(rows), source.shape[1], target.shape[1]
-    if structure == "seq":
-        source_positions, input_positions = np.arange(1, n + 1)[None], np.arange(m)[None]
-    else:
-        source_positions, _ = _pad(window.source[2], window.source[0], rows)
-        heap, _ = _pad(window.target[2], window.target[0], rows)
-        input_positions = np.concatenate([np.zeros((batch, 1), dtype=np.int64), heap[:, :-1]], axis=1)
-    inputs = np.concatenate([np.full((batch, 1), SOS), target[:, :-1]], axis=1)
-    tensor = torch.from_numpy
-    return Batch(
-        source_ids=tensor(source),
-        source_positions=tensor(source_positions),
-        source_mask=tensor(source_mask),
-        input_ids=tensor(inputs),
-        input_positions=tensor(input_positions),
-        labels=tensor(target),
-        row=window.row[rows],
-        size=window.size[rows],
-        op=window.op[rows],
-    )
-
-
-def _close(ids: I64, mask: np.ndarray) -> I64:
-    """EOS after the last symbol of each row. [B, L] -> [B, L+1]"""
-    closed = np.pad(ids, ((0, 0), (0, 1)), constant_values=PAD)
-    closed[np.arange(len(ids)), mask.sum(axis=1)] = EOS
-    return closed

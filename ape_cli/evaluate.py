@@ -15,8 +15,9 @@ import polars as pl
 import torch
 
 from ape_cli import dataset, tasks
+from ape_cli.batch import Batch
 from ape_cli.build import build, reading
-from ape_cli.dataset import Batch, Dataset, Split
+from ape_cli.dataset import Dataset, Split
 from ape_cli.errors import DataError, RunError, UsageError, pick
 from ape_cli.model import Transformer
 from ape_cli.record import DECODINGS, is_sound

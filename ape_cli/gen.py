@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 import ape_cli
-from ape_cli import draft, files, schema
+from ape_cli import draft, files, schema, structure
 from ape_cli.card import card
 from ape_cli.errors import DataError, UsageError
 from ape_cli.schema import Manifest, Piece, Plan, Shard
@@ -164,7 +164,8 @@ def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | Non
     path = out / piece.file
     total, rows, shared = (0, 0), 0, 0
     cost = task.mean_tokens + task.mean_answer_tokens
-    with files.replacing(path) as temporary, schema.writer(temporary) as writer:
+    width = structure.parse(task.structure).width
+    with files.replacing(path) as temporary, schema.writer(temporary, width) as writer:
         for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / cost, 1, schema.ROW_GROUP))):
             parts = []
             for block in _cut(group, int(np.clip(_BLOCK_TOKENS / cost, 1, 8192))):
@@ -211,9 +212,9 @@ def _manifest(task: Task, wanted: Plan, shards: dict[str, Shard]) -> Manifest:
         for part in parts:
             total = _add(total, part.content)
         totals[split] = [wanted.rows[split], *total]
-    identity = json.dumps([schema.VERSION, task.structure, task.id_names, totals], sort_keys=True)
+    identity = json.dumps([wanted.version, wanted.structure, task.id_names, totals], sort_keys=True)
     return Manifest(
-        schema_version=schema.VERSION,
+        schema_version=wanted.version,
         plan=wanted,
         vocabulary=task.id_names,
         mean_size=task.mean_size,

@@ -244,7 +244,7 @@ def _table(group: pl.DataFrame) -> Table:
         cells[row, column] = Cell(line["mean"], line["std"], line["seeds"], line["best"], paper)
     columns = sorted(order, key=order.__getitem__)
     first = group.row(0, named=True)
-    kind = "Sequence tasks" if first["structure"] == "seq" else "Tree tasks"
+    kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
     seeds = sorted({c.seeds for c in cells.values()})
     percent = first["metric"] not in _SMALLER_IS_BETTER
     unit = "%" if percent else "nats a token"

@@ -1,4 +1,5 @@
-"""One sample of a dataset, as a person reads it: a word, or a drawn tree, source and target side by side."""
+"""One sample of a dataset, as a person reads it: a word, a drawn tree, a grid or a ring, source and target
+side by side."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree
+from rich.tree import Tree as Drawn
 
-from ape_cli import schema
+from ape_cli import schema, structure
 from ape_cli.errors import UsageError, pick
 from ape_cli.schema import Manifest
 
@@ -27,7 +28,7 @@ class Sample:
         title = f"{plan.task}, {self.split} row {self.raw['row']}, size {self.raw['size']}"
         if self.raw["op"] is not None:
             title += f", {self.raw['op']}"
-        grid = Table(title=Text(title), title_justify="left")
+        grid = Table(title=Text(title), title_justify="left", min_width=len(title))
         grid.add_column("source", overflow="fold")
         grid.add_column("target", overflow="fold")
         grid.add_row(*(self._side(side) for side in ("source", "target")))
@@ -35,22 +36,45 @@ class Sample:
 
     def _side(self, side: str) -> RenderableType:
         names = [self.manifest.vocabulary[i] for i in self.raw[f"{side}_ids"]]
+        positions = self.raw[f"{side}_positions"]
         linear = Text(("" if all(len(n) == 1 for n in names) else " ").join(names))
-        if self.manifest.plan.structure == "seq":
-            return linear
-        nodes = dict(zip(self.raw[f"{side}_positions"], names, strict=True))
-        order = Text(f"in {self.manifest.plan.order} order: ", style="dim") + linear
-        return Group(_branch(nodes, 1, None), Text(), order)
+        plan = self.manifest.plan
+        found = structure.parse(plan.structure)
+        if isinstance(found, structure.Tree):
+            sides = ["left ", "right "] if plan.parameters.get("binarise") else [""] * found.branching
+            order = Text(f"in {plan.order} order: ", style="dim") + linear
+            return Group(_branch(dict(zip(positions, names, strict=True)), 1, sides, None), Text(), order)
+        if found == structure.parse("grid(2)"):
+            return _grid({(row, column): name for (row, column), name in zip(positions, names, strict=True)})
+        if isinstance(found, structure.Cyclic):
+            return _ring(positions, names, found.order)
+        return linear
 
 
-def _branch(nodes: dict[int, str], heap: int, above: Tree | None) -> Tree:
-    """The subtree at a heap index: left child first."""
-    label = Text(nodes[heap])
-    tree = Tree(label) if above is None else above.add(label)
-    for child in (2 * heap, 2 * heap + 1):
+def _branch(nodes: dict[int, str], heap: int, sides: list[str], above: Drawn | None, side: str = "") -> Drawn:
+    """The subtree at a heap index, first child first; `sides` are what tells the children apart."""
+    label = Text(side, style="dim") + Text(nodes[heap])
+    tree = Drawn(label) if above is None else above.add(label)
+    for child, which in enumerate(sides, len(sides) * (heap - 1) + 2):
         if child in nodes:
-            _branch(nodes, child, tree)
+            _branch(nodes, child, sides, tree, which)
     return tree
+
+
+def _grid(cells: dict[tuple[int, int], str]) -> Text:
+    """A line for each row, columns below each other."""
+    wide = max(map(len, cells.values()))
+    height, width = (1 + max(place[axis] for place in cells) for axis in (0, 1))
+    return Text("\n".join(" ".join(cells[i, j].ljust(wide) for j in range(width)) for i in range(height)))
+
+
+def _ring(places: list[int], names: list[str], order: int) -> RenderableType:
+    """The ring from its origin on; above it what else stands there: the offset."""
+    before = len(names) - order
+    ring = Text("  ").join(
+        Text(f"{place}:", style="dim") + Text(name) for place, name in zip(places[before:], names[before:], strict=True)
+    )
+    return Group(Text(" ".join(names[:before])), ring) if before else ring
 
 
 def read(folder: Path, split: str, row: int) -> Sample:
@@ -66,7 +90,7 @@ def read(folder: Path, split: str, row: int) -> Sample:
             left -= shard.rows
             continue
         schema.check_shard(folder, shard)
-        file = schema.read_shard(folder / shard.file)
+        file = schema.read_shard(folder / shard.file, manifest.plan.width)
         for i in range(file.num_row_groups):
             here = file.metadata.row_group(i).num_rows
             if left < here:

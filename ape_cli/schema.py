@@ -1,4 +1,7 @@
-"""The dataset on disk, version 1: the Arrow schema of a shard, and the manifest that vouches for it.
+"""The dataset on disk: the Arrow schema of a shard, and the manifest that vouches for it.
+
+Version 1: a position is one number, as in every structure with one simple factor. Version 2: it has C > 1
+coordinates, one for each simple factor, and is stored as a list of C; all else is as in version 1.
 
 `DIR/data/{train,validation,test}-00000-of-00004.parquet`, `DIR/manifest.json`, `DIR/README.md` (a
 dataset card). Ids are model ids: 0 PAD, 1 SOS, 2 EOS, symbols from 3 on. The manifest is written
@@ -17,11 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ape_cli import files, streams
-from ape_cli.errors import DataError
+from ape_cli import files, streams, structure
+from ape_cli.errors import DataError, UsageError
 from ape_cli.streams import I64, U64
 
-VERSION = 1
+VERSIONS = (1, 2)
 PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3
 SPECIAL = ["<pad>", "<sos>", "<eos>"]
 SPLITS = ("train", "validation", "test")
@@ -33,17 +36,21 @@ _LISTS = {
     "target_ids": "uint16",
     "target_positions": "uint64",
 }
-SHARD = pa.schema(
-    [pa.field("row", pa.uint64(), nullable=False)]
-    + [
-        pa.field(name, pa.list_(pa.field("element", getattr(pa, kind)(), nullable=False)), nullable=False)
-        for name, kind in _LISTS.items()
-    ]
-    + [
-        pa.field("size", pa.uint16(), nullable=False),
-        pa.field("op", pa.dictionary(pa.int32(), pa.string())),
-    ]
-)
+
+
+def shard(width: int = 1) -> pa.Schema:
+    """The schema of a shard whose positions have `width` coordinates."""
+    fields = [pa.field("row", pa.uint64(), nullable=False)]
+    for name, kind in _LISTS.items():
+        element = pa.field("element", getattr(pa, kind)(), nullable=False)
+        if width > 1 and name.endswith("positions"):
+            element = pa.field("element", pa.list_(element, width), nullable=False)
+        fields.append(pa.field(name, pa.list_(element), nullable=False))
+    fields += [pa.field("size", pa.uint16(), nullable=False), pa.field("op", pa.dictionary(pa.int32(), pa.string()))]
+    return pa.schema(fields)
+
+
+SHARD = shard()  # of version 1
 
 
 def table(
@@ -54,10 +61,15 @@ def table(
     op: I64 | None,
     op_names: list[str],
 ) -> pa.Table:
-    """A table of `SHARD` from whole arrays; `source` and `target` are (starts, positions, ids)."""
+    """A table of a shard's schema from whole arrays; `source` and `target` are (starts, positions, ids).
+
+    Positions are [T], or [T, C] where they have several coordinates.
+    """
 
     def lists(starts: I64, values: I64, kind: str) -> pa.ListArray:
-        flat = pa.array(values.astype(kind, copy=False))
+        flat = pa.array(values.astype(kind, copy=False).ravel())
+        if values.ndim == 2:
+            flat = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
         return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32, copy=False)), flat)
 
     ops = pa.nulls(row.size, pa.int32()) if op is None else pa.array(op.astype(np.int32, copy=False))
@@ -70,16 +82,27 @@ def table(
         pa.array(size.astype(np.uint16)),
         pa.DictionaryArray.from_arrays(ops, pa.array(op_names, pa.string())),
     ]
+    wanted = shard(1 if source[1].ndim == 1 else source[1].shape[1])
     # the list type is spelled out, so that its inner field is "element" as the Parquet standard says
-    return pa.table([c.cast(f.type) for c, f in zip(columns, SHARD, strict=True)], schema=SHARD)
+    return pa.table([c.cast(f.type) for c, f in zip(columns, wanted, strict=True)], schema=wanted)
 
 
-def writer(path: Path) -> pq.ParquetWriter:
+def positions(column: pa.ListArray) -> U64:
+    """The positions of all rows, flat. [T], or [T, C] where they have several coordinates."""
+    flat = column.values
+    if pa.types.is_fixed_size_list(flat.type):
+        return flat.flatten().to_numpy().reshape(-1, flat.type.list_size)
+    return flat.to_numpy()
+
+
+def writer(path: Path, width: int = 1) -> pq.ParquetWriter:
     """BYTE_STREAM_SPLIT and zstd without dictionaries: smaller and faster on such data."""
-    encoding = dict.fromkeys(["row", "size", *(f"{name}.list.element" for name in _LISTS)], "BYTE_STREAM_SPLIT")
+    deep = {name: ".list.element" if width > 1 and name.endswith("positions") else "" for name in _LISTS}
+    numbers = ["row", "size", *(f"{name}.list.element{more}" for name, more in deep.items())]
+    encoding = dict.fromkeys(numbers, "BYTE_STREAM_SPLIT")
     return pq.ParquetWriter(
         path,
-        SHARD,
+        shard(width),
         compression="zstd",
         use_dictionary=["op"],
         column_encoding=encoding,
@@ -91,9 +114,9 @@ def content(part: pa.Table) -> tuple[int, int]:
     """Two 64-bit sums over the rows' hashes; sums of parts add up, whatever the parts are."""
     word = part["row"].to_numpy().astype(np.uint64)
     for name in ("source", "target"):
-        ids, positions = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
+        ids, places = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
         starts = ids.offsets.to_numpy().astype(np.int64)
-        at, symbol = positions.values.to_numpy(), ids.values.to_numpy()
+        at, symbol = streams.fold(positions(places)), ids.values.to_numpy()
         place = np.arange(at.size, dtype=np.uint64) - np.repeat(starts[:-1], np.diff(starts)).astype(np.uint64)
         word = streams.mix(word + streams.content(starts, streams.mix(at + (place << np.uint64(40))), symbol))
     op = part["op"].combine_chunks().indices.fill_null(99).to_numpy().astype(np.uint64)
@@ -126,6 +149,24 @@ class Plan(_Frozen):
     seed: int
     rows: dict[str, int]  # of each split
     shard_rows: int = Field(gt=0)
+
+    @property
+    def width(self) -> int:
+        """Coordinates of a position."""
+        return structure.parse(self.structure).width
+
+    @property
+    def version(self) -> int:
+        """The schema version of such a dataset."""
+        return 1 if self.width == 1 else 2
+
+    @field_validator("structure")
+    @classmethod
+    def _of_the_language(cls, expression: str) -> str:
+        try:
+            return structure.parse(expression).expression
+        except (UsageError, RecursionError):
+            raise ValueError(f"not a structure: {expression[:80]!r}") from None
 
     @field_validator("rows")
     @classmethod
@@ -169,6 +210,8 @@ class Manifest(_Frozen):
     def _agrees_with_its_plan(self) -> Manifest:
         if self.vocabulary[:FIRST_SYMBOL] != SPECIAL:
             raise ValueError(f"the vocabulary does not begin with {' '.join(SPECIAL)}")
+        if self.schema_version != self.plan.version:
+            raise ValueError(f"schema version {self.schema_version} cannot hold structure {self.plan.structure}")
         for split, pieces in pieces_of(self.plan).items():
             listed = [(s.file, s.rows) for s in self.shards.get(split, [])]
             if listed != [(p.file, len(p.rows)) for p in pieces]:
@@ -202,8 +245,9 @@ def read_manifest(folder: Path) -> Manifest:
     if not isinstance(raw, dict) or "schema_version" not in raw:
         raise DataError(f"{path} is damaged", got="no schema_version in it", fix="generate the dataset again")
     version = raw["schema_version"]
-    if version != VERSION or isinstance(version, bool):
-        raise DataError(f"{path} has another schema version", got=version, allowed=VERSION, fix="generate it again")
+    if version not in VERSIONS or isinstance(version, bool):
+        allowed = " or ".join(map(str, VERSIONS))
+        raise DataError(f"{path} has another schema version", got=version, allowed=allowed, fix="generate it again")
     try:
         return Manifest.model_validate(raw)
     except ValidationError as error:
@@ -236,17 +280,18 @@ def check_shard(folder: Path, shard: Shard) -> None:
         )
 
 
-def read_shard(path: Path) -> pq.ParquetFile:
-    """An open shard, if it is a Parquet file of this schema."""
+def read_shard(path: Path, width: int = 1) -> pq.ParquetFile:
+    """An open shard, if it is a Parquet file of the schema for positions of `width` coordinates."""
     try:
         file = pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix="generate it again") from error
-    if not file.schema_arrow.equals(SHARD):
+    wanted = shard(width)
+    if not file.schema_arrow.equals(wanted):
         raise DataError(
             f"{path} is a Parquet file of another schema",
             got=", ".join(file.schema_arrow.names),
-            allowed=", ".join(SHARD.names),
+            allowed=f"{', '.join(wanted.names)}; positions are {wanted.field('source_positions').type}",
             fix="point to a folder that `ape gen` wrote",
         )
     return file

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ape_cli.dataset import Batch
+from ape_cli.batch import Batch
 from ape_cli.model import Transformer
 from ape_cli.schema import PAD
 

@@ -74,12 +74,22 @@ def normal(key: U64, mean: float, std: float, low: int, high: int) -> I64:
     raise AssertionError("the caller has to see to it that low..high holds some of the distribution")
 
 
+def fold(position: U64 | I64) -> U64:
+    """One word for each position: itself, or a hash of its coordinates in their order. [T] or [T, C] -> [T]"""
+    if position.ndim == 1:
+        return position.astype(np.uint64)
+    word = np.zeros(len(position), dtype=np.uint64)
+    for coordinate in position.T:
+        word = mix(word + coordinate.astype(np.uint64) + _GAMMA)
+    return word
+
+
 def content(row_starts: I64, position: U64 | I64, symbol: U64 | I64) -> U64:
     """A 64-bit hash of each row's set of (position, symbol) pairs; the order of the pairs does not matter.
 
-    `row_starts` [R+1] cuts the flat arrays [T] into rows. -> [R]
+    `row_starts` [R+1] cuts the flat arrays into rows: `position` [T] or [T, C], `symbol` [T]. -> [R]
     """
-    word = position.astype(np.uint64) * np.uint64(0xD6E8FEB86659FD93)
+    word = fold(position) * np.uint64(0xD6E8FEB86659FD93)
     word += symbol.astype(np.uint64) * _GAMMA
     total = np.zeros(word.size + 1, dtype=np.uint64)
     np.cumsum(mix(word), out=total[1:])  # wraps, and so does the difference

@@ -19,9 +19,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from ape_cli.batch import Batch
 from ape_cli.build import build, reading
 from ape_cli.config import Config
-from ape_cli.dataset import Batch, Dataset, Split
+from ape_cli.dataset import Dataset, Split
 from ape_cli.errors import DataError, RunError
 from ape_cli.model import loss
 from ape_cli.record import Outcome

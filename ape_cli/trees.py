@@ -1,11 +1,12 @@
-"""Binary trees, many at once, as flat arrays of heap indices.
+"""Trees of any branching k, many at once, as flat arrays of heap indices.
 
 A forest of R trees with T nodes in all is a `row` [T] (which tree), a `heap` index [T] (which place;
-the root is 1, the children of i are 2i and 2i+1) and whatever the nodes carry. Every operation is a
-formula on heap indices over whole arrays; the only loops are over levels, 62 at most.
+the root is 1, the children of i are k(i-1)+2 .. k(i-1)+k+1, for binary trees 2i and 2i+1) and whatever
+the nodes carry. Every operation is a formula on heap indices over whole arrays (`structure.Tree`); the
+only loops are over levels, 62 at most, and over the k children.
 
-Trees here are full: a node has two children or none. In level order the k-th inner node (from 0) of
-a full tree has its children at places 2k+1 and 2k+2.
+Trees here are full: a node has k children or none. In level order the r-th inner node (from 0) of a
+full tree has its children at places kr+1 .. kr+k. Only what `binarise` makes is not full.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from numpy.typing import NDArray
 from ape_cli import streams
 from ape_cli.ragged import rows_of, starts_of
 from ape_cli.streams import I64, U64
-from ape_cli.structure import level
+from ape_cli.structure import Tree
 
 Order = Literal["breadth", "depth"]
 Bool = NDArray[np.bool_]
 
 
-def grow(depth: I64, key: U64) -> tuple[I64, I64, Bool]:
+def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
     """Random trees of exactly these depths, in level order, rows in order.
 
-    Of the two children of a node of depth d one has depth d-1 and the other a depth uniform on
-    0..d-1, sides by a fair coin. The draw at a node is addressed by its heap index, so a tree is a
+    Of the children of a node of depth d one, at a place drawn uniformly, has depth d-1, and each other
+    one a depth uniform on 0..d-1. The draw at a node is addressed by its heap index, so a tree is a
     function of its key alone. `depth`, `key`: [R]. Returns heap [T], starts [R+1], leaf [T].
     """
     count = depth.size
@@ -40,11 +41,9 @@ def grow(depth: I64, key: U64) -> tuple[I64, I64, Bool]:
         levels.append((row, heap, ~inner))
         sizes += np.bincount(row, minlength=count)
         row, heap, depth = row[inner], heap[inner], depth[inner]
-        word = streams.bits(key[row], heap)
-        coin = (word & np.uint64(1)).astype(bool)
-        deep, shallow = depth - 1, streams.below(word, depth)
-        row, heap = np.repeat(row, 2), np.stack([2 * heap, 2 * heap + 1], axis=1).ravel()
-        depth = np.stack([np.where(coin, deep, shallow), np.where(coin, shallow, deep)], axis=1).ravel()
+        depth = _depths_below(streams.bits(key[row], heap), depth, branching)
+        row = np.repeat(row, branching)
+        heap = ((branching * (heap - 1) + 2)[:, None] + np.arange(branching)).ravel()
 
     starts = starts_of(sizes)
     out = np.empty(starts[-1], dtype=np.int64)
@@ -58,45 +57,76 @@ def grow(depth: I64, key: U64) -> tuple[I64, I64, Bool]:
     return out, starts, leaf
 
 
-def mirror(heap: I64) -> I64:
-    """The mirror image: every left is a right and the reverse. All path bits flip.
+def _depths_below(word: U64, depth: I64, branching: int) -> I64:
+    """Depths of the children of inner nodes, from each node's random word. [I], [I] -> [I * k]
+
+    The lower half of the word draws the deep child's place (an odd number: the first of two), the
+    upper half the depth of the first other child, words addressed from it the depths of the further ones.
+    """
+    place = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
+    words = [word, *(streams.bits(word, np.array(e)) for e in range(1, branching - 1))]
+    others = [streams.below(w, depth) for w in words]
+    children = np.empty((depth.size, branching), dtype=np.int64)
+    for c in range(branching):
+        other = others[max(c - 1, 0)]  # where the deep child stands before this one
+        if 0 < c < branching - 1:
+            other = np.where(place < c, other, others[c])
+        children[:, c] = np.where(place == c, depth - 1, other)
+    return children.ravel()
+
+
+def _power(branching: int, exponent: I64) -> I64:
+    """branching^exponent, by a shift where it is one."""
+    power: I64 = 1 << exponent if branching == 2 else np.power(branching, exponent)
+    return power
+
+
+def mirror(heap: I64, branching: int = 2) -> I64:
+    """The mirror image: children in reverse order at all depths, so each level read backwards.
 
     >>> mirror(np.array([1, 2, 3, 4, 5, 6, 7]))
     array([1, 3, 2, 7, 6, 5, 4])
+    >>> mirror(np.array([1, 2, 3, 4, 5, 6, 7]), 3)
+    array([ 1,  4,  3,  2, 13, 12, 11])
     """
-    flipped: I64 = heap ^ ((1 << level(heap)) - 1)
+    tree = Tree(branching)
+    start = tree.level_start(tree.level(heap))
+    # start + last - heap; a level has k^d = (k-1)(start-1) + 1 nodes
+    flipped: I64 = (branching + 1) * start - (branching - 1) - heap
     return flipped
 
 
-def graft(heap: I64, root: I64 | int) -> I64:
+def graft(heap: I64, root: I64 | int, branching: int = 2) -> I64:
     """The same trees with their roots at `root` instead of 1.
 
     >>> graft(np.array([1, 2, 3]), 3)
     array([3, 6, 7])
     """
-    moved: I64 = heap + ((np.asarray(root) - 1) << level(heap))
+    moved: I64 = heap + (np.asarray(root, dtype=np.int64) - 1) * _power(branching, Tree(branching).level(heap))
     return moved
 
 
-def below(heap: I64, root: I64) -> Bool:
+def below(heap: I64, root: I64, branching: int = 2) -> Bool:
     """Whether each node stands in the subtree at `root` (the root itself included)."""
-    down = level(heap) - level(root)
-    inside: Bool = (down >= 0) & ((heap >> np.maximum(down, 0)) == root)
+    tree = Tree(branching)
+    down = tree.level(heap) - tree.level(root)
+    inside: Bool = (down >= 0) & (tree.ancestor(heap, np.maximum(down, 0)) == root)
     return inside
 
 
-def reroot(heap: I64, root: I64 | int) -> I64:
+def reroot(heap: I64, root: I64 | int, branching: int = 2) -> I64:
     """The heap index, seen from `root` as 1, of nodes that stand below it.
 
     >>> reroot(np.array([3, 6, 7, 12]), 3)
     array([1, 2, 3, 4])
     """
-    moved: I64 = heap - ((np.asarray(root) - 1) << (level(heap) - level(np.asarray(root))))
+    tree, root = Tree(branching), np.asarray(root, dtype=np.int64)
+    moved: I64 = heap - (root - 1) * _power(branching, tree.level(heap) - tree.level(root))
     return moved
 
 
-def children(starts: I64, leaf: Bool) -> tuple[I64, I64]:
-    """Flat places of the inner nodes [I] and of their left children [I] (the right ones follow).
+def children(starts: I64, leaf: Bool, branching: int = 2) -> tuple[I64, I64]:
+    """Flat places of the inner nodes [I] and of their first children [I] (the others follow).
 
     For full trees in level order.
     """
@@ -104,11 +134,46 @@ def children(starts: I64, leaf: Bool) -> tuple[I64, I64]:
     row = rows_of(starts)[inner]
     before = np.zeros(leaf.size + 1, dtype=np.int64)
     np.cumsum(~leaf, out=before[1:])
-    rank = before[inner] - before[starts[row]]  # the k-th inner node of its tree
-    return inner, starts[row] + 2 * rank + 1
+    rank = before[inner] - before[starts[row]]  # the r-th inner node of its tree
+    return inner, starts[row] + branching * rank + 1
 
 
-def linearise(row: I64, heap: I64, order: Order) -> I64:
+def binarise(heap: I64, branching: int) -> I64:
+    """Left child, right sibling: the binary tree's heap index of each node of a k-ary tree.
+
+    The left child is a node's first child, the right child its next sibling, so a step to child c (from
+    0) is a step to the left and then c to the right: from place b to (2b + 1) 2^c - 1. Pre-order is kept.
+    A path of d steps has k d at most; the caller sees to it that 62 are not exceeded.
+
+    >>> binarise(np.array([1, 2, 3, 4, 8, 9, 10]), 3)  # the children of 3 are 8, 9, 10
+    array([ 1,  2,  5, 11, 10, 21, 43])
+    """
+    tree = Tree(branching)
+    depth = tree.level(heap)
+    binary = np.ones_like(heap)
+    for d in range(1, int(depth.max(initial=0)) + 1):
+        on = depth >= d
+        child = tree.branch(tree.ancestor(heap[on], depth[on] - d))
+        binary[on] = ((2 * binary[on] + 1) << child) - 1
+    return binary
+
+
+def unbinarise(binary: I64, branching: int) -> I64:
+    """The inverse of `binarise`: to the left is the first child, to the right the next sibling.
+
+    >>> unbinarise(np.array([1, 2, 5, 11, 10, 21, 43]), 3)
+    array([ 1,  2,  3,  4,  8,  9, 10])
+    """
+    depth = Tree(2).level(binary)
+    heap = np.ones_like(binary)
+    for d in range(1, int(depth.max(initial=0)) + 1):
+        on = depth >= d
+        right = (binary[on] >> (depth[on] - d)) & 1
+        heap[on] = np.where(right, heap[on] + 1, branching * (heap[on] - 1) + 2)
+    return heap
+
+
+def linearise(row: I64, heap: I64, order: Order, branching: int = 2) -> I64:
     """The permutation that puts nodes in row order and, within a row, in level order or pre-order.
 
     Level order is the heap index itself; pre-order is the path read from the left, an ancestor before
@@ -119,31 +184,45 @@ def linearise(row: I64, heap: I64, order: Order) -> I64:
     """
     if not row.size:
         return np.empty(0, dtype=np.int64)
-    depth = level(heap)
-    deepest = int(depth.max())
     row_bits = int(row.max()).bit_length()
     if order == "breadth":
-        if row_bits + deepest + 1 <= 63:
-            return np.argsort((row << (deepest + 1)) | heap, kind="stable")
+        bits = int(heap.max()).bit_length()
+        if row_bits + bits <= 63:
+            return np.argsort((row << bits) | heap, kind="stable")
         return np.lexsort((heap, row))
-    path = (heap << (deepest - depth)) ^ (1 << deepest)  # left-aligned, without the leading one
-    if row_bits + deepest + 6 <= 63:
-        return np.argsort((((row << deepest) | path) << 6) | depth, kind="stable")
+    tree = Tree(branching)
+    depth = tree.level(heap)
+    deepest = int(depth.max())
+    path = heap - tree.level_start(depth)
+    path = path << (deepest - depth) if branching == 2 else path * branching ** (deepest - depth)  # left-aligned
+    bits = (branching**deepest - 1).bit_length()
+    if row_bits + bits + 6 <= 63:
+        return np.argsort((((row << bits) | path) << 6) | depth, kind="stable")
     return np.lexsort((depth, path, row))
 
 
-def mean_nodes(depth: int) -> float:
+def mean_nodes(depth: int, branching: int = 2) -> float:
     """Expected number of nodes of a tree that `grow` makes at this depth."""
     mean = [1.0]
     for d in range(1, depth + 1):
-        mean.append(1.0 + mean[d - 1] + sum(mean) / d)
+        mean.append(1.0 + mean[d - 1] + (branching - 1) * sum(mean) / d)
     return mean[depth]
 
 
-def leaves_distribution(depth: int, most: int) -> NDArray[np.float64]:
+def leaves_distribution(depth: int, most: int, branching: int = 2) -> NDArray[np.float64]:
     """P(a tree of depth d has l leaves), for d = 0..depth and l = 0..most. [depth+1, most+1]"""
     chance = np.zeros((depth + 1, most + 1))
     chance[0, 1:2] = 1.0
     for d in range(1, depth + 1):
-        chance[d] = np.convolve(chance[d - 1], chance[:d].mean(axis=0))[: most + 1]
+        others = _sum_of(chance[:d].mean(axis=0), branching - 1)
+        chance[d] = np.convolve(chance[d - 1], others)[: most + 1]
     return chance
+
+
+def _sum_of(chance: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """The distribution of a sum of `count` independent draws from 0..most, up to most. [most+1] -> [most+1]"""
+    if count == 1:
+        return chance
+    half = _sum_of(chance, count // 2)
+    total = np.convolve(half, half)[: chance.size]
+    return np.convolve(total, chance)[: chance.size] if count % 2 else total

@@ -23,7 +23,12 @@ from ape_cli.registry import Registry
 from ape_cli.run import Run
 
 Note = Callable[[str], None]
-_DEFAULT_TASK = {"seq": "reverse", "tree(2)": "tree-rotate"}  # where a scheme has no data at all
+_DEFAULT_TASK = {  # where a scheme has no data at all: of the first kind of structure that it reads
+    "seq": "reverse",
+    "tree(k)": "tree-rotate",
+    "grid(n)": "grid-rotate",
+    "cyclic(n)": "ring-shift",
+}
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,11 @@ class Trial:
 
 def preset_dataset(task: str, order: str | None, preset: str, root: Path, note: Note) -> Dataset:
     """A task's dataset at a preset's own sizes, in `root`/TASK[-ORDER]-PRESET; generated if it is missing."""
-    sizes = configs.preset(preset)
-    found = tasks.load(task)
-    own = {f.name for f in dataclasses.fields(found)}
-    made = tasks.make(task, order, **{k: v for k, v in sizes.task_options(found.structure).items() if k in own})
+    chosen = configs.preset(preset)
+    own = {f.name for f in dataclasses.fields(tasks.load(task))}
+    made = tasks.make(task, order, **{k: v for k, v in chosen.sizes.items() if k in own})
     folder = root / "-".join(p for p in (task, made.order, preset) if p)
-    wanted = gen.plan(made, seed=42, rows=sizes.rows, shard_rows=schema.ROW_GROUP)
+    wanted = gen.plan(made, seed=42, rows=chosen.rows, shard_rows=schema.ROW_GROUP)
     outcome = gen.generate(made, wanted, folder)
     if outcome.written:
         note(f"generated {folder} ({outcome.written:,} rows)")
@@ -65,7 +69,9 @@ def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: s
         newest = max(found, key=lambda p: p.stat().st_mtime_ns).parent
         note(f"data: {newest}, the newest that {scheme} can read {how}")
         return dataset.open(newest)
-    task = _DEFAULT_TASK["seq" if order is None and position.load(scheme).reads(structure.Seq()) else "tree(2)"]
+    reads = position.load(scheme).reads
+    kinds = [k for k in _DEFAULT_TASK if reads(structure.example(k))] if order is None else []
+    task = _DEFAULT_TASK[kinds[0] if kinds else "tree(k)"]  # an order is of trees
     note(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
     return preset_dataset(task, order, preset, root, note)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # also of processes that tests start: tiny models gain nothing from more
@@ -22,15 +23,21 @@ def _threads() -> None:
     torch.set_flush_denormal(True)
 
 
-SMALL: dict[str, dict[str, Any]] = {
-    "seq": {"length_mean": 7, "length_std": 2},
-    "tree(2)": {"depth_mean": 3, "depth_std": 1},
+SMALL: dict[str, Any] = {  # sizes, each for the tasks that have them
+    "length_mean": 7,
+    "length_std": 2,
+    "depth_mean": 3,
+    "depth_std": 1,
+    "side_mean": 3,
+    "side_std": 1,
+    "ring": 5,
 }
 
 
 def write(folder: Path, task: str, order: str | None = None, *, rows: tuple[int, int, int] = (120, 40, 40), **options):
     """A tiny dataset on disk."""
-    made = tasks.make(task, order, **{**SMALL[tasks.load(task).structure], **options})
+    known = {f.name for f in dataclasses.fields(tasks.load(task))}
+    made = tasks.make(task, order, **{**{k: v for k, v in SMALL.items() if k in known}, **options})
     wanted = gen.plan(made, seed=7, rows=dict(zip(("train", "validation", "test"), rows, strict=True)), shard_rows=64)
     gen.generate(made, wanted, folder)
     return dataset.open(folder)
@@ -44,6 +51,16 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 @pytest.fixture(scope="session")
 def trees(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write(tmp_path_factory.mktemp("trees") / "tree-rotate", "tree-rotate", "breadth")
+
+
+@pytest.fixture(scope="session")
+def grids(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return write(tmp_path_factory.mktemp("grids") / "grid-rotate", "grid-rotate")
+
+
+@pytest.fixture(scope="session")
+def rings(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return write(tmp_path_factory.mktemp("rings") / "ring-shift", "ring-shift")
 
 
 @pytest.fixture(scope="session")

@@ -256,8 +256,8 @@ MISTAKES = [
     Mistake(
         "a cap on depth that clamps silently (positions read)",
         "dataset.py",
-        "if at.size and int(at.max()) >= 2**63:",
-        "at = np.minimum(at, np.uint64(2**62))\n        if False:",
+        "for factor, coordinate in zip(own.simple, at.reshape(-1, own.width).T, strict=True):",
+        "at = np.minimum(at, np.uint64(2**62))\n        for factor, coordinate in ():",
         "test_dataset.py::test_a_path_too_deep_is_an_error",
     ),
     Mistake(
@@ -290,7 +290,7 @@ MISTAKES = [
     ),
     Mistake(
         "EOS in the source and not in the target",
-        "dataset.py",
+        "batch.py",
         "source, target = _close(source, source_mask), _close(target, target_mask)",
         "source = _close(source, source_mask)",
         "test_dataset.py::test_words_carry_eos_in_source_and_target",
@@ -319,7 +319,7 @@ MISTAKES = [
     ),
     Mistake(
         "the mask of the inputs applied to the targets",
-        "dataset.py",
+        "batch.py",
         "return self.labels != PAD",
         "return self.input_ids != PAD",
         "test_dataset.py::test_masks_are_of_what_they_mask",

@@ -111,7 +111,8 @@ def test_train_eval_report_on_words(here: Path) -> None:
 
 def test_lists(here: Path) -> None:
     tasks = {t["task"]: t for t in json.loads(ape("tasks", "--json")[0])}
-    assert tasks["tree-ops"]["options"] == {"depth_mean": 7.0, "depth_std": 1.0, "vocabulary": 128}
+    plain = {"depth_mean": 7.0, "depth_std": 1.0, "branching": 2, "binarise": False, "vocabulary": 128}
+    assert tasks["tree-ops"]["options"] == plain
     schemes = {s["scheme"]: s for s in json.loads(ape("schemes", "--json")[0])}
     assert schemes["rope"]["relative"]
     assert schemes["orthogonal-tree"]["default_decay"] == 0.98
@@ -137,7 +138,7 @@ def test_show(here: Path) -> None:
     [
         (["gen", "copyy"], 2, "did you mean 'copy'"),
         (["gen", "copy", "--n", "-5"], 2, "train rows"),
-        (["gen", "copy", "--order", "depth"], 2, "sequence task"),
+        (["gen", "copy", "--order", "depth"], 2, "no tree task"),
         (["gen", "copy", "--depth-mean", "3"], 2, "unknown option of copy"),
         (["gen", "c3", "--vocabulary", "9"], 2, "unknown option of c3"),
         (["gen", "tree-ops", "--vocabulary", "16"], 2, "too small for unique nodes"),

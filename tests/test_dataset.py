@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from ape_cli import dataset, gen, schema, tasks
+from ape_cli import dataset, gen, schema, structure, tasks
 from ape_cli.dataset import Batch, Dataset
 from ape_cli.errors import DataError, UsageError
 from tests.conftest import write
@@ -149,10 +149,11 @@ def test_a_path_too_deep_is_an_error() -> None:
     """Not clamped: 62 steps fit into a position, 63 do not."""
     row = {"row": 0, "source_ids": [3], "target_ids": [3], "target_positions": [1], "size": 62, "op": None}
     deepest = pa.Table.from_pylist([row | {"source_positions": [2**63 - 1]}], schema=schema.SHARD)
-    assert dataset._flatten(deepest).source[2].tolist() == [2**63 - 1]
+    tree = structure.Tree(2)
+    assert dataset._flatten(deepest, tree).source[2].tolist() == [2**63 - 1]
     deeper = pa.Table.from_pylist([row | {"source_positions": [2**63]}], schema=schema.SHARD)
     with pytest.raises(DataError, match="too deep"):
-        dataset._flatten(deeper)
+        dataset._flatten(deeper, tree)
 
 
 def test_bad_arguments(words: Dataset) -> None:

@@ -12,8 +12,8 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 # nouns first, then the stages in the order of the data
 PIPELINE = [
     *("errors", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
-    *("tasks", "draft", "card", "gen", "sample", "dataset", "position", "attention", "model", "laws", "cost"),
-    *("config", "build", "score", "record", "train", "run", "registry", "evaluate", "trial"),
+    *("tasks", "draft", "card", "gen", "sample", "batch", "dataset", "position", "attention", "model", "laws", "cost"),
+    *("config", "build", "score", "decode", "record", "train", "run", "registry", "evaluate", "trial"),
     *("report", "render", "display", "catalogue", "cli"),
 ]
 
@@ -52,7 +52,7 @@ def test_the_model_knows_no_scheme_by_name() -> None:
     """Nor does attention, nor do they know its kinds."""
     from ape_cli import attention, position
 
-    ours = [PACKAGE / f"{name}.py" for name in ("model", "train", "score", "dataset")]
+    ours = [PACKAGE / f"{name}.py" for name in ("model", "train", "score", "batch", "dataset")]
     for path in (*ours, *(PACKAGE / "attention").glob("*.py")):
         for scheme in set(position.names()) - {"none"}:  # `reduction="none"` is no scheme
             assert f'"{scheme}"' not in path.read_text(), (path, scheme)

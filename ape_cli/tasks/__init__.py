@@ -2,7 +2,7 @@
 
 A task draws a source from a row's own random stream (`draw`) and answers it (`answer`); what is
 common to all stands here: the order of a tree's nodes, and the split a source belongs to. The shared
-halves of the word tasks and of the tree tasks are `_words.py` and `_trees.py`.
+halves of the word, tree and grid tasks are `_words.py`, `_trees.py` and `_grids.py`.
 
 A row is a function of (task, parameters, seed, split, row) alone. A hash of the source, which
 knows no seed, says which split it may stand in, so that no source of one split is ever in another,
@@ -19,12 +19,12 @@ import pkgutil
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from ape_cli import discovery, ragged, schema, streams
+from ape_cli import discovery, ragged, schema, streams, structure
 from ape_cli.errors import UsageError, pick, unknown
 from ape_cli.streams import I64, U64
 from ape_cli.trees import Order, linearise
@@ -33,6 +33,7 @@ __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/tasks els
 
 _TRIES = 512
 _SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # of the hashes; each split's share
+LATE = {"late": True}  # metadata of options that manifests leave out at their default: older ones know none
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Tokens:
     """Rows of (position, symbol) pairs, flat. `symbol` is a model id, from 3 on."""
 
     starts: I64  # [R+1]
-    position: I64  # [T]
+    position: I64  # [T], or [T, C] for a structure of C > 1 simple factors
     symbol: I64  # [T]
 
 
@@ -57,6 +58,9 @@ class Source(Tokens):
         place, starts = ragged.take(self.starts, rows)
         op, chosen = (None if x is None else x[rows] for x in (self.op, self.chosen))
         return Source(starts, self.position[place], self.symbol[place], self.size[rows], op, chosen)
+
+
+Rows = TypeVar("Rows", bound=Tokens)
 
 
 def _join(parts: list[Source]) -> Source:
@@ -77,7 +81,7 @@ class Task(ABC):
     """Base of all tasks; the fields of a subclass are its options."""
 
     name: ClassVar[str]
-    structure: ClassVar[str]  # an expression of structure.py
+    ordered: ClassVar[bool] = False  # whether there are linearisations to choose from: trees
     summary: ClassVar[str]  # a line for `ape tasks`
     source: ClassVar[str] = "Algebraic Positional Encodings, section 4.1"
     ops: ClassVar[list[str]] = []  # names for the `op` column
@@ -85,6 +89,11 @@ class Task(ABC):
     order: Order | None = None
 
     # What a task says -------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def structure(self) -> str:
+        """Of the positions; an expression of structure.py."""
 
     @abstractmethod
     def draw(self, key: U64) -> Source:
@@ -113,6 +122,10 @@ class Task(ABC):
         """Tokens of a target of mean size, at most; what generating costs is measured by it."""
         return self.mean_tokens
 
+    def store(self, rows: Rows) -> Rows:
+        """The rows as a dataset holds them: as they are, unless a task draws and answers in another form."""
+        return rows
+
     # What follows -----------------------------------------------------------------------------
 
     @property
@@ -120,12 +133,18 @@ class Task(ABC):
         return [*schema.SPECIAL, *self.symbols()]
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        """The options, as the manifest keeps them."""
+    def options(self) -> dict[str, Any]:
+        """Every option, with its value."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "order"}
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The options, as the manifest keeps them: without late ones at their default."""
+        late = {f.name: f.default for f in dataclasses.fields(self) if f.metadata.get("late")}
+        return {k: v for k, v in self.options.items() if k not in late or v != late[k]}
+
     def sample(self, *, rows: range, split: str, seed: int) -> pa.Table:
-        """These rows of a split, as a table of `schema.SHARD`; `rows` may be any range of row numbers."""
+        """These rows of a split, as a table of a shard's schema; `rows` may be any range of row numbers."""
         return self.sample_counted(rows=rows, split=split, seed=seed)[0]
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
@@ -133,13 +152,16 @@ class Task(ABC):
         pick("split", split, schema.SPLITS)
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
         source, shared = self._settle(streams.rows(seed, split, index), split)
-        target = self._linear(self.answer(source))
+        target = self._linear(self.store(self.answer(source)))
+        source = self.store(source)
         return schema.table(index, self._linear(source), target, source.size, source.op, self.ops), shared
 
     def _linear(self, tokens: Tokens) -> tuple[I64, I64, I64]:
         if self.order is None:
             return tokens.starts, tokens.position, tokens.symbol
-        order = linearise(ragged.rows_of(tokens.starts), tokens.position, self.order)
+        tree = structure.parse(self.structure)
+        assert isinstance(tree, structure.Tree)
+        order = linearise(ragged.rows_of(tokens.starts), tokens.position, self.order, tree.branching)
         return tokens.starts, tokens.position[order], tokens.symbol[order]
 
     def _settle(self, key: U64, split: str) -> tuple[Source, int]:
@@ -170,11 +192,16 @@ def _split_of(tokens: Tokens) -> np.ndarray:
     return names[home.astype(np.int64)]
 
 
-# Checks of options that word and tree tasks share ------------------------------------------------
+# What several kinds of tasks share ---------------------------------------------------------------
 
 
-def check_sizes(what: str, mean: float, std: float, low: int, high: int) -> None:
-    """`mean` and `std` leave most of the normal between `low` and `high`; else a `UsageError`."""
+def letters(count: int) -> list[str]:
+    """Readable names of a small vocabulary's symbols."""
+    return [chr(ord("a") + i) for i in range(count)] if count <= 26 else [f"w{i}" for i in range(count)]
+
+
+def check_sizes(what: str, mean: float, std: float, low: int, high: int, why: str = "") -> None:
+    """`mean` and `std` leave most of the normal between `low` and `high`; else a `UsageError`, with `why`."""
     for name, value, least in ((f"{what}_mean", mean, low), (f"{what}_std", std, 0)):
         if not math.isfinite(value) or value < least:
             raise UsageError(f"bad {name}", got=value, allowed=f"a finite number from {least}", fix="choose such a one")
@@ -182,7 +209,7 @@ def check_sizes(what: str, mean: float, std: float, low: int, high: int) -> None
         raise UsageError(
             f"bad {what}_mean and {what}_std: the distribution reaches too far",
             got=f"mean {mean:g}, std {std:g}",
-            allowed=f"mean + 6 std of at most {high}",
+            allowed=f"mean + 6 std of at most {high}{why}",
             fix="choose smaller ones",
         )
 
@@ -195,6 +222,9 @@ def check_whole(name: str, value: int, low: int, high: int) -> None:
 
 
 # Discovery ---------------------------------------------------------------------------------------
+
+
+_KINDS: dict[str, tuple[Any, str]] = {"bool": (bool, "true or false"), "int": (int, "a whole number")}
 
 
 def names() -> list[str]:
@@ -210,27 +240,23 @@ def load(name: str) -> type[Task]:
 
 
 def make(name: str, order: str | None = None, **options: Any) -> Task:
-    """A task with its options; `order` is for trees alone (default `breadth`).
+    """A task with its options; `order` is for tasks that have one, those on trees (default `breadth`).
 
     Raises `UsageError` for an unknown task, order or option, and for values that make no sense.
     """
     found = load(name)
-    if found.structure == "seq":
-        if order is not None:
-            raise UsageError(
-                f"{name} is a sequence task: it has no order",
-                got=f"order {order!r}",
-                allowed="none",
-                fix="leave it out",
-            )
-    else:
+    if found.ordered:
         order = pick("order", "breadth" if order is None else order, ["breadth", "depth"])
+    elif order is not None:
+        raise UsageError(
+            f"{name} is no tree task: it has no order", got=f"order {order!r}", allowed="none", fix="leave it out"
+        )
     known = {f.name: f for f in dataclasses.fields(found) if f.name != "order"}
     for key, value in options.items():
         if key not in known:
             raise unknown(f"option of {name}", key, known)
-        whole = known[key].type == "int"
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            kind = "a whole number" if whole else "a number"
-            raise UsageError(f"bad {key}", got=repr(value), allowed=kind, fix="give it as such")
+        kind = getattr(known[key].type, "__name__", known[key].type)
+        right, allowed = _KINDS.get(str(kind), ((int, float), "a number"))
+        if not isinstance(value, right) or isinstance(value, bool) != (right is bool):
+            raise UsageError(f"bad {key}", got=repr(value), allowed=allowed, fix="give it as such")
     return found(order=order, **options)  # type: ignore[arg-type]

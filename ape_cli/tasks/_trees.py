@@ -1,38 +1,63 @@
-"""What the tree tasks share: random full binary trees, leaves and operators from vocabularies apart.
+"""What the tree tasks share: random full trees, leaves and operators from vocabularies apart.
 
-Paper, appendix B: depth from the discretised N(7, 1). Positions are heap indices: the root is 1,
-the children of i are 2i and 2i+1. Leaf symbols come first in the ids, then operator symbols.
+Paper, appendix B: binary trees, depth from the discretised N(7, 1). Positions are heap indices: the root
+is 1, the children of i are 2i and 2i+1. Leaf symbols come first in the ids, then operator symbols.
+
+Ours: `branching` k, trees whose nodes have k children or none; `binarise`, which stores source and target
+as binary trees, left child the first child, right child the next sibling (`trees.binarise`). They are drawn
+and answered as k-ary trees, so the rows of both forms hold the same trees.
+Shapes: R rows, T nodes in all.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ape_cli import streams, trees
+from ape_cli.errors import UsageError
 from ape_cli.schema import FIRST_SYMBOL
-from ape_cli.streams import U64
-from ape_cli.structure import Tree
-from ape_cli.tasks import Source, Task, check_sizes, check_whole
+from ape_cli.streams import I64, U64
+from ape_cli.structure import Tree, bit_length
+from ape_cli.tasks import LATE, Rows, Source, Task, check_sizes, check_whole
 
-MAX_DEPTH = Tree(2).max_depth
+_MOST_NODES = 1_000_000  # of a tree, on average at the greatest depths that are drawn
+_MEASURED = 2_000  # draws
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trees(Task):
     """A random tree with random symbols; subclasses say what becomes of it."""
 
-    structure: ClassVar[str] = "tree(2)"
+    ordered: ClassVar[bool] = True
     least_depth: ClassVar[int] = 0
 
     depth_mean: float = 7.0
     depth_std: float = 1.0
+    branching: int = field(default=2, metadata=LATE)
+    binarise: bool = field(default=False, metadata=LATE)
 
     def __post_init__(self) -> None:
-        check_sizes("depth", self.depth_mean, self.depth_std, self.least_depth, MAX_DEPTH)
+        check_whole("branching", self.branching, 2, 1000)
+        form = f"{'binarised ' if self.binarise else ''}tree({self.branching})"
+        why = f" (the deepest {form} that heap indices hold)"
+        check_sizes("depth", self.depth_mean, self.depth_std, self.least_depth, self.max_depth, why)
+        nodes = trees.mean_nodes(self.greatest_depth, self.branching)
+        if nodes > _MOST_NODES:
+            raise UsageError(
+                "the trees would be too large",
+                got=f"{nodes:,.0f} nodes on average in a {form} of depth {self.greatest_depth}",
+                allowed=f"{_MOST_NODES:,} at depth mean + 4 std",
+                fix="choose a smaller depth or branching",
+            )
+
+    @property
+    def structure(self) -> str:
+        return Tree(2 if self.binarise else self.branching).expression
 
     @property
     @abstractmethod
@@ -44,28 +69,84 @@ class Trees(Task):
     def operators(self) -> int:
         """How many operator symbols there are."""
 
+    @property
+    def max_depth(self) -> int:
+        """Of trees whose paths fit heap indices in the form that is stored."""
+        return Tree(2).max_depth // self.branching if self.binarise else Tree(self.branching).max_depth
+
+    @property
+    def greatest_depth(self) -> int:
+        """Four deviations above the mean: deeper trees are too rare to count."""
+        return min(self.max_depth, round(self.depth_mean + 4 * self.depth_std))
+
     def depths(self, key: U64) -> np.ndarray:
         stream = streams.child(key, "size")
-        return streams.normal(stream, self.depth_mean, self.depth_std, self.least_depth, MAX_DEPTH)
+        return streams.normal(stream, self.depth_mean, self.depth_std, self.least_depth, self.max_depth)
 
     def draw(self, key: U64) -> Source:
         depth = self.depths(key)
-        heap, starts, leaf = trees.grow(depth, streams.child(key, "shape"))
+        heap, starts, leaf = trees.grow(depth, streams.child(key, "shape"), self.branching)
         word = streams.bits(np.repeat(streams.child(key, "symbols"), np.diff(starts)), heap)
         count = np.where(leaf, self.leaves, self.operators)
         symbol = FIRST_SYMBOL + np.where(leaf, 0, self.leaves) + streams.below(word, count)
         return Source(starts, heap, symbol, depth)
+
+    def store(self, rows: Rows) -> Rows:
+        """Binary trees, if that is wanted; the size of a source is then the depth of its binary tree."""
+        if not self.binarise:
+            return rows
+        position = trees.binarise(rows.position, self.branching)
+        changes: dict[str, Any] = {"position": position}
+        if isinstance(rows, Source):
+            changes["size"] = np.maximum.reduceat(Tree(2).level(position), rows.starts[:-1])
+        return replace(rows, **changes)
 
     def symbols(self) -> list[str]:
         return [f"x{i}" for i in range(self.leaves)] + [f"f{i}" for i in range(self.operators)]
 
     @property
     def mean_size(self) -> float:
-        return self.depth_mean
+        return self._binary_depth if self.binarise else self.depth_mean
+
+    @cached_property
+    def _binary_depth(self) -> float:
+        """Mean depth of the binarised sources, measured on 2,000 draws of one fixed stream: the same for every
+        dataset of these options, within a few hundredths of the distribution's own."""
+        keys = streams.rows(0, "binarise", np.arange(_MEASURED))
+        parts = np.array_split(keys, 1 + int(_MEASURED * self.mean_tokens / 1_000_000))
+        return float(np.concatenate([self.store(self.draw(part)).size for part in parts]).mean())
 
     @property
     def mean_tokens(self) -> float:
-        return trees.mean_nodes(round(self.depth_mean))
+        return trees.mean_nodes(round(self.depth_mean), self.branching)
+
+    # How a target unfolds, for decoding without its nodes' places -----------------------------
+
+    def closing(self, op: I64, pointer: I64) -> I64:
+        """The symbol that is a leaf of each target though it is an operator; -1 where there is none. [R] each
+
+        `op`: the row's operator; `pointer`: the symbol at the index leaf. They matter to tree-ops alone.
+        """
+        return np.full_like(op, -1)
+
+    def opens(self, position: I64, symbol: I64, closing: I64) -> I64:
+        """The places that open when a node is written. [R] each -> [R, k] of the stored structure, 0 for none
+
+        An operator opens its children, leaves and the row's `closing` symbol open none. In a binarised
+        tree an operator opens the left one, and whatever has siblings after it the right one. What no
+        heap index holds does not open, nor does anything at position 0.
+        """
+        first = FIRST_SYMBOL + self.leaves
+        grows = (position > 0) & (symbol >= first) & (symbol < first + self.operators) & (symbol != closing)
+        if self.binarise:
+            earlier = bit_length(position ^ (position + 1)) - 1  # siblings: as many steps to the right at the end
+            wanted = np.stack([grows, (position > 1) & (earlier < self.branching - 1)], axis=1)
+        else:
+            wanted = np.repeat(grows[:, None], self.branching, axis=1)
+        tree = Tree(wanted.shape[1])
+        wanted &= (tree.level(position) < tree.max_depth)[:, None]
+        children = (tree.branching * (position - 1) + 2)[:, None] + np.arange(tree.branching)
+        return np.where(wanted, children, 0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,21 +6,18 @@ Paper, appendix B: length from the discretised N(100, 10), vocabulary of 20. Pos
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from ape_cli import ragged, streams
 from ape_cli.schema import FIRST_SYMBOL
 from ape_cli.streams import U64
-from ape_cli.tasks import Source, Task, check_sizes, check_whole
+from ape_cli.tasks import Source, Task, check_sizes, check_whole, letters
 
 
 @dataclass(frozen=True, kw_only=True)
 class Words(Task):
     """A word drawn uniformly; subclasses say what becomes of it."""
-
-    structure: ClassVar[str] = "seq"
 
     length_mean: float = 100.0
     length_std: float = 10.0
@@ -30,6 +27,10 @@ class Words(Task):
         check_sizes("length", self.length_mean, self.length_std, 1, 60_000)
         check_whole("vocabulary", self.vocabulary, 1, 60_000)
 
+    @property
+    def structure(self) -> str:
+        return "seq"
+
     def draw(self, key: U64) -> Source:
         size = streams.normal(streams.child(key, "size"), self.length_mean, self.length_std, 1, 65_535)
         starts = ragged.starts_of(size)
@@ -38,9 +39,7 @@ class Words(Task):
         return Source(starts, place, FIRST_SYMBOL + streams.below(word, self.vocabulary), size)
 
     def symbols(self) -> list[str]:
-        if self.vocabulary <= 26:
-            return [chr(ord("a") + i) for i in range(self.vocabulary)]
-        return [f"w{i}" for i in range(self.vocabulary)]
+        return letters(self.vocabulary)
 
     @property
     def mean_size(self) -> float:

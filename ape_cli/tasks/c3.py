@@ -14,7 +14,7 @@ from ape_cli.tasks._trees import Trees
 
 @dataclass(frozen=True, kw_only=True)
 class C3(Trees):
-    """Reduce every subtree of depth 1 to a leaf, once: the sum of its two leaves modulo 3.
+    """Reduce every subtree of depth 1 to a leaf, once: the sum of its leaves modulo 3.
 
     A lone leaf has nothing to reduce and is its own answer. Ids 3, 4, 5 are the elements 0, 1, 2; 6 is +.
 
@@ -38,13 +38,14 @@ class C3(Trees):
 
     def answer(self, source: Source) -> Tokens:
         leaf = source.symbol < FIRST_SYMBOL + 3
-        parent, left = trees.children(source.starts, leaf)
-        ripe = leaf[left] & leaf[left + 1]
-        parent, left = parent[ripe], left[ripe]
+        parent, first = trees.children(source.starts, leaf, self.branching)
+        child = first[:, None] + np.arange(self.branching)  # [I, k]
+        ripe = leaf[child].all(axis=1)
+        parent, child = parent[ripe], child[ripe]
         symbol = source.symbol.copy()
-        symbol[parent] = FIRST_SYMBOL + (symbol[left] + symbol[left + 1] - 2 * FIRST_SYMBOL) % 3
+        symbol[parent] = FIRST_SYMBOL + (symbol[child] - FIRST_SYMBOL).sum(axis=1) % 3
         keep = np.ones(symbol.size, dtype=bool)
-        keep[left] = keep[left + 1] = False
+        keep[child] = False
         row = ragged.rows_of(source.starts)[keep]
         starts = ragged.starts_of(np.bincount(row, minlength=source.size.size))
         return Tokens(starts, source.position[keep], symbol[keep])

@@ -12,7 +12,7 @@ from ape_cli.errors import UsageError
 from ape_cli.schema import FIRST_SYMBOL
 from ape_cli.streams import I64, U64
 from ape_cli.tasks import Source, Tokens
-from ape_cli.tasks._trees import MAX_DEPTH, PlainTrees
+from ape_cli.tasks._trees import PlainTrees
 
 EXTRACT, FLIP_EXTRACT, TRUNCATE, NO_OP = range(4)
 
@@ -25,7 +25,8 @@ class TreeOps(PlainTrees):
     subtree's root, a node drawn uniformly. `extract`: the subtree. `flip-extract`: its mirror image.
     `truncate`: the tree with the subtree replaced by a leaf of its root's symbol. `no-op`: the tree.
     The tree has depth d-1, so that the whole source has the drawn depth d. A tree with more leaves
-    than there are leaf symbols is drawn again; no symbol ever repeats within one.
+    than there are leaf symbols is drawn again; no symbol ever repeats within one. Of any branching, the
+    source's root has its two children, the index and the tree, at places 2 and 3.
 
     >>> task = TreeOps(order="breadth", depth_mean=3, depth_std=0, vocabulary=16)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -45,8 +46,8 @@ class TreeOps(PlainTrees):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        reach = min(MAX_DEPTH, round(self.depth_mean + 4 * self.depth_std))
-        fits = trees.leaves_distribution(reach - 1, max(self.leaves, 2048))[-1].cumsum()
+        reach = self.greatest_depth
+        fits = trees.leaves_distribution(reach - 1, max(self.leaves, 2048), self.branching)[-1].cumsum()
         if fits[self.leaves] < 0.01:
             need = next((n for n, chance in enumerate(fits) if chance >= 0.5), None)
             raise UsageError(
@@ -61,7 +62,7 @@ class TreeOps(PlainTrees):
 
     @property
     def mean_tokens(self) -> float:
-        return trees.mean_nodes(max(0, round(self.depth_mean) - 1)) + 2
+        return trees.mean_nodes(max(0, round(self.depth_mean) - 1), self.branching) + 2
 
     def draw(self, key: U64) -> Source:
         depth = self.depths(key)
@@ -74,7 +75,7 @@ class TreeOps(PlainTrees):
         cut = starts + 2 * np.arange(starts.size)
         position, symbols = np.empty(cut[-1], dtype=np.int64), np.empty(cut[-1], dtype=np.int64)
         place = np.arange(heap.size) + 2 * (ragged.rows_of(starts) + 1)
-        position[place], symbols[place] = trees.graft(heap, 3), symbol
+        position[place], symbols[place] = trees.graft(heap, 3, self.branching), symbol
         position[cut[:-1]], symbols[cut[:-1]] = 1, FIRST_SYMBOL + self.leaves + self.operators + op
         position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, symbol[pointed]
         return Source(cut, position, symbols, depth, op, heap[pointed])
@@ -85,10 +86,14 @@ class TreeOps(PlainTrees):
         chosen, pending, drawn = np.zeros(depth.size, dtype=np.int64), np.arange(depth.size), 0
         attempt = 0
         while pending.size:
-            heap, starts, leaf = trees.grow(depth[pending], streams.bits(key[pending], np.array(attempt)))
-            fits = (np.diff(starts) + 1) // 2 <= self.leaves
+            words = streams.bits(key[pending], np.array(attempt))
+            heap, starts, leaf = trees.grow(depth[pending], words, self.branching)
+            nodes = np.diff(starts)
+            fits = (
+                nodes - nodes // self.branching <= self.leaves
+            )  # all but the inner ones: k of them have k^2 + 1 nodes
             chosen[pending[fits]] = drawn + np.flatnonzero(fits)
-            parts.append((heap, np.diff(starts), leaf))
+            parts.append((heap, nodes, leaf))
             drawn += pending.size
             pending = pending[~fits]
             attempt += 1
@@ -111,14 +116,19 @@ class TreeOps(PlainTrees):
         inner = np.ones(source.symbol.size, dtype=bool)  # all but the operator and the index leaf
         inner[source.starts[:-1]] = inner[source.starts[:-1] + 1] = False
         row = ragged.rows_of(source.starts)[inner]
-        heap = trees.reroot(source.position[inner], 3)
+        k = self.branching
+        heap = trees.reroot(source.position[inner], 3, k)
         op, root = source.op[row], source.chosen[row]
-        inside = trees.below(heap, root)
+        inside = trees.below(heap, root, k)
         extracting = op <= FLIP_EXTRACT
         keep = np.where(extracting, inside, (op == NO_OP) | ~inside | (heap == root))
         row, heap, symbol = row[keep], heap[keep], source.symbol[inner][keep]
         extracting, flipping, root = extracting[keep], (op == FLIP_EXTRACT)[keep], root[keep]
-        heap = np.where(extracting, trees.reroot(heap, np.where(extracting, root, 1)), heap)
-        heap = np.where(flipping, trees.mirror(heap), heap)
+        heap = np.where(extracting, trees.reroot(heap, np.where(extracting, root, 1), k), heap)
+        heap = np.where(flipping, trees.mirror(heap, k), heap)
         starts = ragged.starts_of(np.bincount(row, minlength=source.size.size))
         return Tokens(starts, heap, symbol)
+
+    def closing(self, op: I64, pointer: I64) -> I64:
+        """The chosen root's symbol, where its subtree is cut off."""
+        return np.where(op == TRUNCATE, pointer, -1)

@@ -1,4 +1,4 @@
-"""The mirror image of a tree: every left child becomes a right child and the reverse, at all depths."""
+"""The mirror image of a tree: children in reverse order at all depths, left for right in binary trees."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ class TreeRotate(PlainTrees):
     summary = "the mirror image, recursively: f(x, g(y, z)) -> f(g(z, y), x)"
 
     def answer(self, source: Source) -> Tokens:
-        return Tokens(source.starts, trees.mirror(source.position), source.symbol)
+        return Tokens(source.starts, trees.mirror(source.position, self.branching), source.symbol)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from ape_cli import schema, tasks
+from ape_cli import schema, structure, tasks
 from ape_cli.errors import UsageError
 from ape_cli.tasks import Tokens, _split_of
 
-EVERY = [(n, o) for n in tasks.names() for o in ([None] if tasks.load(n).structure == "seq" else ["breadth", "depth"])]
+EVERY = [(n, o) for n in tasks.names() for o in (["breadth", "depth"] if tasks.load(n).ordered else [None])]
 
 
-def test_the_seven_are_found() -> None:
+def test_the_ten_are_found() -> None:
     assert set(tasks.names()) >= {"copy", "reverse", "repeat", "tree-copy", "tree-rotate", "c3", "tree-ops"}
+    assert set(tasks.names()) >= {"grid-copy", "grid-rotate", "ring-shift"}
 
 
 @pytest.mark.parametrize(("name", "order"), EVERY)
 def test_rows_do_not_depend_on_their_neighbours(name: str, order: str | None) -> None:
     task = tasks.make(name, order)
     whole = task.sample(rows=range(300), split="train", seed=5)
-    assert whole.schema.equals(schema.SHARD)
+    assert whole.schema.equals(schema.shard(structure.parse(task.structure).width))
     assert task.sample(rows=range(120, 180), split="train", seed=5).equals(whole.slice(120, 60))
     every_third = task.sample(rows=range(0, 300, 3), split="train", seed=5)
     assert every_third.to_pylist() == whole.to_pylist()[::3]
@@ -33,7 +36,7 @@ def test_seeds_and_splits_share_nothing(name: str, order: str | None) -> None:
 
     def sources(split: str, seed: int) -> set[tuple]:
         table = task.sample(rows=range(400), split=split, seed=seed).to_pylist()
-        return {(tuple(r["source_ids"]), tuple(r["source_positions"])) for r in table if len(r["source_ids"]) > 12}
+        return {(tuple(r["source_ids"]), str(r["source_positions"])) for r in table if len(r["source_ids"]) > 12}
 
     train, test = sources("train", 42), sources("test", 42)
     assert len(train) > 300
@@ -87,7 +90,8 @@ def test_ids_are_named(name: str, order: str | None) -> None:
 @pytest.mark.parametrize(("name", "order"), EVERY)
 def test_mean_tokens_is_the_mean(name: str, order: str | None) -> None:
     """Of sources of exactly the mean size; flat bounded schemes are sized by it."""
-    task = tasks.make(name, order, **({"length_std": 0} if order is None else {"depth_std": 0}))
+    deviations = {f.name: 0 for f in dataclasses.fields(tasks.load(name)) if f.name.endswith("_std")}
+    task = tasks.make(name, order, **deviations)
     table = task.sample(rows=range(3_000), split="train", seed=5)
     mean = np.mean([len(x) for x in table["source_ids"].to_pylist()])
     assert abs(mean / task.mean_tokens - 1) < 0.03
@@ -96,7 +100,8 @@ def test_mean_tokens_is_the_mean(name: str, order: str | None) -> None:
 def test_mistakes_are_explained() -> None:
     cases = [
         (lambda: tasks.make("tree-cpoy"), "did you mean 'tree-copy'"),
-        (lambda: tasks.make("copy", "depth"), "sequence task"),
+        (lambda: tasks.make("copy", "depth"), "copy is no tree task"),
+        (lambda: tasks.make("grid-copy", "depth"), "grid-copy is no tree task"),
         (lambda: tasks.make("c3", "sideways"), "breadth, depth"),
         (lambda: tasks.make("copy", depth_mean=3), "unknown option of copy"),
         (lambda: tasks.make("copy", length_mean=-1), "length_mean"),

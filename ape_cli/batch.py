@@ -1,0 +1,158 @@
+"""Rows as a model reads them: one padded batch, its positions read as a structure.
+
+Shapes: B rows, N source tokens, M target tokens, C coordinates of a position (simple factors of the
+structure it is read as; one that has a single factor has no axis for it). Ids and positions are int64,
+masks bool (True = token).
+
+Teacher forcing: the decoder reads SOS and the target but its last token, and is asked for the target.
+Data of structure `seq` carries EOS in source and target; all others have none, their end is in their structure.
+Positions: SOS is 0 in every coordinate, and so is padding. Tokens of a sequence stand at 1, 2, ..., as does
+everything along its linearisation: a scheme for sequences reads a tree so (paper, section 4.1: the flat
+baselines). Other coordinates are what is stored plus the structure's `first`: a heap index as it is, a row,
+a column or a place of a ring counted from 1. Positions that are the same in all rows, because every
+coordinate is along the line, have one row, [1, N], whatever is padding, and broadcast.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ape_cli import ragged
+from ape_cli import structure as structures
+from ape_cli.errors import UsageError
+from ape_cli.schema import EOS, PAD, SOS
+from ape_cli.streams import I64
+from ape_cli.structure import LINE, Seq, Structure, Tree
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One padded batch; see the module's docstring for shapes."""
+
+    source_ids: Tensor  # [B, N]
+    source_positions: Tensor  # [B or 1, N] or [B or 1, N, C]
+    source_mask: Tensor  # [B, N]
+    input_ids: Tensor  # [B, M], SOS first
+    input_positions: Tensor  # [B or 1, M] or [B or 1, M, C]
+    labels: Tensor  # [B, M], PAD where there is nothing to predict
+    row: I64  # [B] row in its split
+    size: I64  # [B]
+    op: I64  # [B], -1 where the task has none
+    label_positions: Tensor | None = None  # of trees: as stored, in the data's own structure, [B, M] or [B, M, C]
+
+    @property
+    def label_mask(self) -> Tensor:
+        """[B, M] True where a token is to be predicted."""
+        return self.labels != PAD
+
+    def to(self, device: torch.device) -> Batch:
+        moved = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                vars(moved)[name] = value.to(device, non_blocking=True)
+        return moved
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some thousand rows as flat arrays."""
+
+    row: I64
+    size: I64
+    op: I64
+    source: tuple[I64, I64, I64]  # starts, ids, positions
+    target: tuple[I64, I64, I64]
+
+    @property
+    def source_length(self) -> I64:
+        return np.diff(self.source[0])
+
+    @property
+    def target_length(self) -> I64:
+        return np.diff(self.target[0])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """As what structure the positions of some data are read."""
+
+    own: Structure  # of the data
+    wanted: Structure
+    columns: tuple[int, ...]  # of each coordinate that is wanted: which of the data's it is, or LINE
+
+    @classmethod
+    def of(cls, own: Structure, expression: str | None) -> Reading:
+        """The data's own structure, or that of an expression; a `UsageError` where the data has none such."""
+        wanted = own if expression is None else structures.parse(expression)
+        found = structures.columns(wanted, own)
+        if found is None:
+            raise UsageError(
+                f"this dataset has no positions of structure {wanted.expression}",
+                got=f"structure {own.expression}",
+                allowed=f"{own.expression}; seq and cyclic(n) along its linearisation; products of these",
+                fix="leave it out for the data's own",
+            )
+        # the places of a sequence are the line itself, and EOS stands on it too
+        return cls(own, wanted, tuple(LINE if own == Seq() else column for column in found))
+
+    def places(self, stored: I64, mask: np.ndarray) -> I64:
+        """Positions of tokens. stored: [B, L] or [B, L, C] of the data's own -> [B or 1, L] or [B or 1, L, C]"""
+        line = np.arange(1, mask.shape[1] + 1)
+        if set(self.columns) == {LINE}:
+            read = [line[None]] * len(self.columns)
+        else:
+            coordinates = stored.reshape(*mask.shape, self.own.width)
+            found = zip(self.columns, self.wanted.first, strict=True)
+            read = [np.where(mask, line if c == LINE else coordinates[..., c] + first, 0) for c, first in found]
+        return read[0] if len(read) == 1 else np.stack(read, axis=-1)
+
+
+def collate(window: Window, rows: I64, reading: Reading) -> Batch:
+    """The chosen rows of a window, padded."""
+    source, source_mask = _pad(window.source[1], window.source[0], rows)
+    target, target_mask = _pad(window.target[1], window.target[0], rows)
+    source_at, _ = _pad(window.source[2], window.source[0], rows)
+    target_at, _ = _pad(window.target[2], window.target[0], rows)
+    if reading.own == Seq():
+        source, target = _close(source, source_mask), _close(target, target_mask)
+        source_mask, target_mask = source != PAD, target != PAD
+    tensor = torch.from_numpy
+    return Batch(
+        source_ids=tensor(source),
+        source_positions=tensor(reading.places(source_at, source_mask)),
+        source_mask=tensor(source_mask),
+        input_ids=tensor(_after(SOS, target)),
+        input_positions=tensor(_after(0, reading.places(target_at, target_mask))),
+        labels=tensor(target),
+        row=window.row[rows],
+        size=window.size[rows],
+        op=window.op[rows],
+        label_positions=tensor(target_at) if any(isinstance(s, Tree) for s in reading.own.simple) else None,
+    )
+
+
+def _pad(flat: I64, starts: I64, rows: I64) -> tuple[I64, np.ndarray]:
+    """[B, L] padded with PAD (= 0), and the mask of what is real; [B, L, C] from flat values [T, C]."""
+    place, cut = ragged.take(starts, rows)
+    lengths = np.diff(cut)
+    mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    padded = np.full((*mask.shape, *flat.shape[1:]), PAD, dtype=np.int64)
+    padded[mask] = flat[place]
+    return padded, mask
+
+
+def _after(first: int, values: I64) -> I64:
+    """What the decoder reads: `first`, then all but the last. [B, L, ...] -> the same"""
+    return np.concatenate([np.full_like(values[:, :1], first), values[:, :-1]], axis=1)
+
+
+def _close(ids: I64, mask: np.ndarray) -> I64:
+    """EOS after the last symbol of each row. [B, L] -> [B, L+1]"""
+    closed = np.pad(ids, ((0, 0), (0, 1)), constant_values=PAD)
+    closed[np.arange(len(ids)), mask.sum(axis=1)] = EOS
+    return closed

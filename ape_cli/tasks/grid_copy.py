@@ -1,0 +1,23 @@
+"""The grid itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ape_cli.tasks import Source, Tokens
+from ape_cli.tasks._grids import Grids
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridCopy(Grids):
+    """Repeat a grid as it is.
+
+    >>> row = GridCopy(side_mean=3).sample(rows=range(1), split="train", seed=42).to_pylist()[0]
+    >>> row["source_ids"] == row["target_ids"], row["source_positions"] == row["target_positions"]
+    (True, True)
+    """
+
+    summary = "the grid itself"
+
+    def answer(self, source: Source) -> Tokens:
+        return Tokens(source.starts, source.position, source.symbol)

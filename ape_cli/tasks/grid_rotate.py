@@ -1,0 +1,34 @@
+"""The grid, a quarter turn clockwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ape_cli.tasks import Source, Tokens
+from ape_cli.tasks._grids import Grids, cells
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridRotate(Grids):
+    """Turn a grid clockwise: its first row becomes the last column, so that height and width change places.
+
+    >>> task = GridRotate(side_mean=2)
+    >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
+    >>> "".join(task.id_names[i] for i in row["source_ids"]), row["source_positions"]
+    ('gjmmlp', [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]])
+    >>> "".join(task.id_names[i] for i in row["target_ids"]), row["target_positions"]
+    ('mgljpm', [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]])
+    """
+
+    summary = "a quarter turn clockwise: abc/def -> da/eb/fc"
+
+    def answer(self, source: Source) -> Tokens:
+        """Target cell (i, j) is source cell (h-1-j, i), for a source of h rows and w columns."""
+        first, after = source.starts[:-1], source.starts[1:]
+        height, width = source.position[after - 1].T + 1  # the last cell is (h-1, w-1)
+        starts, _, position = cells(width, height)
+        h, w, begin = (np.repeat(x, height * width) for x in (height, width, first))
+        i, j = position.T
+        return Tokens(starts, position, source.symbol[begin + (h - 1 - j) * w + i])

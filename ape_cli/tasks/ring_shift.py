@@ -1,0 +1,72 @@
+"""A ring, turned by an offset that stands before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ape_cli import streams
+from ape_cli.schema import FIRST_SYMBOL
+from ape_cli.streams import U64
+from ape_cli.tasks import Source, Task, Tokens, check_whole, letters
+
+
+@dataclass(frozen=True, kw_only=True)
+class RingShift(Task):
+    """Turn a ring of n symbols forward: what stands at place i goes to place i + s modulo n.
+
+    The source is the offset s, a symbol of its own that stands at place 0, the ring's origin, and then the
+    symbols at places 0..n-1; the target is the turned ring from place 0 on. There is no EOS: the end is in
+    the structure (paper, section 3.4.2: periodic domains). The task is ours; every ring has the same size.
+
+    >>> task = RingShift(ring=5)
+    >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
+    >>> [task.id_names[i] for i in row["source_ids"]], row["source_positions"]
+    (['+1', 'p', 'p', 'l', 'c', 'b'], [0, 0, 1, 2, 3, 4])
+    >>> [task.id_names[i] for i in row["target_ids"]], row["target_positions"]
+    (['b', 'p', 'p', 'l', 'c'], [0, 1, 2, 3, 4])
+    """
+
+    summary = "a ring of symbols turned by an offset: +1 abcd -> dabc"
+    source = "ours; the periodic domains of Algebraic Positional Encodings, section 3.4.2"
+
+    ring: int = 20
+    vocabulary: int = 20
+
+    def __post_init__(self) -> None:
+        check_whole("ring", self.ring, 2, 30_000)
+        check_whole("vocabulary", self.vocabulary, 1, 30_000)
+
+    @property
+    def structure(self) -> str:
+        return f"cyclic({self.ring})"
+
+    def draw(self, key: U64) -> Source:
+        rows, n = key.size, self.ring
+        place = np.arange(n)
+        word = streams.bits(streams.child(key, "symbols")[:, None], place)  # [R, n]
+        offset = streams.below(streams.child(key, "offset"), n)
+        symbol = np.column_stack([self.vocabulary + offset, streams.below(word, self.vocabulary)])
+        position = np.tile(np.concatenate([[0], place]), rows)
+        size = np.full(rows, n)
+        return Source(np.arange(rows + 1) * (n + 1), position, FIRST_SYMBOL + symbol.ravel(), size)
+
+    def answer(self, source: Source) -> Tokens:
+        rows, n = source.size.size, self.ring
+        symbol = source.symbol.reshape(rows, n + 1)
+        offset = symbol[:, :1] - FIRST_SYMBOL - self.vocabulary
+        before = (np.arange(n) - offset) % n  # the source's place of what stands at each place of the target
+        turned = np.take_along_axis(symbol[:, 1:], before, axis=1)
+        return Tokens(np.arange(rows + 1) * n, np.tile(np.arange(n), rows), turned.ravel())
+
+    def symbols(self) -> list[str]:
+        return letters(self.vocabulary) + [f"+{s}" for s in range(self.ring)]
+
+    @property
+    def mean_size(self) -> float:
+        return float(self.ring)
+
+    @property
+    def mean_tokens(self) -> float:
+        return self.ring + 1.0
