@@ -258,7 +258,7 @@ def evaluate(
     runs: Annotated[list[str] | None, typer.Argument(help="Names, or beginnings of them.")] = None,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     data: Annotated[Path | None, typer.Option(help="Another dataset; default each run's own.")] = None,
-    decode: Annotated[str, typer.Option(help="teacher or greedy.")] = "teacher",
+    decode: Annotated[str, typer.Option(help="teacher; greedy: the model reads what it wrote.")] = "teacher",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     batch_size: Annotated[int, typer.Option(help="Rows at once; no result depends on it.")] = 256,
     threads: Threads = None,
@@ -301,7 +301,8 @@ def evaluate(
             continue
         done.append(found)
         if not as_json:
-            display.print_evaluation(found)
+            name = evaluating.name_of(against, split, "teacher")
+            display.print_evaluation(found, run.evaluation(name) if decode == "greedy" else None)
     if as_json:
         answer(done)
     if failed:

@@ -397,9 +397,9 @@ MISTAKES = [
     ),
     Mistake(
         "positions off by one in greedy decoding",
-        "evaluate.py",
-        "model.decode(written, there.input_positions[:, :m], memory, source)",
-        "model.decode(written, there.input_positions[:, :m] + 1, memory, source)",
+        "decode.py",
+        "pen.next(written, batch.input_positions[:, :m])",
+        "pen.next(written, batch.input_positions[:, :m] + 1)",
         "test_reference.py::test_greedy_writes_what_a_loop_by_hand_writes",
     ),
     Mistake(

@@ -14,9 +14,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import evaluate, model, position, schema
+from ape_cli import decode, model, position, schema, structure, tasks
 from ape_cli.attention import Link
-from ape_cli.dataset import Batch
+from ape_cli.batch import Batch, Reading
 
 D, H, K, IDS = 16, 2, 8, 12
 
@@ -193,7 +193,8 @@ def test_greedy_writes_what_a_loop_by_hand_writes() -> None:
     ids, labels = torch.tensor([SOURCE]), torch.tensor([written[1:]])
     none = torch.zeros(1, dtype=torch.int64).numpy()
     batch = Batch(ids, torch.arange(1, 6)[None], ids != 0, labels, torch.arange(8)[None], labels, none, none, none)
-    tally = evaluate.greedy(made, [batch], torch.device("cpu"), "fp32")
+    reading = Reading.of(structure.Seq(), None)
+    tally = decode.greedy(made, [batch], torch.device("cpu"), "fp32", tasks.make("copy"), reading)
     assert tally.columns()["correct"].tolist() == [8]
 
 
