@@ -188,7 +188,8 @@ def resolve(
             if key in _PAIRS and _PAIRS[key] not in (settings or {}):
                 fields.pop(_PAIRS[key], None)
         elif key in scheme_options and key in attention_options:
-            raise UsageError(f"{key} is an option of {scheme} and of attention {attention}", got=f"{key}={value}")
+            what = f"{key} is an option of {scheme} and of attention {attention}"
+            raise UsageError(what, got=f"{key}={value}", allowed="an option of one", fix="rename it in one's file")
         elif key in scheme_options:
             chosen[key] = value
         elif key in attention_options:

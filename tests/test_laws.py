@@ -33,7 +33,7 @@ def test_every_law_of_an_attention_holds(name: str) -> None:
     found = list(laws.check(name))
     assert [f for f in found if not f.holds] == []
     assert {"relative", "causality", "independence", "gradients"} <= {f.law for f in found}
-    assert ("rotation" in {f.law for f in found}) == attention.load(name).orthogonal
+    assert ("rotation" in {f.law for f in found}) == attention.load(name).rotation
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, name: str, kind: type, hook: str, wrong: object) -> set[str]:

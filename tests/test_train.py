@@ -229,9 +229,12 @@ def weights(store: Memory) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("scheme", position.names())
 def test_a_stopped_run_ends_as_if_it_had_not_stopped(trees: Dataset, words: Dataset, scheme: str) -> None:
-    """Bit for bit: weights, optimiser, dropout, order of batches, history, choice of the best."""
     data = words if position.load(scheme).reads(structure.Seq()) else trees
-    wanted = tiny(scheme, data)
+    check_resume(tiny(scheme, data), data)
+
+
+def check_resume(wanted: Config, data: Dataset) -> None:
+    """Bit for bit: weights, optimiser, dropout, order of batches, history, choice of the best."""
     whole = Memory()
     straight = fit(wanted, data, whole, device=CPU)
 

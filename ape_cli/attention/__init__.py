@@ -76,8 +76,8 @@ class Kind(ABC):
 
     # lemma 2.3 of "Notes on attention and positional encodings": which group actions hold, hooks and masks aside
     permutation: ClassVar[bool] = True  # of queries; of keys with their values
-    orthogonal: ClassVar[bool] = True  # one g on queries and keys
-    linear_values: ClassVar[bool] = True  # an invertible h on values
+    rotation: ClassVar[bool] = True  # one g on queries and keys
+    values: ClassVar[bool] = True  # an invertible h on values
 
     about: ClassVar[str]  # one line
     cost: ClassVar[str]
@@ -99,8 +99,8 @@ class Kind(ABC):
             "differentiable": cls.differentiable,
             "acts_in": "encoder" if cls.mixes_queries else "encoder, decoder, between",
             "permutation": cls.permutation,
-            "orthogonal": cls.orthogonal,
-            "linear_values": cls.linear_values,
+            "rotation": cls.rotation,
+            "values": cls.values,
             "cost": cls.cost,
             "source": cls.source,
         }

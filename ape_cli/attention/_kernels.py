@@ -43,7 +43,7 @@ def turned(scheme: Scheme, q: Tensor, k: Tensor, link: Link, unit: float) -> tup
 class Kernel(Kind):
     """Base of the kernels: their scores, and the unit in which they measure."""
 
-    cost = "M N K differences, some ten times the time of a product; on a GPU its gradient needs M N K numbers for once"
+    cost = "M N K differences, slower than a product; on a GPU its gradient holds M N K numbers for a moment"
 
     @abstractmethod
     def unit(self, channels: int) -> float:

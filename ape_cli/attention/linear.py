@@ -32,7 +32,7 @@ class Linear(Kind):
     refuses_bias = "there are no logits of a query and a key to add it to"
     refuses_decay = "there are no logits of a query and a key to scale"
     takes_dropout = False
-    orthogonal = False  # phi acts channel by channel
+    rotation = False  # phi acts channel by channel
     about = "phi(q) phi(k), phi = elu + 1, over their sum"
     cost = "(M + N) K K products: linear in tokens"
     source = "Katharopoulos et al. 2020, arXiv:2006.16236, section 3.2"

@@ -3,7 +3,7 @@
 A law is a function of a scheme (or of a kind of attention) and a precision that returns the greatest
 absolute deviation (0 where the law holds exactly), or None where no such law is claimed. Paths reach to
 10,000 steps of a sequence and to 40 levels of a tree. What a scheme claims, it says itself:
-`homomorphism`, `relative`, `unique`; so does a kind: `permutation`, `orthogonal`, `linear_values`.
+`homomorphism`, `relative`, `unique`; so does a kind: `permutation`, `rotation`, `values`.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def permutation(kind: Kind, dtype: torch.dtype) -> Tensor | None:
 
 def rotation(kind: Kind, dtype: torch.dtype) -> Tensor | None:
     """Att(Q g, K g, V) = Att(Q, K, V), g orthogonal"""
-    if not kind.orthogonal:
+    if not kind.rotation:
         return None
     g, (q, k, v) = random_orthogonal((_K, _K), torch.Generator().manual_seed(5)).to(dtype), _qkv(dtype)
     return greatest(_attend(kind, dtype, q @ g, k @ g, v) - _attend(kind, dtype, q, k, v))
@@ -53,7 +53,7 @@ def rotation(kind: Kind, dtype: torch.dtype) -> Tensor | None:
 
 def values(kind: Kind, dtype: torch.dtype) -> Tensor | None:
     """Att(Q, K, V h) = Att(Q, K, V) h, h invertible"""
-    if not kind.linear_values:
+    if not kind.values:
         return None
     h = torch.randn(_K, _K, generator=torch.Generator().manual_seed(6), dtype=torch.float64).to(dtype)
     q, k, v = _qkv(dtype)

@@ -90,7 +90,7 @@ class Scheme(nn.Module):
     relative: bool = False  # scores depend on x^-1 y alone
     bounded: ClassVar[bool] = False  # sized at max_size; says in its docstring what happens beyond
     default_decay: ClassVar[float] = 1.0
-    dot_only: ClassVar[bool] = False  # its bias is a term of the dot product's expansion
+    dot_only: ClassVar[bool] = False  # its bias is a term of the dot product's expansion: no other attention takes it
     source: ClassVar[str]
     # claims that `ape check` measures, and traits that are told in tables
     homomorphism: ClassVar[bool] = False  # `rotate` acts by orthogonal operators, [x y] = [x] [y]

@@ -92,8 +92,8 @@ def test_the_group_actions_that_it_claims(kind: str) -> None:
     plain, claims = mixed(kind, q, k, v), attention.load(kind)
     for held, one, other in (
         (claims.permutation, mixed(kind, q[:, :, t], k[:, :, s], v[:, :, s]), plain[:, :, t]),
-        (claims.orthogonal, mixed(kind, q @ g, k @ g, v), plain),
-        (claims.linear_values, mixed(kind, q, k, v @ h), plain @ h),
+        (claims.rotation, mixed(kind, q @ g, k @ g, v), plain),
+        (claims.values, mixed(kind, q, k, v @ h), plain @ h),
     ):
         assert bool(torch.allclose(one, other, atol=1e-9)) == held
         assert held or not torch.allclose(one, other, atol=1e-3)

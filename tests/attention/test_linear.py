@@ -56,7 +56,7 @@ def test_the_denominator_is_not_rotated() -> None:
     scheme = scheme_of("rope")
     one = torch.ones(1, 2, 1, 8, dtype=torch.float64)
     for apart in (0, 3, 100):
-        at, of = (scheme.context(torch.tensor([[p]])) for p in (apart, 0))
+        at, of = (scheme.context(torch.tensor([[p]])) for p in (2, apart + 2))
         found = kind_of("linear").mix(scheme, 0 * one, 0 * one, one, Link.of(scheme, at, of), 0.0)  # phi(0) = 1
         expected = sum(2 * math.cos(apart * 10_000 ** (-i / 4)) for i in range(4)) / 8
         assert torch.allclose(found, expected * one, atol=1e-9)
