@@ -6,6 +6,6 @@ tasks -> gen -> dataset -> position, attention, model -> train -> registry -> ev
 
 import pkgutil
 
-__path__ = pkgutil.extend_path(__path__, __name__)  # tasks and schemes in an ape_cli folder elsewhere on the path
+__path__ = pkgutil.extend_path(__path__, __name__)  # an ape_cli folder elsewhere on the path adds to it
 
 __version__ = "0.1.0"

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from ape_cli import attention, position, structure
 from ape_cli import config as configs
-from ape_cli import position, structure
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset
 from ape_cli.errors import DataError, UsageError, pick
@@ -55,13 +55,15 @@ def reading(scheme: str, own: str, wanted: str | None = None) -> str:
 
 
 def settle(config: Config, data: Dataset) -> Config:
-    """The configuration with what the scheme and the data decide filled in: locality bias and size.
+    """The configuration with what scheme, attention and data decide filled in: locality bias and size.
 
-    Bounded schemes are sized at exactly the mean of the data's distribution (paper, appendix B).
+    Bounded schemes are sized at exactly the mean of the data's distribution (paper, appendix B). A kind
+    of attention that takes no locality bias gets none, unless one is asked for: then it refuses.
     """
-    found = position.load(config.scheme)
+    found, kind = position.load(config.scheme), attention.make(config.attention, **config.attention_options)
     manifest = data.manifest
-    mean = manifest.mean_size if reading(config.scheme, data.structure) == data.structure else manifest.mean_tokens
+    plain, read = (reading(config.scheme, data.structure, wanted) for wanted in (None, config.structure))
+    mean = manifest.mean_size if read == data.structure else manifest.mean_tokens
     size = (config.max_size or max(1, round(mean))) if found.bounded else None
     if config.max_size is not None and not found.bounded:
         raise UsageError(
@@ -69,16 +71,22 @@ def settle(config: Config, data: Dataset) -> Config:
             got=f"max_size={config.max_size}",
             fix="leave max_size out",
         )
-    rate = float(found.default_decay if config.decay is None else config.decay)
-    return config.model_copy(update={"max_size": size, "decay": rate})
+    own = 1.0 if kind.refuses_decay else found.default_decay
+    rate = float(own if config.decay is None else config.decay)
+    attention.check(kind, found, rate)
+    return config.model_copy(update={"structure": None if read == plain else read, "max_size": size, "decay": rate})
 
 
 def variant(config: Config, data: Dataset) -> dict[str, Any]:
-    """The fields and options in which a settled configuration differs from what its preset and scheme say."""
+    """The fields and options in which a settled configuration differs from what its preset and scheme say.
+
+    The kind of attention is among them, and so is the locality bias that it took away.
+    """
     plain = settle(configs.resolve(config.preset, config.scheme, {}, seed=config.seed), data)
     fields = config.model_dump()
-    changed = {k: fields[k] for k, v in plain.model_dump().items() if k != "scheme_options" and fields[k] != v}
-    return changed | config.scheme_options
+    options = {"scheme_options", "attention_options"}
+    changed = {k: fields[k] for k, v in plain.model_dump().items() if k not in options and fields[k] != v}
+    return changed | config.scheme_options | config.attention_options
 
 
 def build(config: Config, own: str, ids: int) -> Transformer:
@@ -88,7 +96,7 @@ def build(config: Config, own: str, ids: int) -> Transformer:
         config.scheme,
         d_model=config.d_model,
         heads=config.heads,
-        structure=reading(config.scheme, own),
+        structure=reading(config.scheme, own, config.structure),
         max_size=config.max_size or 1,
         decay=config.decay,
         generator=generator,
@@ -101,5 +109,6 @@ def build(config: Config, own: str, ids: int) -> Transformer:
         encoder_layers=config.encoder_layers,
         decoder_layers=config.decoder_layers,
         dropout=config.dropout,
+        kind=attention.make(config.attention, **config.attention_options),
         generator=generator,
     )

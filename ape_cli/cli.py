@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 import ape_cli
-from ape_cli import display
+from ape_cli import catalogue, display
 from ape_cli.display import answer, note, out
 from ape_cli.errors import ApeError, UsageError
 
@@ -155,6 +155,8 @@ def gen(
 @command
 def train(
     scheme: Annotated[str, typer.Option(help="Positional encoding (`ape schemes` lists them).")],
+    structure: Annotated[str | None, typer.Option(help="What positions are read as: seq*tree(2), …")] = None,
+    attention: Annotated[str, typer.Option(help="Its kind (`ape attentions` lists them).")] = "dot",
     data: Annotated[Path | None, typer.Option(help="Dataset folder.")] = None,
     task: Annotated[str | None, typer.Option(help="A task's dataset at the preset's own sizes.")] = None,
     order: Annotated[str | None, typer.Option(help="Of trees: breadth or depth.")] = None,
@@ -172,6 +174,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train one run, evaluate it on the test split, register it."""
+    from ape_cli import attention as attentions
     from ape_cli import config, position, trial
     from ape_cli import dataset as reading
     from ape_cli import registry as registering
@@ -188,6 +191,9 @@ def train(
         name,
         scheme,
         position.options(scheme),
+        structure=structure,
+        attention=attention,
+        attention_options=attentions.options(attention),
         seed=seed,
         precision=precision,
         settings=config.parse_settings(settings or []),
@@ -198,7 +204,7 @@ def train(
     elif task is not None:
         found = trial.preset_dataset(task, order, name, datasets, note)
     else:
-        found = trial.choose_dataset(scheme, order, name, datasets, note)
+        found = trial.choose_dataset(scheme, structure, order, name, datasets, note)
     with _stoppable() as stop, display.steps_bar() as watch:
         try:
             done = trial.run_trial(
@@ -252,7 +258,7 @@ def evaluate(
     runs: Annotated[list[str] | None, typer.Argument(help="Names, or beginnings of them.")] = None,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     data: Annotated[Path | None, typer.Option(help="Another dataset; default each run's own.")] = None,
-    decode: Annotated[str, typer.Option(help="teacher or greedy.")] = "teacher",
+    decode: Annotated[str, typer.Option(help="teacher; greedy: the model reads what it wrote.")] = "teacher",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     batch_size: Annotated[int, typer.Option(help="Rows at once; no result depends on it.")] = 256,
     threads: Threads = None,
@@ -295,7 +301,8 @@ def evaluate(
             continue
         done.append(found)
         if not as_json:
-            display.print_evaluation(found)
+            name = evaluating.name_of(against, split, "teacher")
+            display.print_evaluation(found, run.evaluation(name) if decode == "greedy" else None)
     if as_json:
         answer(done)
     if failed:
@@ -360,59 +367,49 @@ def report(
 @command
 def tasks(as_json: Json = False) -> None:
     """The tasks, with their options."""
-    from ape_cli import tasks as all_tasks
-
-    found = [all_tasks.make(name) for name in all_tasks.names()]
-    if as_json:
-        keys = ("task", "structure", "summary", "options", "source")
-        answer([dict(zip(keys, (t.name, t.structure, t.summary, t.options, t.source), strict=True)) for t in found])
-        return
-    rows = [[t.name, t.structure, t.summary, ", ".join(map(_option, t.options.items()))] for t in found]
-    display.print_table(["task", "structure", "target", "options and defaults"], rows)
-
-
-def _option(option: tuple[str, Any]) -> str:
-    name, value = option
-    return f"{name} {str(value).lower() if isinstance(value, bool) else format(value, 'g')}"
+    lines = catalogue.tasks()
+    answer(lines) if as_json else catalogue.print_tasks(lines)
 
 
 @app.command()
 @command
-def schemes(as_json: Json = False) -> None:
-    """The positional encoding schemes, with their properties."""
+def schemes(
+    measure: Annotated[bool, typer.Option("--measure", help="Time and memory too, beside `none` (a minute).")] = False,
+    as_json: Json = False,
+) -> None:
+    """The positional encoding schemes, compared by their properties."""
+    lines = catalogue.schemes(measure, display.ticker())
+    answer(lines) if as_json else catalogue.print_schemes(lines)
+
+
+@app.command()
+@command
+def attentions(as_json: Json = False) -> None:
+    """The kinds of attention, with what they take."""
+    lines = catalogue.attentions()
+    answer(lines) if as_json else catalogue.print_attentions(lines)
+
+
+@app.command()
+@command
+def check(
+    names: Annotated[list[str] | None, typer.Argument(help="Schemes or attentions; default all.")] = None,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Measure the laws that schemes and attentions claim; ends with 1 if one does not hold."""
     import dataclasses
 
-    from ape_cli import position
+    from ape_cli.build import choose_device
 
-    found = []
-    for name in position.names():
-        kind = position.load(name)
-        properties = position.make(name, max_size=7 if kind.structures == ("tree(k)",) else 100).properties
-        found.append(
-            {
-                "scheme": name,
-                **dataclasses.asdict(properties),
-                "default_decay": kind.default_decay,
-                "options": position.options(name),
-            }
-        )
+    choose_device("cpu", threads)
+    found = catalogue.findings(names or [], display.ticker())
     if as_json:
-        answer(found)
-        return
-    traits = ("relative", "learnable", "bounded")
-    rows = [
-        [
-            s["scheme"],
-            ", ".join(s["structures"]),
-            ", ".join(k for k in traits if s[k]),
-            f"{s['parameters']:,}",
-            f"{s['default_decay']:g}",
-            s["source"].split(",")[0],
-        ]
-        for s in found
-    ]
-    display.print_table(["scheme", "reads", "is", "parameters", "locality bias", "source"], rows)
-    note("parameters: at width 512, 8 heads, sized at 100 symbols or depth 7")
+        answer([dataclasses.asdict(f) for f in found])
+    else:
+        catalogue.print_findings(found)
+    if not all(f.holds for f in found):
+        raise typer.Exit(1)
 
 
 @app.command()

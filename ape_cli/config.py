@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ape_cli import structure as structures
 from ape_cli.errors import UsageError, pick, unknown
 
 
@@ -25,6 +26,7 @@ class Config(BaseModel):
     preset: str
     scheme: str
     scheme_options: dict[str, Any] = {}
+    structure: str | None = None  # what positions are read as; None: the data's own, or its linearisation
     seed: int = Field(42, ge=0, lt=2**63)
 
     d_model: int = Field(gt=0, le=16_384)
@@ -49,10 +51,16 @@ class Config(BaseModel):
     validate_every_epochs: int | None = Field(None, gt=0, le=10**9)
     validate_every_steps: int | None = Field(None, gt=0)
     precision: Literal["fp32", "bf16"] = "fp32"
+    attention: str = "dot"
+    attention_options: dict[str, Any] = {}
 
     def digest(self, fingerprint: str, *, without: tuple[str, ...] = ()) -> str:
-        """Eight hexadecimal digits of the configuration and the data's fingerprint."""
-        fields = self.model_dump(exclude=set(without))
+        """Eight hexadecimal digits of the configuration and the data's fingerprint.
+
+        Late fields count where they differ from their default, so that earlier runs keep their names.
+        """
+        plain = {name for name in _LATE if getattr(self, name) == type(self).model_fields[name].default}
+        fields = self.model_dump(exclude=set(without) | plain)
         identity = json.dumps([fields, fingerprint], sort_keys=True)
         return hashlib.sha256(identity.encode()).hexdigest()[:8]
 
@@ -143,8 +151,9 @@ _PAIRS = {
     "validate_every_epochs": "validate_every_steps",
     "validate_every_steps": "validate_every_epochs",
 }
-_FIXED = {"preset", "scheme", "scheme_options", "seed", "precision"}  # not among the settings
-_OWN = {"preset", "scheme", "seed", "precision", "device"}  # options of their own on the command line
+_LATE = {"structure", "attention", "attention_options"}  # fields that came when there were runs already
+_FIXED = {"preset", "scheme", "scheme_options", "structure", "attention", "attention_options", "seed", "precision"}
+_OWN = {"preset", "scheme", "structure", "attention", "seed", "precision", "device"}  # options on the command line
 
 
 def preset(name: str) -> Preset:
@@ -156,29 +165,39 @@ def resolve(
     scheme: str,
     scheme_options: dict[str, Any],
     *,
+    structure: str | None = None,
+    attention: str = "dot",
+    attention_options: dict[str, Any] | None = None,
     seed: int = 42,
     precision: str = "fp32",
     settings: dict[str, Any] | None = None,
 ) -> Config:
     """A preset with its overrides, checked.
 
-    `settings`: field -> value. `scheme_options`: the options that the scheme has, with their defaults;
-    a setting may be one of them too. Raises `UsageError`.
+    `settings`: field -> value. `scheme_options`, `attention_options`: the options that the scheme and the
+    kind of attention have, with their defaults; a setting may be one of them too. Raises `UsageError`.
     """
     fields = dict(preset(preset_name).fields)
     chosen: dict[str, Any] = {}
+    chosen_attention: dict[str, Any] = {}
+    attention_options = attention_options or {}
     known = set(Config.model_fields) - _FIXED
     for key, value in (settings or {}).items():
         if key in known:
             fields[key] = value
             if key in _PAIRS and _PAIRS[key] not in (settings or {}):
                 fields.pop(_PAIRS[key], None)
+        elif key in scheme_options and key in attention_options:
+            what = f"{key} is an option of {scheme} and of attention {attention}"
+            raise UsageError(what, got=f"{key}={value}", allowed="an option of one", fix="rename it in one's file")
         elif key in scheme_options:
             chosen[key] = value
+        elif key in attention_options:
+            chosen_attention[key] = value
         elif key in _OWN:
             raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=f"it is an option: --{key}")
         else:
-            raise unknown("setting", key, known | set(scheme_options))
+            raise unknown("setting", key, known | set(scheme_options) | set(attention_options))
     for one, other in (("epochs", "steps"), ("validate_every_epochs", "validate_every_steps")):
         if one in fields and other in fields:
             raise UsageError(
@@ -189,6 +208,9 @@ def resolve(
             preset=preset_name,
             scheme=scheme,
             scheme_options=chosen,
+            structure=structure and structures.parse(structure).expression,
+            attention=attention,
+            attention_options=chosen_attention,
             seed=seed,
             precision=pick("precision", precision, ["fp32", "bf16"]),  # type: ignore[arg-type]
             **fields,

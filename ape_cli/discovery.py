@@ -1,4 +1,4 @@
-"""Finding tasks and schemes by their files: a file's stem, `_` as `-`, is the name on the command line.
+"""Finding tasks, schemes and kinds of attention by their files: a file's stem, `_` as `-`, is the name.
 
 A file whose stem begins with `_` is shared code. No list is kept anywhere.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import pkgutil
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ape_cli.errors import UsageError, pick
 
@@ -35,3 +36,22 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
         allowed=f"a subclass of {base.__name__}",
         fix="define one",
     )
+
+
+def name_of(found: type) -> str:
+    """The name of a class that `load` finds."""
+    return found.__module__.rpartition(".")[2].replace("_", "-")
+
+
+def checked(key: str, value: Any, default: Any) -> Any:
+    """An option's value, of the type of its default; numbers have to be finite."""
+    kind = type(default)
+    if default is None or default is inspect.Parameter.empty:
+        return value
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise UsageError(f"bad {key}", got=repr(value), allowed=f"{kind.__name__}, like {default!r}", fix="give one")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"bad {key}", got=value, allowed="a finite number", fix=f"the default is {default!r}")
+    return value

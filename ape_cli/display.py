@@ -29,6 +29,11 @@ def answer(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def ticker() -> Callable[[str], None]:
+    """For what takes seconds: a line for each thing begun, on a terminal alone."""
+    return note if err.is_terminal else lambda line: None
+
+
 @contextmanager
 def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar with rows/s, on a terminal."""
@@ -103,33 +108,34 @@ def print_trained(run: str, result: dict[str, Any], test: dict[str, Any] | None)
         )
 
 
-def print_evaluation(found: dict[str, Any]) -> None:
+def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = None) -> None:
+    """An evaluation as a table; beside a greedy one the teacher-forced one of the same rows, if there is one."""
     from rich.table import Table
     from rich.text import Text
 
     title = f"{found['run']} on {found['dataset']} ({found['split']}, {found['decode']} decoding)"
     table = Table(title=Text(title), title_justify="left")
-    entropy = "cross_entropy" in found["overall"]
     table.add_column("rows of")
-    for name in ("token accuracy", "exact match", *(["cross-entropy"] if entropy else []), "rows", "tokens"):
-        table.add_column(name, justify="right")
+    names = {"token_accuracy": "token accuracy", "exact_match": "exact match"}
+    forced = {} if teacher is None else {f"teacher {name}": f"{head}, teacher" for name, head in names.items()}
+    entropy = {"cross_entropy": "cross-entropy"} if "cross_entropy" in found["overall"] else {}
+    for head in (names | forced | entropy).values():
+        table.add_column(head, justify="right")
+    for head in ("rows", "tokens"):
+        table.add_column(head, justify="right")
 
-    def line(label: str, part: dict[str, Any]) -> None:
-        nats = [f"{part['cross_entropy']:.4f}"] if entropy else []
-        table.add_row(
-            label,
-            f"{part['token_accuracy']:.2%}",
-            f"{part['exact_match']:.2%}",
-            *nats,
-            f"{part['rows']:,}",
-            f"{part['tokens']:,}",
-        )
+    def line(label: str, part: dict[str, Any], other: dict[str, Any] | None) -> None:
+        cells = [f"{part[name]:.2%}" for name in names]
+        cells += [f"{other[name]:.2%}" for name in names] if other else [""] * len(forced)
+        cells += [f"{part[name]:.4f}" for name in entropy]
+        table.add_row(label, *cells, f"{part['rows']:,}", f"{part['tokens']:,}")
 
-    line("all", found["overall"])
-    for part in found["by_size"]:
-        line(f"size {part['size']}", part)
-    for part in found["by_op"]:
-        line(part["op"], part)
+    beside = teacher or {"overall": None, "by_size": [], "by_op": []}
+    line("all", found["overall"], beside["overall"])
+    for kind, label in (("size", "size "), ("op", "")):
+        others = {p[kind]: p for p in beside[f"by_{kind}"]}
+        for part in found[f"by_{kind}"]:
+            line(f"{label}{part[kind]}", part, others.get(part[kind]))
     out.print(table)
 
 

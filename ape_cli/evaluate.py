@@ -1,7 +1,7 @@
 """Evaluation: how well the best weights of a run do on a split of a dataset, its own or another.
 
 `teacher`: every label is scored given the true prefix (the paper's metric). `greedy`: the model reads
-what it wrote itself; sequences alone for now. Metrics: token accuracy (micro average over target
+what it wrote itself (`decode.py`). Metrics: token accuracy (micro average over target
 tokens), exact match (whole targets right), cross-entropy (nats a token; teacher forcing alone);
 over all, by size and by operator. Sums are kept by row, so nothing depends on the batch size.
 """
@@ -15,16 +15,16 @@ import polars as pl
 import torch
 
 from ape_cli import dataset, tasks
-from ape_cli.batch import Batch
+from ape_cli.batch import Batch, Reading
 from ape_cli.build import build, reading
 from ape_cli.dataset import Dataset, Split
+from ape_cli.decode import greedy
 from ape_cli.errors import DataError, RunError, UsageError, pick
-from ape_cli.model import Transformer
 from ape_cli.record import DECODINGS, is_sound
 from ape_cli.registry import Registry
 from ape_cli.run import Run
-from ape_cli.schema import EOS, PAD, SOS
 from ape_cli.score import Tally, teacher_forced
+from ape_cli.structure import parse
 
 
 def evaluate(
@@ -43,17 +43,20 @@ def evaluate(
     """
     pick("decoding", decode, DECODINGS)
     part = data.split(split)
-    check_fits(run, data, part, decode)
+    check_fits(run, data, part)
     torch.set_flush_denormal(True)
     config = run.config()
     model = build(config, data.structure, data.ids)
     run.load_model(model)
     model.to(device)
-    batches = _until(stop, part.batches(batch_size, structure=reading(config.scheme, data.structure)))
+    read = reading(config.scheme, data.structure, config.structure)
+    batches = _until(stop, part.batches(batch_size, structure=read))
     if decode == "teacher":
         tally = teacher_forced(model, batches, device, config.precision)
     else:
-        tally = greedy(model, batches, device, config.precision)
+        plan = data.manifest.plan
+        task = tasks.make(plan.task, plan.order, **plan.parameters)
+        tally = greedy(model, batches, device, config.precision, task, Reading.of(parse(plan.structure), read))
     evaluation = {
         "run": run.name,
         "dataset": data.name,
@@ -99,10 +102,8 @@ def pending(registry: Registry, data: Dataset | None, split: str, decode: str) -
         fingerprint = own["fingerprint"] if data is None else data.manifest.fingerprint
         if run.status_in(about) != "finished" or (data is not None and _misfit(own, data)):
             continue
-        if (decode == "greedy" and own["structure"] != "seq") or not rows[split]:
-            continue
         done = ((e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0])
-        if (fingerprint, split, decode) not in done:
+        if rows[split] and (fingerprint, split, decode) not in done:
             found.append(run)
     return found
 
@@ -112,7 +113,7 @@ def name_of(data: Dataset, split: str, decode: str) -> str:
     return f"{data.manifest.fingerprint[:12]}-{split}-{decode}"
 
 
-def check_fits(run: Run, data: Dataset, part: Split, decode: str) -> None:
+def check_fits(run: Run, data: Dataset, part: Split) -> None:
     """The run can be asked about this data; else a `DataError` or `UsageError` says why not."""
     about = run.read()
     status = run.status_in(about)
@@ -124,13 +125,6 @@ def check_fits(run: Run, data: Dataset, part: Split, decode: str) -> None:
         )
     if misfit := _misfit(about["dataset"], data):
         raise misfit
-    if decode == "greedy" and data.structure != "seq":
-        raise UsageError(
-            "greedy decoding is for sequences",
-            got=f"{data.name}, of structure {data.structure}",
-            allowed="--decode teacher for trees",
-            fix="leave --decode out",
-        )
     if not part.rows:
         raise DataError(f"the {part.name} split is empty", got=data.name, fix="generate rows for it")
 
@@ -145,6 +139,16 @@ def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
             allowed=f"{own['task']} {own['order'] or ''}".strip(),
             fix="choose a dataset of the run's own task; sizes may differ",
         )
+    forms = [(own["structure"], own["parameters"].get("binarise", False))]
+    forms += [(plan.structure, plan.parameters.get("binarise", False))]
+    if forms[0] != forms[1]:
+        ours, theirs = (f"{structure}{', binarised' if binary else ''}" for structure, binary in forms)
+        return DataError(
+            "the dataset is of another structure than the one the run was trained on",
+            got=f"{data.name}: {theirs}",
+            allowed=f"{own['name']}: {ours}",
+            fix="generate a dataset with the run's own --branching, --binarise or --ring",
+        )
     if own["vocabulary"] != data.manifest.vocabulary:
         return DataError(
             "the dataset has another vocabulary than the one the run was trained on",
@@ -157,31 +161,6 @@ def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
 
 def _sketch(vocabulary: list[str]) -> str:
     return " ".join(vocabulary[3:9]) + " …"
-
-
-@torch.no_grad()
-def greedy(model: Transformer, batches: Iterable[Batch], device: torch.device, precision: str) -> Tally:
-    """Score what the model writes on its own, symbol by symbol, until EOS.
-
-    A label is met if the same symbol stands at its place; what is missing after an early EOS is wrong,
-    and so is the EOS of a target that the model goes on from.
-    """
-    tally, training = Tally(), model.training
-    model.eval()
-    for batch in batches:
-        there = batch.to(device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            memory, source = model.encode(there.source_ids, there.source_positions, there.source_mask)
-            written = there.labels.new_full((len(there.labels), 1), SOS)
-            ended = torch.zeros(len(written), dtype=torch.bool, device=device)
-            for m in range(1, there.labels.shape[1] + 1):
-                scores = model.decode(written, there.input_positions[:, :m], memory, source)
-                chosen = scores[:, -1].argmax(-1).masked_fill(ended, PAD)
-                written = torch.cat([written, chosen[:, None]], dim=1)
-                ended |= chosen == EOS
-        tally.add(there, written[:, 1:], torch.zeros_like(there.labels, dtype=torch.float32))
-    model.train(training)
-    return tally
 
 
 def summarise(tally: Tally, task: str, *, entropy: bool) -> dict[str, Any]:

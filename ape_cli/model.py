@@ -1,8 +1,8 @@
 """The shared encoder-decoder transformer (paper, appendix B, table 4).
 
 Pre-norm LayerNorm with a final norm, ReLU, embeddings shared by input and output (N(0, 1/D), scaled
-by sqrt(D) at the input, so that a token's channels start with variance 1). It knows `Scheme`, never a
-scheme's name. Shapes: B batch, N source tokens, M target tokens, D channels, V ids.
+by sqrt(D) at the input, so that a token's channels start with variance 1). It knows `Scheme` and `Kind` (of
+attention), never the name of one. Shapes: B batch, N source tokens, M target tokens, D channels, V ids.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli.attention import Attention, Link
+from ape_cli import attention
+from ape_cli.attention import Attention, Kind, Link
+from ape_cli.errors import UsageError
 from ape_cli.position import Context, Scheme
 from ape_cli.schema import PAD
 
@@ -30,12 +32,12 @@ class FeedForward(nn.Module):
 class Layer(nn.Module):
     """Self-attention, then (in the decoder) attention to the encoder's output, then a feed-forward."""
 
-    def __init__(self, d_model: int, d_ff: int, heads: int, dropout: float, crosses: bool) -> None:
+    def __init__(self, d_model: int, d_ff: int, heads: int, dropout: float, crosses: bool, kind: Kind) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(d_model, heads, dropout)
+        self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(d_model, heads, dropout, kind)
         if crosses:
-            self.cross_norm, self.cross_attention = nn.LayerNorm(d_model), Attention(d_model, heads, dropout)
+            self.cross_norm, self.cross_attention = nn.LayerNorm(d_model), Attention(d_model, heads, dropout, kind)
         self.ff_norm, self.ff = nn.LayerNorm(d_model), FeedForward(d_model, d_ff, dropout)
 
     def forward(
@@ -49,7 +51,11 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Reads a source and a target prefix, scores the next target token at every place."""
+    """Reads a source and a target prefix, scores the next target token at every place.
+
+    `kind`: of attention, None for the default. One that mixes queries would look ahead in the decoder:
+    the encoder has it, the decoder's two attentions are the default. Raises `UsageError` where it refuses.
+    """
 
     def __init__(
         self,
@@ -60,15 +66,26 @@ class Transformer(nn.Module):
         encoder_layers: int,
         decoder_layers: int,
         dropout: float,
+        kind: Kind | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         d, heads = scheme.shape.d_model, scheme.shape.heads
+        kind = kind or attention.make()
+        attention.check(kind, type(scheme), scheme.shape.decay)
+        if kind.mixes_queries and not encoder_layers:
+            raise UsageError(
+                f"attention {kind.name} acts in the encoder alone, and there is none",
+                got="encoder_layers=0",
+                allowed="1 or more",
+                fix="--set encoder_layers=1, or another --attention",
+            )
+        behind = attention.make() if kind.mixes_queries else kind
         self.scheme = scheme
         self.embedding = nn.Parameter(torch.empty(ids, d))
         self.dropout = nn.Dropout(dropout)
-        self.encoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, False) for _ in range(encoder_layers))
-        self.decoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, True) for _ in range(decoder_layers))
+        self.encoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, False, kind) for _ in range(encoder_layers))
+        self.decoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, True, behind) for _ in range(decoder_layers))
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
         self._initialise(generator)
 
@@ -89,7 +106,7 @@ class Transformer(nn.Module):
         """The source, read. [B, N] each -> memory [B, N, D] and the context of its positions."""
         context = self.scheme.context(positions, mask)
         x = self.embed(ids, context)
-        link = Link.of(self.scheme, context, context, _keys(mask))
+        link = Link.of(self.scheme, context, context)
         for layer in self.encoder:
             x = layer(x, self.scheme, link)
         return self.encoder_norm(x), context
@@ -101,11 +118,7 @@ class Transformer(nn.Module):
         """
         context = self.scheme.context(positions, causal=True)
         x = self.embed(ids, context)
-        m = ids.shape[1]
-        causal = torch.ones(m, m, dtype=torch.bool, device=ids.device).tril()[None, None]
-        link = Link.of(self.scheme, context, context, causal)
-        assert source.mask is not None
-        cross = Link.of(self.scheme, context, source, _keys(source.mask))
+        link, cross = Link.of(self.scheme, context, context), Link.of(self.scheme, context, source)
         for layer in self.decoder:
             x = layer(x, self.scheme, link, memory, cross)
         return self.decoder_norm(x) @ self.embedding.T
@@ -121,11 +134,6 @@ class Transformer(nn.Module):
         """Logits of the labels under teacher forcing. -> [B, M, V]"""
         memory, source = self.encode(source_ids, source_positions, source_mask)
         return self.decode(input_ids, input_positions, memory, source)
-
-
-def _keys(mask: Tensor) -> Tensor:
-    """A key mask as attention takes it. [B, N] -> [B, 1, 1, N]"""
-    return mask[:, None, None, :]
 
 
 def loss(scores: Tensor, labels: Tensor) -> Tensor:

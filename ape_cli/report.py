@@ -79,7 +79,8 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     lines = []
     for run, about in runs:
         config, trained = about["config"], about["dataset"]
-        configuration = Config.model_validate(config).digest(trained["fingerprint"], without=("seed",))
+        checked = Config.model_validate(config)
+        configuration = checked.digest(trained["fingerprint"], without=("seed",))
         paper_size = _is_paper_size(config["preset"], trained)
         variant = ", ".join(f"{k}={_short(v)}" for k, v in sorted(about.get("variant", {}).items()))
         evaluations, damaged = run.evaluations()
@@ -94,7 +95,7 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
                             "scheme": config["scheme"],
                             "variant": variant,
                             "configuration": configuration,
-                            "attention": "dot",
+                            "attention": checked.attention,
                             "preset": config["preset"],
                             "decode": evaluation["decode"],
                             "split": evaluation["split"],

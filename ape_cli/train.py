@@ -130,7 +130,7 @@ class Loop:
         for split in (self.train, self.validation):
             if not split.rows:
                 raise DataError(f"the {split.name} split is empty", got=data.name, fix="generate rows for it")
-        self.structure = reading(config.scheme, data.structure)
+        self.structure = reading(config.scheme, data.structure, config.structure)
         self.steps, self.every = total_steps(config, self.train)
         self.model = build(config, data.structure, data.ids).to(device)
         self.optimiser = torch.optim.AdamW(

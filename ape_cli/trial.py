@@ -53,13 +53,13 @@ def preset_dataset(task: str, order: str | None, preset: str, root: Path, note: 
     return dataset.open(folder)
 
 
-def choose_dataset(scheme: str, order: str | None, preset: str, root: Path, note: Note) -> Dataset:
+def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: str, root: Path, note: Note) -> Dataset:
     """The newest dataset in `root` that the scheme can read, or its default one at the preset's sizes."""
     found = []
     for path in sorted(root.glob("*/manifest.json")):
         try:
             plan = schema.read_manifest(path.parent).plan
-            build.reading(scheme, plan.structure)
+            build.reading(scheme, plan.structure, wanted)
         except DataError:
             continue
         if order in (None, plan.order):

@@ -117,7 +117,11 @@ def test_lists(here: Path) -> None:
     assert schemes["rope"]["relative"]
     assert schemes["orthogonal-tree"]["default_decay"] == 0.98
     assert "mirror image" in ape("tasks")[0]
-    assert "Shaw et al. 2018" in ape("schemes")[0]
+    assert "transformer-xl" in ape("schemes")[0]
+    attentions = {a["attention"]: a for a in json.loads(ape("attentions", "--json")[0])}
+    assert attentions["clustered"]["options"] == {"clusters": 16, "iterations": 5}
+    assert not attentions["linear"]["bias"]
+    assert "Vyas et al. 2020" in ape("attentions")[0]
     assert "no runs" in ape("runs")[1]
 
 
@@ -199,6 +203,9 @@ def test_grids_and_rings_train(here: Path) -> None:
         (["train", "--scheme", "rope", "--preset", "huge"], 2, "paper, small, tiny"),
         (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
         (["train", "--scheme", "rope", "--set", "d_model"], 2, "KEY=VALUE"),
+        (["train", "--scheme", "rope", "--attention", "liner"], 2, "did you mean 'linear'"),
+        (["train", "--scheme", "rope", "--set", "attention=linear"], 2, "it is an option: --attention"),
+        (["train", "--scheme", "relative", "--attention", "linear", "--task", "copy", "--preset", "tiny"], 2, "a bias"),
         (["train", "--scheme", "rope", "--set", "heads=3", "--task", "copy", "--preset", "tiny"], 2, "heads"),
         (["train", "--scheme", "tree", "--task", "copy", "--preset", "tiny"], 1, "cannot read"),
         (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "--data names a whole dataset"),

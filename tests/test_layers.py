@@ -12,9 +12,9 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 # nouns first, then the stages in the order of the data
 PIPELINE = [
     *("errors", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
-    *("tasks", "draft", "card", "gen", "sample", "batch", "dataset", "position", "attention", "model"),
-    *("config", "build", "score", "record", "train", "run", "registry", "evaluate", "trial"),
-    *("report", "render", "display", "cli"),
+    *("tasks", "draft", "card", "gen", "sample", "batch", "dataset", "position", "attention", "model", "laws", "cost"),
+    *("config", "build", "score", "decode", "record", "train", "run", "registry", "evaluate", "trial"),
+    *("report", "render", "display", "catalogue", "cli"),
 ]
 
 
@@ -49,9 +49,13 @@ def test_every_file_has_its_place() -> None:
 
 
 def test_the_model_knows_no_scheme_by_name() -> None:
-    from ape_cli import position
+    """Nor does attention, nor do they know its kinds."""
+    from ape_cli import attention, position
 
-    for name in ("model", "attention", "train", "score", "batch", "dataset"):
-        text = (PACKAGE / f"{name}.py").read_text()
+    ours = [PACKAGE / f"{name}.py" for name in ("model", "train", "score", "batch", "dataset")]
+    for path in (*ours, *(PACKAGE / "attention").glob("*.py")):
         for scheme in set(position.names()) - {"none"}:  # `reduction="none"` is no scheme
-            assert f'"{scheme}"' not in text, (name, scheme)
+            assert f'"{scheme}"' not in path.read_text(), (path, scheme)
+    for path in ours:
+        for kind in attention.names():
+            assert f'"{kind}"' not in path.read_text(), (path, kind)

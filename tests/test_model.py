@@ -53,15 +53,17 @@ def test_the_fused_path_is_the_plain_one(name: str) -> None:
     scheme = position.make(name, 32, 4, max_size=5, generator=torch.Generator().manual_seed(1)).double()
     layer = Attention(32, 4, 0.0).double()
     x = torch.randn(2, 7, 32, dtype=torch.float64)
-    context = scheme.context(torch.arange(7)[None])
+    context = scheme.context(torch.arange(7)[None], causal=True)
     mask = torch.ones(7, 7, dtype=torch.bool).tril()[None, None]
-    link = Link.of(scheme, context, context, mask)
+    link = Link.of(scheme, context, context)
     assert link.decay is None
+    assert link.mask is not None
+    assert torch.equal(link.mask, mask)
     q, k, v = (m(x).view(2, 7, 4, 8).transpose(1, 2) for m in (layer.query, layer.key, layer.value))
     scores = attention.logits(scheme, q, k, context, context).masked_fill(~mask, float("-inf"))
     expected = layer.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
     assert torch.allclose(layer(x, x, scheme, link), expected)
-    neutral = Link(context, context, mask, torch.ones(1, 1, 7, 7, dtype=torch.float64))
+    neutral = Link(context, context, torch.ones(1, 1, 7, 7, dtype=torch.float64), causal=True)
     assert torch.allclose(layer(x, x, scheme, neutral), expected)
 
 
@@ -71,9 +73,8 @@ def test_dropout_acts_on_weights_never_on_the_mask() -> None:
     scheme = position.make("orthogonal-seq", 16, 2, generator=torch.Generator().manual_seed(1)).double()
     layer = Attention(16, 2, 0.9).double().train()
     x = torch.randn(1, 6, 16, dtype=torch.float64)
-    context = scheme.context(torch.arange(6)[None])
-    mask = torch.tensor([True, True, False, False, False, False])[None, None, None]
-    link = Link.of(scheme, context, context, mask)
+    context = scheme.context(torch.arange(6)[None], torch.tensor([[True, True, False, False, False, False]]))
+    link = Link.of(scheme, context, context)
     changed = x.clone()
     changed[:, 2:] += 100
     for seed in range(20):

@@ -40,10 +40,10 @@ def test_the_example_in_python_runs() -> None:
 
 
 def test_the_commands_it_names_exist() -> None:
-    from ape_cli import position, tasks
+    from ape_cli import attention, position, tasks
     from ape_cli.cli import app
 
     commands = {c.name or c.callback.__name__ for c in app.registered_commands}
     assert set(re.findall(r"`?ape ([a-z]+)", README)) <= commands
-    for name in (*tasks.names(), *position.names()):
+    for name in (*tasks.names(), *position.names(), *attention.names()):
         assert f"`{name}`" in README

@@ -8,14 +8,15 @@ an attention, a mask, a norm, a shift of positions) shows as a difference.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import evaluate, model, position, schema
+from ape_cli import decode, model, position, schema, structure, tasks
 from ape_cli.attention import Link
-from ape_cli.dataset import Batch
+from ape_cli.batch import Batch, Reading
 
 D, H, K, IDS = 16, 2, 8, 12
 
@@ -34,7 +35,7 @@ def path(heap: int) -> list[int]:
 
 
 def steps_between(name: str, x: int, y: int) -> int:
-    if position.load(name).structures == ("seq",):
+    if position.load(name).structures != ("tree(k)",):
         return abs(x - y)
     a, b = path(x), path(y)
     shared = 0
@@ -46,7 +47,7 @@ def steps_between(name: str, x: int, y: int) -> int:
 def operator(scheme: position.Scheme, at: int, head: int) -> Tensor:
     """[x]: what stands between the identity and the vector, for relative schemes by operators."""
     identity = torch.eye(K, dtype=torch.float64)
-    if scheme.name == "orthogonal-seq":
+    if scheme.name in ("orthogonal-seq", "orthogonal"):
         return torch.linalg.matrix_power(scheme.generators()[0, head], at)
     if scheme.name == "orthogonal-tree":
         for branch in path(at):
@@ -55,8 +56,26 @@ def operator(scheme: position.Scheme, at: int, head: int) -> Tensor:
     if scheme.name == "rope":
         for i in range(K // 2):
             c, s = (f(at * 10_000 ** (-2 * i / K)) for f in (math.cos, math.sin))
-            identity[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[c, -s], [s, c]])
+            identity[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
     return identity
+
+
+def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str) -> Tensor | float:
+    """What is added to the score of a query and a key `offset` further on, after 1/sqrt(K)."""
+    if scheme.name == "relative":
+        return q @ scheme.offsets[max(-3, min(3, offset)) + 3] / K**0.5
+    if scheme.name == "alibi":
+        return -abs(offset) * 2 ** (-8 * (head + 1) / H)
+    if scheme.name == "t5":  # offsets below 8 in buckets of their own, those ahead from 16 on, none in the decoder
+        assert abs(offset) < 8
+        bucket = 16 + offset if offset > 0 and place != "decoder" else max(0, -offset)
+        return scheme.scalars[["encoder", "decoder", "cross"].index(place), head, bucket]
+    if scheme.name == "transformer-xl":
+        angles = [-offset / 10_000 ** (2 * i / D) for i in range(D // 2)]
+        s = torch.tensor([f(a) for a in angles for f in (math.sin, math.cos)], dtype=torch.float64)
+        r = scheme.project[head] @ s
+        return (q + scheme.v[head]) @ r / K**0.5
+    return 0.0
 
 
 def attend(made: model.Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: list, of: list, causal: bool):
@@ -69,14 +88,17 @@ def attend(made: model.Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor
             scores = []
             for n in seen:
                 between = operator(scheme, at[m], h).T @ operator(scheme, of[n], h)
-                score = q[m, part] @ between @ k[n, part] / K**0.5
+                asks = q[m, part] + (scheme.u[h] if scheme.name == "transformer-xl" else 0)
+                score = asks @ between @ k[n, part] / K**0.5
                 score = score * scheme.shape.decay ** steps_between(scheme.name, at[m], of[n])
-                if scheme.name == "relative":
-                    score = score + q[m, part] @ scheme.offsets[max(-3, min(3, of[n] - at[m])) + 3] / K**0.5
-                scores.append(score)
+                place = "decoder" if causal else "encoder" if at is of else "cross"
+                scores.append(score + bias(scheme, q[m, part], of[n] - at[m], h, place))
             weights = torch.stack(scores).softmax(0)
             out[m, part] = sum(w * v[n, part] for w, n in zip(weights, seen, strict=True))
     return layer.out(out)
+
+
+Attend = Callable[[model.Transformer, torch.nn.Module, Tensor, Tensor, list, list, bool], Tensor]
 
 
 def embedded(made: model.Transformer, ids: list[int], at: list[int]) -> Tensor:
@@ -86,6 +108,14 @@ def embedded(made: model.Transformer, ids: list[int], at: list[int]) -> Tensor:
             for i in range(D):
                 angle = p / 10_000 ** (2 * (i // 2) / D)
                 x[n, i] = x[n, i] + (math.cos(angle) if i % 2 else math.sin(angle))
+    if made.scheme.name == "learned":
+        for n, p in enumerate(at):
+            x[n] = x[n] + made.scheme.table[min(p, 3)]
+    if made.scheme.name == "matrix-power":
+        for n, p in enumerate(at):
+            for i in range(0, D, 2):  # a turn by -p theta^(i/2) takes (0, 1) to (sin, cos)
+                angle = p * 10_000 ** (-i / D)
+                x[n, i], x[n, i + 1] = x[n, i] + math.sin(angle), x[n, i + 1] + math.cos(angle)
     if made.scheme.name == "tree":
         p = torch.tanh(made.scheme.weights)
         for n, heap in enumerate(at):
@@ -105,7 +135,9 @@ def feed(ff: torch.nn.Module, x: Tensor) -> Tensor:
     return ff.outer(ff.inner(x).clamp(min=0))
 
 
-def reference(made: model.Transformer, source: list, source_at: list, target: list, target_at: list) -> Tensor:
+def reference(
+    made: model.Transformer, source: list, source_at: list, target: list, target_at: list, attend: Attend = attend
+) -> Tensor:
     x = embedded(made, source, source_at)
     for layer in made.encoder:
         inner = norm(layer.self_norm, x)
@@ -124,7 +156,7 @@ def reference(made: model.Transformer, source: list, source_at: list, target: li
 
 SOURCE, TARGET = [3, 7, 9, 4, 11], [1, 5, 6, 10]
 PLACES = {"seq": ([1, 2, 3, 4, 5], [0, 1, 2, 3]), "tree(2)": ([1, 2, 3, 6, 7], [0, 1, 2, 3])}
-KNOWN = ["none", "sinusoidal", "relative", "rope", "tree", "orthogonal-seq", "orthogonal-tree"]
+KNOWN = [name for name in position.names() if name != "orthogonal-grid"]  # grids: tests/position/test_algebra.py
 
 
 @torch.no_grad()
@@ -161,7 +193,8 @@ def test_greedy_writes_what_a_loop_by_hand_writes() -> None:
     ids, labels = torch.tensor([SOURCE]), torch.tensor([written[1:]])
     none = torch.zeros(1, dtype=torch.int64).numpy()
     batch = Batch(ids, torch.arange(1, 6)[None], ids != 0, labels, torch.arange(8)[None], labels, none, none, none)
-    tally = evaluate.greedy(made, [batch], torch.device("cpu"), "fp32")
+    reading = Reading.of(structure.Seq(), None)
+    tally = decode.greedy(made, [batch], torch.device("cpu"), "fp32", tasks.make("copy"), reading)
     assert tally.columns()["correct"].tolist() == [8]
 
 
@@ -171,7 +204,7 @@ def test_dropout_is_at_work_in_training_alone(decay: float) -> None:
     made = net("rope", decay, dropout=0.5)
     layer, x = made.encoder[0], torch.randn(1, 5, D, dtype=torch.float64)
     context = made.scheme.context(torch.arange(5)[None])
-    link = Link.of(made.scheme, context, context, None)
+    link = Link.of(made.scheme, context, context)
     ids = torch.tensor([SOURCE])
     for part in (
         lambda: layer.self_attention(x, x, made.scheme, link),

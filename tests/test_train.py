@@ -228,10 +228,16 @@ def weights(store: Memory) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("scheme", position.names())
-def test_a_stopped_run_ends_as_if_it_had_not_stopped(trees: Dataset, words: Dataset, scheme: str) -> None:
+def test_a_stopped_run_ends_as_if_it_had_not_stopped(
+    trees: Dataset, words: Dataset, grids: Dataset, scheme: str
+) -> None:
+    found = position.load(scheme)
+    data = next(d for d in (words, trees, grids) if found.reads(structure.parse(d.structure)))
+    check_resume(tiny(scheme, data), data)
+
+
+def check_resume(wanted: Config, data: Dataset) -> None:
     """Bit for bit: weights, optimiser, dropout, order of batches, history, choice of the best."""
-    data = words if position.load(scheme).reads(structure.Seq()) else trees
-    wanted = tiny(scheme, data)
     whole = Memory()
     straight = fit(wanted, data, whole, device=CPU)
 

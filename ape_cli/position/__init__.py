@@ -15,14 +15,13 @@ agree, with one more axis for the factors of a product; 0 is SOS, the empty path
 the encoder, in the decoder and in the attention between them, as in the paper; a scheme whose source
 says otherwise states it.
 
-Shape letters here and in `attention.py`: B batch, H heads, M queries, N keys, K channels of a head,
+Shape letters here and in `attention/`: B batch, H heads, M queries, N keys, K channels of a head,
 D channels of the model. Randomness at construction comes from `generator`.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 import pkgutil
 import sys
 from dataclasses import dataclass
@@ -69,13 +68,18 @@ class Shape:
 
 @dataclass(frozen=True)
 class Properties:
-    """What a scheme is, for tables (paper, section 5)."""
+    """What a scheme is, for tables: the criteria of the paper's section 5 that need no training."""
 
-    structures: tuple[str, ...]
+    structures: tuple[str, ...]  # extensibility: patterns of what it reads
+    injection: str  # "embeddings", "attention", or "none"
+    recurrence: str  # "once", or "every layer"
+    relative: bool  # reference point: the path between two tokens; else the origin
     learnable: bool
-    relative: bool
-    bounded: bool
     parameters: int
+    bounded: bool  # by the size it is made for
+    content_dependent: bool  # positions meet the content multiplicatively
+    memory: str  # of what it makes for L tokens, in D channels of the model
+    extrapolation: str  # beyond the sizes of training, as its source or a survey has it
     source: str
 
 
@@ -83,10 +87,17 @@ class Scheme(nn.Module):
     """Base of all schemes: the four hooks, doing nothing but the locality bias if one is set."""
 
     structures: ClassVar[tuple[str, ...]] = ("seq",)  # patterns of what it reads (`structure.matches`)
-    relative: ClassVar[bool] = False  # scores depend on x^-1 y alone
+    relative: bool = False  # scores depend on x^-1 y alone
     bounded: ClassVar[bool] = False  # sized at max_size; says in its docstring what happens beyond
     default_decay: ClassVar[float] = 1.0
+    dot_only: ClassVar[bool] = False  # its bias is a term of the dot product's expansion: no other attention takes it
     source: ClassVar[str]
+    # claims that `ape check` measures, and traits that are told in tables
+    homomorphism: ClassVar[bool] = False  # `rotate` acts by orthogonal operators, [x y] = [x] [y]
+    unique: ClassVar[bool] = True  # no two positions are encoded alike (bounded schemes: up to max_size)
+    content_dependent: bool = False
+    memory: ClassVar[str] = "none"
+    extrapolation: ClassVar[str] = "not claimed"
 
     name: str  # set by `make`
 
@@ -138,7 +149,25 @@ class Scheme(nn.Module):
     @property
     def properties(self) -> Properties:
         count = sum(p.numel() for p in self.parameters())
-        return Properties(self.structures, count > 0, self.relative, self.bounded, count, self.source)
+        embeds, attends = self.overrides("embed"), self.overrides("rotate") or self.overrides("bias")
+        return Properties(
+            structures=self.structures,
+            injection="attention" if attends else "embeddings" if embeds else "none",
+            recurrence="every layer" if attends else "once" if embeds else "none",
+            relative=self.relative,
+            learnable=count > 0,
+            parameters=count,
+            bounded=self.bounded,
+            content_dependent=self.content_dependent,
+            memory=self.memory,
+            extrapolation=self.extrapolation,
+            source=self.source,
+        )
+
+    @classmethod
+    def overrides(cls, hook: str) -> bool:
+        """Whether this scheme does something in a hook."""
+        return getattr(cls, hook) is not getattr(Scheme, hook)
 
 
 def names() -> list[str]:
@@ -155,20 +184,6 @@ def options(name: str) -> dict[str, Any]:
     """The options of a scheme beyond the common ones, with their defaults."""
     parameters = list(inspect.signature(load(name).__init__).parameters.values())[2:]
     return {p.name: p.default for p in parameters}
-
-
-def _checked(key: str, value: Any, default: Any) -> Any:
-    """An option's value, of the type of its default; numbers have to be finite."""
-    kind = type(default)
-    if default is None or default is inspect.Parameter.empty:
-        return value
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise UsageError(f"bad {key}", got=repr(value), allowed=f"{kind.__name__}, like {default!r}", fix="give one")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"bad {key}", got=value, allowed="a finite number", fix=f"the default is {default!r}")
-    return value
 
 
 def make(
@@ -213,7 +228,7 @@ def make(
     for key, value in given.items():
         if key not in known:
             raise unknown(f"option of {name}", key, known)
-        given[key] = _checked(key, value, known[key])
+        given[key] = discovery.checked(key, value, known[key])
     shape = Shape(d_model, heads, wanted, max_size, rate, generator)
     scheme = found(shape, **given)
     scheme.name = name

@@ -1,9 +1,21 @@
-"""Rotation of channel pairs: shared by rope and the orthogonal schemes of one generator."""
+"""Rotation of channel pairs, and the frequencies that most schemes turn them by."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+
+def frequencies(channels: int, base: float, device: torch.device | None = None) -> Tensor:
+    """base^(-2i/channels) for each pair i: radians a step, float64. -> [channels/2]"""
+    two_i = torch.arange(0, channels, 2, dtype=torch.float64, device=device)
+    return base ** (-two_i / channels)
+
+
+def sinusoids(positions: Tensor, channels: int) -> Tensor:
+    """Sines and cosines side by side, sin(p / 10000^(2i/D)) at 2i: [...] -> [..., D], float64"""
+    angle = positions[..., None] * frequencies(channels, 10_000.0, positions.device)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
 
 
 def turns(angle: Tensor, dtype: torch.dtype) -> Tensor:
@@ -17,7 +29,13 @@ def turns(angle: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def rotate_pairs(x: Tensor, turn: Tensor) -> Tensor:
-    """Channels (2i, 2i+1) of each head as one complex number, times `turn`. [B, H, N, K] -> the same"""
+    """Channels (2i, 2i+1) of each head as one complex number, times `turn`. [..., N, K] -> the same"""
     wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
     pairs = torch.view_as_complex(wide.unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
+
+
+def rotate_halves(x: Tensor, turn: Tensor) -> Tensor:
+    """Channels (i, i + K/2) of each head as one complex number, times `turn`. [..., N, K] -> the same"""
+    side_by_side = x.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
+    return rotate_pairs(side_by_side, turn).unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)

@@ -11,3 +11,4 @@ from ape_cli.position import Scheme
 
 class NoEncoding(Scheme):
     source = "control"
+    unique = False

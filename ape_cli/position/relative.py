@@ -19,7 +19,10 @@ from ape_cli.position import Context, Scheme, Shape
 class Relative(Scheme):
     relative = True
     bounded = True
+    dot_only = True
     source = "Shaw et al. 2018, arXiv:1803.02155, section 3.2"
+    content_dependent = True
+    memory = "H L^2"
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)

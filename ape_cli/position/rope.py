@@ -2,33 +2,46 @@
 
 Source: Su et al. 2021, arXiv:2104.09864, section 3.2: the pair of channels (2i, 2i+1) of each head is
 turned by p * base^(-2i/K), base 10000. The score depends on the offset alone.
+`interleaved=false` pairs the channels (i, i + K/2) instead, as other releases do: the same scheme with
+the channels in another order. `learned=true` lets the angles be learned, each head its own, from there
+on: by appendix A of Algebraic Positional Encodings, `orthogonal-seq` with another start.
 Nothing is cached between forward passes: the angles follow the positions that are given.
 """
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ape_cli.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape, Side
-from ape_cli.position._rotation import rotate_pairs, turns
+from ape_cli.position._rotation import frequencies, rotate_halves, rotate_pairs, turns
 
 
 class Rope(Scheme):
     relative = True
     source = "Su et al. 2021, arXiv:2104.09864, section 3.2"
+    homomorphism = True
+    content_dependent = True
+    memory = "L D"
+    extrapolation = "good"
 
-    def __init__(self, shape: Shape, base: float = 10_000.0) -> None:
+    def __init__(self, shape: Shape, base: float = 10_000.0, learned: bool = False, interleaved: bool = True) -> None:
         super().__init__(shape)
         if not base > 1.0:
             raise UsageError("bad base", got=base, allowed="above 1", fix="the source's is 10000")
-        self.base = base
+        self.base, self.learned, self.interleaved = base, learned, interleaved
+        if learned:
+            self.angles = nn.Parameter(frequencies(shape.head_dim, base).float().repeat(shape.heads, 1))  # [H, K/2]
 
     def prepare(self, positions: Tensor) -> Tensor:
-        """The angles. [B or 1, N] -> [B or 1, 1, N, K/2], float64"""
-        two_i = torch.arange(0, self.shape.head_dim, 2, dtype=torch.float64, device=positions.device)
-        return (positions[:, :, None] * self.base ** (-two_i / self.shape.head_dim))[:, None]
+        """The angles. [B or 1, N] -> [B or 1, H or 1, N, K/2], float64"""
+        one = (
+            self.angles.double()
+            if self.learned
+            else frequencies(self.shape.head_dim, self.base, positions.device)[None]
+        )
+        return positions[:, None, :, None] * one[:, None]
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        return rotate_pairs(x, turns(context.state, x.dtype))
+        turn = turns(context.state, x.dtype)
+        return rotate_pairs(x, turn) if self.interleaved else rotate_halves(x, turn)

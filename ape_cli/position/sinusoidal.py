@@ -7,20 +7,20 @@ Applied once, at the input of the encoder and of the decoder; attention is uncha
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from ape_cli.position import Context, Scheme
+from ape_cli.position._rotation import sinusoids
 
 
 class Sinusoidal(Scheme):
     source = "Vaswani et al. 2017, arXiv:1706.03762, section 3.5"
+    memory = "L D"
+    extrapolation = "moderate"
 
     def prepare(self, positions: Tensor) -> Tensor:
         """The table's rows for these positions. -> [B or 1, N, D], float64"""
-        two_i = torch.arange(0, self.shape.d_model, 2, dtype=torch.float64, device=positions.device)
-        angle = positions[:, :, None] * 10_000.0 ** (-two_i / self.shape.d_model)
-        return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
+        return sinusoids(positions, self.shape.d_model)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         return x + context.state.to(x.dtype)

@@ -1,9 +1,11 @@
 """Tree: a stack of one-hot branches, most recent step first, each level weighted by a power of p.
 
-Source: Shiv and Quirk 2019, "Novel positional encodings to enable tree-based transformers", section 3;
-seeds: D_i pushes the one-hot of child i and drops the oldest entry, U pops. With n the branching and k
-the depth a vector is [c_1, p c_2, p^2 c_3, ...], n*k numbers; P copies with learnable p's of their own
-stand side by side, P = D // (n*k), and the remaining channels are zero. p = tanh(a free parameter).
+Source: Shiv and Quirk 2019, "Novel positional encodings to enable tree-based transformers", section 3.
+With n the branching and k the depth, a position is a stack of k one-hots of n: D_i pushes the one-hot of
+child i and drops the oldest entry, U pops, both affine (`down`, `up`), and U D_i = I while the stack has
+room. The vector is [c_1, p c_2, p^2 c_3, ...], n*k numbers; P copies with learnable p's of their own
+stand side by side, as many as fit into D or `copies` of them, and the remaining channels are zero.
+p = tanh(a free parameter).
 Bounded: k is `max_size`; a node deeper than that keeps its last k steps. SOS and the root are zero.
 Applied once, at the input of the encoder and of the decoder; attention is unchanged.
 
@@ -16,46 +18,65 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ape_cli import structure
 from ape_cli.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
-from ape_cli.structure import level
 
 
 class Tree(Scheme):
     structures = ("tree(k)",)
     bounded = True
     source = "Shiv and Quirk 2019, NeurIPS 32, section 3"
+    memory = "L D"
 
-    branching = 2
-
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, copies: int = 0) -> None:
         super().__init__(shape)
-        width = self.branching * shape.max_size
-        self.copies = shape.d_model // width
-        if not self.copies:
+        assert isinstance(shape.structure, structure.Tree)
+        self.tree = shape.structure
+        width = self.tree.branching * shape.max_size
+        most = shape.d_model // width
+        if not most or not 0 <= copies <= most:
             raise UsageError(
                 "the tree scheme does not fit into the model",
-                got=f"{self.branching} branches x depth {shape.max_size}, d_model {shape.d_model}",
-                allowed="branches x depth at most d_model",
-                fix="a larger d_model or a smaller max_size",
+                got=f"{copies or 1} x {self.tree.branching} branches x depth {shape.max_size}, d_model {shape.d_model}",
+                allowed=f"copies x branches x depth at most d_model{'; copies=0 is as many as fit' if copies else ''}",
+                fix=f"copies=1 to {most}" if most else "a larger d_model or a smaller max_size",
             )
+        self.copies = copies or most
         # p between 0.5 and 0.95 to begin with, all different
         start = torch.linspace(0.5, 0.95, self.copies) if self.copies > 1 else torch.tensor([0.7])
         self.weights = nn.Parameter(torch.atanh(start))  # [P]
 
+    def down(self, branch: int) -> tuple[Tensor, Tensor]:
+        """D_i of an unweighted stack as an affine map, x -> A x + b. -> [n k, n k], [n k], float64"""
+        n, size = self.tree.branching, self.tree.branching * self.shape.max_size
+        push = torch.zeros(size, dtype=torch.float64)
+        push[branch] = 1.0
+        return torch.diag(torch.ones(size - n, dtype=torch.float64), -n), push
+
+    def up(self) -> tuple[Tensor, Tensor]:
+        """U of an unweighted stack as an affine map, x -> A x + b. -> [n k, n k], [n k], float64"""
+        a, push = self.down(0)
+        return a.T, torch.zeros_like(push)
+
     def stack(self, positions: Tensor) -> Tensor:
         """The unweighted stacks: entry s is the one-hot of the s-th last step. [B, N] -> [B, N, k, n]"""
-        step = torch.arange(self.shape.max_size, device=positions.device)
-        branch = (positions[:, :, None] >> step) & 1
-        taken = step < level(positions)[:, :, None]
-        one_hot = torch.stack([1 - branch, branch], dim=-1)
-        return one_hot * taken[..., None]
+        heap = positions.clamp(min=1)
+        left = self.tree.level(heap)  # steps not yet popped
+        entries = []
+        for _ in range(self.shape.max_size):
+            taken = left > 0
+            one_hot = nn.functional.one_hot(self.tree.branch(heap) * taken, self.tree.branching)
+            entries.append(one_hot * taken[..., None])
+            heap = torch.where(taken, self.tree.ancestor(heap, 1), heap)
+            left = left - taken.long()
+        return torch.stack(entries, dim=-2)
 
     def prepare(self, positions: Tensor) -> Tensor:
         """The vectors. [B, N] -> [B, N, D]"""
         p = torch.tanh(self.weights)
         step = torch.arange(self.shape.max_size, device=positions.device)
-        scale = ((1 - p**2) * (self.branching * self.shape.max_size / 2)).sqrt()
+        scale = ((1 - p**2) * (self.tree.branching * self.shape.max_size / 2)).sqrt()
         weight = p[:, None] ** step * scale[:, None]  # [P, k]
         copies = self.stack(positions)[:, :, None].to(p.dtype) * weight[:, :, None]  # [B, N, P, k, n]
         flat = copies.flatten(2)

@@ -7,16 +7,13 @@ import torch
 
 from ape_cli import attention, position, structure
 from ape_cli.errors import UsageError
+from ape_cli.laws._subjects import examples
 from ape_cli.model import Transformer
 from ape_cli.position import Scheme
-from ape_cli.trees import graft
+from ape_cli.structure import Structure, Tree
 
 D, H, K = 32, 4, 8
-READS = [
-    (name, structure.example(pattern).expression)
-    for name in position.names()
-    for pattern in position.load(name).structures
-]
+READS = [(name, expression) for name in position.names() for expression in examples(name)]
 RELATIVE = [pair for pair in READS if position.load(pair[0]).relative]
 
 
@@ -27,11 +24,30 @@ def make(name: str, expression: str, seed: int = 3, **options: float) -> Scheme:
 
 
 def places(expression: str, rows: int = 3, count: int = 10) -> torch.Tensor:
-    """Distinct positions in each row, SOS first."""
+    """Distinct positions in each row (on rings, distinct up to whole turns), SOS first."""
     torch.manual_seed(5)
-    high = 30 if expression == "seq" else 64
-    drawn = torch.stack([torch.randperm(high - 1)[: count - 1] + 1 for _ in range(rows)])
-    return torch.cat([torch.zeros(rows, 1, dtype=torch.int64), drawn], dim=1)
+
+    def one(simple: Structure) -> torch.Tensor:
+        high = 64 if isinstance(simple, Tree) else 30
+        drawn = torch.stack([torch.randperm(high - 1)[: count - 1] + 1 for _ in range(rows)])
+        return torch.cat([torch.zeros(rows, 1, dtype=torch.int64), drawn], dim=1)
+
+    return together([one(simple) for simple in structure.parse(expression).simple])
+
+
+def together(coordinates: list[torch.Tensor]) -> torch.Tensor:
+    return coordinates[0] if len(coordinates) == 1 else torch.stack(coordinates, dim=-1)
+
+
+def step(expression: str, other: int, tree: int) -> torch.Tensor:
+    """A position with one number in trees and another elsewhere. -> [] or [C]"""
+    simple = structure.parse(expression).simple
+    return together([torch.tensor(tree if isinstance(s, Tree) else other) for s in simple])
+
+
+def spread(mask: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    """A token mask, to be multiplied with positions of one or of several coordinates."""
+    return mask if at.dim() == 2 else mask[..., None]
 
 
 def vectors(seed: int, rows: int = 3, count: int = 10) -> torch.Tensor:
@@ -76,7 +92,7 @@ def test_scores_depend_on_the_path_between_alone(name: str, expression: str, dec
     if scheme.bounded:
         scheme = make(name, expression, decay=decay, max_size=100)
     at = places(expression)[:, 1:]
-    moved = at + 17 if expression == "seq" else torch.from_numpy(graft(at.numpy(), 27))
+    moved = structure.parse(expression).compose(step(expression, 17, 27).expand_as(at), at)
     q, k = vectors(1, count=9), vectors(2, count=9)
 
     def scores(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -91,7 +107,7 @@ def test_only_no_encoding_is_blind_to_order(name: str, expression: str) -> None:
     """The same tokens at permuted positions: the encoder's output differs, for every scheme but `none`."""
     net = model(make(name, expression))
     at = places(expression)[:, 1:]
-    ids = torch.randint(3, 20, at.shape, generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(3, 20, at.shape[:2], generator=torch.Generator().manual_seed(1))
     mask = torch.ones_like(ids, dtype=torch.bool)
     before, _ = net.encode(ids, at, mask)
     after, _ = net.encode(ids, at.flip(1), mask)
@@ -104,14 +120,14 @@ def test_every_position_counts(name: str, expression: str) -> None:
     """No vector is broadcast from one place: moving any single token changes the output."""
     if name == "none":
         return
-    net = model(make(name, expression))
+    net = model(make(name, expression, max_size=7 if name == "tree" else 40))
     at = places(expression, rows=1)[:, 1:]
-    ids = torch.randint(3, 20, at.shape, generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(3, 20, at.shape[:2], generator=torch.Generator().manual_seed(1))
     mask = torch.ones_like(ids, dtype=torch.bool)
     before, _ = net.encode(ids, at, mask)
     for n in range(at.shape[1]):
         moved = at.clone()
-        moved[0, n] = 31 if expression == "seq" else 65
+        moved[0, n] = structure.parse(expression).compose(at[0, n], step(expression, 1, 2))
         after, _ = net.encode(ids, moved, mask)
         assert float((before - after).abs().max().detach()) > 1e-6, n
 
@@ -122,7 +138,7 @@ def test_every_parameter_gets_a_gradient(name: str, expression: str) -> None:
     scheme = make(name, expression)
     net = model(scheme)
     at = places(expression)
-    ids = torch.randint(3, 20, at.shape, generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(3, 20, at.shape[:2], generator=torch.Generator().manual_seed(1))
     scores = net(ids[:, 1:], at[:, 1:], torch.ones(3, 9, dtype=torch.bool), ids, at)
     scores.logsumexp(-1).sum().backward()
     for label, parameter in net.named_parameters():
@@ -141,11 +157,12 @@ def test_neither_batch_nor_padding_matters(name: str, expression: str) -> None:
     """Scores of a row are the same alone, beside deeper rows, and with padding behind it."""
     net = model(make(name, expression, decay=0.9))
     at = places(expression)
-    at[0, 1:] = torch.randperm(15)[:9] + 1  # row 0 is near the beginning, or the root, the others are not
-    ids = torch.randint(3, 20, at.shape, generator=torch.Generator().manual_seed(1))
+    near = torch.randperm(15)[:9] + 1  # row 0 is near the beginning, or the root, the others are not
+    at[0, 1:] = near if at.dim() == 2 else near[:, None]
+    ids = torch.randint(3, 20, at.shape[:2], generator=torch.Generator().manual_seed(1))
     mask = torch.ones(3, 9, dtype=torch.bool)
     mask[0, 5:] = False  # and short
-    source, source_at = ids[:, 1:] * mask, at[:, 1:] * mask
+    source, source_at = ids[:, 1:] * mask, at[:, 1:] * spread(mask, at)
     together = net(source, source_at, mask, ids, at)
     alone = net(source[:1, :5], source_at[:1, :5], mask[:1, :5], ids[:1, :7], at[:1, :7])
     assert torch.allclose(together[:1, :7], alone, atol=1e-9)
@@ -158,7 +175,7 @@ def test_nothing_is_seen_ahead_of_time(name: str, expression: str, decay: float,
     """Targets after t never influence the scores up to t, with dropout on as well."""
     net = model(make(name, expression, decay=decay), dropout).train()
     at = places(expression)
-    ids = torch.randint(3, 20, at.shape, generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(3, 20, at.shape[:2], generator=torch.Generator().manual_seed(1))
     mask = torch.ones(3, 9, dtype=torch.bool)
     mask[:, 6:] = False
 
@@ -186,7 +203,7 @@ def test_every_scheme_reaches_cross_attention(name: str, expression: str) -> Non
     q, k = vectors(1, count=9), vectors(2, count=9)
     here = scheme.context(at)
     one, other = (attention.logits(scheme, q, k, here, scheme.context(there)) for there in (at.flip(1), at.roll(2, 1)))
-    assert torch.allclose(one, other) == (name in {"none", "sinusoidal", "tree"})
+    assert torch.allclose(one, other) == (scheme.properties.injection != "attention")
 
 
 @pytest.mark.parametrize(("name", "expression"), READS)
@@ -220,9 +237,9 @@ def test_sos_is_the_empty_path(name: str, expression: str) -> None:
     """0 reads like the root of a tree, and turns nothing. No scheme gives SOS a child's place."""
     scheme = make(name, expression)
     x = vectors(1, rows=1, count=1)
-    zero = scheme.context(torch.zeros(1, 1, dtype=torch.int64))
-    if expression != "seq":
-        one = scheme.context(torch.ones(1, 1, dtype=torch.int64))
+    zero = scheme.context(step(expression, 0, 0)[None, None])
+    if any(isinstance(s, Tree) for s in structure.parse(expression).simple):
+        one = scheme.context(step(expression, 0, 1)[None, None])
         assert torch.equal(scheme.rotate(x, zero, "key"), scheme.rotate(x, one, "key"))
         embedded = torch.zeros(1, 1, D, dtype=torch.float64)
         assert torch.equal(scheme.embed(embedded, zero), scheme.embed(embedded, one))
@@ -235,7 +252,7 @@ def test_additive_vectors_are_of_the_tokens_size(name: str, expression: str) -> 
     scheme = position.make(name, 256, 4, structure=expression, max_size=6)
     net = Transformer(scheme, ids=100, d_ff=8, encoder_layers=1, decoder_layers=1, dropout=0.0)
     ids = torch.arange(3, 100)[None, :29]
-    at = torch.arange(1, 30)[None] if expression == "seq" else torch.arange(32, 61)[None]
+    at = together([torch.arange(32, 61)[None]] * structure.parse(expression).width)
     context = scheme.context(at)
     tokens = torch.nn.functional.embedding(ids, net.embedding) * 16
     added = net.embed(ids, context) - tokens

@@ -9,6 +9,7 @@ import torch
 
 from ape_cli import attention, position
 from ape_cli.errors import UsageError
+from tests.position.golden import GOLDEN
 
 
 def turned(q: list[float], at: int, **options: float) -> torch.Tensor:
@@ -23,6 +24,34 @@ def test_worked_example() -> None:
     expected = torch.tensor([math.cos(2), math.sin(2), math.cos(0.2), math.sin(0.2)], dtype=torch.float64)
     assert torch.allclose(found, expected, atol=1e-15)
     assert [round(v, 2) for v in found.tolist()] == [-0.42, 0.91, 0.98, 0.20]
+
+
+@pytest.mark.parametrize("pairing", ["interleaved", "half"])
+def test_both_pairings_of_other_implementations(pairing: str) -> None:
+    given = GOLDEN["rope"]
+    scheme = position.make("rope", d_model=8, heads=1, interleaved=pairing == "interleaved")
+    x, expected = (torch.tensor(given[name], dtype=torch.float64) for name in ("x", pairing))
+    context = scheme.context(torch.tensor([given["positions"]]))
+    for side in ("query", "key"):
+        assert torch.allclose(scheme.rotate(x[None, None], context, side)[0, 0], expected, atol=1e-12)
+
+
+def test_the_pairings_differ_by_the_order_of_channels_alone() -> None:
+    one, other = (position.make("rope", d_model=8, heads=1, interleaved=x) for x in (True, False))
+    order = [0, 4, 1, 5, 2, 6, 3, 7]  # where the pairs (i, i + 4) stand side by side
+    x, at = torch.randn(1, 1, 5, 8, dtype=torch.float64), torch.tensor([[0, 1, 2, 9, 300]])
+    adjacent = one.rotate(x[..., order], one.context(at), "query")
+    assert torch.allclose(other.rotate(x, other.context(at), "query")[..., order], adjacent)
+
+
+def test_learned_angles_start_at_the_fixed_ones_in_each_head() -> None:
+    fixed, learned = (position.make("rope", d_model=16, heads=2, learned=x).double() for x in (False, True))
+    x, at = torch.randn(1, 2, 3, 8, dtype=torch.float64), torch.tensor([[0, 3, 40]])
+    there = learned.rotate(x, learned.context(at), "key")
+    assert torch.allclose(there, fixed.rotate(x, fixed.context(at), "key"), atol=1e-5)
+    assert learned.angles.shape == (2, 4)
+    there.pow(3).sum().backward()
+    assert (learned.angles.grad.abs() > 0).all()
 
 
 def test_the_rotation_matrix_by_hand() -> None:

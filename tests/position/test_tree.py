@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
-from ape_cli import position
+from ape_cli import position, structure
 from ape_cli.errors import UsageError
 from ape_cli.position.tree import Tree
 
@@ -13,8 +15,8 @@ from ape_cli.position.tree import Tree
 STEPS = {0: [], 1: [], 2: [0], 3: [1], 4: [0, 0], 5: [1, 0], 6: [0, 1], 7: [1, 1], 13: [1, 0, 1]}
 
 
-def make(d_model: int = 24, max_size: int = 3) -> Tree:
-    scheme = position.make("tree", d_model=d_model, heads=2, max_size=max_size)
+def make(d_model: int = 24, max_size: int = 3, **options: Any) -> Tree:
+    scheme = position.make("tree", d_model=d_model, heads=1, max_size=max_size, **options)
     assert isinstance(scheme, Tree)
     return scheme
 
@@ -29,23 +31,55 @@ def test_stacks_worked_out_by_hand() -> None:
         assert found[0, n].tolist() == one_hots(steps, 3)
 
 
-def test_push_and_pop_are_affine_and_undo_each_other() -> None:
-    """D_i x = A x + b_i, U x = B x; U D_i = I below the last level."""
-    n, k = 2, 4
-    push, pop = torch.zeros(n * k, n * k), torch.zeros(n * k, n * k)
-    for i in range(n * (k - 1)):
-        push[i + n, i] = pop[i, i + n] = 1
-    scheme = make(d_model=16, max_size=k)
+def test_the_worked_example() -> None:
+    """Ternary trees of depth 3: from x (the root) by D_2 D_0 to y, by D_1 to z, by U back to y."""
+    scheme = make(d_model=18, max_size=3, structure="tree(3)")
+    at = torch.zeros(9, dtype=torch.float64)
+    for branch in (2, 0):
+        a, b = scheme.down(branch)
+        at = a @ at + b
+    y = [1, 0, 0, 0, 0, 1, 0, 0, 0]  # child 0, then child 2, then nothing
+    assert at.tolist() == y
+    a, b = scheme.down(1)
+    z = a @ at + b
+    assert z.tolist() == [0, 1, 0, 1, 0, 0, 0, 0, 1]
+    a, b = scheme.up()
+    assert (a @ z + b).tolist() == y
+    heaps = [4, 4 * 3 - 1, (4 * 3 - 1) * 3]  # x's child 2 is 4, its child 0 is 11 = y, y's child 1 is 33 = z
+    assert scheme.stack(torch.tensor([heaps]))[0].flatten(1).tolist()[1:] == [y, z.tolist()]
+
+
+@pytest.mark.parametrize(("n", "k"), [(2, 4), (3, 3), (5, 2)])
+def test_down_and_up_move_along_the_stacks(n: int, k: int) -> None:
+    """D_i x and U x are the stacks of child and parent; U D_i = I while there is room."""
+    scheme = make(d_model=2 * n * k, max_size=k, structure=f"tree({n})")
+    tree = structure.Tree(n)
 
     def vector(heap: int) -> torch.Tensor:
-        return scheme.stack(torch.tensor([[heap]])).flatten().float()
+        return scheme.stack(torch.tensor([[heap]])).flatten().double()
 
-    for heap in range(1, 8):  # depth 0 to 2
+    up, _ = scheme.up()
+    for heap in range(1, tree.level_start(k)):
         for i in range(n):
-            child = push @ vector(heap)
-            child[i] += 1
-            assert torch.equal(child, vector(2 * heap + i))
-            assert torch.equal(pop @ child, vector(heap))
+            a, b = scheme.down(i)
+            child = vector(n * (heap - 1) + 2 + i)
+            assert torch.equal(a @ vector(heap) + b, child)
+            assert torch.equal(up @ child, vector(heap))
+    a, b = scheme.down(0)
+    room = torch.ones(n * k, dtype=torch.float64)
+    room[-n:] = 0  # the oldest entry falls off
+    assert torch.equal(up @ a, torch.diag(room))
+    assert torch.equal(up @ b, torch.zeros(n * k, dtype=torch.float64))
+
+
+def test_fewer_copies_than_fit() -> None:
+    scheme = position.make("tree", d_model=40, heads=2, max_size=3, copies=2)
+    assert isinstance(scheme, Tree)
+    found = scheme.embed(torch.zeros(1, 1, 40), scheme.context(torch.tensor([[9]])))[0, 0]
+    assert torch.equal(found[12:], torch.zeros(28))
+    assert scheme.weights.numel() == 2
+    with pytest.raises(UsageError, match="copies=1 to 6"):
+        position.make("tree", d_model=40, heads=2, max_size=3, copies=7)
 
 
 def test_deeper_than_sized_keeps_the_last_steps() -> None:

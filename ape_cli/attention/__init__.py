@@ -1,0 +1,213 @@
+"""Attention: its kinds, one file each, found by name; and the multi-head layer that holds one of them.
+
+A kind is given the scheme, each head's projections, still unrotated, and who may attend to whom:
+
+    mix(scheme, q, k, v, link, dropout)    [B, H, M, K], [B, H, N, K], [B, H, N, K] -> [B, H, M, K]
+
+and calls the scheme's hooks itself, since not all of them rotate in the same place. `dot` is the paper's
+(sections 2 and 4.2): logits are (q k) / sqrt(K), times decay, plus bias, plus mask. What a kind cannot
+take (a bias, a locality bias, a term of the dot product) it refuses with the reason (`check`).
+Shapes: B batch, H heads, M queries, N keys, K channels of a head, D channels of the model.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ape_cli import discovery
+from ape_cli.errors import UsageError, unknown
+from ape_cli.position import Context, Scheme
+
+__path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/attention elsewhere on the path adds to these
+
+
+@dataclass(frozen=True)
+class Link:
+    """Who attends to whom: what the layers of one stack share in a forward pass."""
+
+    q_context: Context
+    k_context: Context
+    decay: Tensor | None = None  # [B or 1, 1, M, N], multiplied into the scores
+    keys: Tensor | None = None  # bool [B, N], True = token. None: all are
+    queries: Tensor | None = None  # bool [B, M], likewise
+    causal: bool = False  # the m-th query sees the keys up to the m-th
+
+    @classmethod
+    def of(cls, scheme: Scheme, q_context: Context, k_context: Context) -> Link:
+        """Causal where the keys are a decoder's own."""
+        decay = scheme.decay(q_context, k_context)
+        return cls(q_context, k_context, decay, k_context.mask, q_context.mask, k_context.causal)
+
+    @cached_property
+    def mask(self) -> Tensor | None:
+        """`keys` and `causal` in one: bool, broadcasts to [B, 1, M, N], True = may attend. None: all may.
+
+        Made once for all layers, and only where a kind asks for it.
+        """
+        mask = None if self.keys is None else self.keys[:, None, None, :]
+        if not self.causal:
+            return mask
+        at = self.k_context.positions
+        before = torch.ones(at.shape[1], at.shape[1], dtype=torch.bool, device=at.device).tril()[None, None]
+        return before if mask is None else before & mask
+
+
+class Kind(ABC):
+    """Base of all kinds: what each claims of itself, and the one thing that it does."""
+
+    # reasons; an empty one says that the kind takes it
+    refuses_bias: ClassVar[str] = ""  # of a scheme, added to the scores
+    refuses_decay: ClassVar[str] = ""  # the locality bias, multiplied into the scores
+    refuses_content: ClassVar[str] = "it is a term of the dot product's expansion"  # of a scheme that is `dot_only`
+
+    takes_dropout: ClassVar[bool] = True  # on the attention weights
+    differentiable: ClassVar[bool] = True  # in queries and keys
+    mixes_queries: ClassVar[bool] = False  # would look ahead in a decoder, whose two attentions are then the default
+
+    # lemma 2.3 of "Notes on attention and positional encodings": which group actions hold, hooks and masks aside
+    permutation: ClassVar[bool] = True  # of queries; of keys with their values
+    rotation: ClassVar[bool] = True  # one g on queries and keys
+    values: ClassVar[bool] = True  # an invertible h on values
+
+    about: ClassVar[str]  # one line
+    cost: ClassVar[str]
+    source: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        return discovery.name_of(type(self))
+
+    @classmethod
+    def claims(cls) -> dict[str, Any]:
+        """What it takes and what holds of it, for tables."""
+        return {
+            "about": cls.about,
+            "bias": not cls.refuses_bias,
+            "decay": not cls.refuses_decay,
+            "content": not cls.refuses_content,
+            "dropout": cls.takes_dropout,
+            "differentiable": cls.differentiable,
+            "acts_in": "encoder" if cls.mixes_queries else "encoder, decoder, between",
+            "permutation": cls.permutation,
+            "rotation": cls.rotation,
+            "values": cls.values,
+            "cost": cls.cost,
+            "source": cls.source,
+        }
+
+    @abstractmethod
+    def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+        """[B, H, M, K], [B, H, N, K], [B, H, N, K], unrotated -> [B, H, M, K]. `dropout`: 0 at evaluation."""
+
+
+class Attention(nn.Module):
+    """Multi-head attention of one kind; None: the default."""
+
+    def __init__(self, d_model: int, heads: int, dropout: float, kind: Kind | None = None) -> None:
+        super().__init__()
+        self.heads, self.dropout, self.kind = heads, dropout, kind or make()
+        self.query = nn.Linear(d_model, d_model)
+        self.key = nn.Linear(d_model, d_model)
+        self.value = nn.Linear(d_model, d_model)
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link) -> Tensor:
+        """x: [B, M, D] asks, memory: [B, N, D] answers. -> [B, M, D]"""
+        check(self.kind, type(scheme), scheme.shape.decay)
+        q, k, v = (  # [B, H, ., K]
+            layer(of).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for layer, of in ((self.query, x), (self.key, memory), (self.value, memory))
+        )
+        drop = self.dropout if self.training else 0.0
+        mixed = self.kind.mix(scheme, q, k, v, link, drop)
+        return self.out(mixed.transpose(1, 2).flatten(-2))
+
+
+# What kinds share --------------------------------------------------------------------------------
+
+
+def logits(scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context) -> Tensor:
+    """The scores of `dot` before mask and softmax. q: [B, H, M, K], k: [B, H, N, K] -> [B, H, M, N]"""
+    return products(scheme, q, k, Link(q_context, k_context, scheme.decay(q_context, k_context)))
+
+
+def products(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> Tensor:
+    """(q k) / sqrt(K), rotated, times decay, plus bias. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
+    turned_q = scheme.rotate(q, link.q_context, "query") * q.shape[-1] ** -0.5
+    return adjusted(turned_q @ scheme.rotate(k, link.k_context, "key").transpose(-1, -2), scheme, q, link)
+
+
+def adjusted(scores: Tensor, scheme: Scheme, q: Tensor, link: Link) -> Tensor:
+    """Scores [B, H, M, N], times decay, plus the scheme's bias. q: [B, H, M, K], unrotated"""
+    if link.decay is not None:
+        scores = scores * link.decay.to(scores.dtype)
+    bias = scheme.bias(q, link.q_context, link.k_context)
+    return scores if bias is None else scores + bias.to(scores.dtype)
+
+
+def average(scores: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+    """The softmax over keys, and the values' mean by it. [B, H, M, N], [B, H, N, K] -> [B, H, M, K]"""
+    if link.mask is not None:
+        scores = scores.masked_fill(~link.mask, float("-inf"))
+    # dropout acts on the weights, after the softmax: it can never revive a masked place
+    weights = functional.dropout(torch.softmax(scores, dim=-1), dropout)
+    return weights.to(v.dtype) @ v
+
+
+# Discovery ---------------------------------------------------------------------------------------
+
+
+def names() -> list[str]:
+    """Every kind, by the files in this folder."""
+    return discovery.names(sys.modules[__name__])
+
+
+def load(name: str) -> type[Kind]:
+    """The class of a kind."""
+    return discovery.load(sys.modules[__name__], "attention", name, Kind)  # type: ignore[type-abstract]
+
+
+def options(name: str) -> dict[str, Any]:
+    """The options of a kind, with their defaults."""
+    found = load(name)
+    if found.__init__ is object.__init__:
+        return {}
+    return {p.name: p.default for p in list(inspect.signature(found.__init__).parameters.values())[1:]}
+
+
+def make(name: str = "dot", **given: Any) -> Kind:
+    """A kind by its name, with its options. Raises `UsageError` for anything that does not fit."""
+    known = options(name)
+    for key, value in given.items():
+        if key not in known:
+            raise unknown(f"option of attention {name}", key, known)
+        given[key] = discovery.checked(key, value, known[key])
+    return load(name)(**given)
+
+
+def check(kind: Kind, scheme: type[Scheme], decay: float) -> None:
+    """Refuse, with the reason, what makes no sense together. `decay`: the locality bias c. Raises `UsageError`."""
+    name, another = discovery.name_of(scheme), "another --attention, or another scheme (`ape schemes`)"
+    if scheme.bias is not Scheme.bias and kind.refuses_bias:
+        raise _refusal(kind, "refuses_bias", "a bias", f"scheme {name}, which adds one", another)
+    if scheme.dot_only and kind.refuses_content:
+        raise _refusal(kind, "refuses_content", f"the bias of {name}", f"scheme {name}", another)
+    if decay != 1.0 and kind.refuses_decay:
+        no_decay = "another --attention, or --set decay=1"
+        raise _refusal(kind, "refuses_decay", "a locality bias", f"decay={decay:g}", no_decay)
+
+
+def _refusal(kind: Kind, claim: str, what: str, got: str, fix: str) -> UsageError:
+    others = ", ".join(name for name in names() if not getattr(load(name), claim))
+    reason = getattr(kind, claim)
+    return UsageError(f"attention {kind.name} cannot take {what}: {reason}", got=got, allowed=f"with {others}", fix=fix)

@@ -1,0 +1,93 @@
+"""Clustered: similar queries share one attention, that of their centroid.
+
+Source: Vyas et al. 2020, arXiv:2007.04825, section 3.2: the queries of a row and head are clustered, each
+cluster's centroid attends (scaled dot product, softmax), its members get the result. Here the rotated
+queries are. With as many clusters as distinct queries it is `dot`. The gradient goes through the
+centroids, given the clusters; dropout acts on a cluster's weights, so its members share it.
+
+Deviations: the source hashes queries by random hyperplanes and clusters the hashes; here it is k-means
+on the queries themselves, which begins with a farthest-first traversal from the query nearest to the
+mean. So it is deterministic (a resumed run is the same run), follows permutations and orthogonal maps
+of the queries, and depends neither on padding nor on the other rows. Ties go to the first.
+A centroid mixes queries, so a decoder would look ahead: it acts in the encoder's self-attention
+alone, and the decoder's two attentions are `dot`.
+Shapes: C clusters.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ape_cli.attention import Kind, Link
+from ape_cli.attention._kernels import distances, wide
+from ape_cli.errors import UsageError
+from ape_cli.position import Scheme
+
+
+class Clustered(Kind):
+    refuses_bias = "there are no logits of a query and a key to add it to"
+    refuses_decay = "there are no logits of a query and a key to scale"
+    mixes_queries = True
+    about = "dot, of clusters of queries; in the encoder alone"
+    cost = "C N K products for M N K, and the clustering's (C + iterations C) M K differences"
+    source = "Vyas et al. 2020, arXiv:2007.04825, section 3.2"
+
+    def __init__(self, clusters: int = 16, iterations: int = 5) -> None:
+        for name, value, least in (("clusters", clusters, 1), ("iterations", iterations, 0)):
+            if value < least:
+                raise UsageError(f"bad {name}", got=value, allowed=f"{least} or more", fix="choose such a one")
+        self.clusters, self.iterations = clusters, iterations
+
+    def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+        assert not link.causal, "a centroid would look ahead"
+        turned_q = scheme.rotate(q, link.q_context, "query")
+        with torch.autocast(q.device.type, enabled=False):
+            queries = wide(turned_q)
+            real = queries.new_ones(len(q), 1, q.shape[2], 1)  # 1 for tokens, 0 for padding
+            if link.queries is not None:
+                real = real * link.queries[:, None, :, None]
+            member, count = clustering(queries.detach(), real, self.clusters, self.iterations)
+            centroids = means(queries, real, member, count)[0].to(turned_q.dtype)
+        shared = functional.scaled_dot_product_attention(
+            centroids, scheme.rotate(k, link.k_context, "key"), v, attn_mask=link.mask, dropout_p=dropout
+        )
+        return shared.gather(-2, member[..., None].expand(-1, -1, -1, v.shape[-1]))
+
+
+def means(q: Tensor, real: Tensor, member: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Each cluster's mean (0 for an empty one) and its number of queries.
+
+    q: [B, H, M, K], real: [B, 1, M, 1], member: int64 [B, H, M] -> [B, H, C, K], [B, H, C, 1]
+    """
+    within = functional.one_hot(member, count).to(q.dtype) * real  # [B, H, M, C]
+    size = within.sum(-2)[..., None]
+    return within.mT @ q / size.clamp(min=1.0), size
+
+
+def clustering(q: Tensor, real: Tensor, clusters: int, iterations: int) -> tuple[Tensor, int]:
+    """The cluster of each query, and how many there are. Padding is put into one and moves none.
+
+    q: [B, H, M, K], real: [B, 1, M, 1] -> int64 [B, H, M], C (at most M)
+    """
+    padding = (real == 0)[..., 0]
+    everything = torch.zeros(q.shape[:3], dtype=torch.int64, device=q.device)
+    apart = distances(q, means(q, real, everything, 1)[0])[..., 0].masked_fill(padding, float("inf"))  # [B, H, M]
+    centres = [_pick(q, apart.argmin(-1))]
+    gap = distances(q, centres[0])[..., 0].masked_fill(padding, -1.0)  # to the nearest centre
+    for _ in range(min(clusters, q.shape[2]) - 1):
+        centres.append(_pick(q, gap.argmax(-1)))
+        gap = torch.minimum(gap, distances(q, centres[-1])[..., 0])
+    centre = torch.cat(centres, dim=-2)  # [B, H, C, K]
+    member = distances(q, centre).argmin(-1)
+    for _ in range(iterations):
+        mean, size = means(q, real, member, len(centres))
+        centre = torch.where(size > 0, mean, centre)
+        member = distances(q, centre).argmin(-1)
+    return member, len(centres)
+
+
+def _pick(q: Tensor, index: Tensor) -> Tensor:
+    """One query of each row and head. [B, H, M, K], int64 [B, H] -> [B, H, 1, K]"""
+    return q.gather(-2, index[..., None, None].expand(-1, -1, 1, q.shape[-1]))

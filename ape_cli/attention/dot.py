@@ -1,0 +1,35 @@
+"""Dot: the scaled dot product and a softmax over keys.
+
+Source: Algebraic Positional Encodings, sections 2 and 4.2; Vaswani et al. 2017, section 3.2.1.
+Logits are (q k) / sqrt(K), times decay, plus bias, plus mask. A locality bias scales the logits, so it
+takes the plain path; without one, torch's fused attention serves.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional
+
+from ape_cli.attention import Kind, Link, average, products
+from ape_cli.position import Scheme
+
+
+class Dot(Kind):
+    refuses_content = ""
+    about = "softmax of (q k) / sqrt(K)"
+    cost = "M N K products"
+    source = "Vaswani et al. 2017, section 3.2.1"
+
+    def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+        if link.decay is not None:
+            return average(products(scheme, q, k, link), v, link, dropout)
+        mask, bias = link.mask, scheme.bias(q, link.q_context, link.k_context)
+        if bias is not None:
+            mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+        return functional.scaled_dot_product_attention(
+            scheme.rotate(q, link.q_context, "query"),
+            scheme.rotate(k, link.k_context, "key"),
+            v,
+            attn_mask=mask,
+            dropout_p=dropout,
+        )

@@ -1,0 +1,30 @@
+"""Epanechnikov: scores fall with the distance, and are 0 for all keys beyond it.
+
+Source: Notes on Attention and Positional Encodings, section 2.7: a(q, k) = max(0, 1 - |q - k|).
+Deviation: the unit is 2 sqrt(K). With a unit of 1 every distance, about sqrt(2K) at initialisation, would
+lie outside the support: all scores 0, no gradient to queries and keys, and nothing would ever learn.
+In units of 2 sqrt(K) distances begin at about 0.7.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional
+
+from ape_cli.attention._kernels import Kernel, distances
+
+
+def scores(q: Tensor, k: Tensor) -> Tensor:
+    """max(0, 1 - |q - k|). [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
+    return functional.relu(1.0 - distances(q, k))
+
+
+class Epanechnikov(Kernel):
+    about = "softmax of max(0, 1 - |q - k| / (2 sqrt(K)))"
+    source = "Notes on Attention and Positional Encodings, section 2.7"
+
+    def unit(self, channels: int) -> float:
+        return 2.0 * channels**0.5
+
+    def kernel(self, q: Tensor, k: Tensor) -> Tensor:
+        return scores(q, k)

@@ -1,0 +1,28 @@
+"""Euclidean: the nearer a key, the higher its score.
+
+Source: Notes on Attention and Positional Encodings, section 2.7: a(q, k) = -|q - k|.
+Unit: 1. Scores begin at about -sqrt(2K) and differ by about 1 between keys, so nothing is rescaled.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ape_cli.attention._kernels import Kernel, distances
+
+
+def scores(q: Tensor, k: Tensor) -> Tensor:
+    """-|q - k|. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
+    return -distances(q, k)
+
+
+class Euclidean(Kernel):
+    refuses_decay = "its scores are never positive, and scaled towards zero they would favour distant keys"
+    about = "softmax of -|q - k|"
+    source = "Notes on Attention and Positional Encodings, section 2.7"
+
+    def unit(self, channels: int) -> float:
+        return 1.0
+
+    def kernel(self, q: Tensor, k: Tensor) -> Tensor:
+        return scores(q, k)

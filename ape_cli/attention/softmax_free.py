@@ -1,0 +1,32 @@
+"""Softmax-free: a Gaussian of the distance is the weight itself; weights are not made to sum to 1.
+
+Source: Lu et al. 2021 (SOFT), arXiv:2110.11945, section 3.1: exp(-|q - k|^2 / (2 sqrt(K))).
+Deviations: the full kernel, not its low-rank form by Nystroem's method, whose landmarks pool over
+tokens and would look ahead in a decoder; queries and keys stay untied (the source ties them so that the
+kernel is symmetric, which the low-rank form needs and attention between two sequences cannot have).
+Dropout acts on the weights. At initialisation a weight is about exp(-sqrt(K)): small in wide heads.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional
+
+from ape_cli.attention import Kind, Link
+from ape_cli.attention._kernels import turned
+from ape_cli.attention.squared_euclidean import scores
+from ape_cli.position import Scheme
+
+
+class SoftmaxFree(Kind):
+    refuses_bias = "there are no logits of a query and a key to add it to"
+    refuses_decay = "its exponents are never positive, and scaled towards zero they would favour distant keys"
+    about = "exp(-|q - k|^2 / (2 sqrt(K))), not normalised"
+    cost = "M N K differences, like a kernel's"
+    source = "Lu et al. 2021, arXiv:2110.11945, section 3.1"
+
+    def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+        weights = scores(*turned(scheme, q, k, link, q.shape[-1] ** 0.25)).exp()  # [B, H, M, N]
+        if link.mask is not None:
+            weights = weights.masked_fill(~link.mask, 0.0)
+        return functional.dropout(weights, dropout).to(v.dtype) @ v

@@ -1,0 +1,88 @@
+"""From a structure to orthogonal operators: one homomorphism for every expression.
+
+Source: Algebraic Positional Encodings, sections 3.1.2, 3.2.2, 3.3.1 and 3.4. A path x of the structure
+becomes an orthogonal operator [x] on the K channels of a head, one for each head, such that
+[x y] = [x] [y]: powers of one generator for `seq` and `cyclic(n)` (`_powers.py`), products of k
+generators for `tree(k)` (`_branches.py`), the direct sum for products. A new structure is a new
+interpretation here; no scheme changes.
+
+Shapes: B batch, H heads, N tokens, K channels of a head (of a factor's share, within a product).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ape_cli.errors import UsageError
+from ape_cli.structure import Structure
+
+
+class Interpretation(nn.Module):
+    """Operators for the paths of one structure."""
+
+    def prepare(self, positions: Tensor) -> Any:
+        """What the layers share. int64 [B or 1, N], or [B or 1, N, C] for a product."""
+        raise NotImplementedError
+
+    def turn(self, x: Tensor, state: Any) -> Tensor:
+        """[p] x for each token's position p, up to one orthogonal map from the left that all positions
+        have in common, and which cancels in scores. [B, H, N, K] -> the same"""
+        raise NotImplementedError
+
+    def rest(self, x: Tensor, state: Any) -> Tensor:
+        """`turn` at the empty path, whatever the positions: that common map alone."""
+        return x
+
+    def generators(self) -> Tensor:
+        """The generators as matrices. -> [generator, H, K, K]"""
+        raise NotImplementedError
+
+
+class DirectSum(Interpretation):
+    """A product: each factor turns its own share of the channels (paper, section 3.3.1: A + B block by block)."""
+
+    def __init__(self, parts: list[Interpretation], shares: list[int]) -> None:
+        super().__init__()
+        self.parts, self.shares = nn.ModuleList(parts), shares
+
+    def prepare(self, positions: Tensor) -> list[Any]:
+        return [part.prepare(positions[..., i]) for i, part in enumerate(self._each())]
+
+    def turn(self, x: Tensor, state: list[Any]) -> Tensor:
+        split = zip(self._each(), x.split(self.shares, dim=-1), state, strict=True)
+        return torch.cat([part.turn(share, s) for part, share, s in split], dim=-1)
+
+    def rest(self, x: Tensor, state: list[Any]) -> Tensor:
+        split = zip(self._each(), x.split(self.shares, dim=-1), state, strict=True)
+        return torch.cat([part.rest(share, s) for part, share, s in split], dim=-1)
+
+    def _each(self) -> list[Interpretation]:
+        return [part for part in self.parts if isinstance(part, Interpretation)]
+
+
+def interpret(structure: Structure, channels: int, heads: int, generator: torch.Generator | None) -> Interpretation:
+    """The operators of a structure on `channels` of each head, an even number.
+
+    The factors of a product share the channels evenly, in pairs; what is left over goes to the first.
+    Raises `UsageError` where there is no pair for each.
+    """
+    from ape_cli.position import _branches, _powers
+
+    simple = structure.simple
+    if len(simple) == 1:
+        kinds = _powers.KINDS | _branches.KINDS
+        return kinds[type(simple[0])](simple[0], channels, heads, generator)
+    pairs, over = divmod(channels // 2, len(simple))
+    if not pairs:
+        raise UsageError(
+            f"a head is too narrow for {structure.expression}",
+            got=f"{channels} channels a head",
+            allowed=f"at least {2 * len(simple)}: a pair for each of {len(simple)} factors",
+            fix="a larger d_model or fewer heads",
+        )
+    shares = [2 * (pairs + (i < over)) for i in range(len(simple))]
+    parts = [interpret(s, k, heads, generator) for s, k in zip(simple, shares, strict=True)]
+    return DirectSum(parts, shares)

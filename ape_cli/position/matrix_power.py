@@ -1,0 +1,101 @@
+"""Matrix power: position j is the vector M^j x, for an orthogonal M and an evaluation point x.
+
+Source: "Notes on attention and positional encodings" (Ganev), section 3: a sequential encoding is a
+homomorphism j -> M^j of the natural numbers into matrices, and x an evaluation point if j -> M^j x is
+injective. Additive (definition 3.1): M^j x is added to the embeddings. Multiplicative (definition 3.7,
+`multiplicative=true`): each embedding is turned, x_j -> M^j x_j, and there is no evaluation point.
+
+Given: M has blocks that turn by -theta^(k-1), theta = base^(-2/D), and x = (0, 1, 0, 1, ...) (example
+3.6): the sinusoidal table. From Python also any orthogonal `matrix` [D, D], whose powers are made by
+repeated squaring in float64 (14 products for 10,000 steps), and any `point` [D].
+Learned (`learned=true`): M = Q R Q' with R's angles, Q = exp(A - A') and x learned, starting from the
+given angles and point; its powers multiply the angles by j.
+Applied once, at the input of the encoder and of the decoder; attention is unchanged. SOS is j = 0.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ape_cli.errors import UsageError
+from ape_cli.position import Context, Scheme, Shape
+from ape_cli.position._orthogonal import skew
+from ape_cli.position._rotation import frequencies, rotate_pairs, turns
+
+
+class MatrixPower(Scheme):
+    source = "Ganev, Notes on attention and positional encodings, section 3"
+    memory = "L D"
+
+    def __init__(
+        self,
+        shape: Shape,
+        base: float = 10_000.0,
+        learned: bool = False,
+        multiplicative: bool = False,
+        matrix: Tensor | None = None,
+        point: Tensor | None = None,
+    ) -> None:
+        super().__init__(shape)
+        if not base > 1.0:
+            raise UsageError("bad base", got=base, allowed="above 1", fix="the source's is 10000")
+        d = shape.d_model
+        self.base, self.learned, self.multiplicative = base, learned, multiplicative
+        self.content_dependent = multiplicative
+        self.matrix = None if matrix is None else _real(matrix, "matrix", (d, d))  # float64, M itself
+        given = torch.tensor([0.0, 1.0], dtype=torch.float64).repeat(d // 2) if point is None else point
+        self.given = _real(given, "point", (d,))
+        if matrix is not None and learned:
+            raise UsageError("a given matrix is not learned", got="matrix and learned", fix="leave one out")
+        if point is not None and multiplicative:
+            raise UsageError("multiplicative encodings have no evaluation point", got="a point", fix="leave it out")
+        if self.matrix is not None and (self.matrix @ self.matrix.T - torch.eye(d)).abs().max() > 1e-9:
+            raise UsageError("the matrix is not orthogonal", got="M M' other than I", fix="orthogonalise it in float64")
+        if learned:
+            self.angles = nn.Parameter(-frequencies(d, base).float())  # [D/2]
+            self.basis = nn.Parameter(torch.randn(d, d, generator=shape.generator) * d**-0.5)  # A: [D, D]
+            if not multiplicative:
+                self.point = nn.Parameter(self.given.float())  # [D]
+
+    def power(self, v: Tensor, positions: Tensor) -> Tensor:
+        """M^j v at each position j. v: [..., N, D], positions [B or 1, N] -> [B, N, D]"""
+        if self.matrix is not None:
+            return self._by_squaring(v, positions)
+        if not self.learned:
+            return rotate_pairs(
+                v, turns(positions[..., None] * -frequencies(v.shape[-1], self.base, v.device), v.dtype)
+            )
+        with torch.autocast(v.device.type, enabled=False):  # in bf16 it would not stay orthogonal
+            q = torch.linalg.matrix_exp(skew(self.basis)).to(v.dtype)
+        turned = rotate_pairs(v @ q, turns(positions[..., None] * self.angles.double(), v.dtype))
+        return turned @ q.mT
+
+    def _by_squaring(self, v: Tensor, positions: Tensor) -> Tensor:
+        assert self.matrix is not None
+        power = self.matrix.to(v.device)  # M^(2^bit)
+        found, left = v.double(), positions
+        while bool((left > 0).any()):
+            found = torch.where((left & 1 > 0)[..., None], found @ power.mT, found)
+            power, left = power @ power, left >> 1
+        return found.to(v.dtype)
+
+    def prepare(self, positions: Tensor) -> Tensor | None:
+        """The vectors M^j x of additive encodings. -> [B or 1, N, D]"""
+        if self.multiplicative:
+            return None
+        point = self.point if self.learned else self.given.to(positions.device)
+        return self.power(point.expand(*positions.shape, -1), positions)
+
+    def embed(self, x: Tensor, context: Context) -> Tensor:
+        if self.multiplicative:
+            return self.power(x, context.positions)
+        return x + context.state.to(x.dtype)
+
+
+def _real(value: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:
+    """A given array as float64, if it is one of this shape."""
+    if not isinstance(value, Tensor) or value.shape != shape or not value.is_floating_point():
+        got = f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        raise UsageError(f"bad {name}", got=got, allowed=f"a real tensor {list(shape)} (from Python)", fix="pass one")
+    return value.detach().double()

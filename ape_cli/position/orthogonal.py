@@ -1,0 +1,48 @@
+"""Orthogonal, for any structure: a path becomes an orthogonal operator, composition becomes multiplication.
+
+Source: Algebraic Positional Encodings, section 3. With [x] the operator of the path x from the origin,
+q' = [x] q and k' = [y] k, the score is q' [x]' [y] k = q' [x^-1 y] k: the common prefix cancels and the
+path from query to key alone is left. Operators are one set per head, shared by all layers.
+
+`structure` is any expression of `structure.py`; `_algebra.py` interprets it. `side="query"` or
+`side="key"` is the absolute variant of section 3.4.1: positions are paths from the origin, applied on
+one side only (the locality bias, if it is on, still sees the distance between the two).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from ape_cli.errors import pick
+from ape_cli.position import Context, Scheme, Shape, Side
+from ape_cli.position._algebra import interpret
+
+
+class Orthogonal(Scheme):
+    structures = ("any",)
+    relative = True
+    default_decay = 0.98
+    source = "Algebraic Positional Encodings, section 3"
+    homomorphism = True
+    content_dependent = True
+    memory = "as its factors"
+
+    def __init__(self, shape: Shape, side: str = "both") -> None:
+        super().__init__(shape)
+        self.side = pick("side", side, ["both", "query", "key"])
+        self.relative = side == "both"
+        self.operators = interpret(shape.structure, shape.head_dim, shape.heads, shape.generator)
+
+    def generators(self) -> Tensor:
+        """The generators of a simple structure as matrices. -> [generator, H, K, K]"""
+        return self.operators.generators()
+
+    def prepare(self, positions: Tensor) -> Any:
+        return self.operators.prepare(positions)
+
+    def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        if self.side in ("both", side):
+            return self.operators.turn(x, context.state)
+        return self.operators.rest(x, context.state)

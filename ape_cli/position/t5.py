@@ -1,0 +1,69 @@
+"""T5: a learned scalar for each bucket of offsets, one set per head, added to the logits.
+
+Source: Raffel et al. 2020, arXiv:1910.10683, section 2.1. With n buckets, an encoder takes half of them
+for each direction; a decoder, which sees no key ahead, takes all for what is behind. Of those m, the
+first m/2 are offsets of their own (so |k| < 8 with 32 buckets both ways), the others grow
+logarithmically up to `max_distance`; all that is further shares the last one.
+Scalars are shared by the layers and start at 0.02 times a normal draw; encoder and decoder have their own.
+Deviations: the source scales no logits, here they keep 1/sqrt(K), and the term comes after it; the source
+has no term in the attention between decoder and encoder, here there is one, both ways and with scalars of
+its own, as every scheme acts there (`cross=false` leaves it out).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ape_cli.errors import UsageError
+from ape_cli.position import Context, Scheme, Shape
+
+_ENCODER, _DECODER, _CROSS = range(3)
+
+
+class T5(Scheme):
+    relative = True
+    source = "Raffel et al. 2020, arXiv:1910.10683, section 2.1"
+    unique = False  # far offsets share a bucket
+    memory = "H L^2"
+    extrapolation = "moderate"
+
+    def __init__(self, shape: Shape, buckets: int = 32, max_distance: int = 128, cross: bool = True) -> None:
+        super().__init__(shape)
+        if buckets < 4 or buckets % 4:
+            raise UsageError("bad buckets", got=buckets, allowed="a multiple of 4", fix="the source's are 32")
+        if max_distance <= buckets // 2:
+            allowed = f"more than {buckets // 2}, half of the buckets"
+            raise UsageError("bad max_distance", got=max_distance, allowed=allowed, fix="the source's is 128")
+        self.buckets, self.max_distance, self.cross = buckets, max_distance, cross
+        start = torch.randn(3 if cross else 2, shape.heads, buckets, generator=shape.generator)
+        self.scalars = nn.Parameter(0.02 * start)  # [encoder, decoder, cross; H; bucket]
+
+    def bucket(self, offset: Tensor, both_ways: bool) -> Tensor:
+        """The bucket of each offset j - i of key j from query i. int64, any shape -> the same"""
+        count, ahead = self.buckets, 0 * offset
+        if both_ways:
+            count //= 2
+            ahead = count * (offset > 0)
+            distance = offset.abs()
+        else:
+            distance = (-offset).clamp(min=0)
+        exact = count // 2
+        ratio = (distance.clamp(min=1).double() / exact).log() / math.log(self.max_distance / exact)
+        # the source rounds the logarithm down; the small term keeps exact powers from falling below themselves
+        far = (exact + (ratio * (count - exact) + 1e-9).floor().long()).clamp(max=count - 1)
+        return ahead + torch.where(distance < exact, distance, far)
+
+    def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor | None:
+        """The scalar of each pair's bucket. -> [B or 1, H, M, N]"""
+        if q_context.causal and not k_context.causal:
+            part = _CROSS
+            if not self.cross:
+                return None
+        else:
+            part = _DECODER if q_context.causal else _ENCODER
+        offset = k_context.positions[:, None, :] - q_context.positions[:, :, None]  # [B or 1, M, N]
+        chosen = self.bucket(offset, both_ways=part != _DECODER)
+        return self.scalars[part][:, chosen].transpose(0, 1).to(q.dtype)

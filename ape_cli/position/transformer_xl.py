@@ -1,0 +1,47 @@
+"""Transformer-XL: content meets position through projected sinusoids of the offset.
+
+Source: Dai et al. 2019, arXiv:1901.02860, section 3.3: of query i and key j
+    (a) q_i k_j + (b) q_i r_(i-j) + (c) u k_j + (d) v r_(i-j),   r_p = W_R s_p,
+s_p the sinusoidal vector of the offset p = i - j, u and v learned, one pair per head; all four before
+1/sqrt(K). (a) and (c) are one product, which a locality bias scales: u is added to the query in `rotate`.
+(b) and (d) are the `bias`, which applies 1/sqrt(K) itself. W_R, u and v are shared by the layers (the
+source's u and v are, its W_R is a layer's own). Unbounded: offsets of either sign have sinusoids.
+Deviations: the offset may be negative, because the encoder looks both ways; also in the attention between
+decoder and encoder.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ape_cli.position import Context, Scheme, Shape, Side
+from ape_cli.position._rotation import sinusoids
+
+
+class TransformerXl(Scheme):
+    relative = True
+    dot_only = True
+    source = "Dai et al. 2019, arXiv:1901.02860, section 3.3"
+    content_dependent = True
+    memory = "H L^2"
+    extrapolation = "good"
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        d, h, k = shape.d_model, shape.heads, shape.head_dim
+        w, u, v = (torch.randn(*size, generator=shape.generator) for size in ((h, k, d), (h, k), (h, k)))
+        self.project = nn.Parameter(w * d**-0.5)  # W_R: [H, K, D]
+        self.u, self.v = nn.Parameter(0.02 * u), nn.Parameter(0.02 * v)  # [H, K]
+
+    def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """Adds u to queries. [B, H, N, K] -> the same"""
+        return x + self.u[:, None].to(x.dtype) if side == "query" else x
+
+    def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
+        """(q + v) r_(i-j) / sqrt(K). q: [B, H, M, K] -> [B, H, M, N]"""
+        offset = q_context.positions[:, :, None] - k_context.positions[:, None, :]  # [B or 1, M, N]
+        distinct, which = torch.unique(offset, return_inverse=True)  # [L]
+        r = sinusoids(distinct, self.shape.d_model).to(q.dtype) @ self.project.to(q.dtype).mT  # [H, L, K]
+        terms = ((q + self.v[:, None].to(q.dtype)) * q.shape[-1] ** -0.5) @ r.mT  # [B, H, M, L]
+        return terms.gather(-1, which[:, None].expand(*q.shape[:3], -1))

@@ -1,0 +1,248 @@
+"""Choosing a kind: configurations and their names, what is refused and why, runs, and what the tables show."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli import attention, build, config, evaluate, position, record, registry, report, score, trial
+from ape_cli.attention import Attention, Link
+from ape_cli.config import Config
+from ape_cli.dataset import Dataset
+from ape_cli.errors import UsageError
+from ape_cli.model import Transformer
+from tests.test_train import check_resume
+
+CPU = torch.device("cpu")
+ALL = attention.names()
+
+
+def resolve(kind: str, scheme: str = "rope", **settings: Any) -> Config:
+    chosen = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1} | settings
+    own, of_kind = position.options(scheme), attention.options(kind)
+    return config.resolve("tiny", scheme, own, attention=kind, attention_options=of_kind, seed=3, settings=chosen)
+
+
+# Configurations ----------------------------------------------------------------------------------
+
+
+def test_earlier_configurations_keep_their_digest() -> None:
+    """Written down before attention had kinds: the names of runs hang on them."""
+    tiny = config.resolve("tiny", "rope", {"base": 1.0}, seed=3, settings={"base": 50, "decay": 0.9})
+    assert config.resolve("paper", "rope", {}).digest("f" * 64) == "e58ef282"
+    assert tiny.digest("0" * 64) == "ec81c796"
+    assert config.resolve("small", "orthogonal-tree", {}).digest("f" * 64, without=("seed",)) == "069b8f80"
+
+
+def test_every_choice_has_a_digest_of_its_own() -> None:
+    wanted = [resolve(kind) for kind in ALL] + [resolve("clustered", clusters=c) for c in (8, 9)]
+    assert len({found.digest("f" * 64) for found in wanted}) == len(wanted)
+    assert resolve("clustered", clusters=8).attention_options == {"clusters": 8}
+
+
+def test_an_earlier_run_json_is_read(words: Dataset, tmp_path: Path) -> None:
+    done = trial.run_trial(resolve("dot"), words, registry.open(tmp_path), device=CPU).run
+    about = done.read()
+    for late in ("attention", "attention_options"):
+        del about["config"][late]
+    (done.folder / "run.json").write_text(json.dumps(about))
+    assert record.Record.model_validate(done.read()).config == done.config()
+    assert done.config().attention == "dot"
+    assert registry.open(tmp_path).place(done.config(), words).name == done.name
+    evaluate.evaluate(done, words, split="test", decode="greedy", device=CPU)
+
+
+def test_settings_reach_the_kind(words: Dataset) -> None:
+    model = build.build(build.settle(resolve("clustered", clusters=5), words), "seq", words.ids)
+    kind = model.encoder[0].self_attention.kind
+    assert (kind.clusters, kind.iterations) == (5, 5)
+    for call, message in [
+        (lambda: resolve("clustered", cluster=5), r"unknown setting[\s\S]*did you mean 'clusters'"),
+        (lambda: resolve("dot", clusters=5), "unknown setting"),
+        (lambda: resolve("dot", attention="linear"), "it is an option: --attention"),
+        (lambda: resolve("liner"), r"unknown attention[\s\S]*did you mean 'linear'"),
+        (lambda: build.settle(resolve("clustered", clusters=0), words), "bad clusters"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            call()
+    with pytest.raises(UsageError, match="an option of rope and of attention clustered"):
+        config.resolve(
+            "tiny", "rope", {"clusters": 1}, attention="clustered", attention_options={"clusters": 16},
+            settings={"clusters": 3},
+        )  # fmt: skip
+
+
+# Refusals ----------------------------------------------------------------------------------------
+
+NO_LOGITS = "no logits of a query and a key"
+TOWARDS_ZERO = "never positive, and scaled towards zero they would favour distant keys"
+REFUSED = [
+    *[(kind, "relative", 1.0, NO_LOGITS) for kind in ("linear", "softmax-free", "clustered")],
+    *[(kind, "rope", 0.9, NO_LOGITS) for kind in ("linear", "clustered")],
+    *[(kind, "rope", 0.9, TOWARDS_ZERO) for kind in ("euclidean", "squared-euclidean", "softmax-free")],
+    *[
+        (kind, "relative", 1.0, "a term of the dot product's expansion")
+        for kind in ("euclidean", "squared-euclidean", "epanechnikov", "boxcar")
+    ],
+]
+
+
+@pytest.mark.parametrize(("kind", "scheme", "decay", "reason"), REFUSED)
+def test_what_makes_no_sense_is_refused(words: Dataset, kind: str, scheme: str, decay: float, reason: str) -> None:
+    """With the reason: of a configuration, of a model, of a layer."""
+    made, own = position.make(scheme, 16, 2, max_size=4, decay=decay), attention.make(kind)
+    sizes: dict[str, Any] = {"ids": 9, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
+    x, at = torch.randn(1, 3, 16), made.context(torch.arange(3)[None])
+    for call in (
+        lambda: build.settle(resolve(kind, scheme, decay=decay), words),
+        lambda: Transformer(made, kind=own, **sizes),
+        lambda: Attention(16, 2, 0.0, own)(x, x, made, Link.of(made, at, at)),
+    ):
+        with pytest.raises(UsageError, match=rf"attention {kind} cannot take[\s\S]*{reason}[\s\S]*allowed: .*dot"):
+            call()
+    Transformer(made, **sizes)  # with the default
+
+
+def test_all_else_is_allowed(words: Dataset) -> None:
+    """Every kind with every scheme that reads words, but for the pairs above."""
+    refused = {(kind, scheme) for kind, scheme, decay, _ in REFUSED if decay == 1.0}
+    for kind in ALL:
+        for scheme in ("none", "sinusoidal", "relative", "rope", "orthogonal-seq"):
+            if (kind, scheme) not in refused:
+                build.settle(resolve(kind, scheme), words)
+    for kind in ("dot", "epanechnikov", "boxcar"):
+        assert build.settle(resolve(kind, decay=0.9), words).decay == 0.9
+
+
+def test_an_encoder_s_kind_needs_an_encoder(words: Dataset) -> None:
+    with pytest.raises(UsageError, match="acts in the encoder alone"):
+        build.build(build.settle(resolve("clustered", encoder_layers=0), words), "seq", words.ids)
+
+
+def test_a_bias_of_no_content_is_added(words: Dataset) -> None:
+    """A scheme like T5's: kernels take it, after their scores."""
+
+    class Line(position.Scheme):
+        source = "an example"
+
+        def bias(self, q: torch.Tensor, q_context: position.Context, k_context: position.Context) -> torch.Tensor:
+            apart = (q_context.positions[:, :, None] - k_context.positions[:, None, :]).abs()
+            return -0.5 * apart[:, None].to(q.dtype)
+
+    scheme = Line(position.make("none", 16, 2).shape)
+    at = scheme.context(torch.arange(5)[None])
+    q, k = torch.randn(2, 1, 2, 5, 8, dtype=torch.float64)
+    link, plain = Link.of(scheme, at, at), position.make("none", 16, 2)
+    eye = torch.eye(5, dtype=torch.float64).expand(1, 2, -1, -1)
+    for name in ALL:
+        kind = attention.make(name)
+        if not kind.refuses_bias:
+            weights, without = (kind.mix(s, q, k, eye, link, 0.0) for s in (scheme, plain))
+            ratio = (weights / without).log()
+            expected = scheme.bias(q, at, at)
+            assert torch.allclose(ratio - ratio[..., :1], (expected - expected[..., :1]).expand_as(ratio), atol=1e-9)
+
+
+# The locality bias -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) -> None:
+    """orthogonal-* brings 0.98 by default; what was not asked for is left out, and the tables say so."""
+    found = build.settle(resolve(kind, "orthogonal-seq"), words)
+    assert found.decay == (1.0 if attention.load(kind).refuses_decay else 0.98)
+    assert build.settle(resolve(kind, "orthogonal-seq", decay=1.0), words).decay == 1.0
+    shown = build.variant(found, words)
+    assert shown.get("attention", "dot") == kind
+    assert shown.get("decay", 0.98) == found.decay
+
+
+# Runs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
+    """Trained, evaluated both ways, loaded again; and its attention is in the tables."""
+    found = registry.open(tmp_path)
+    done = trial.run_trial(resolve(kind), words, found, device=CPU)
+    assert done.trained
+    assert done.run.history()["step"].to_list() == [5, 10, 15, 20]
+    assert 0 <= done.evaluation["overall"]["token_accuracy"] <= 1
+    assert evaluate.evaluate(done.run, words, split="test", decode="greedy", device=CPU)["decode"] == "greedy"
+    (line,) = report.lines(
+        found, metric="token_accuracy", decode="teacher", split="test", preset=None, against=None
+    )[0].to_dicts()  # fmt: skip
+    assert line["attention"] == kind
+    assert (f"attention={kind}" in line["variant"]) == (kind != "dot")
+    model = build.build(done.run.config(), "seq", words.ids)
+    assert model.encoder[0].self_attention.kind.name == kind
+
+
+def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
+    found = registry.open(tmp_path)
+    for kind, settings in (("dot", {}), ("linear", {}), ("clustered", {}), ("clustered", {"clusters": 3})):
+        wanted = config.resolve(
+            "tiny", "rope", {}, attention=kind, attention_options=attention.options(kind), settings=settings
+        )
+        trial.run_trial(wanted, words, found, device=CPU)
+    lines = report.lines(found, metric="token_accuracy", decode="teacher", split="test", preset=None, against=None)[0]
+    (table,) = report.tables(lines)
+    assert [row for row, _ in table.rows] == [
+        "rope",
+        "rope (attention=clustered)",
+        "rope (attention=clustered, clusters=3)",
+        "rope (attention=linear)",
+    ]
+    assert sorted(lines["attention"]) == ["clustered", "clustered", "dot", "linear"]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_stopped_run_ends_as_if_it_had_not_stopped(words: Dataset, kind: str) -> None:
+    check_resume(build.settle(resolve(kind), words), words)
+
+
+def test_scores_do_not_depend_on_the_batch_size(words: Dataset) -> None:
+    for kind in ALL:
+        model = build.build(build.settle(resolve(kind), words), "seq", words.ids)
+        found = []
+        for size in (1, 7, 40):
+            columns = score.teacher_forced(model, words.split("test").batches(size), CPU, "fp32").columns()
+            found.append(columns["nats"][columns["row"].argsort()])
+        for other in found[1:]:
+            assert abs(other - found[0]).max() < 1e-3, kind
+
+
+def test_a_kind_is_one_new_file(tmp_path: Path) -> None:
+    """Found in a folder of the user's own on the path, listed with its options, trained."""
+    folder = tmp_path / "mine" / "ape_cli" / "attention"
+    folder.mkdir(parents=True)
+    (folder / "even_mean.py").write_text(
+        "from ape_cli.attention import Kind, average\n"
+        "class EvenMean(Kind):\n"
+        "    about, cost, source = 'the mean of all keys', 'M N', 'an example'\n"
+        "    differentiable = False\n"
+        "    def __init__(self, scale: float = 1.0) -> None:\n"
+        "        self.scale = scale\n"
+        "    def mix(self, scheme, q, k, v, link, dropout):\n"
+        "        return self.scale * average(0 * q.detach() @ k.detach().mT, v, link, dropout)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "mine")}
+
+    def ape(*words: str) -> str:
+        command = [sys.executable, "-m", "ape_cli", *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    listed = {kind["attention"]: kind for kind in json.loads(ape("attentions", "--json"))}
+    assert listed["even-mean"]["options"] == {"scale": 1.0}
+    words = ("--scheme", "rope", "--attention", "even-mean", "--set", "scale=2", "--task", "copy", "--preset", "tiny")
+    ape("train", *words)
+    assert "rope (attention=even-mean, scale=2)" in ape("report", "--format", "markdown")

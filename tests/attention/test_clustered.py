@@ -1,0 +1,120 @@
+"""Clustered attention: when it is `dot`, what padding and other rows do to it, and where it acts."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import attention
+from ape_cli.attention import Link
+from ape_cli.attention.clustered import clustering
+from ape_cli.errors import UsageError
+from tests.attention.plain import kind_of, net, scheme_of, vectors
+
+NAMES = ["none", "rope", "orthogonal-tree"]
+
+
+def mixed(kind: attention.Kind, name: str, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    scheme = scheme_of(name, "clustered")
+    at = scheme.context(torch.arange(1, q.shape[2] + 1).expand(len(q), -1), mask)
+    return kind.mix(scheme, q, k, v, Link.of(scheme, at, at), 0.0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("clusters", [7, 9, 16])
+def test_with_as_many_clusters_as_queries_it_is_dot(name: str, clusters: int) -> None:
+    q, k, v = vectors(1, 7), vectors(2, 7), vectors(3, 7)
+    found = mixed(attention.make("clustered", clusters=clusters), name, q, k, v)
+    assert torch.allclose(found, mixed(attention.make("dot"), name, q, k, v), atol=1e-9)
+    fewer = mixed(attention.make("clustered", clusters=3), name, q, k, v)
+    assert not torch.allclose(fewer, found, atol=1e-3)
+
+
+def test_equal_queries_need_one_cluster() -> None:
+    """Distinct ones count: twelve queries of four vectors, and four clusters (in float32 too)."""
+    for dtype in (torch.float64, torch.float32):
+        q, k, v = (x.to(dtype) for x in (vectors(1, 4).repeat(1, 1, 3, 1), vectors(2, 12), vectors(3, 12)))
+        found = mixed(attention.make("clustered", clusters=4), "none", q, k, v)
+        tolerance = 1e-9 if dtype == torch.float64 else 1e-5
+        assert torch.allclose(found, mixed(attention.make("dot"), "none", q, k, v), atol=tolerance)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_padding_is_in_no_cluster(name: str) -> None:
+    """Whatever stands there, however much: even where fewer queries than clusters are real."""
+    q, k, v = vectors(1, 9), vectors(2, 9), vectors(3, 9)
+    mask = torch.ones(2, 9, dtype=torch.bool)
+    mask[0, 5:] = False
+    for clusters in (2, 7):
+        kind = attention.make("clustered", clusters=clusters)
+        alone = mixed(kind, name, q[:1, :, :5], k[:1, :, :5], v[:1, :, :5])
+        for scale in (1.0, 100.0, 0.0):
+            other = q.clone()
+            other[0, :, 5:] *= scale
+            assert torch.allclose(mixed(kind, name, other, k, v, mask)[:1, :, :5], alone, atol=1e-9)
+
+
+def test_one_cluster_is_the_mean_query() -> None:
+    q, k, v = vectors(1, 6), vectors(2, 6), vectors(3, 6)
+    found = mixed(attention.make("clustered", clusters=1), "none", q, k, v)
+    mean = q.mean(2, keepdim=True).expand_as(q)
+    assert torch.allclose(found, mixed(attention.make("dot"), "none", mean, k, v), atol=1e-9)
+
+
+def spread(q: Tensor, member: Tensor, count: int) -> Tensor:
+    """The sum of squared distances to the cluster's mean. [B, H]"""
+    total = torch.zeros(q.shape[:2], dtype=q.dtype)
+    for c in range(count):
+        within = (member == c)[..., None]
+        centre = (q * within).sum(2, keepdim=True) / within.sum(2, keepdim=True).clamp(min=1)
+        total += ((q - centre).square() * within).sum((2, 3))
+    return total
+
+
+def test_iterations_make_clusters_tighter() -> None:
+    q, real = vectors(1, 40), torch.ones(2, 1, 40, 1, dtype=torch.float64)
+    found = [spread(q, *clustering(q, real, 5, i)) for i in (0, 1, 2, 5, 20)]
+    assert all((b <= a + 1e-9).all() for a, b in itertools.pairwise(found))
+    assert (found[3] < found[0] - 1).any()
+
+
+def test_clusters_that_are_far_apart_are_found() -> None:
+    """Four heaps of five, one of which lies far away; also where it begins, no random draw."""
+    centres = torch.tensor([[0.0, 0], [10, 0], [0, 10], [90, 90]], dtype=torch.float64)
+    noise = torch.randn(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    q = (centres.repeat_interleave(5, 0) + 0.1 * noise)[None, None]
+    member, count = clustering(q, torch.ones(1, 1, 20, 1, dtype=torch.float64), 4, 5)
+    assert count == 4
+    assert all(len(set(g.tolist())) == 1 for g in member[0, 0].view(4, 5))
+    assert len(set(member[0, 0].tolist())) == 4
+    state = torch.get_rng_state()
+    assert torch.equal(clustering(q, torch.ones(1, 1, 20, 1, dtype=torch.float64), 4, 5)[0], member)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_it_acts_in_the_encoder_alone() -> None:
+    made = net("clustered", scheme_of("rope"), layers=2)
+    assert [layer.self_attention.kind.name for layer in made.encoder] == ["clustered"] * 2
+    assert [layer.self_attention.kind.name for layer in made.decoder] == ["dot"] * 2
+    assert [layer.cross_attention.kind.name for layer in made.decoder] == ["dot"] * 2
+    scheme = scheme_of("rope")
+    at = scheme.context(torch.arange(4)[None], causal=True)
+    with pytest.raises(AssertionError, match="look ahead"):
+        kind_of("clustered").mix(scheme, *(vectors(s, 4) for s in (1, 2, 3)), Link.of(scheme, at, at), 0.0)
+
+
+def test_options_that_make_no_sense() -> None:
+    for given, message in [
+        ({"clusters": 0}, "bad clusters"),
+        ({"iterations": -1}, "bad iterations"),
+        ({"clusters": 2.5}, "bad clusters"),
+        ({"clusters": True}, "bad clusters"),
+        ({"cluster": 3}, r"unknown option of attention clustered[\s\S]*'clusters'"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            attention.make("clustered", **given)
+    assert attention.options("clustered") == {"clusters": 16, "iterations": 5}
+    assert attention.options("dot") == {}

@@ -1,0 +1,231 @@
+"""What holds of every kind that is found: its definition, lemma 2.3, and its manners in a transformer."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import attention, position
+from ape_cli.attention import Link
+from ape_cli.position import Scheme
+from tests.attention.plain import KINDS, OPTIONS, H, K, kind_of, mixture, net, scheme_of, vectors
+from tests.test_reference import operator, steps_between
+
+ALL = attention.names()
+PLACES = {  # of 5 queries and of 7 keys
+    "none": ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6, 7]),
+    "rope": ([0, 1, 4, 3, 9], [2, 1, 30, 4, 5, 8, 7]),
+    "orthogonal-tree": ([0, 1, 5, 12, 2], [1, 2, 3, 6, 13, 27, 4]),
+}
+SCHEMES = list(PLACES)
+WHO = ["all", "keys", "causal", "causal and keys", "another sequence"]
+
+
+def test_those_of_the_sources_are_found() -> None:
+    assert set(ALL) >= set(KINDS)
+
+
+def link_of(scheme: Scheme, who: str) -> tuple[Link, int, int]:
+    """The link, and how many queries and keys."""
+    few, many = (torch.tensor([p, p]) for p in PLACES[scheme.name])
+    mask = torch.ones(2, 7, dtype=torch.bool)
+    mask[1, 4:] = False
+    mask[1, 2] = False
+    here = scheme.context(many, mask if "keys" in who else None, causal="causal" in who)
+    if who == "another sequence":
+        return Link.of(scheme, scheme.context(few), scheme.context(many, mask)), 5, 7
+    return Link.of(scheme, here, here), 7, 7
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("decay", [1.0, 0.5])  # whose powers float32 holds exactly
+@pytest.mark.parametrize("who", WHO)
+def test_against_the_definition(kind: str, name: str, decay: float, who: str) -> None:
+    """A double loop over queries and keys, for each row and head."""
+    made = kind_of(kind)
+    if (decay != 1 and made.refuses_decay) or (made.mixes_queries and ("causal" in who or who == "another sequence")):
+        return
+    scheme = scheme_of(name, decay=decay)
+    link, m, n = link_of(scheme, who)
+    q, k, v = vectors(1, m), vectors(2, n), vectors(3, n)
+    found = made.mix(scheme, q, k, v, link, 0.0)
+    at, of = link.q_context.positions[0].tolist(), link.k_context.positions[0].tolist()
+    c = [[decay ** steps_between(name, x, y) for y in of] for x in at]
+    for b in range(2):
+        real = list(range(n)) if link.keys is None else link.keys[b].nonzero().flatten().tolist()
+        seen = [[j for j in real if j <= i or not link.causal] for i in range(m)]
+        asks = real if made.mixes_queries else list(range(m))  # padding is in no cluster
+        for h in range(H):
+            left, right = ([operator(scheme, p, h) for p in places] for places in (at, of))
+            expected = mixture(
+                kind, q[b, h, asks], k[b, h], v[b, h], [left[i] for i in asks], right, [seen[i] for i in asks],
+                [c[i] for i in asks], **OPTIONS.get(kind, {})
+            )  # fmt: skip
+            assert torch.allclose(found[b, h, asks], expected, atol=1e-9), (b, h)
+
+
+def test_the_vectors_reach_both_sides_of_a_support() -> None:
+    apart = torch.cdist(vectors(1, 7), vectors(2, 7)) / (2 * K**0.5)
+    assert 0.1 < float((apart > 1).double().mean()) < 0.9
+
+
+# Lemma 2.3 ---------------------------------------------------------------------------------------
+
+
+def mixed(kind: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scheme = scheme_of("none")
+    at, of = (scheme.context(torch.arange(x.shape[2])[None] + 1) for x in (q, k))
+    return kind_of(kind).mix(scheme, q, k, v, Link.of(scheme, at, of), 0.0)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_the_group_actions_that_it_claims(kind: str) -> None:
+    """Att(t Q g, s K g, s V h) = t Att(Q, K, V) h, one action at a time; what is not claimed, fails."""
+    q, k, v = vectors(1, 6), vectors(2, 7), vectors(3, 7)
+    draws = torch.Generator().manual_seed(9)
+    t, s = torch.randperm(6, generator=draws), torch.randperm(7, generator=draws)
+    square = torch.randn(K, K, dtype=torch.float64, generator=draws)
+    g, h = torch.linalg.qr(square)[0], square
+    plain, claims = mixed(kind, q, k, v), attention.load(kind)
+    for held, one, other in (
+        (claims.permutation, mixed(kind, q[:, :, t], k[:, :, s], v[:, :, s]), plain[:, :, t]),
+        (claims.rotation, mixed(kind, q @ g, k @ g, v), plain),
+        (claims.values, mixed(kind, q, k, v @ h), plain @ h),
+    ):
+        assert bool(torch.allclose(one, other, atol=1e-9)) == held
+        assert held or not torch.allclose(one, other, atol=1e-3)
+    for wrong in (mixed(kind, q[:, :, t], k, v), mixed(kind, q @ g, k, v), mixed(kind, q, k @ g, v)):  # one side alone
+        assert not torch.allclose(wrong, plain, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("name", ["rope", "orthogonal-seq", "orthogonal-tree"])
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+def test_a_prefix_of_all_paths_moves_nothing(kind: str, name: str, decay: float) -> None:
+    """Scores of relative schemes depend on the path between; so does all that is made of them."""
+    scheme = scheme_of(name, kind, decay)
+    at = torch.tensor([[1, 2, 3, 6, 13, 27, 4]] * 2)
+    moved = scheme.structure.compose(torch.tensor([[11]]), at)
+    q, k, v = vectors(1, 7), vectors(2, 7), vectors(3, 7)
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        return kind_of(kind).mix(scheme, q, k, v, Link.of(scheme, scheme.context(x), scheme.context(y)), 0.0)
+
+    assert torch.allclose(run(at, at), run(moved, moved), atol=1e-9)
+    assert not torch.allclose(run(at, at), run(at, moved), atol=1e-3)
+
+
+# In a transformer --------------------------------------------------------------------------------
+
+IDS = torch.tensor([[1, 5, 6, 10, 3, 7, 9, 4], [1, 9, 8, 7, 6, 3, 3, 5], [1, 4, 4, 6, 8, 10, 11, 3]])
+AT = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 6, 13, 27, 4], [0, 1, 3, 2, 6, 12, 25, 50]])
+MODELS = [(kind, name) for kind in ALL for name in SCHEMES]
+
+
+@pytest.mark.parametrize(("kind", "name"), MODELS)
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+def test_nothing_is_seen_ahead_of_time(kind: str, name: str, decay: float) -> None:
+    """With dropout on: targets after t never influence the scores up to t, nor does what stands in padding."""
+    made = net(kind, scheme_of(name, kind, decay), dropout=0.3, layers=2).train()
+    mask = torch.ones(3, 7, dtype=torch.bool)
+    mask[:, 5:] = False
+
+    def run(target: Tensor, target_at: Tensor, source: Tensor) -> Tensor:
+        torch.manual_seed(11)
+        return made(source, AT[:, 1:], mask, target, target_at)
+
+    later, later_at = IDS.clone(), AT.clone()
+    later[:, 4:] = 3 + (later[:, 4:] + 4) % 9
+    later_at[:, 4:] = later_at[:, 4:].flip(1)
+    before, after = run(IDS, AT, IDS[:, 1:]), run(later, later_at, IDS[:, 1:])
+    assert torch.equal(before[:, :4], after[:, :4])
+    assert not torch.allclose(before[:, 4:], after[:, 4:])
+    padding = IDS[:, 1:].clone()
+    padding[:, 5:] = 7
+    assert torch.equal(before, run(IDS, AT, padding))
+
+
+@pytest.mark.parametrize(("kind", "name"), MODELS)
+def test_neither_batch_nor_padding_matters(kind: str, name: str) -> None:
+    """Scores of a row are the same alone, beside others, and with padding behind it."""
+    made = net(kind, scheme_of(name, kind, 0.9), layers=2)
+    mask = torch.ones(3, 7, dtype=torch.bool)
+    mask[0, 5:] = False
+    source, source_at = IDS[:, 1:] * mask, AT[:, 1:] * mask
+    together = made(source, source_at, mask, IDS, AT)
+    alone = made(source[:1, :5], source_at[:1, :5], mask[:1, :5], IDS[:1, :6], AT[:1, :6])
+    assert torch.allclose(together[:1, :6], alone, atol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "name"), MODELS)
+def test_every_parameter_gets_a_gradient(kind: str, name: str) -> None:
+    """All but what a kind without gradient leaves out: queries, keys, and what serves them alone."""
+    made = net(kind, scheme_of(name, kind))
+    scores = made(IDS[:, 1:], AT[:, 1:], torch.ones(3, 7, dtype=torch.bool), IDS, AT)
+    scores.logsumexp(-1).sum().backward()
+    claims, blind = attention.load(kind), (".query.", ".key.", ".cross_norm.", "scheme.")
+    for label, parameter in made.named_parameters():
+        if not claims.differentiable and any(part in label for part in blind):
+            assert parameter.grad is None, label
+            continue
+        assert parameter.grad is not None, label
+        assert parameter.grad.isfinite().all(), label
+        shifts = label.endswith("key.bias") and name == "none"  # of all keys: no softmax of products changes
+        if not (shifts and kind in ("dot", "clustered")):
+            assert parameter.grad.abs().max() > 0, label
+
+
+@pytest.mark.parametrize(("kind", "name"), MODELS)
+def test_bf16_is_at_work_and_close(kind: str, name: str) -> None:
+    made = net(kind, scheme_of(name, kind)).float()
+    inputs = IDS[:, 1:], AT[:, 1:], IDS[:, 1:] != 4, IDS, AT
+    exact = made(*inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = made(*inputs)
+    assert exact.dtype == torch.float32
+    assert rough.dtype == torch.bfloat16
+    assert 0 < float((exact - rough.float()).detach().abs().mean()) < 0.1
+    rough.float().logsumexp(-1).sum().backward()
+    assert all(p.grad.isfinite().all() for p in made.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+def test_dropout_is_on_the_weights(kind: str, decay: float) -> None:
+    """Where there are any, and in training alone."""
+    made = net(kind, scheme_of("rope", kind, decay), dropout=0.5)
+    layer, x = made.encoder[0].self_attention, torch.randn(1, 5, 16, dtype=torch.float64)
+    context = made.scheme.context(torch.arange(5)[None])
+    link = Link.of(made.scheme, context, context)
+
+    def same() -> bool:
+        return torch.equal(layer(x, x, made.scheme, link), layer(x, x, made.scheme, link))
+
+    made.train()
+    assert same() != attention.load(kind).takes_dropout
+    made.eval()
+    assert same()
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_values_are_free_of_their_own_position(kind: str) -> None:
+    """Rotations act on queries and keys alone: one key that all see gives its value, turned by nothing."""
+    scheme = position.make("rope", 16, H).double()
+    q, k, v = vectors(1, 3), vectors(2, 1), vectors(3, 1)
+    link = Link.of(scheme, scheme.context(torch.tensor([[5, 6, 7]])), scheme.context(torch.tensor([[3]])))
+    found = kind_of(kind).mix(scheme, q, k, v, link, 0.0)
+    along = (found * v).sum(-1) / (found.norm(dim=-1) * v.norm(dim=-1))
+    assert torch.allclose(along.abs(), torch.ones_like(along))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_claims_are_told(kind: str) -> None:
+    made = kind_of(kind)
+    assert made.name == kind
+    claims = made.claims()
+    assert all(claims[key] for key in ("about", "cost", "source", "acts_in"))
+    for reason in ("refuses_bias", "refuses_decay", "refuses_content"):
+        assert claims[reason.removeprefix("refuses_")] == (not getattr(made, reason))

@@ -1,0 +1,87 @@
+"""Linear attention: the quadratic form, chunk by chunk; what stays positive; and that it is linear."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ape_cli.attention import Link
+from ape_cli.attention.linear import CHUNK, causal_sums, phi
+from tests.attention.plain import kind_of, scheme_of, vectors
+
+
+def quadratic(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (q @ k.mT).tril() @ v
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 8, 9, 13])
+def test_chunks_are_the_quadratic_form(n: int) -> None:
+    q, k, v = vectors(1, n), vectors(2, n), vectors(3, n)
+    assert torch.allclose(causal_sums(q, k, v, chunk=4), quadratic(q, k, v), atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 3])
+@pytest.mark.parametrize("name", ["none", "rope", "orthogonal-tree"])
+def test_causal_attention_is_the_quadratic_one(n: int, name: str) -> None:
+    """Numerator rotated, denominator not, keys masked in both."""
+    scheme = scheme_of(name)
+    q, k, v = vectors(1, n), vectors(2, n), vectors(3, n)
+    keys = torch.ones(2, n, dtype=torch.bool)
+    keys[1, 1::3] = False
+    at = scheme.context(torch.arange(1, n + 1).expand(2, n), keys, causal=True)
+    found = kind_of("linear").mix(scheme, q, k, v, Link.of(scheme, at, at), 0.0)
+    seen = torch.ones(n, n, dtype=torch.bool).tril() & keys[:, None, None]
+    turned = scheme.rotate(phi(q), at, "query") @ scheme.rotate(phi(k), at, "key").mT
+    total = (phi(q) @ phi(k).mT * seen).sum(-1, keepdim=True)
+    assert torch.allclose(found, (turned * seen) @ v / total, atol=1e-9)
+
+
+def test_features_are_positive_far_below_zero() -> None:
+    x = torch.linspace(-8, 8, 101, dtype=torch.float64, requires_grad=True)
+    assert torch.allclose(phi(x), torch.nn.functional.elu(x) + 1, atol=1e-12)
+    (gradient,) = torch.autograd.grad(phi(x).sum(), x)
+    assert torch.allclose(gradient, x.detach().clamp(max=0).exp(), atol=1e-12)
+    low = torch.tensor([-20.0, -50.0])
+    assert torch.equal(torch.nn.functional.elu(low) + 1, torch.zeros(2))  # in float32
+    assert (phi(low) > 0).all()
+
+
+def test_the_denominator_is_not_rotated() -> None:
+    """It is positive at any distance, while the numerator changes its sign: by hand, one query and one key."""
+    scheme = scheme_of("rope")
+    one = torch.ones(1, 2, 1, 8, dtype=torch.float64)
+    for apart in (0, 3, 100):
+        at, of = (scheme.context(torch.tensor([[p]])) for p in (2, apart + 2))
+        found = kind_of("linear").mix(scheme, 0 * one, 0 * one, one, Link.of(scheme, at, of), 0.0)  # phi(0) = 1
+        expected = sum(2 * math.cos(apart * 10_000 ** (-i / 4)) for i in range(4)) / 8
+        assert torch.allclose(found, expected * one, atol=1e-9)
+
+
+class Largest(TorchDispatchMode):
+    """The greatest number of elements that any operation gave."""
+
+    found = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(tensor, Tensor):
+                self.found = max(self.found, tensor.numel())
+        return out
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_nothing_grows_with_the_square_of_the_tokens(causal: bool) -> None:
+    """Forward and backward, no tensor is larger than the queries: no [M, N], and no [N, K, K]."""
+    n = 1024
+    scheme = scheme_of("rope")
+    q, k, v = (vectors(seed, n, rows=1).requires_grad_() for seed in (1, 2, 3))
+    with Largest() as largest:
+        at = scheme.context(torch.arange(n)[None], torch.ones(1, n, dtype=torch.bool), causal=causal)
+        kind_of("linear").mix(scheme, q, k, v, Link.of(scheme, at, at), 0.0).sum().backward()
+    assert largest.found == q.numel()

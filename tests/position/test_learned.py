@@ -1,0 +1,21 @@
+"""Learned: a row of the table for each position, the last one for all beyond."""
+
+from __future__ import annotations
+
+import torch
+
+from ape_cli import position
+
+
+def test_each_position_has_its_row() -> None:
+    scheme = position.make("learned", d_model=16, heads=2, max_size=5)
+    x = torch.randn(1, 4, 16)
+    found = scheme.embed(x, scheme.context(torch.tensor([[0, 3, 5, 90]])))
+    assert torch.equal(found - x, (x + scheme.table[[0, 3, 5, 5]])[0][None] - x)
+    assert scheme.table.shape == (6, 16)
+    assert scheme.table.unique(dim=0).shape == (6, 16)
+
+
+def test_vectors_start_as_long_as_sinusoidal_ones() -> None:
+    table = position.make("learned", d_model=512, heads=8, max_size=100).table
+    assert 0.95 < float((table.norm(dim=1) / 256**0.5).mean().detach()) < 1.05

@@ -1,0 +1,116 @@
+"""Matrix powers: the notes' examples, the sinusoidal table as one instance, given and learned matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli import position
+from ape_cli.errors import UsageError
+from ape_cli.position._orthogonal import random_orthogonal
+from ape_cli.position.matrix_power import MatrixPower
+
+
+def make(d_model: int, **options: Any) -> MatrixPower:
+    generator = torch.Generator().manual_seed(1)
+    scheme = position.make("matrix-power", d_model=d_model, heads=1, generator=generator, **options)
+    assert isinstance(scheme, MatrixPower)
+    return scheme.double()
+
+
+def table(scheme: position.Scheme, at: list[int]) -> torch.Tensor:
+    """P: the rows that are added at these positions. -> [N, D]"""
+    empty = torch.zeros(1, len(at), scheme.shape.d_model, dtype=torch.float64)
+    return scheme.embed(empty, scheme.context(torch.tensor([at])))[0]
+
+
+def test_example_of_dimension_two() -> None:
+    """M turns by -1, x = (0, 1): row j of P is (sin j, cos j)."""
+    m = torch.tensor([[math.cos(1), math.sin(1)], [-math.sin(1), math.cos(1)]], dtype=torch.float64)
+    expected = torch.tensor([[math.sin(j), math.cos(j)] for j in range(6)], dtype=torch.float64)
+    for scheme in (make(2), make(2, matrix=m, point=torch.tensor([0.0, 1.0]))):
+        assert torch.allclose(table(scheme, list(range(6))), expected, atol=1e-12)
+
+
+def test_the_general_table_of_the_notes() -> None:
+    """Column 2k-1 is sin(j theta^(k-1)), column 2k its cosine, from the block matrix itself, power by power."""
+    d, base = 8, 300.0
+    theta, m = base ** (-2 / d), torch.zeros(8, 8, dtype=torch.float64)
+    for k in range(d // 2):
+        c, s = math.cos(theta**k), math.sin(theta**k)
+        m[2 * k : 2 * k + 2, 2 * k : 2 * k + 2] = torch.tensor([[c, s], [-s, c]], dtype=m.dtype)
+    found, row = table(make(d, base=base), list(range(30))), torch.tensor([0.0, 1.0] * 4, dtype=torch.float64)
+    for j in range(30):
+        assert torch.allclose(found[j], row, atol=1e-12)
+        for k in range(d // 2):
+            assert math.isclose(found[j, 2 * k], math.sin(j * theta**k), abs_tol=1e-12)
+            assert math.isclose(found[j, 2 * k + 1], math.cos(j * theta**k), abs_tol=1e-12)
+        row = m @ row
+
+
+def test_the_sinusoidal_table_is_one_instance() -> None:
+    at = [0, 1, 2, 50, 10_000]
+    sinusoidal = position.make("sinusoidal", d_model=32, heads=1)
+    assert torch.allclose(table(make(32), at), table(sinusoidal, at), atol=1e-12)
+
+
+def test_any_given_matrix_and_point() -> None:
+    """Also with a determinant of -1, and at 10,000 steps: M^(10000) = (M^100)^100."""
+    m = random_orthogonal((6, 6), torch.Generator().manual_seed(5))
+    m = m if torch.linalg.det(m) < 0 else m[[1, 0, 2, 3, 4, 5]]
+    point = torch.arange(6, dtype=torch.float64)
+    found = table(make(6, matrix=m, point=point), [0, 1, 2, 100, 10_000])
+    hundred = torch.linalg.matrix_power(m, 100)
+    for row, power in zip(
+        found, (torch.eye(6).double(), m, m @ m, hundred, torch.linalg.matrix_power(hundred, 100)), strict=True
+    ):
+        assert torch.allclose(row, power @ point, atol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{}, {"learned": True}])
+def test_positions_compose(options: dict) -> None:
+    """A homomorphism of N: additive rows satisfy P_(i+j) = M^i P_j; multiplicative ones turn twice."""
+    turn = make(8, multiplicative=True, **options)
+    x = torch.randn(1, 3, 8, dtype=torch.float64)
+
+    def step(v: torch.Tensor, *at: int) -> torch.Tensor:
+        return turn.embed(v, turn.context(torch.tensor([at])))
+
+    i, j = (3, 10, 4_000), (7, 0, 6_000)
+    both = step(x, *(a + b for a, b in zip(i, j, strict=True)))
+    assert torch.allclose(step(step(x, *i), *j), both, atol=1e-9)
+    assert torch.allclose(both.norm(dim=-1), x.norm(dim=-1))
+    additive = make(8, **options)  # the same matrix: the same seed, or none
+    start = table(additive, [7, 0, 6_000])
+    assert torch.allclose(step(start[None], *i)[0], table(additive, [10, 10, 10_000]), atol=1e-9)
+
+
+def test_learned_starts_at_the_given_angles() -> None:
+    """Its powers are those of Q R Q', multiplied out."""
+    scheme = make(4, learned=True)
+    q = torch.linalg.matrix_exp(scheme.basis - scheme.basis.T)
+    r = torch.zeros(4, 4, dtype=torch.float64)
+    for k, angle in enumerate((-1.0, -0.01)):
+        c, s = math.cos(angle), math.sin(angle)
+        r[2 * k : 2 * k + 2, 2 * k : 2 * k + 2] = torch.tensor([[c, -s], [s, c]], dtype=r.dtype)
+    m = q @ r @ q.T
+    expected = torch.linalg.matrix_power(m, 7) @ torch.tensor([0, 1, 0, 1], dtype=torch.float64)
+    assert torch.allclose(table(scheme, [7])[0], expected, atol=1e-7)  # the angles are float32 parameters
+
+
+def test_mistakes_are_explained() -> None:
+    eye = torch.eye(4)
+    for options, message in [
+        ({"matrix": 2 * eye}, "not orthogonal"),
+        ({"matrix": torch.eye(3)}, "bad matrix"),
+        ({"matrix": "eye"}, "bad matrix"),
+        ({"point": torch.ones(3)}, "bad point"),
+        ({"matrix": eye, "learned": True}, "given matrix is not learned"),
+        ({"point": torch.ones(4), "multiplicative": True}, "no evaluation point"),
+        ({"base": 0.5}, "bad base"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            make(4, **options)

@@ -1,0 +1,60 @@
+"""T5: buckets of another implementation, scalars by head, each part of the model its own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ape_cli import attention, position
+from ape_cli.errors import UsageError
+from ape_cli.position.t5 import T5
+from tests.position.golden import GOLDEN
+
+
+def make(**options: bool | int) -> T5:
+    scheme = position.make("t5", d_model=16, heads=2, generator=torch.Generator().manual_seed(1), **options)
+    assert isinstance(scheme, T5)
+    return scheme.double()
+
+
+@pytest.mark.parametrize("way", ["bidirectional", "unidirectional"])
+def test_buckets_of_another_implementation(way: str) -> None:
+    """(Those of key - query; the paper's text leaves the rounding open.)"""
+    found = make().bucket(torch.arange(-200, 201), both_ways=way == "bidirectional")
+    assert found.tolist() == GOLDEN["t5"][way]
+
+
+def test_buckets_by_hand() -> None:
+    """Offsets below 8 have their own bucket, each direction half of the 32; 128 and further share the last."""
+    found = make().bucket(torch.tensor([0, -1, -7, -8, -127, -128, -5000, 1, 7, 5000]), both_ways=True)
+    assert found.tolist() == [0, 1, 7, 8, 15, 15, 15, 17, 23, 31]
+    assert make().bucket(torch.tensor([5, 0, -15, -16]), both_ways=False).tolist() == [0, 0, 15, 16]
+
+
+def test_scalars_of_the_right_part_head_and_bucket() -> None:
+    scheme = make()
+    q, k = torch.zeros(2, 1, 2, 6, 8, dtype=torch.float64)
+    at = torch.arange(6)[None]
+    plain, causal = scheme.context(at), scheme.context(at, causal=True)
+    for part, (q_context, k_context) in enumerate([(plain, plain), (causal, causal), (causal, plain)]):
+        found = attention.logits(scheme, q, k, q_context, k_context)
+        for h in range(2):
+            for i in range(6):
+                for j in range(i + 1):  # behind: a bucket of its own both ways and one way
+                    assert found[0, h, i, j] == scheme.scalars[part, h, i - j]
+                for j in range(i + 1, 6):
+                    assert found[0, h, i, j] == scheme.scalars[part, h, 0 if part == 1 else 16 + j - i]
+
+
+def test_the_source_has_none_between_decoder_and_encoder() -> None:
+    scheme = make(cross=False)
+    at = torch.arange(4)[None]
+    q = torch.zeros(1, 2, 4, 8, dtype=torch.float64)
+    assert scheme.bias(q, scheme.context(at, causal=True), scheme.context(at)) is None
+    assert scheme.scalars.shape[0] == 2
+
+
+def test_sizes_that_make_no_sense() -> None:
+    for options, message in [({"buckets": 6}, "multiple of 4"), ({"max_distance": 16}, "more than 16")]:
+        with pytest.raises(UsageError, match=message):
+            make(**options)

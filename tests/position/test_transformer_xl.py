@@ -1,0 +1,70 @@
+"""Transformer-XL: scores and the relative shift of another implementation, the four terms by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ape_cli import attention, position
+from ape_cli.position.transformer_xl import TransformerXl
+from tests.position.golden import GOLDEN
+
+THEIRS = GOLDEN["transformer_xl"]
+
+
+def array(value: list) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("example", ["scores", "scores_with_memory"])
+def test_scores_of_another_implementation(example: str) -> None:
+    """Their table has all sines first, ours side by side: W_R's columns are dealt accordingly."""
+    given = THEIRS[example]
+    q, k, u, v, w = (array(given[name]) for name in ("q", "k", "r_w_bias", "r_r_bias", "r_net_weight"))
+    heads, channels = u.shape
+    scheme = position.make("transformer-xl", d_model=w.shape[1], heads=heads).double()
+    assert isinstance(scheme, TransformerXl)
+    dealt = torch.stack([w[:, : w.shape[1] // 2], w[:, w.shape[1] // 2 :]], dim=-1).flatten(1)
+    with torch.no_grad():  # the example's heads are narrower than D / H: every channel after them is 0
+        for own, value in ((scheme.project, dealt.view(heads, channels, -1)), (scheme.u, u), (scheme.v, v)):
+            own.zero_()
+            own[:, :channels] = value
+    wide = scheme.shape.head_dim
+    q, k = (torch.nn.functional.pad(x.transpose(0, 1)[None], (0, wide - channels)) for x in (q, k))
+    at = torch.arange(k.shape[2])[None]
+    q_context, k_context = scheme.context(at[:, given["n_mem"] :]), scheme.context(at)
+    found = attention.logits(scheme, q, k, q_context, k_context)[0] * wide**0.5  # theirs are not scaled
+    seen = at <= at[0, given["n_mem"] :, None]
+    assert torch.allclose(found[:, seen], array(given["scores"])[:, seen], atol=1e-12)
+
+
+@pytest.mark.parametrize("example", ["shift", "shift_with_memory"])
+def test_the_relative_shift_of_another_implementation(example: str) -> None:
+    """Column c of theirs belongs to offset klen - 1 - c; shifted, key j of query i has offset i + memory - j."""
+    given = THEIRS[example]
+    x, shifted = array(given["x"]), array(given["shifted"])
+    for i in range(given["qlen"]):
+        for j in range(given["klen"] - given["qlen"] + i + 1):
+            offset = i + given["klen"] - given["qlen"] - j
+            assert shifted[i, j] == x[i, given["klen"] - 1 - offset]
+
+
+def test_the_four_terms_by_hand() -> None:
+    """(a) q k + (b) q W s + (c) u k + (d) v W s, offsets of both signs."""
+    generator = torch.Generator().manual_seed(2)
+    scheme = position.make("transformer-xl", d_model=8, heads=2, generator=generator).double()
+    assert isinstance(scheme, TransformerXl)
+    q, k = torch.randn(2, 1, 2, 3, 4, dtype=torch.float64, generator=generator)
+    q_at, k_at = [2, 0, 7], [1, 5, 4]
+    contexts = (scheme.context(torch.tensor([at])) for at in (q_at, k_at))
+    found = attention.logits(scheme, q, k, *contexts)
+    for h in range(2):
+        for i, p in enumerate(q_at):
+            for j, s in enumerate(k_at):
+                angles = [(p - s) / 10_000 ** (2 * c / 8) for c in range(4)]
+                vector = array([f(a) for a in angles for f in (math.sin, math.cos)])
+                r = scheme.project[h] @ vector
+                score = q[0, h, i] @ k[0, h, j] + q[0, h, i] @ r + scheme.u[h] @ k[0, h, j] + scheme.v[h] @ r
+                assert torch.isclose(found[0, h, i, j], score / 2)

@@ -1,0 +1,99 @@
+"""Every scheme on every task whose structure it reads: trains, stops, resumes, evaluates, twice the same."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli import build, config, evaluate, position, registry, tasks, trial
+from ape_cli.dataset import Dataset
+from ape_cli.errors import DataError
+from ape_cli.run import load_tensors
+from ape_cli.train import Stopped
+from tests.conftest import write
+
+CPU = torch.device("cpu")
+SIZES = {"d_model": 24, "d_ff": 24, "heads": 2, "steps": 4, "batch_size": 8, "validate_every_steps": 2}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
+    """A tiny dataset of every task that is found."""
+    root = tmp_path_factory.mktemp("tasks")
+    made = {}
+    for name in tasks.names():
+        small = {"depth_mean": 2, "depth_std": 0.5} if tasks.load(name).ordered else {}
+        made[name] = write(root / name, name, rows=(32, 8, 8), **small)
+    return made
+
+
+def wanted(scheme: str, **options: Any) -> config.Config:
+    return config.resolve("tiny", scheme, position.options(scheme), settings=SIZES, **options)
+
+
+def reads(scheme: str, found: Dataset) -> bool:
+    try:
+        return bool(build.reading(scheme, found.structure))
+    except DataError:
+        return False
+
+
+def check(asked: config.Config, found: Dataset, where: Path) -> None:
+    """Straight through, and stopped after two steps and resumed: the same weights and scores."""
+    straight = trial.run_trial(asked, found, registry.open(where / "straight"), device=CPU)
+    broken, steps = registry.open(where / "broken"), iter([False, False, True])
+    with pytest.raises(Stopped):
+        trial.run_trial(asked, found, broken, device=CPU, stop=lambda: next(steps))
+    resumed = trial.run_trial(asked, found, broken, device=CPU, resume=True)
+    ours, theirs = (load_tensors(t.run.folder / "model.safetensors")[0] for t in (straight, resumed))
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert straight.evaluation is not None
+    assert resumed.evaluation is not None
+    assert straight.evaluation["overall"] == resumed.evaluation["overall"]
+    for decode in ("teacher", "greedy"):
+        overall = evaluate.evaluate(straight.run, found, split="test", decode=decode, device=CPU)["overall"]
+        assert overall["rows"] == 8
+        assert 0 <= overall["token_accuracy"] <= 1
+        assert decode == "greedy" or math.isfinite(overall["cross_entropy"])
+
+
+@pytest.mark.parametrize("task", tasks.names())
+@pytest.mark.parametrize("scheme", position.names())
+def test_every_scheme_on_every_task(data: dict[str, Dataset], tmp_path: Path, scheme: str, task: str) -> None:
+    found = data[task]
+    if reads(scheme, found):
+        check(wanted(scheme), found, tmp_path)
+    else:  # a scheme for one kind of structure alone; what it cannot read is refused before anything is begun
+        with pytest.raises(DataError, match="cannot read"):
+            trial.run_trial(wanted(scheme), found, registry.open(tmp_path), device=CPU)
+        assert not list(tmp_path.iterdir())
+
+
+def test_every_scheme_has_tasks_and_every_task_has_schemes(data: dict[str, Dataset]) -> None:
+    pairs = [(s, t) for s in position.names() for t in tasks.names() if reads(s, data[t])]
+    assert {s for s, _ in pairs} == set(position.names())
+    assert {t for _, t in pairs} == set(tasks.names())
+
+
+@pytest.mark.parametrize(
+    ("task", "expression", "options"),
+    [
+        ("tree-copy", "seq*tree(2)", {}),
+        ("tree-copy", "tree(3)", {"branching": 3}),
+        ("tree-ops", "tree(2)", {"branching": 3, "binarise": True, "vocabulary": 200}),
+        ("grid-rotate", "seq*grid(2)", {}),
+        ("grid-copy", "grid(2)", {}),
+        ("ring-shift", "cyclic(5)", {}),
+        ("reverse", "cyclic(6)", {}),
+        ("copy", "seq*cyclic(7)", {}),
+    ],
+)
+def test_structures_of_all_kinds(tmp_path: Path, task: str, expression: str, options: dict[str, Any]) -> None:
+    small = {"depth_mean": 2, "depth_std": 0.5} if tasks.load(task).ordered else {}
+    found = write(tmp_path / task, task, rows=(32, 8, 8), **small, **options)
+    check(wanted("orthogonal", structure=expression), found, tmp_path)
