@@ -200,7 +200,7 @@ class Manifest(_Frozen):
     schema_version: int
     plan: Plan
     vocabulary: list[str] = Field(min_length=FIRST_SYMBOL + 1)  # id -> readable name
-    mean_size: float = Field(ge=0)  # of the distribution: length of words, depth of trees
+    mean_size: float = Field(ge=0)  # of the distribution: length, depth, longer side, places of a ring
     mean_tokens: float = Field(gt=0)  # of a source, as the distribution's mean size gives it
     shards: dict[str, list[Shard]]
     fingerprint: str = Field(pattern=_HEX)  # of the content, however it is cut into shards

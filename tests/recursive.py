@@ -1,5 +1,6 @@
-"""Trees the slow and obvious way: nested tuples (symbol,) or (symbol, left, right), plain recursion.
+"""Trees the slow and obvious way: nested tuples (symbol,) or (symbol, child, ...), plain recursion.
 
+A binarised tree is made of pointers: (symbol, left, right), each of the two such a tree or None.
 Shares no code with the package, so that it can vouch for it.
 """
 
@@ -8,17 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 Tree = tuple[Any, ...]
+Binary = tuple[Any, Any, Any]
 
 
-def build(symbols: list[int], positions: list[int]) -> Tree:
-    """A nested tree from heap indices; fails where a node has one child, or no parent."""
+def build(symbols: list[int], positions: list[int], k: int = 2) -> Tree:
+    """A nested tree from heap indices; fails where a node has some of its k children, or no parent."""
     nodes = dict(zip(positions, symbols, strict=True))
     assert len(nodes) == len(positions), "two nodes at one place"
 
     def at(heap: int) -> Tree:
-        symbol = nodes.pop(heap)
-        if 2 * heap in nodes or 2 * heap + 1 in nodes:
-            return (symbol, at(2 * heap), at(2 * heap + 1))
+        symbol, places = nodes.pop(heap), children(heap, k)
+        if any(place in nodes for place in places):
+            return (symbol, *map(at, places))
         return (symbol,)
 
     tree = at(1)
@@ -26,25 +28,30 @@ def build(symbols: list[int], positions: list[int]) -> Tree:
     return tree
 
 
-def pre_order(tree: Tree, heap: int = 1) -> list[tuple[int, int]]:
-    """(symbol, heap index) of each node, a node before its children, left before right."""
+def children(heap: int, k: int) -> list[int]:
+    """Places count on from level to level: before the children of i come the root and those of 1 .. i-1."""
+    return [1 + k * (heap - 1) + c for c in range(1, k + 1)]
+
+
+def pre_order(tree: Tree, k: int = 2, heap: int = 1) -> list[tuple[int, int]]:
+    """(symbol, heap index) of each node, a node before its children, first to last."""
     found = [(tree[0], heap)]
-    for i, child in enumerate(tree[1:]):
-        found += pre_order(child, 2 * heap + i)
+    for child, place in zip(tree[1:], children(heap, k), strict=False):
+        found += pre_order(child, k, place)
     return found
 
 
-def level_order(tree: Tree) -> list[tuple[int, int]]:
+def level_order(tree: Tree, k: int = 2) -> list[tuple[int, int]]:
     """(symbol, heap index) of each node, level by level, from the left."""
     found, level = [], [(tree, 1)]
     while level:
         found += [(node[0], heap) for node, heap in level]
-        level = [(child, 2 * heap + i) for node, heap in level for i, child in enumerate(node[1:])]
+        level = [pair for node, heap in level for pair in zip(node[1:], children(heap, k), strict=False)]
     return found
 
 
-def linear(tree: Tree, order: str) -> list[tuple[int, int]]:
-    return pre_order(tree) if order == "depth" else level_order(tree)
+def linear(tree: Tree, order: str, k: int = 2) -> list[tuple[int, int]]:
+    return pre_order(tree, k) if order == "depth" else level_order(tree, k)
 
 
 def depth(tree: Tree) -> int:
@@ -62,3 +69,50 @@ def nodes(tree: Tree) -> list[Tree]:
 
 def symbols(tree: Tree) -> list[int]:
     return [node[0] for node in nodes(tree)]
+
+
+# Binarised ---------------------------------------------------------------------------------------
+
+
+def binarise(tree: Tree) -> Binary:
+    """Left the first child, right the next sibling."""
+
+    def chain(siblings: tuple[Tree, ...]) -> Binary | None:
+        return (siblings[0][0], chain(siblings[0][1:]), chain(siblings[1:])) if siblings else None
+
+    found = chain((tree,))
+    assert found is not None
+    return found
+
+
+def unbinarise(tree: Binary) -> Tree:
+    def siblings(node: Binary | None) -> tuple[Tree, ...]:
+        return () if node is None else ((node[0], *siblings(node[1])), *siblings(node[2]))
+
+    (found,) = siblings(tree)
+    return found
+
+
+def build_binary(symbols: list[int], positions: list[int]) -> Binary:
+    """A tree of pointers from heap indices; fails where a node has no parent."""
+    nodes = dict(zip(positions, symbols, strict=True))
+    assert len(nodes) == len(positions), "two nodes at one place"
+
+    def at(heap: int) -> Binary | None:
+        return (nodes.pop(heap), at(2 * heap), at(2 * heap + 1)) if heap in nodes else None
+
+    tree = at(1)
+    assert tree is not None
+    assert not nodes, "nodes without a parent"
+    return tree
+
+
+def linear_binary(tree: Binary, order: str) -> list[tuple[int, int]]:
+    """(symbol, heap index) of each node, in pre-order or level by level."""
+    agenda, found = [(tree, 1)], []
+    while agenda:
+        (symbol, left, right), heap = agenda.pop(0)
+        found.append((symbol, heap))
+        below = [(node, place) for node, place in ((left, 2 * heap), (right, 2 * heap + 1)) if node]
+        agenda = below + agenda if order == "depth" else agenda + below
+    return found

@@ -137,6 +137,46 @@ def test_show(here: Path) -> None:
     assert "no such dataset" in ape("show", "nothing", code=1)[1]
 
 
+def test_show_draws_each_structure(here: Path) -> None:
+    few = ["--n", "20", "--n-validation", "5", "--n-test", "5"]
+    ape("gen", "grid-rotate", *few, "--side-mean", "3", "--side-std", "0", "--out", "g")
+    row = json.loads(ape("show", "g", "--json")[0])
+    a, b, c, d, e, f, g, h, i = (chr(ord("a") + x - 3) for x in row["source_ids"])
+    out = ape("show", "g")[0]
+    for left, right in (
+        (f"{a} {b} {c}", f"{g} {d} {a}"),
+        (f"{d} {e} {f}", f"{h} {e} {b}"),
+        (f"{g} {h} {i}", f"{i} {f} {c}"),
+    ):
+        assert any(
+            left in line.split("│")[1] and right in line.split("│")[2] for line in out.splitlines() if "│" in line
+        )
+    ape("gen", "ring-shift", *few, "--ring", "4", "--out", "r")
+    offset, *ring = json.loads(ape("show", "r", "--json")[0])["source_ids"]
+    out = ape("show", "r")[0]
+    assert f"+{offset - 23}" in out
+    assert "  ".join(f"{i}:{chr(ord('a') + x - 3)}" for i, x in enumerate(ring)) in out
+    ape("gen", "tree-copy", *few, "--depth-mean", "1", "--depth-std", "0", "--branching", "3", "--out", "t")
+    out = ape("show", "t")[0]
+    assert "── x" in out
+    assert out.count("├──") == 4  # of three children two are not the last, on both sides
+    words = ["gen", "tree-copy", *few, "--depth-mean", "1", "--depth-std", "0", "--branching", "3", "--binarise"]
+    ape(*words, "--out", "b")
+    out = ape("show", "b")[0]
+    assert out.count("left x") == 2  # the first child, on both sides
+    assert out.count("right x") == 4  # its two siblings
+
+
+def test_grids_and_rings_train(here: Path) -> None:
+    """Along their linearisation, by a scheme for sequences, at the preset's own sizes."""
+    for task, sizes in (("grid-rotate", {"side_mean": 3, "side_std": 0.5}), ("ring-shift", {"ring": 6})):
+        _, err = ape("train", "--scheme", "rope", "--task", task, "--preset", "tiny", "--set", "steps=4")
+        assert f"datasets/{task}-tiny" in err
+        plan = json.loads((here / "datasets" / f"{task}-tiny" / "manifest.json").read_text())["plan"]
+        assert plan["parameters"] == sizes | {"vocabulary": 20}
+    assert "Tasks on grid(2)" in ape("report", "--format", "markdown")[0]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -145,6 +185,13 @@ def test_show(here: Path) -> None:
         (["gen", "copy", "--order", "depth"], 2, "no tree task"),
         (["gen", "copy", "--depth-mean", "3"], 2, "unknown option of copy"),
         (["gen", "c3", "--vocabulary", "9"], 2, "unknown option of c3"),
+        (["gen", "copy", "--branching", "3"], 2, "unknown option of copy"),
+        (["gen", "copy", "--binarise"], 2, "unknown option of copy"),
+        (["gen", "tree-copy", "--side-mean", "3"], 2, "unknown option of tree-copy"),
+        (["gen", "grid-copy", "--ring", "3"], 2, "unknown option of grid-copy"),
+        (["gen", "grid-copy", "--order", "depth"], 2, "no tree task"),
+        (["gen", "tree-copy", "--set", "binarise=1"], 2, "true or false"),
+        (["gen", "tree-copy", "--branching", "9", "--binarise"], 2, "binarised tree(9)"),
         (["gen", "tree-ops", "--vocabulary", "16"], 2, "too small for unique nodes"),
         (["gen", "copy", "--n", "many"], 2, "--n"),
         (["gen", "copy", "--out", "/dev/null/x"], 1, "cannot write"),

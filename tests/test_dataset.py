@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,104 @@ def test_positions_along_a_sequence(words: Dataset, trees: Dataset) -> None:
         batch = next(data.split("train").batches(16, structure="seq"))
         assert batch.source_positions.tolist() == [list(range(1, batch.source_ids.shape[1] + 1))]
         assert batch.input_positions.tolist() == [list(range(batch.input_ids.shape[1]))]
+
+
+def test_grids_and_rings_carry_no_eos(grids: Dataset, rings: Dataset) -> None:
+    """Their end is in the structure; what is shown and asked is what is stored."""
+    for data in (grids, rings):
+        rows = stored(data)
+        for batch in data.split("train").batches(16, seed=1):
+            assert batch.label_positions is None
+            for i, row in enumerate(batch.row):
+                assert strip(batch.source_ids[i]) == rows[row]["source_ids"]
+                assert strip(batch.labels[i]) == rows[row]["target_ids"]
+                n = len(rows[row]["target_ids"])
+                assert batch.input_ids[i, :n].tolist() == [SOS, *rows[row]["target_ids"][:-1]]
+
+
+def plus(first: list[int], places: list[list[int]]) -> list[list[int]]:
+    return [[f + x for f, x in zip(first, place, strict=True)] for place in places]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression", "first", "columns"),
+    [
+        ("grids", None, [1, 1], [0, 1]),
+        ("grids", "grid(2)", [1, 1], [0, 1]),
+        ("grids", "seq*seq", [1, 1], [0, 1]),
+        ("grids", "seq*grid(2)", [1, 1, 1], [-1, 0, 1]),
+        ("grids", "grid(2)*seq", [1, 1, 1], [0, 1, -1]),
+        ("rings", None, [1], [0]),
+        ("rings", "seq*cyclic(5)", [1, 1], [-1, 0]),
+        ("trees", None, [0], [0]),
+        ("trees", "seq*tree(2)", [1, 0], [-1, 0]),
+        ("trees", "tree(2)*cyclic(7)", [0, 1], [0, -1]),
+    ],
+)
+def test_positions_as_any_structure_that_the_data_has(
+    kind: str, expression: str | None, first: list[int], columns: list[int], request: pytest.FixtureRequest
+) -> None:
+    """Each coordinate is a stored one (-1: the place in the linearisation) plus its first; SOS and padding are 0."""
+    data = request.getfixturevalue(kind)
+    rows, width = stored(data), len(first)
+
+    def expected(positions: list, length: int, sos: bool) -> list[list[int]]:
+        places = [p if isinstance(p, list) else [p] for p in positions]
+        read = [[i if c == -1 else place[c] for c in columns] for i, place in enumerate(places)]
+        read = plus(first, read)
+        read = [[0] * width, *read][:length] if sos else read
+        return read + [[0] * width] * (length - len(read))
+
+    for batch in data.split("train").batches(16, seed=1, structure=expression):
+        for found, side, ids in (
+            (batch.source_positions, "source", batch.source_ids),
+            (batch.input_positions, "target", batch.input_ids),
+        ):
+            assert found.dtype == torch.int64
+            assert found.shape == (*ids.shape, width) if width > 1 else found.shape == ids.shape
+            for i, row in enumerate(batch.row):
+                wanted = expected(rows[row][f"{side}_positions"], ids.shape[1], side == "target")
+                assert found[i].reshape(-1, width).tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression"), [("words", "seq*cyclic(4)"), ("grids", "seq"), ("rings", "seq"), ("trees", "seq*cyclic(6)")]
+)
+def test_what_all_rows_have_alike_is_one_row(kind: str, expression: str, request: pytest.FixtureRequest) -> None:
+    data = request.getfixturevalue(kind)
+    batch = next(data.split("train").batches(16, structure=expression))
+    width = expression.count("*") + 1
+    for found, count, start in (
+        (batch.source_positions, batch.source_ids.shape[1], 1),
+        (batch.input_positions, batch.input_ids.shape[1], 0),
+    ):
+        assert found.shape == ((1, count, width) if width > 1 else (1, count))
+        assert found.reshape(count, width).tolist() == [[i] * width for i in range(start, start + count)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression"),
+    [("words", "tree(2)"), ("trees", "tree(3)"), ("grids", "grid(4)"), ("rings", "cyclic(6)"), ("words", "grid(2)")],
+)
+def test_what_the_data_does_not_have_is_refused(kind: str, expression: str, request: pytest.FixtureRequest) -> None:
+    data = request.getfixturevalue(kind)
+    with pytest.raises(UsageError, match="no positions of structure"):
+        next(data.split("train").batches(16, structure=expression))
+    with pytest.raises(UsageError, match="bad structure"):
+        next(data.split("train").batches(16, structure="tree"))
+
+
+def test_labels_of_trees_have_their_places(trees: Dataset, operations: Dataset, words: Dataset) -> None:
+    """As they are stored, whatever positions are read as."""
+    for data, expression in ((trees, None), (trees, "seq"), (operations, "seq*tree(2)")):
+        rows = stored(data)
+        for batch in data.split("train").batches(16, seed=1, structure=expression):
+            assert batch.label_positions is not None
+            assert batch.label_positions.shape == batch.labels.shape
+            assert torch.equal(batch.label_positions > 0, batch.label_mask)
+            for i, row in enumerate(batch.row):
+                assert strip(batch.label_positions[i]) == rows[row]["target_positions"]
+    assert next(words.split("train").batches(16)).label_positions is None
 
 
 def test_masks_are_of_what_they_mask(words: Dataset) -> None:
@@ -145,6 +244,35 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
         schema.read_shard(tmp_path / "y.parquet")
 
 
+def test_a_shard_of_another_width_is_refused(grids: Dataset, rings: Dataset) -> None:
+    for data, width in ((grids, 1), (grids, 3), (rings, 2)):
+        path = data.folder / data.manifest.shards["train"][0].file
+        with pytest.raises(DataError, match="another schema"):
+            schema.read_shard(path, width)
+
+
+def test_a_coordinate_too_large_is_an_error() -> None:
+    """Each coordinate by its own measure: 39 steps of three branches, what can have 1 added to it."""
+    row = {"row": 0, "source_ids": [3], "target_ids": [3], "size": 39, "op": None}
+    ternary, both = structure.Tree(3), structure.parse("tree(3)*seq")
+    last = ternary.level_start(40) - 1
+
+    def flatten(own: structure.Structure, position: int | list[int]) -> np.ndarray:
+        table = pa.Table.from_pylist(
+            [row | {"source_positions": [position], "target_positions": [position]}], schema=schema.shard(own.width)
+        )
+        return dataset._flatten(table, own).source[2]
+
+    assert flatten(ternary, last).tolist() == [last]
+    assert flatten(both, [last, 2**63 - 2]).tolist() == [[last, 2**63 - 2]]
+    with pytest.raises(DataError, match=r"too deep[\s\S]*depth 39"):
+        flatten(ternary, last + 1)
+    with pytest.raises(DataError, match="too deep"):
+        flatten(both, [last + 1, 0])
+    with pytest.raises(DataError, match="too large"):
+        flatten(both, [1, 2**63 - 1])
+
+
 def test_a_path_too_deep_is_an_error() -> None:
     """Not clamped: 62 steps fit into a position, 63 do not."""
     row = {"row": 0, "source_ids": [3], "target_ids": [3], "target_positions": [1], "size": 62, "op": None}
@@ -171,3 +299,11 @@ def test_the_committed_sample_is_what_its_command_makes(tmp_path: Path) -> None:
     made = tasks.make(plan.task, plan.order, **plan.parameters)
     again = gen.generate(made, plan, tmp_path / "again").manifest
     assert again.fingerprint == found.manifest.fingerprint
+    assert again.plan == found.manifest.plan
+    known, made_again = (json.loads(m.model_dump_json()) for m in (found.manifest, again))
+    for manifest in (known, made_again):  # bytes of a file may differ between versions of pyarrow
+        manifest.pop("versions")
+        for shards in manifest["shards"].values():
+            for shard in shards:
+                shard.pop("sha256")
+    assert json.dumps(made_again) == json.dumps(known)

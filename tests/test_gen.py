@@ -66,6 +66,54 @@ def test_columns_have_the_types_and_encodings_of_the_schema(tmp_path: Path, task
     assert column.compression == "ZSTD"
 
 
+def test_positions_of_several_coordinates_are_version_2(tmp_path: Path) -> None:
+    """Lists of pairs, encoded as all lists are; pyarrow and polars read the same rows from them."""
+    task = tasks.make("grid-rotate", side_mean=4, side_std=1)
+    manifest = generate(task, plan(task), tmp_path).manifest
+    assert (manifest.schema_version, manifest.plan.structure) == (2, "grid(2)")
+    assert json.loads((tmp_path / "manifest.json").read_text())["schema_version"] == 2
+    file = pq.ParquetFile(tmp_path / "data" / "train-00000-of-00004.parquet")
+    types = {f.name: str(f.type) for f in file.schema_arrow}
+    pair = "list<element: fixed_size_list<element: uint64 not null>[2] not null>"
+    assert types["source_positions"] == types["target_positions"] == pair
+    assert types["source_ids"] == "list<element: uint16 not null>"
+    assert not file.schema_arrow.field("source_positions").nullable
+    for i in range(file.metadata.num_columns):
+        column = file.metadata.row_group(0).column(i)
+        assert column.compression == "ZSTD"
+        assert ("BYTE_STREAM_SPLIT" in column.encodings) == (column.path_in_schema != "op"), column.path_in_schema
+    expected = task.sample(rows=range(350), split="train", seed=7).to_pylist()
+    assert pl.read_parquet(tmp_path / "data" / "train-*.parquet").to_dicts() == expected
+    assert pq.read_table(tmp_path / "data" / "train-00001-of-00004.parquet").to_pylist() == expected[100:200]
+    again = generate(task, plan(task, 64), tmp_path / "again", workers=2).manifest
+    assert again.fingerprint == manifest.fingerprint
+
+
+def test_one_coordinate_is_version_1(tmp_path: Path) -> None:
+    for name in ("copy", "tree-copy", "ring-shift"):
+        task = tasks.make(name)
+        assert task.sample(rows=range(3), split="train", seed=1).schema.equals(schema.SHARD)
+        assert plan(task).version == 1
+
+
+def test_the_card_says_what_positions_are(tmp_path: Path) -> None:
+    for name, options, says in [
+        ("copy", {"length_mean": 5, "length_std": 0}, "steps from 0"),
+        ("c3", {"depth_mean": 2}, "heap indices (root 1, children of i: 2i and 2i+1)."),
+        ("c3", {"depth_mean": 2, "branching": 3}, "children of i: 3(i-1)+2 to 3(i-1)+4)"),
+        ("c3", {"depth_mean": 2, "branching": 3, "binarise": True}, "left is the first child, right the next sibling"),
+        ("grid-copy", {"side_mean": 3}, "row and column, from 0"),
+        ("ring-shift", {"ring": 5}, "places 0 to 4 of a ring"),
+    ]:
+        task = tasks.make(name, **options)
+        folder = tmp_path / task.structure / name / str(len(options))
+        generate(task, plan(task, train=5), folder)
+        card = (folder / "README.md").read_text()
+        assert says in card
+        assert ("--branching 3" in card) == ("branching" in options)
+        assert ("--binarise --" in card or "--binarise\n" in card) == ("binarise" in options)
+
+
 def test_op_is_null_elsewhere(tmp_path: Path) -> None:
     task = tasks.make("copy", length_mean=5, length_std=1)
     generate(task, plan(task), tmp_path)
@@ -112,6 +160,19 @@ def test_fingerprint_sees_every_column(task: Any) -> None:
         assert schema.content(table.set_column(i, field, column)) != before, name
     order = np.random.default_rng(0).permutation(64)
     assert schema.content(table.take(order)) == before  # a sum over rows, whatever their order
+
+
+def test_fingerprint_sees_every_coordinate() -> None:
+    """One more in a row, one more in a column, and row and column exchanged: three other datasets."""
+    task = tasks.make("grid-copy", side_mean=4, side_std=1)
+    table = task.sample(rows=range(64), split="train", seed=1)
+    field = table.schema.field("target_positions")
+    found = {schema.content(table)}
+    for change in (lambda r, c: [r + 1, c], lambda r, c: [r, c + 1], lambda r, c: [c, r]):
+        values = table["target_positions"].to_pylist()
+        values[5] = [change(*place) for place in values[5]]
+        found.add(schema.content(table.set_column(4, field, pa.array(values, field.type))))
+    assert len(found) == 4
 
 
 def test_running_again_verifies_and_changes_nothing(tmp_path: Path, task: Any) -> None:
@@ -314,6 +375,10 @@ def test_a_damaged_manifest_is_explained(tmp_path: Path, task: Any) -> None:
         (json.dumps(good | {"schema_version": 99}), "another schema version"),
         (json.dumps({k: v for k, v in good.items() if k != "vocabulary"}), "vocabulary"),
         (json.dumps(good | {"mean_size": "large"}), "mean_size"),
+        (json.dumps(good | {"schema_version": 2}), r"schema version 2 cannot hold structure tree\(2\)"),
+        (json.dumps(good | {"plan": good["plan"] | {"structure": "grid(2)"}}), "schema version 1 cannot hold"),
+        (json.dumps(good | {"plan": good["plan"] | {"structure": "tree(1)"}}), r"plan.structure.*not a structure"),
+        (json.dumps(good | {"plan": good["plan"] | {"structure": "(" * 5000}}), r"plan.structure.*not a structure"),
     ]:
         path.write_text(text)
         with pytest.raises(DataError, match=message):

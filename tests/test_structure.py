@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 import torch
 
 from ape_cli import structure, trees
 from ape_cli.errors import UsageError
+from tests import recursive
 
 
 def steps(heap: int) -> list[int]:
@@ -163,6 +166,55 @@ def test_what_a_structure_is_read_from() -> None:
         assert structure.columns(structure.parse(wanted), structure.parse(own)) == expected, (wanted, own)
 
 
+def random_tree(rng: random.Random, k: int, depth: int) -> recursive.Tree:
+    """A node with a number of its own; k children, or none at the bottom and now and then before."""
+    if depth == 0 or rng.random() < 0.3:
+        return (rng.random(),)
+    return (rng.random(), *(random_tree(rng, k, depth - 1) for _ in range(k)))
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_binarised_is_left_child_right_sibling(k: int) -> None:
+    """The formula on heap indices against trees of pointers; pre-order is kept, and there is a way back."""
+    rng = random.Random(k)
+    for _ in range(200):
+        tree = random_tree(rng, k, 4)
+        binary = recursive.binarise(tree)
+        assert recursive.unbinarise(binary) == tree
+        symbols, heap = (list(x) for x in zip(*recursive.pre_order(tree, k), strict=True))
+        binarised = trees.binarise(np.array(heap), k)
+        assert list(zip(symbols, binarised.tolist(), strict=True)) == recursive.linear_binary(binary, "depth")
+        assert trees.unbinarise(binarised, k).tolist() == heap
+        row = np.zeros(len(heap), dtype=np.int64)
+        assert trees.linearise(row, binarised, "depth").tolist() == list(range(len(heap)))
+
+
+@pytest.mark.parametrize("k", [2, 3, 31])
+def test_the_deepest_trees_that_binarise(k: int) -> None:
+    """The last path of 62 // k steps has k steps in binary for each of its own, which still fit."""
+    tree = structure.Tree(k)
+    last = np.array([tree.level_start(62 // k + 1) - 1])
+    binary = trees.binarise(last, k)
+    assert structure.level(binary).tolist() == [62 // k * k]
+    assert trees.unbinarise(binary, k).tolist() == last.tolist()
+
+
+@pytest.mark.parametrize("k", [3, 4])
+def test_linearisations_of_any_branching(k: int) -> None:
+    """Against recursion, and by several keys as by one: deep paths do not fit into one."""
+    rng = random.Random(k)
+    for _ in range(100):
+        tree = random_tree(rng, k, 4)
+        heap = np.array([h for _, h in recursive.level_order(tree, k)])
+        row = np.zeros(heap.size, dtype=np.int64)
+        heap = np.random.default_rng(0).permutation(heap)
+        far_down = trees.graft(heap, structure.Tree(k).level_start(structure.Tree(k).max_depth - 4), k)
+        for order in ("breadth", "depth"):
+            expected = [h for _, h in recursive.linear(tree, order, k)]
+            assert heap[trees.linearise(row, heap, order, k)].tolist() == expected
+            assert heap[trees.linearise(row, far_down, order, k)].tolist() == expected
+
+
 def test_linearisations_of_deep_trees_use_the_long_way() -> None:
     """A path of 60 steps does not fit into one key; the order is the same rule."""
     heap = np.array([2**k for k in range(61)] + [2**k + 1 for k in range(1, 61)])
@@ -173,14 +225,27 @@ def test_linearisations_of_deep_trees_use_the_long_way() -> None:
     assert depth == [2**k for k in range(61)] + [2**k + 1 for k in range(60, 0, -1)]
 
 
-def test_subtree_operations_on_paths() -> None:
-    heap = np.arange(1, 128)
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_subtree_operations_on_paths(k: int) -> None:
+    heap = np.arange(1, 400)
+
+    def paths(heaps: np.ndarray) -> list[list[int]]:
+        return [path(h, k) for h in heaps.tolist()]
+
     for root in (1, 2, 5, 13):
-        path = steps(root)
-        inside = [steps(h)[: len(path)] == path for h in heap.tolist()]
-        assert trees.below(heap, np.array(root)).tolist() == inside
+        above = path(root, k)
+        inside = [p[: len(above)] == above for p in paths(heap)]
+        assert trees.below(heap, np.array(root), k).tolist() == inside
         below = heap[inside]
-        assert [steps(h) for h in trees.reroot(below, root).tolist()] == [steps(h)[len(path) :] for h in below.tolist()]
-        assert (trees.reroot(trees.graft(heap, root), root) == heap).all()
-        assert [steps(h) for h in trees.graft(heap, root).tolist()] == [path + steps(h) for h in heap.tolist()]
-    assert [steps(h) for h in trees.mirror(heap).tolist()] == [[1 - b for b in steps(h)] for h in heap.tolist()]
+        assert paths(trees.reroot(below, root, k)) == [p[len(above) :] for p in paths(below)]
+        assert (trees.reroot(trees.graft(heap, root, k), root, k) == heap).all()
+        assert paths(trees.graft(heap, root, k)) == [above + p for p in paths(heap)]
+    assert paths(trees.mirror(heap, k)) == [[k - 1 - b for b in p] for p in paths(heap)]
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_the_mirror_image_at_the_greatest_depth(k: int) -> None:
+    """The last level that fits: its first index and its last change places, without overflow."""
+    tree = structure.Tree(k)
+    ends = [tree.level_start(tree.max_depth), tree.level_start(tree.max_depth + 1) - 1]
+    assert trees.mirror(np.array(ends), k).tolist() == ends[::-1]

@@ -110,8 +110,8 @@ class Trees(Task):
 
     @cached_property
     def _binary_depth(self) -> float:
-        """Mean depth of the binarised sources, measured on 2,000 draws of one fixed stream: the same for every
-        dataset of these options, within a few hundredths of the distribution's own."""
+        """Mean depth of the binarised sources, measured on 2,000 draws of one fixed stream: a function of the
+        options alone, some tenths of a step from the distribution's own at most."""
         keys = streams.rows(0, "binarise", np.arange(_MEASURED))
         parts = np.array_split(keys, 1 + int(_MEASURED * self.mean_tokens / 1_000_000))
         return float(np.concatenate([self.store(self.draw(part)).size for part in parts]).mean())

@@ -9,6 +9,13 @@ from ape_cli import tasks
 from tests import recursive
 
 ROWS = 2_000
+FORMS: list[dict[str, Any]] = [  # of trees
+    {},
+    {"branching": 3, "depth_mean": 4, "depth_std": 0.5},
+    {"branching": 5, "depth_mean": 2, "depth_std": 0.5},
+    {"binarise": True},
+    {"branching": 3, "depth_mean": 4, "depth_std": 0.5, "binarise": True},
+]
 
 
 def rows(name: str, order: str | None = None, *, split: str = "train", count: int = ROWS, **options: Any):
@@ -19,13 +26,33 @@ def rows(name: str, order: str | None = None, *, split: str = "train", count: in
 def check_trees(
     name: str, order: str, expected: Callable[[recursive.Tree], recursive.Tree], **options: Any
 ) -> list[tuple[recursive.Tree, dict[str, Any]]]:
-    """Source and target stand in the order that is claimed, and the target is what it should be."""
+    """Source and target stand in the order that is claimed, and the target is what it should be.
+
+    Returns the sources as they were drawn, not binarised.
+    """
+    k, binary = options.get("branching", 2), options.get("binarise", False)
+    index = 2 if name == "tree-ops" else k  # tree-ops: the root has two children of its own
+
+    def linear(tree: recursive.Tree) -> list[tuple[int, int]]:
+        return recursive.linear_binary(recursive.binarise(tree), order) if binary else recursive.linear(tree, order, k)
+
     found = []
     for row in rows(name, order, **options)[1]:
-        source = recursive.build(row["source_ids"], row["source_positions"])
-        assert list(zip(row["source_ids"], row["source_positions"], strict=True)) == recursive.linear(source, order)
-        assert row["size"] == recursive.depth(source)
-        target = recursive.linear(expected(source), order)
-        assert list(zip(row["target_ids"], row["target_positions"], strict=True)) == target
+        ids, positions = row["source_ids"], row["source_positions"]
+        if binary:
+            source = recursive.unbinarise(recursive.build_binary(ids, positions))
+        else:
+            source = recursive.build(ids, positions, k) if index == k else build_operation(ids, positions, k)
+        assert {len(node) - 1 for node in recursive.nodes(source)[1:]} <= {0, k}
+        assert list(zip(ids, positions, strict=True)) == linear(source)
+        assert row["size"] == (max(positions).bit_length() - 1 if binary else recursive.depth(source))
+        assert list(zip(row["target_ids"], row["target_positions"], strict=True)) == linear(expected(source))
         found.append((source, row))
     return found
+
+
+def build_operation(ids: list[int], positions: list[int], k: int) -> recursive.Tree:
+    """operator(index, tree): the two stand where a k-ary root has its first two children."""
+    missing = [place for place in recursive.children(1, k) if place > 3]
+    operator, *children = recursive.build(ids + [0] * len(missing), positions + missing, k)
+    return (operator, *children[:2])

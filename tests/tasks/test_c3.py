@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests import recursive
-from tests.tasks.contract import check_trees
+from tests.tasks.contract import FORMS, check_trees
 
 PLUS = 6
 
@@ -14,17 +16,18 @@ def reduce_once(tree: recursive.Tree) -> recursive.Tree:
     if len(tree) == 1:
         return tree
     if all(len(child) == 1 for child in tree[1:]):
-        return (3 + (tree[1][0] - 3 + tree[2][0] - 3) % 3,)
+        return (3 + sum(child[0] - 3 for child in tree[1:]) % 3,)
     return (tree[0], *(reduce_once(child) for child in tree[1:]))
 
 
 def value(tree: recursive.Tree) -> int:
-    return tree[0] - 3 if len(tree) == 1 else (value(tree[1]) + value(tree[2])) % 3
+    return tree[0] - 3 if len(tree) == 1 else sum(map(value, tree[1:])) % 3
 
 
+@pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("order", ["breadth", "depth"])
-def test_target_is_rederived(order: str) -> None:
-    for source, _ in check_trees("c3", order, reduce_once):
+def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
+    for source, _ in check_trees("c3", order, reduce_once, **form):
         for node in recursive.nodes(source):
             assert node[0] == PLUS if len(node) > 1 else node[0] in (3, 4, 5)
         assert value(reduce_once(source)) == value(source)  # a step changes the expression, not its value

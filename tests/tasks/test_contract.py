@@ -67,6 +67,42 @@ def test_a_space_too_small_to_share_out_still_ends() -> None:
     assert sorted(homes) == [0, 5, 5]
 
 
+def test_rows_of_datasets_that_exist_stay_what_they_are() -> None:
+    """Contents as they were when there were words and binary trees alone; late options change none at their default."""
+    for name, order, content in [
+        ("copy", None, 16743918225952577583),
+        ("reverse", None, 17850345766496738465),
+        ("repeat", None, 7406809631236452493),
+        ("tree-copy", "breadth", 5476020755799963188),
+        ("tree-rotate", "depth", 3105663388994728459),
+        ("c3", "breadth", 3795622164296221368),
+        ("tree-ops", "depth", 11759001783316451632),
+    ]:
+        task = tasks.make(name, order)
+        assert schema.content(task.sample(rows=range(1_500), split="train", seed=42))[0] == content, name
+        assert not {"branching", "binarise"} & set(task.parameters)
+
+
+def test_late_options_are_in_the_manifest_where_they_are_set() -> None:
+    task = tasks.make("tree-copy", branching=3, binarise=True)
+    assert task.parameters == {"depth_mean": 7.0, "depth_std": 1.0, "branching": 3, "binarise": True, "vocabulary": 20}
+    assert tasks.make("tree-copy", **task.parameters) == task
+    assert tasks.make("tree-copy", branching=2, binarise=False).parameters == tasks.make("tree-copy").parameters
+    assert set(tasks.make("tree-copy").options) == set(task.parameters)
+
+
+def test_structures_follow_the_options() -> None:
+    for name, options, expected in [
+        ("copy", {}, "seq"),
+        ("c3", {}, "tree(2)"),
+        ("c3", {"branching": 4, "depth_mean": 3}, "tree(4)"),
+        ("c3", {"branching": 4, "depth_mean": 3, "binarise": True}, "tree(2)"),
+        ("grid-copy", {}, "grid(2)"),
+        ("ring-shift", {"ring": 7}, "cyclic(7)"),
+    ]:
+        assert tasks.make(name, **options).structure == expected
+
+
 def test_shares_of_the_splits() -> None:
     draw = tasks.make("copy").draw(np.arange(16_000, dtype=np.uint64))
     homes = _split_of(Tokens(draw.starts, draw.position, draw.symbol))
@@ -112,6 +148,24 @@ def test_mistakes_are_explained() -> None:
         (lambda: tasks.make("repeat", repeats=0), "repeats"),
         (lambda: tasks.make("repeat", repeats=100_000), "repeats"),
         (lambda: tasks.make("tree-copy", depth_mean=62), "reaches too far"),
+        (lambda: tasks.make("tree-copy", branching=1), "branching"),
+        (
+            lambda: tasks.make("tree-copy", branching=3, depth_mean=34, depth_std=1),
+            r"at most 39 \(the deepest tree\(3\)",
+        ),
+        (
+            lambda: tasks.make("tree-copy", branching=3, depth_mean=15, binarise=True),
+            r"at most 20 .*binarised tree\(3\)",
+        ),
+        (lambda: tasks.make("tree-copy", branching=20, depth_mean=6), "too large"),
+        (lambda: tasks.make("tree-copy", binarise=1), "true or false"),
+        (lambda: tasks.make("tree-copy", branching=True), "a whole number"),
+        (lambda: tasks.make("copy", branching=3), "unknown option of copy"),
+        (lambda: tasks.make("grid-copy", side_mean=0.5), "side_mean"),
+        (lambda: tasks.make("grid-copy", side_mean=999), "reaches too far"),
+        (lambda: tasks.make("grid-copy", vocabulary=0), "vocabulary"),
+        (lambda: tasks.make("ring-shift", ring=1), "ring"),
+        (lambda: tasks.make("ring-shift", vocabulary=0), "vocabulary"),
         (lambda: tasks.make("copy").sample(rows=range(1), split="dev", seed=1), "unknown split"),
     ]
     for make, message in cases:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ape_cli import tasks, trees
 from tests import recursive
-from tests.tasks.contract import check_trees, rows
+from tests.tasks.contract import FORMS, check_trees, rows
 
 
+@pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("order", ["breadth", "depth"])
-def test_target_is_rederived(order: str) -> None:
-    for source, row in check_trees("tree-copy", order, lambda tree: tree):
+def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
+    for source, row in check_trees("tree-copy", order, lambda tree: tree, **form):
         assert row["op"] is None
         for node in recursive.nodes(source):  # ids: ten leaves from 3 on, then ten operators
             assert (3 <= node[0] < 13) if len(node) == 1 else (13 <= node[0] < 23)
@@ -40,6 +45,47 @@ def test_shapes_follow_the_sampler() -> None:
     assert abs(left_is_deep - (6_000 - even) / 2) < 4 * (6_000 - even) ** 0.5 / 2
     nodes = np.mean([len(r["source_ids"]) for r in found])
     assert abs(nodes - trees.mean_nodes(4)) < 0.3
+
+
+def test_shapes_of_more_branches_follow_the_sampler() -> None:
+    """One child of three, at a place drawn uniformly, has depth d-1, each other one a depth uniform on 0..d-1."""
+    _, found = rows("tree-copy", count=9_000, depth_mean=2, depth_std=0, branching=3)
+    counts = Counter(
+        tuple(map(recursive.depth, recursive.build(r["source_ids"], r["source_positions"], 3)[1:])) for r in found
+    )
+    shapes = [s for s in itertools.product((0, 1), repeat=3) if any(s)]
+    # of three equal chances for the deep child's place, each leaves the two others four equal ones
+    expected = {s: 9_000 * sum(s) / 12 for s in shapes}
+    assert set(counts) == set(shapes)
+    assert sum((counts[s] - expected[s]) ** 2 / expected[s] for s in shapes) < 27.9  # 6 degrees: p = 1e-4
+
+
+@pytest.mark.parametrize(("k", "depth"), [(2, 6), (3, 4), (5, 3)])
+def test_the_means_are_the_sampler_s(k: int, depth: int) -> None:
+    """Expected nodes and the distribution of leaf counts, against counted trees."""
+    keys = np.arange(20_000, dtype=np.uint64) * np.uint64(7919)
+    _, starts, leaf = trees.grow(np.full(20_000, depth), keys, k)
+    nodes = np.diff(starts)
+    assert abs(nodes.mean() - trees.mean_nodes(depth, k)) < 4 * nodes.std() / 20_000**0.5
+    leaves = np.add.reduceat(leaf, starts[:-1], dtype=np.int64)
+    assert (leaves == nodes - nodes // k).all()
+    chance = trees.leaves_distribution(depth, 400, k)[-1]
+    assert abs(chance.sum() - 1) < 1e-12
+    assert abs(chance @ (np.arange(401) * k - 1) / (k - 1) - trees.mean_nodes(depth, k)) < 1e-9  # n leaves, m nodes
+    few = int(np.quantile(leaves, 0.3))
+    assert abs((leaves <= few).mean() - chance[: few + 1].sum()) < 0.015
+
+
+def test_binarised_rows_are_those_of_the_trees() -> None:
+    """The same trees row by row, whatever the form, and the mean of their depths where bounded schemes look."""
+    options = {"branching": 3, "depth_mean": 3, "depth_std": 1}
+    plain, binary = (tasks.make("tree-copy", "depth", **options, binarise=b) for b in (False, True))
+    one, other = (t.sample(rows=range(2_000), split="train", seed=3) for t in (plain, binary))
+    assert one["source_ids"].to_pylist() == other["source_ids"].to_pylist()  # pre-order is kept
+    assert binary.structure == "tree(2)"
+    assert abs(np.mean(other["size"].to_numpy()) - binary.mean_size) < 0.2
+    assert binary.mean_size == tasks.make("tree-copy", "breadth", **options, binarise=True).mean_size
+    assert binary.mean_tokens == plain.mean_tokens
 
 
 def test_orders_hold_the_same_trees() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from ape_cli import tasks, trees
 from ape_cli.errors import UsageError
 from tests import recursive
-from tests.tasks.contract import check_trees
+from tests.tasks.contract import FORMS, check_trees
 
 OPS = {3 + 128 + i: name for i, name in enumerate(["extract", "flip-extract", "truncate", "no-op"])}
 
@@ -31,9 +32,10 @@ def expected(source: recursive.Tree) -> recursive.Tree:
     }[OPS[operator]]()
 
 
+@pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("order", ["breadth", "depth"])
-def test_target_is_rederived(order: str) -> None:
-    found = check_trees("tree-ops", order, expected)
+def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
+    found = check_trees("tree-ops", order, expected, **form)
     for source, row in found:
         assert row["op"] == OPS[source[0]]
         symbols = recursive.symbols(source[2])
@@ -57,6 +59,16 @@ def test_trees_with_too_many_leaves_are_drawn_again() -> None:
     for row in task.sample(rows=range(500), split="train", seed=1).to_pylist():
         assert row["size"] == 7
         assert len(row["source_ids"]) <= 2 * 24 - 1 + 2
+
+
+def test_more_branches_need_more_symbols() -> None:
+    """Trees of three branches have about twice the leaves; none has more than there are symbols."""
+    with pytest.raises(UsageError, match="too small for unique nodes"):
+        tasks.make("tree-ops", vocabulary=128, branching=3, depth_mean=7)
+    task = tasks.make("tree-ops", vocabulary=48, branching=3, depth_mean=5, depth_std=0)
+    sizes = [len(row) - 2 for row in task.sample(rows=range(500), split="train", seed=1)["source_ids"].to_pylist()]
+    assert max(n - n // 3 for n in sizes) <= 24
+    assert max(sizes) > 30
 
 
 def test_a_vocabulary_that_can_not_do_is_refused_with_one_that_can() -> None:

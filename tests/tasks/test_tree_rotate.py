@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ape_cli import tasks
+from ape_cli import tasks, trees
 from tests import recursive
-from tests.tasks.contract import check_trees
+from tests.tasks.contract import FORMS, check_trees
 
 
+@pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("order", ["breadth", "depth"])
-def test_target_is_rederived(order: str) -> None:
-    found = check_trees("tree-rotate", order, recursive.mirror)
+def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
+    found = check_trees("tree-rotate", order, recursive.mirror, **form)
     roots_only = [(t[0], *t[:0:-1]) for t, _ in found]  # the mistake: only the root's children swapped
     assert sum(recursive.mirror(t) != r for (t, _), r in zip(found, roots_only, strict=True)) > len(found) / 2
 
 
-def test_it_is_its_own_inverse() -> None:
-    from ape_cli import trees
-
-    row = tasks.make("tree-rotate").sample(rows=range(500), split="train", seed=1)
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_it_is_its_own_inverse(k: int) -> None:
+    """What stays in its place is in the middle of its level: the middle child all the way down."""
+    row = tasks.make("tree-rotate", branching=k, depth_mean=4).sample(rows=range(200), split="train", seed=1)
     heap = row["source_positions"].combine_chunks().values.to_numpy().astype("int64")
-    assert (trees.mirror(trees.mirror(heap)) == heap).all()
-    assert (trees.mirror(heap) != heap)[heap > 1].all()
+    assert (trees.mirror(trees.mirror(heap, k), k) == heap).all()
+    assert set(heap[trees.mirror(heap, k) == heap].tolist()) <= ({3**d for d in range(11)} if k == 3 else {1})

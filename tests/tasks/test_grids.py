@@ -1,0 +1,87 @@
+"""grid-copy, grid-rotate: targets re-derived with plain lists and by NumPy's rotation; sides as they are drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import schema, tasks
+from tests.tasks.contract import rows
+
+
+def grid(symbols: list[int], positions: list[list[int]]) -> list[list[int]]:
+    """A list of rows; fails where the cells are not a rectangle in row-major order."""
+    height, width = (1 + max(axis) for axis in zip(*positions, strict=True))
+    assert positions == [[i, j] for i in range(height) for j in range(width)]
+    return [symbols[i * width : (i + 1) * width] for i in range(height)]
+
+
+def clockwise(cells: list[list[int]]) -> list[list[int]]:
+    """Each column, read upwards, is a row."""
+    return [[row[i] for row in reversed(cells)] for i in range(len(cells[0]))]
+
+
+@pytest.mark.parametrize("options", [{}, {"side_mean": 2.5, "side_std": 1}])
+@pytest.mark.parametrize("name", ["grid-copy", "grid-rotate"])
+def test_target_is_rederived(name: str, options: dict[str, Any]) -> None:
+    shapes = set()
+    for row in rows(name, **options)[1]:
+        source = grid(row["source_ids"], row["source_positions"])
+        target = grid(row["target_ids"], row["target_positions"])
+        assert target == (source if name == "grid-copy" else clockwise(source))
+        if name == "grid-rotate":
+            assert target == np.rot90(source, k=-1).tolist()
+        assert row["size"] == max(len(source), len(source[0]))
+        assert row["op"] is None
+        shapes.add((len(source), len(source[0])))
+    assert any(h < w for h, w in shapes)
+    assert any(h > w for h, w in shapes)
+
+
+def test_four_quarter_turns_are_none() -> None:
+    task = tasks.make("grid-rotate", side_mean=4)
+    drawn = task.draw(np.arange(500, dtype=np.uint64))
+    turned = drawn
+    for _ in range(4):
+        answer = task.answer(turned)
+        turned = type(drawn)(answer.starts, answer.position, answer.symbol, drawn.size)
+    assert (turned.position == drawn.position).all()
+    assert (turned.symbol == drawn.symbol).all()
+
+
+def test_sides_are_independent_and_rounded() -> None:
+    found = rows("grid-copy", count=20_000)[1]
+    sides = np.array([np.add(row["source_positions"][-1], 1) for row in found])
+    assert (abs(sides.mean(axis=0) - 10.0) < 4 / 20_000**0.5).all()
+    assert (abs(sides.std(axis=0) - np.sqrt(1 + 1 / 12)) < 0.03).all()  # rounding adds a twelfth to the variance
+    assert abs(np.corrcoef(sides.T)[0, 1]) < 4 / 20_000**0.5
+
+
+@pytest.mark.parametrize(("mean", "std"), [(10.0, 1.0), (5.0, 1.0), (1.2, 1.0), (3.0, 0.5), (2.7, 0.0)])
+def test_the_means_are_those_of_the_draws(mean: float, std: float) -> None:
+    """Of the longer side and of the cells; near 1 the tail is cut, which the means have to know."""
+    task = tasks.make("grid-copy", side_mean=mean, side_std=std)
+    drawn = task.draw(np.arange(40_000, dtype=np.uint64) * np.uint64(7919))
+    cells = np.diff(drawn.starts)
+    assert abs(drawn.size.mean() - task.mean_size) <= 4 * drawn.size.std() / 200
+    assert abs(cells.mean() - task.mean_tokens) <= 4 * cells.std() / 200 + 1e-9
+
+
+def test_means_worked_out_by_hand() -> None:
+    assert tasks.make("grid-copy", side_mean=3, side_std=0).mean_size == 3.0
+    assert tasks.make("grid-copy", side_mean=3, side_std=0).mean_tokens == 9.0
+    # sides of 10 or 11 with equal chance, the longer one 11 in three cases of four
+    even = tasks.make("grid-copy", side_mean=10.5, side_std=0.1)
+    assert abs(even.mean_size - 10.75) < 1e-6
+    assert abs(even.mean_tokens - 10.5**2) < 1e-5
+
+
+def test_symbols_are_uniform_over_the_vocabulary_and_never_special() -> None:
+    ids = np.concatenate([r["source_ids"] for r in rows("grid-copy")[1]])
+    counts = np.bincount(ids, minlength=23)
+    assert counts[: schema.FIRST_SYMBOL].sum() == 0
+    assert len(counts) == 23
+    expected = ids.size / 20
+    assert ((counts[3:] - expected) ** 2 / expected).sum() < 50  # chi-square, 19 degrees of freedom: p < 1e-4

@@ -1,0 +1,41 @@
+"""ring-shift: the target re-derived by a deque that turns; offsets uniform, the origin where it belongs."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+import pytest
+
+from ape_cli.schema import EOS
+from tests.tasks.contract import ROWS, rows
+
+
+@pytest.mark.parametrize(("ring", "vocabulary"), [(20, 20), (7, 30), (2, 1)])
+def test_target_is_rederived(ring: int, vocabulary: int) -> None:
+    task, found = rows("ring-shift", ring=ring, vocabulary=vocabulary)
+    assert (task.structure, task.mean_size, task.mean_tokens) == (f"cyclic({ring})", ring, ring + 1)
+    for row in found:
+        offset, *symbols = row["source_ids"]
+        places = deque(symbols)
+        places.rotate(int(task.id_names[offset].removeprefix("+")))
+        assert row["target_ids"] == list(places)
+        assert row["target_positions"] == list(range(ring))
+        assert row["source_positions"] == [0, *range(ring)]
+        assert row["size"] == ring
+        assert all(3 <= symbol < 3 + vocabulary for symbol in symbols)
+        assert offset >= 3 + vocabulary
+        assert EOS not in row["target_ids"]
+
+
+def test_one_step_forward_by_hand() -> None:
+    """What stood at the last place stands at the first."""
+    for row in rows("ring-shift", ring=4)[1]:
+        offset, a, b, c, d = row["source_ids"]
+        if offset == 3 + 20 + 1:
+            assert row["target_ids"] == [d, a, b, c]
+
+
+def test_offsets_are_uniform() -> None:
+    counts = Counter(row["source_ids"][0] for row in rows("ring-shift", ring=8)[1])
+    assert len(counts) == 8
+    assert sum((n - ROWS / 8) ** 2 / (ROWS / 8) for n in counts.values()) < 30  # 7 degrees of freedom: p = 1e-4

@@ -1,0 +1,47 @@
+"""A trial's data: where a scheme has none, a task that it reads, at the preset's own sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ape_cli import position, trial
+
+
+@pytest.mark.parametrize(
+    ("structures", "order", "task"),
+    [
+        (("seq",), None, "reverse"),
+        (("any",), None, "reverse"),
+        (("tree(k)",), None, "tree-rotate"),
+        (("grid(n)",), None, "grid-rotate"),
+        (("cyclic(n)",), None, "ring-shift"),
+        (("grid(n)", "tree(k)"), None, "tree-rotate"),
+        (("seq",), "depth", "tree-rotate"),  # an order is of trees, which a scheme for sequences reads too
+    ],
+)
+def test_without_data_a_scheme_gets_a_task_that_it_reads(
+    structures: tuple[str, ...], order: str | None, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type("Kind", (position.Scheme,), {"structures": structures})
+    monkeypatch.setattr(trial.position, "load", lambda name: kind)
+    monkeypatch.setattr(trial, "preset_dataset", lambda *words: words[:3])
+    notes: list[str] = []
+    assert trial.choose_dataset("kind", order, "tiny", tmp_path, notes.append) == (task, order, "tiny")
+    assert task in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("copy", {"length_mean": 6, "length_std": 1, "vocabulary": 20}),
+        ("c3", {"depth_mean": 2, "depth_std": 0.5}),
+        ("grid-copy", {"side_mean": 3, "side_std": 0.5, "vocabulary": 20}),
+        ("ring-shift", {"ring": 6, "vocabulary": 20}),
+    ],
+)
+def test_a_preset_sizes_each_task_by_the_options_it_has(task: str, expected: dict, tmp_path: Path) -> None:
+    found = trial.preset_dataset(task, None, "tiny", tmp_path, lambda line: None)
+    assert found.manifest.plan.parameters == expected
+    assert found.manifest.plan.rows == {"train": 200, "validation": 40, "test": 40}
