@@ -99,7 +99,7 @@ MISTAKES = [
     ),
     Mistake(
         "distances that depend on the deepest tree of the batch",
-        "structure.py",
+        "structure/_algebras.py",
         "return depth_x + depth_y - 2 * (shallow - apart)",
         "return depth_x + depth_y - 2 * (shallow - apart) + (depth_x.max() - depth_x)",
         "position/test_contract.py::test_neither_batch_nor_padding_matters",
@@ -199,7 +199,7 @@ MISTAKES = [
     ),
     Mistake(
         "a child of a ternary tree with its binary parent",
-        "structure.py",
+        "structure/_algebras.py",
         "return (heap - self.level_start(up)) // self.branching**up + 1",
         "return heap >> up",
         "test_structure.py::test_trees_of_any_branching",

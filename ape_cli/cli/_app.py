@@ -1,0 +1,72 @@
+"""What every command shares: the application, common options, errors as messages and exit statuses."""
+
+from __future__ import annotations
+
+import functools
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import ape_cli
+from ape_cli.display import note
+from ape_cli.errors import ApeError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Positional encodings, compared: generate structured data, train one shared transformer "
+    "with any scheme, evaluate it, print the paper's tables.",
+)
+
+Results = Annotated[Path, typer.Option("--results", help="Where runs are registered.")]
+Datasets = Annotated[Path, typer.Option("--datasets", help="Where datasets are.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads; default all cores.")]
+RESULTS, DATASETS = Path("results"), Path("datasets")
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Print a user's error without a traceback, and end with the right status. SIGTERM is a Ctrl-C."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> None:
+        with suppress(ValueError):  # signals are the main thread's alone
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            function(*args, **kwargs)
+        except ApeError as error:
+            note(f"error: {error}")
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            note("interrupted: the same command goes on from what is done")
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            raise typer.Exit(1) from None
+        except OSError as error:
+            note(f"error: {error}")
+            raise typer.Exit(1) from None
+
+    return run
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ape {ape_cli.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="And exit.")] = False,
+) -> None:
+    pass
+
+
+def note_unreadable(bad: list[str]) -> None:
+    for line in bad:
+        note(f"left out: {line}")

@@ -1,0 +1,70 @@
+"""`ape eval`: metrics of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ape_cli import display
+from ape_cli.cli._app import RESULTS, Json, Results, Threads, app, command, note_unreadable
+from ape_cli.display import answer, note
+from ape_cli.errors import ApeError, UsageError
+
+
+@app.command("eval")
+@command
+def evaluate(
+    runs: Annotated[list[str] | None, typer.Argument(help="Names, or beginnings of them.")] = None,
+    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
+    data: Annotated[Path | None, typer.Option(help="Another dataset; default each run's own.")] = None,
+    decode: Annotated[str, typer.Option(help="teacher; greedy: the model reads what it wrote.")] = "teacher",
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    batch_size: Annotated[int, typer.Option(help="Rows at once; no result depends on it.")] = 256,
+    threads: Threads = None,
+    results: Results = RESULTS,
+    as_json: Json = False,
+) -> None:
+    """Evaluate runs. Without names: every finished run not yet evaluated on that data."""
+    from ape_cli import dataset as reading
+    from ape_cli import evaluate as evaluating
+    from ape_cli import registry as registering
+    from ape_cli.build import choose_device
+    from ape_cli.errors import pick
+    from ape_cli.record import DECODINGS
+    from ape_cli.schema import SPLITS
+
+    pick("decoding", decode, DECODINGS)
+    pick("split", split, SPLITS)
+    where = choose_device(device, threads)
+    if batch_size < 1:
+        raise UsageError("bad --batch-size", got=batch_size, allowed="1 or more", fix="leave it out")
+    registry = registering.open(results)
+    other = None if data is None else reading.open(data)
+    if runs:
+        chosen = list({run.name: run for run in map(registry.find, runs)}.values())
+    else:
+        chosen = evaluating.pending(registry, other, split, decode)
+        note_unreadable(registry.sound()[1])
+        if not chosen:
+            note("nothing to evaluate: every finished run that fits has been evaluated so (or there is none)")
+    done, failed = [], 0
+    for run in chosen:
+        try:
+            against = other or evaluating.own_dataset(run)
+            found = evaluating.evaluate(run, against, split=split, decode=decode, device=where, batch_size=batch_size)
+        except ApeError as error:
+            if len(chosen) == 1:
+                raise
+            failed += 1
+            note(f"error: {run.name}: {error}")
+            continue
+        done.append(found)
+        if not as_json:
+            name = evaluating.name_of(against, split, "teacher")
+            display.print_evaluation(found, run.evaluation(name) if decode == "greedy" else None)
+    if as_json:
+        answer(done)
+    if failed:
+        raise typer.Exit(1)

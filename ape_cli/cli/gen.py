@@ -1,0 +1,84 @@
+"""`ape gen`: a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ape_cli import display
+from ape_cli.cli._app import DATASETS, Json, app, command
+from ape_cli.display import answer, note, out
+
+
+@app.command()
+@command
+def gen(
+    task: Annotated[str, typer.Argument(help="What to generate (`ape tasks` lists them).")],
+    n: Annotated[int, typer.Option("--n", help="Training rows.")] = 10_000,
+    order: Annotated[str | None, typer.Option(help="Of trees: breadth (default) or depth.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the random draws.")] = 42,
+    n_validation: Annotated[int, typer.Option(help="Validation rows.")] = 1_000,
+    n_test: Annotated[int, typer.Option(help="Test rows.")] = 1_000,
+    to: Annotated[Path | None, typer.Option("--out", help="Folder; default datasets/TASK[-ORDER].")] = None,
+    shard_rows: Annotated[int, typer.Option(help="Rows of a Parquet file.")] = 32_768,
+    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another dataset there.")] = False,
+    length_mean: Annotated[float | None, typer.Option(help="Words: mean length (paper: 100).")] = None,
+    length_std: Annotated[float | None, typer.Option(help="Words: its deviation (paper: 10).")] = None,
+    depth_mean: Annotated[float | None, typer.Option(help="Trees: mean depth (paper: 7).")] = None,
+    depth_std: Annotated[float | None, typer.Option(help="Trees: its deviation (paper: 1).")] = None,
+    vocabulary: Annotated[int | None, typer.Option(help="Symbols (paper: 20; tree-ops 128).")] = None,
+    repeats: Annotated[int | None, typer.Option(help="repeat: how often (paper: 2).")] = None,
+    branching: Annotated[int | None, typer.Option(help="Trees: children of a node (paper: 2).")] = None,
+    binarise: Annotated[bool, typer.Option("--binarise", help="Trees: stored left child, right sibling.")] = False,
+    side_mean: Annotated[float | None, typer.Option(help="Grids: mean height and width (default 10).")] = None,
+    side_std: Annotated[float | None, typer.Option(help="Grids: their deviation (default 1).")] = None,
+    ring: Annotated[int | None, typer.Option(help="ring-shift: places of the ring (default 20).")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any task option.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Generate a dataset: Parquet shards, a manifest, a dataset card."""
+    from ape_cli import gen as generation
+    from ape_cli import tasks
+    from ape_cli.config import parse_settings
+
+    options = {
+        "length_mean": length_mean,
+        "length_std": length_std,
+        "depth_mean": depth_mean,
+        "depth_std": depth_std,
+        "vocabulary": vocabulary,
+        "repeats": repeats,
+        "branching": branching,
+        "binarise": binarise or None,
+        "side_mean": side_mean,
+        "side_std": side_std,
+        "ring": ring,
+    }
+    given = {k: v for k, v in options.items() if v is not None}
+    made = tasks.make(task, order, **given | parse_settings(settings or []))
+    folder = to or DATASETS / (f"{task}-{made.order}" if made.order else task)
+    rows = {"train": n, "validation": n_validation, "test": n_test}
+    wanted = generation.plan(made, seed=seed, rows=rows, shard_rows=shard_rows)
+    with display.rows_bar(sum(rows.values())) as tick:
+        outcome = generation.generate(made, wanted, folder, workers=workers, overwrite=overwrite, tick=tick)
+    total = sum(rows.values())
+    if outcome.shared:
+        note(f"{outcome.shared:,} rows: there are too few sources like theirs for each split to have its own")
+    if as_json:
+        answer(
+            {
+                "dataset": str(folder),
+                "rows": rows,
+                "written": outcome.written,
+                "shared": outcome.shared,
+                "fingerprint": outcome.manifest.fingerprint,
+            }
+        )
+    elif not outcome.written:
+        out.print(f"{folder}: complete and verified, nothing to do ({total:,} rows)", highlight=False)
+    else:
+        of = "" if outcome.written == total else f", of {total:,} in all"
+        out.print(f"{folder}: {outcome.written:,} rows written{of}", highlight=False)

@@ -1,0 +1,98 @@
+"""What there is: tasks, schemes, attentions, laws, runs, samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ape_cli import catalogue, display
+from ape_cli.cli._app import DATASETS, RESULTS, Json, Results, Threads, app, command, note_unreadable
+from ape_cli.display import answer, note, out
+
+
+@app.command()
+@command
+def tasks(as_json: Json = False) -> None:
+    """The tasks, with their options."""
+    lines = catalogue.tasks()
+    answer(lines) if as_json else catalogue.print_tasks(lines)
+
+
+@app.command()
+@command
+def schemes(
+    measure: Annotated[bool, typer.Option("--measure", help="Time and memory too, beside `none` (a minute).")] = False,
+    as_json: Json = False,
+) -> None:
+    """The positional encoding schemes, compared by their properties."""
+    lines = catalogue.schemes(measure, display.ticker())
+    answer(lines) if as_json else catalogue.print_schemes(lines)
+
+
+@app.command()
+@command
+def attentions(as_json: Json = False) -> None:
+    """The kinds of attention, with what they take."""
+    lines = catalogue.attentions()
+    answer(lines) if as_json else catalogue.print_attentions(lines)
+
+
+@app.command()
+@command
+def check(
+    names: Annotated[list[str] | None, typer.Argument(help="Schemes or attentions; default all.")] = None,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Measure the laws that schemes and attentions claim; ends with 1 if one does not hold."""
+    import dataclasses
+
+    from ape_cli.build import choose_device
+
+    choose_device("cpu", threads)
+    found = catalogue.findings(names or [], display.ticker())
+    if as_json:
+        answer([dataclasses.asdict(f) for f in found])
+    else:
+        catalogue.print_findings(found)
+    if not all(f.holds for f in found):
+        raise typer.Exit(1)
+
+
+@app.command()
+@command
+def runs(results: Results = RESULTS, as_json: Json = False) -> None:
+    """The registered runs."""
+    from ape_cli import registry as registering
+
+    registry = registering.open(results)
+    note_unreadable(registry.sound()[1])
+    found = registry.runs()
+    if as_json:
+        answer(found.to_dicts())
+        return
+    if found.is_empty():
+        note(f"no runs in {results} yet; `ape train --scheme rope --task copy` makes one")
+        return
+    catalogue.print_runs(found.to_dicts())
+
+
+@app.command()
+@command
+def show(
+    data: Annotated[Path, typer.Argument(metavar="DATASET", help="Folder, or its name under datasets/.")],
+    row: Annotated[int, typer.Option(help="Which row.")] = 0,
+    split: Annotated[str, typer.Option(help="train, validation or test.")] = "train",
+    as_json: Json = False,
+) -> None:
+    """A sample as a person reads it."""
+    from ape_cli import sample
+
+    folder = data if data.exists() else DATASETS / data
+    found = sample.read(folder if folder.exists() else data, split, row)
+    if as_json:
+        answer(found.raw)
+    else:
+        out.print(found.drawn())

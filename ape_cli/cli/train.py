@@ -1,0 +1,115 @@
+"""`ape train`: one run."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ape_cli import display
+from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, Threads, app, command
+from ape_cli.display import answer, note
+from ape_cli.errors import UsageError
+
+
+@app.command()
+@command
+def train(
+    scheme: Annotated[str, typer.Option(help="Positional encoding (`ape schemes` lists them).")],
+    structure: Annotated[str | None, typer.Option(help="What positions are read as: seq*tree(2), …")] = None,
+    attention: Annotated[str, typer.Option(help="Its kind (`ape attentions` lists them).")] = "dot",
+    data: Annotated[Path | None, typer.Option(help="Dataset folder.")] = None,
+    task: Annotated[str | None, typer.Option(help="A task's dataset at the preset's own sizes.")] = None,
+    order: Annotated[str | None, typer.Option(help="Of trees: breadth or depth.")] = None,
+    preset: Annotated[str | None, typer.Option(help="paper, small or tiny; default by the machine.")] = None,
+    seed: Annotated[int, typer.Option(help="Of weights, batches and dropout.")] = 42,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any field.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Forget the run and train again.")] = False,
+    no_eval: Annotated[bool, typer.Option("--no-eval", help="Do not evaluate on the test split.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
+    threads: Threads = None,
+    results: Results = RESULTS,
+    datasets: Datasets = DATASETS,
+    as_json: Json = False,
+) -> None:
+    """Train one run, evaluate it on the test split, register it."""
+    from ape_cli import attention as attentions
+    from ape_cli import config, position, trial
+    from ape_cli import dataset as reading
+    from ape_cli import registry as registering
+    from ape_cli import train as training
+    from ape_cli.build import choose_device, locality
+
+    if data is not None and (task is not None or order is not None):
+        raise UsageError("--data names a whole dataset", got="--data with --task or --order", fix="use one")
+    if resume and overwrite:
+        raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one")
+    where = choose_device(device, threads)
+    name = preset or ("paper" if where.type == "cuda" else "small")
+    resolved = config.resolve(
+        name,
+        scheme,
+        position.options(scheme),
+        structure=structure,
+        attention=attention,
+        attention_options=attentions.options(attention),
+        seed=seed,
+        precision=precision,
+        settings=config.parse_settings(settings or []),
+    )
+    locality(resolved)
+    note(f"preset: {name} ({config.preset(name).about}){'' if preset else '; --preset chooses another'}")
+    if data is not None:
+        found = reading.open(data)
+    elif task is not None:
+        found = trial.preset_dataset(task, order, name, datasets, note)
+    else:
+        found = trial.choose_dataset(scheme, structure, order, name, datasets, note)
+    with _stoppable() as stop, display.steps_bar() as watch:
+        try:
+            done = trial.run_trial(
+                resolved,
+                found,
+                registering.open(results),
+                device=where,
+                resume=resume,
+                overwrite=overwrite,
+                test=not no_eval,
+                note=note,
+                watch=watch,
+                stop=stop,
+            )
+        except training.Stopped:
+            note("stopped, and stored: the same command with --resume goes on")
+            raise typer.Exit(130) from None
+    about = done.run.read()
+    if as_json:
+        answer({"run": done.run.name, "trained": done.trained, **about["result"], "test": done.evaluation})
+        return
+    display.print_trained(done.run.name, about["result"], done.evaluation)
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C (or SIGTERM) asks for a stop at the next step; the second one interrupts."""
+    asked = False
+
+    def ask(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        note("stopping after this step …")
+
+    before = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
