@@ -23,7 +23,7 @@ from ape_cli.registry import Registry
 from ape_cli.run import Run
 
 Note = Callable[[str], None]
-_DEFAULT_TASK = {  # where a scheme has no data at all: of the first kind of structure that it reads
+_DEFAULT_TASK = {  # where a scheme has no data at all: of the first kind of structure that serves it
     "seq": "reverse",
     "tree(k)": "tree-rotate",
     "grid(n)": "grid-rotate",
@@ -69,11 +69,17 @@ def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: s
         newest = max(found, key=lambda p: p.stat().st_mtime_ns).parent
         note(f"data: {newest}, the newest that {scheme} can read {how}")
         return dataset.open(newest)
-    reads = position.load(scheme).reads
-    kinds = [k for k in _DEFAULT_TASK if reads(structure.example(k))] if order is None else []
+    kinds = [k for k in _DEFAULT_TASK if _serves(scheme, wanted, structure.example(k))] if order is None else []
     task = _DEFAULT_TASK[kinds[0] if kinds else "tree(k)"]  # an order is of trees
     note(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
     return preset_dataset(task, order, preset, root, note)
+
+
+def _serves(scheme: str, wanted: str | None, own: structure.Structure) -> bool:
+    """Whether data of structure `own` has what is wanted or, if nothing is, what the scheme reads as it is."""
+    if wanted is None:
+        return position.load(scheme).reads(own)
+    return structure.columns(structure.parse(wanted), own) is not None
 
 
 def run_trial(

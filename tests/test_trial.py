@@ -10,25 +10,33 @@ from ape_cli import position, trial
 
 
 @pytest.mark.parametrize(
-    ("structures", "order", "task"),
+    ("structures", "wanted", "order", "task"),
     [
-        (("seq",), None, "reverse"),
-        (("any",), None, "reverse"),
-        (("tree(k)",), None, "tree-rotate"),
-        (("grid(n)",), None, "grid-rotate"),
-        (("cyclic(n)",), None, "ring-shift"),
-        (("grid(n)", "tree(k)"), None, "tree-rotate"),
-        (("seq",), "depth", "tree-rotate"),  # an order is of trees, which a scheme for sequences reads too
+        (("seq",), None, None, "reverse"),
+        (("any",), None, None, "reverse"),
+        (("tree(k)",), None, None, "tree-rotate"),
+        (("grid(n)",), None, None, "grid-rotate"),
+        (("cyclic(n)",), None, None, "ring-shift"),
+        (("grid(n)", "tree(k)"), None, None, "tree-rotate"),
+        (("seq",), None, "depth", "tree-rotate"),  # an order is of trees, which a scheme for sequences reads too
+        (("any",), "seq*tree(2)", None, "tree-rotate"),
+        (("any",), "grid(2)", None, "grid-rotate"),
+        (("any",), "seq*cyclic(9)", None, "reverse"),  # both are read from the line
     ],
 )
 def test_without_data_a_scheme_gets_a_task_that_it_reads(
-    structures: tuple[str, ...], order: str | None, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    structures: tuple[str, ...],
+    wanted: str | None,
+    order: str | None,
+    task: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kind = type("Kind", (position.Scheme,), {"structures": structures})
     monkeypatch.setattr(trial.position, "load", lambda name: kind)
     monkeypatch.setattr(trial, "preset_dataset", lambda *words: words[:3])
     notes: list[str] = []
-    assert trial.choose_dataset("kind", order, "tiny", tmp_path, notes.append) == (task, order, "tiny")
+    assert trial.choose_dataset("kind", wanted, order, "tiny", tmp_path, notes.append) == (task, order, "tiny")
     assert task in notes[0]
 
 
