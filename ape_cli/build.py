@@ -54,13 +54,23 @@ def reading(scheme: str, own: str, wanted: str | None = None) -> str:
     )
 
 
+def locality(config: Config) -> float:
+    """The locality bias that a configuration comes to. Raises `UsageError` for a scheme that makes no sense
+    with its attention, before there is any data."""
+    found, kind = position.load(config.scheme), attention.make(config.attention, **config.attention_options)
+    own = 1.0 if kind.refuses_decay else found.default_decay
+    rate = float(own if config.decay is None else config.decay)
+    attention.check(kind, found, rate)
+    return rate
+
+
 def settle(config: Config, data: Dataset) -> Config:
     """The configuration with what scheme, attention and data decide filled in: locality bias and size.
 
     Bounded schemes are sized at exactly the mean of the data's distribution (paper, appendix B). A kind
     of attention that takes no locality bias gets none, unless one is asked for: then it refuses.
     """
-    found, kind = position.load(config.scheme), attention.make(config.attention, **config.attention_options)
+    found = position.load(config.scheme)
     manifest = data.manifest
     plain, read = (reading(config.scheme, data.structure, wanted) for wanted in (None, config.structure))
     mean = manifest.mean_size if read == data.structure else manifest.mean_tokens
@@ -71,10 +81,9 @@ def settle(config: Config, data: Dataset) -> Config:
             got=f"max_size={config.max_size}",
             fix="leave max_size out",
         )
-    own = 1.0 if kind.refuses_decay else found.default_decay
-    rate = float(own if config.decay is None else config.decay)
-    attention.check(kind, found, rate)
-    return config.model_copy(update={"structure": None if read == plain else read, "max_size": size, "decay": rate})
+    return config.model_copy(
+        update={"structure": None if read == plain else read, "max_size": size, "decay": locality(config)}
+    )
 
 
 def variant(config: Config, data: Dataset) -> dict[str, Any]:

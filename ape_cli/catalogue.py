@@ -177,6 +177,23 @@ def _error(f: Finding) -> str:
     return text if f.holds else f"{text} FAILS"
 
 
+def print_runs(lines: Lines) -> None:
+    rows = [
+        [
+            line["run"],
+            line["variant"],
+            line["status"],
+            line["preset"],
+            line["dataset"],
+            "" if line["steps"] is None else f"{line['steps']:,}",
+            "" if line["seconds"] is None else f"{line['seconds']:.0f}",
+            "" if line["validation_token_accuracy"] is None else f"{line['validation_token_accuracy']:.2%}",
+        ]
+        for line in lines
+    ]
+    print_table(["run", "set", "status", "preset", "dataset", "steps", "seconds", "validation accuracy"], rows)
+
+
 def _options(options: dict[str, Any]) -> str:
     return ", ".join(f"{name} {_value(value)}" for name, value in options.items())
 

@@ -179,7 +179,7 @@ def train(
     from ape_cli import dataset as reading
     from ape_cli import registry as registering
     from ape_cli import train as training
-    from ape_cli.build import choose_device
+    from ape_cli.build import choose_device, locality
 
     if data is not None and (task is not None or order is not None):
         raise UsageError("--data names a whole dataset", got="--data with --task or --order", fix="use one")
@@ -198,6 +198,7 @@ def train(
         precision=precision,
         settings=config.parse_settings(settings or []),
     )
+    locality(resolved)
     note(f"preset: {name} ({config.preset(name).about}){'' if preset else '; --preset chooses another'}")
     if data is not None:
         found = reading.open(data)
@@ -427,19 +428,7 @@ def runs(results: Results = RESULTS, as_json: Json = False) -> None:
     if found.is_empty():
         note(f"no runs in {results} yet; `ape train --scheme rope --task copy` makes one")
         return
-    rows = [
-        [
-            line["run"],
-            line["status"],
-            line["preset"],
-            line["dataset"],
-            "" if line["steps"] is None else f"{line['steps']:,}",
-            "" if line["seconds"] is None else f"{line['seconds']:.0f}",
-            "" if line["validation_token_accuracy"] is None else f"{line['validation_token_accuracy']:.2%}",
-        ]
-        for line in found.iter_rows(named=True)
-    ]
-    display.print_table(["run", "status", "preset", "dataset", "steps", "seconds", "validation accuracy"], rows)
+    catalogue.print_runs(found.to_dicts())
 
 
 @app.command()

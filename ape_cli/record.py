@@ -109,3 +109,9 @@ def _no_number(text: str) -> float:
 def is_sound(metrics: dict[str, Any]) -> bool:
     """Whether all numbers are numbers."""
     return all(math.isfinite(v) for v in metrics.values() if isinstance(v, float))
+
+
+def variant_text(about: dict[str, Any]) -> str:
+    """What a run has set otherwise than its preset and scheme say: `attention=linear, decay=1`."""
+    pairs = sorted(about.get("variant", {}).items())
+    return ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in pairs)

@@ -18,7 +18,7 @@ import polars as pl
 from ape_cli import tasks
 from ape_cli.config import PRESETS, Config
 from ape_cli.errors import ApeError, pick
-from ape_cli.record import DECODINGS
+from ape_cli.record import DECODINGS, variant_text
 from ape_cli.registry import Registry
 from ape_cli.schema import SPLITS
 
@@ -82,7 +82,7 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
         checked = Config.model_validate(config)
         configuration = checked.digest(trained["fingerprint"], without=("seed",))
         paper_size = _is_paper_size(config["preset"], trained)
-        variant = ", ".join(f"{k}={_short(v)}" for k, v in sorted(about.get("variant", {}).items()))
+        variant = variant_text(about)
         evaluations, damaged = run.evaluations()
         bad += [f"{run.name}: {line}" for line in damaged]
         for evaluation in evaluations:
@@ -120,10 +120,6 @@ def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
         return False
     own = tasks.make(trained["task"], trained["order"]).parameters
     return bool(trained["parameters"] == own and trained["rows"] == PRESETS["paper"].rows)
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # what a column is, what a cell is beside it, and names that may change without changing either

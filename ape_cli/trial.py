@@ -23,7 +23,7 @@ from ape_cli.registry import Registry
 from ape_cli.run import Run
 
 Note = Callable[[str], None]
-_DEFAULT_TASK = {  # where a scheme has no data at all: of the first kind of structure that serves it
+_DEFAULT_TASK = {  # where a scheme has no data at all: of the first kind of structure that it reads
     "seq": "reverse",
     "tree(k)": "tree-rotate",
     "grid(n)": "grid-rotate",
@@ -59,27 +59,36 @@ def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: s
     for path in sorted(root.glob("*/manifest.json")):
         try:
             plan = schema.read_manifest(path.parent).plan
-            build.reading(scheme, plan.structure, wanted)
         except DataError:
             continue
-        if order in (None, plan.order):
+        if order in (None, plan.order) and _readable(scheme, plan.structure, wanted):
             found.append(path)
     how = "(--data DIR or --task TASK chooses another)"
     if found:
         newest = max(found, key=lambda p: p.stat().st_mtime_ns).parent
         note(f"data: {newest}, the newest that {scheme} can read {how}")
         return dataset.open(newest)
-    kinds = [k for k in _DEFAULT_TASK if _serves(scheme, wanted, structure.example(k))] if order is None else []
-    task = _DEFAULT_TASK[kinds[0] if kinds else "tree(k)"]  # an order is of trees
+    kinds = [k for k in _DEFAULT_TASK if order is None or k == "tree(k)"]  # an order is of trees
+    kinds = [k for k in kinds if _readable(scheme, structure.example(k).expression, wanted)]
+    if not kinds:
+        raise DataError(
+            f"no dataset in {root} has such positions",
+            got=f"scheme {scheme}"
+            + (f", structure {wanted}" if wanted else "")
+            + (f", order {order}" if order else ""),
+            allowed="tree(k), grid(n) and cyclic(n) as the data has them; seq and cyclic(n) along its linearisation",
+            fix="generate one: `ape gen tree-rotate --branching 3`, `ape gen ring-shift --ring 6`, …",
+        )
+    task = _DEFAULT_TASK[kinds[0]]
     note(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
     return preset_dataset(task, order, preset, root, note)
 
 
-def _serves(scheme: str, wanted: str | None, own: structure.Structure) -> bool:
-    """Whether data of structure `own` has what is wanted or, if nothing is, what the scheme reads as it is."""
-    if wanted is None:
-        return position.load(scheme).reads(own)
-    return structure.columns(structure.parse(wanted), own) is not None
+def _readable(scheme: str, own: str, wanted: str | None) -> bool:
+    try:
+        return bool(build.reading(scheme, own, wanted))
+    except DataError:
+        return False
 
 
 def run_trial(
@@ -155,6 +164,9 @@ def _train(
         if new:
             run.forget()
         raise
+    beyond = position.load(config.scheme).beyond
+    if beyond:
+        note(f"{config.scheme} is sized at {config.max_size}: {beyond} (--set max_size=… sizes it otherwise)")
     if new:
         registry.begin(run, config, data, device, build.variant(config, data))
     else:

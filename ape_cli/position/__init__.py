@@ -94,6 +94,7 @@ class Scheme(nn.Module):
     source: ClassVar[str]
     # claims that `ape check` measures, and traits that are told in tables
     homomorphism: ClassVar[bool] = False  # `rotate` acts by orthogonal operators, [x y] = [x] [y]
+    beyond: ClassVar[str] = ""  # of bounded schemes: what becomes of positions beyond max_size
     unique: ClassVar[bool] = True  # no two positions are encoded alike (bounded schemes: up to max_size)
     content_dependent: bool = False
     memory: ClassVar[str] = "none"

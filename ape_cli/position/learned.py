@@ -17,6 +17,7 @@ from ape_cli.position import Context, Scheme, Shape
 
 class Learned(Scheme):
     bounded = True
+    beyond = "positions beyond share the last vector"
     source = "Gehring et al. 2017, arXiv:1705.03122, section 3.1"
     memory = "L D"
     extrapolation = "poor"

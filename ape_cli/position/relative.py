@@ -19,6 +19,7 @@ from ape_cli.position import Context, Scheme, Shape
 class Relative(Scheme):
     relative = True
     bounded = True
+    beyond = "offsets beyond share the last vector"
     dot_only = True
     source = "Shaw et al. 2018, arXiv:1803.02155, section 3.2"
     content_dependent = True
