@@ -158,6 +158,7 @@ def test_what_a_structure_is_read_from() -> None:
         ("grid(2)", "seq*seq", [0, 1]),
         ("grid(2)*seq", "grid(2)", [0, 1, line]),
         ("seq*grid(2)", "grid(2)", [line, 0, 1]),
+        ("grid(3)", "grid(2)", None),
         ("grid(2)", "seq", None),  # not the same place twice
         ("seq*cyclic(7)", "seq", [line, line]),
         ("cyclic(6)", "cyclic(6)", [0]),

@@ -125,12 +125,11 @@ def columns(wanted: Structure, own: Structure) -> list[int] | None:
         return list(range(len(mine)))
     atoms = list(wanted.factors) if type(wanted) is Product else [wanted]
     whole = list(own.factors) if type(own) is Product else [own]
-    for parts, target in ((atoms, whole), (mine, theirs)):
-        for i in range(len(parts) - len(target) + 1):
-            if parts[i : i + len(target)] == target and own != Seq():
-                before, after = parts[:i], parts[i + len(target) :]
-                if _on_a_line(before + after, own):
-                    return [LINE] * len(before) + list(range(own.width)) + [LINE] * len(after)
+    for i in range(len(atoms) - len(whole) + 1):
+        if atoms[i : i + len(whole)] == whole and own != Seq():
+            before, after = atoms[:i], atoms[i + len(whole) :]
+            if _on_a_line(before + after, own):
+                return [LINE] * len(before) + list(range(own.width)) + [LINE] * len(after)
     return [LINE] * len(atoms) if _on_a_line(atoms, own) else None
 
 

@@ -52,8 +52,8 @@ def test_four_quarter_turns_are_none() -> None:
 
 
 def test_sides_are_independent_and_rounded() -> None:
-    found = rows("grid-copy", count=20_000)[1]
-    sides = np.array([np.add(row["source_positions"][-1], 1) for row in found])
+    drawn = tasks.make("grid-copy").draw(np.arange(20_000, dtype=np.uint64) * np.uint64(7919))
+    sides = drawn.position[drawn.starts[1:] - 1] + 1  # the last cell is in the last row and column
     assert (abs(sides.mean(axis=0) - 10.0) < 4 / 20_000**0.5).all()
     assert (abs(sides.std(axis=0) - np.sqrt(1 + 1 / 12)) < 0.03).all()  # rounding adds a twelfth to the variance
     assert abs(np.corrcoef(sides.T)[0, 1]) < 4 / 20_000**0.5
