@@ -27,7 +27,7 @@ pytest: install
 
 # Puts each known mistake into a copy of the code and sees its test fail.
 mistakes: install
-	$(BIN)/python tests/mistakes.py
+	$(BIN)/python -m tests.mistakes
 
 # From nothing to a table: two tasks, six runs of preset `small`, in a folder of its own; about 7 minutes on 2 cores.
 DEMO := .demo

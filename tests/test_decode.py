@@ -161,8 +161,9 @@ def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
     nodes = torch.tensor([[1, 2, 3, 6, 7, 0, 0], [1, 2, 4, 5, 3, 6, 7]])
     source, none = torch.tensor([[F0, X0]] * 2), torch.zeros(2, dtype=torch.int64).numpy()
     both = Batch(source, source, source > 0, longer, longer, longer, none, none, none - 1, nodes)
-    task, line = tasks.make("tree-copy", "depth"), [F1, F1, X0, X1, X0, F0, X1]
+    task, line = tasks.make("tree-copy", "depth"), [F1, F1, X0, X0, F0, X1, X2]
     alone = written([line[:5]], one, task)
+    assert alone == [2]  # the root and f0; its children would come after as many symbols as the answer has
     assert written([line, line], both, task)[:1] == alone
 
 

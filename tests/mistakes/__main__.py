@@ -1,0 +1,58 @@
+"""Puts each known mistake into a copy of the code and sees the test that guards against it fail.
+
+Not a test itself (it takes minutes): `make mistakes`. A mistake that no test notices, or whose place in
+the code is no longer found, makes it end with 1. The mistakes are those that earlier implementations
+of these schemes and tasks made; each trains without complaint and shows only as a wrong number.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.mistakes import attention, data, model, positions
+from tests.mistakes._mistake import Mistake
+
+ROOT = Path(__file__).parents[2]
+MISTAKES = [*positions.MISTAKES, *attention.MISTAKES, *data.MISTAKES, *model.MISTAKES]
+
+
+def noticed(mistake: Mistake, copy: Path) -> str:
+    """`noticed`, or what is wrong."""
+    path = copy / "ape_cli" / mistake.file
+    text = path.read_text()
+    if text.count(mistake.right) != 1:
+        return f"its place stands {text.count(mistake.right)} times in {mistake.file}"
+    path.write_text(text.replace(mistake.right, mistake.wrong))
+    environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", f"tests/{mistake.test}"]
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    path.write_text(text)
+    if done.returncode == 1:
+        return "noticed"
+    return "NOT NOTICED" if done.returncode == 0 else f"the test did not run:\n{done.stdout[-800:]}{done.stderr[-400:]}"
+
+
+def main() -> None:
+    wanted = sys.argv[1:]
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        skip = shutil.ignore_patterns(".git", ".venv", ".demo", "__pycache__", "results", "datasets")
+        shutil.copytree(ROOT, copy, ignore=skip)
+        for number, mistake in enumerate(MISTAKES, 1):
+            if wanted and str(number) not in wanted:
+                continue
+            found = noticed(mistake, copy)
+            missed += found != "noticed"
+            print(f"{number:2} {mistake.what}: {found}", flush=True)
+    print(f"{missed} not noticed" if missed else "every mistake is noticed")
+    sys.exit(bool(missed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Mistakes in attention and its kinds."""
+
+from __future__ import annotations
+
+from tests.mistakes._mistake import Mistake
+
+MISTAKES = [
+    Mistake(
+        "attention dropout before the softmax, and a mask larger than its penalty",
+        "attention/__init__.py",
+        "weights = functional.dropout(torch.softmax(scores, dim=-1), dropout)",
+        "weights = torch.softmax(functional.dropout(scores.clamp(min=-1e9), dropout), dim=-1)",
+        "position/test_contract.py::test_nothing_is_seen_ahead_of_time",
+    ),
+    Mistake(
+        "attention dropout never on",
+        "attention/__init__.py",
+        "drop = self.dropout if self.training else 0.0",
+        "drop = 0.0",
+        "test_reference.py::test_dropout_is_at_work_in_training_alone",
+    ),
+    Mistake(
+        "linear attention's denominator rotated",
+        "attention/linear.py",
+        "turned_q @ (turned_k.mT @ values), plain_k.sum(-2, keepdim=True)",
+        "turned_q @ (turned_k.mT @ values), turned_k.sum(-2, keepdim=True)",
+        "attention/test_linear.py::test_the_denominator_is_not_rotated",
+    ),
+    Mistake(
+        "a query that does not see its own place (causal linear attention)",
+        "attention/linear.py",
+        "(some_q @ some_k.mT).tril() @ some_v",
+        "(some_q @ some_k.mT).tril(-1) @ some_v",
+        "attention/test_linear.py::test_chunks_are_the_quadratic_form",
+    ),
+    Mistake(
+        "the mask of a chunk left out: linear attention that looks ahead",
+        "attention/linear.py",
+        "(some_q @ some_k.mT).tril() @ some_v",
+        "(some_q @ some_k.mT) @ some_v",
+        "attention/test_contract.py::test_nothing_is_seen_ahead_of_time",
+    ),
+    Mistake(
+        "padding summed up in linear attention",
+        "attention/linear.py",
+        "plain_k = plain_k * link.keys[:, None, :, None]",
+        "pass",
+        "attention/test_contract.py::test_neither_batch_nor_padding_matters",
+    ),
+    Mistake(
+        "padding seen by a kernel that no softmax masks",
+        "attention/softmax_free.py",
+        "weights = weights.masked_fill(~link.mask, 0.0)",
+        "pass",
+        "attention/test_contract.py::test_nothing_is_seen_ahead_of_time",
+    ),
+    Mistake(
+        "a softmax in softmax-free attention",
+        "attention/softmax_free.py",
+        "q.shape[-1] ** 0.25)).exp()",
+        "q.shape[-1] ** 0.25)).softmax(-1)",
+        "attention/test_contract.py::test_against_the_definition",
+    ),
+    Mistake(
+        "padding clustered with the queries",
+        "attention/clustered.py",
+        "real = real * link.queries[:, None, :, None]",
+        "pass",
+        "attention/test_clustered.py::test_padding_is_in_no_cluster",
+    ),
+    Mistake(
+        "a centroid that no member's gradient reaches",
+        "attention/clustered.py",
+        "centroids = means(queries, real, member, count)[0]",
+        "centroids = means(queries.detach(), real, member, count)[0]",
+        "attention/test_contract.py::test_every_parameter_gets_a_gradient",
+    ),
+    Mistake(
+        "distances from squares, which cancel",
+        "attention/_kernels.py",
+        'compute_mode="donot_use_mm_for_euclid_dist"',
+        'compute_mode="use_mm_for_euclid_dist"',
+        "attention/test_kernels.py::test_distances_keep_their_digits_in_float32",
+    ),
+    Mistake(
+        "a square root whose gradient at 0 is no number",
+        "attention/_kernels.py",
+        'return torch.cdist(wide(q), wide(k), compute_mode="donot_use_mm_for_euclid_dist")',
+        "return (wide(q)[..., :, None, :] - wide(k)[..., None, :, :]).square().sum(-1).sqrt()",
+        "attention/test_kernels.py::test_the_gradient_at_distance_0_is_a_number",
+    ),
+    Mistake(
+        "the squared kernel in units of sqrt(K)",
+        "attention/squared_euclidean.py",
+        "return channels**0.25",
+        "return channels**0.5",
+        "attention/test_kernels.py::test_squared_euclidean_is_the_dot_product_up_to_key_norms",
+    ),
+    Mistake(
+        "a support that no distance reaches",
+        "attention/epanechnikov.py",
+        "return 2.0 * channels**0.5",
+        "return 1.0",
+        "attention/test_kernels.py::test_scores_are_alive_at_initialisation",
+    ),
+    Mistake(
+        "a locality bias on scores that are never positive",
+        "attention/euclidean.py",
+        'refuses_decay = "its scores are never positive, and scaled towards zero they would favour distant keys"',
+        'refuses_decay = ""',
+        "attention/test_choice.py::test_what_makes_no_sense_is_refused",
+    ),
+]

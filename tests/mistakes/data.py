@@ -1,0 +1,172 @@
+"""Mistakes in tasks, trees, generation and batches."""
+
+from __future__ import annotations
+
+from tests.mistakes._mistake import Mistake
+
+MISTAKES = [
+    Mistake(
+        "a cap on depth that clamps silently (positions read)",
+        "dataset.py",
+        "for factor, coordinate in zip(own.simple, at.reshape(-1, own.width).T, strict=True):",
+        "at = np.minimum(at, np.uint64(2**62))\n        for factor, coordinate in ():",
+        "test_dataset.py::test_a_path_too_deep_is_an_error",
+    ),
+    Mistake(
+        "a cap on sizes that clamps silently (sizes drawn)",
+        "streams.py",
+        "good = (value >= low) & (value <= high)",
+        "value = np.clip(value, low, high)\n        good = value >= low",
+        "test_streams.py::test_the_normal_s_tails_are_cut_not_piled_up",
+    ),
+    Mistake(
+        "a rotation that swaps only the root's children",
+        "tasks/tree_rotate.py",
+        "trees.mirror(source.position, self.branching)",
+        "source.position ^ ((source.position > 1) << (trees.Tree(2).level(source.position) - (source.position > 1)))",
+        "tasks/test_tree_rotate.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "a mirror image that only exchanges the root's children, of any branching",
+        "trees.py",
+        "flipped: I64 = (branching + 1) * start - (branching - 1) - heap",
+        "down = np.maximum(tree.level(heap) - 1, 0)\n"
+        "    child = tree.branch(tree.ancestor(heap, down))\n"
+        "    flipped: I64 = heap + (heap > 1) * (branching - 1 - 2 * child) * branching**down",
+        "tasks/test_tree_rotate.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "the deep child of three or more at the first or second place alone",
+        "trees.py",
+        "place = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)",
+        "place = 1 - (word & np.uint64(1)).astype(np.int64)",
+        "tasks/test_tree_copy.py::test_shapes_of_more_branches_follow_the_sampler",
+    ),
+    Mistake(
+        "binarised with the number of earlier siblings off by one",
+        "trees.py",
+        "binary[on] = ((2 * binary[on] + 1) << child) - 1",
+        "binary[on] = ((2 * binary[on] + 1) << (child + 1)) - 1",
+        "test_structure.py::test_binarised_is_left_child_right_sibling",
+    ),
+    Mistake(
+        "the last sibling of a binarised tree opens one more",
+        "tasks/_trees.py",
+        "earlier < self.branching - 1",
+        "earlier < self.branching",
+        "tasks/test_unfolding.py::test_targets_unfold_in_their_order",
+    ),
+    Mistake(
+        "a subtree that was cut off unfolds",
+        "tasks/tree_ops.py",
+        "return np.where(op == TRUNCATE, pointer, -1)",
+        "return np.full_like(op, -1)",
+        "tasks/test_unfolding.py::test_targets_unfold_in_their_order",
+    ),
+    Mistake(
+        "a quarter turn the wrong way",
+        "tasks/grid_rotate.py",
+        "source.symbol[begin + (h - 1 - j) * w + i]",
+        "source.symbol[begin + j * w + (w - 1 - i)]",
+        "tasks/test_grids.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "row and column exchanged",
+        "tasks/_grids.py",
+        "np.stack([row, column], axis=1)",
+        "np.stack([column, row], axis=1)",
+        "tasks/test_grids.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "a ring shifted backwards",
+        "tasks/ring_shift.py",
+        "before = (np.arange(n) - offset) % n",
+        "before = (np.arange(n) + offset) % n",
+        "tasks/test_ring_shift.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "EOS on grids and rings",
+        "batch.py",
+        "if reading.own == Seq():",
+        "if not any(isinstance(s, Tree) for s in reading.own.simple):",
+        "test_dataset.py::test_grids_and_rings_carry_no_eos",
+    ),
+    Mistake(
+        "the first row and column read as SOS's own place",
+        "batch.py",
+        "coordinates[..., c] + first",
+        "coordinates[..., c]",
+        "test_dataset.py::test_positions_as_any_structure_that_the_data_has",
+    ),
+    Mistake(
+        "a fingerprint of the first coordinates alone",
+        "streams.py",
+        "for coordinate in position.T:",
+        "for coordinate in position.T[:1]:",
+        "test_gen.py::test_fingerprint_sees_every_coordinate",
+    ),
+    Mistake(
+        "an option younger than some datasets makes theirs another plan",
+        "tasks/__init__.py",
+        "if k not in late or v != late[k]",
+        "if k not in late or v is not None",
+        "tasks/test_contract.py::test_rows_of_datasets_that_exist_stay_what_they_are",
+    ),
+    Mistake(
+        "an operator symbol that is also one of the task's four operators",
+        "tasks/tree_ops.py",
+        "FIRST_SYMBOL + self.leaves + self.operators + op",
+        "FIRST_SYMBOL + self.leaves + self.operators + op - 4",
+        "tasks/test_tree_ops.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "the sampled normal truncated instead of rounded",
+        "streams.py",
+        "np.floor(mean + std * z + 0.5)",
+        "np.floor(mean + std * z)",
+        "tasks/test_words.py::test_lengths_are_rounded_not_truncated",
+    ),
+    Mistake(
+        "EOS in the source and not in the target",
+        "batch.py",
+        "source, target = _close(source, source_mask), _close(target, target_mask)",
+        "source = _close(source, source_mask)",
+        "test_dataset.py::test_words_carry_eos_in_source_and_target",
+    ),
+    Mistake(
+        "one id for PAD and EOS",
+        "schema.py",
+        "PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3",
+        "PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 0, 3",
+        "tasks/test_contract.py::test_ids_are_named",
+    ),
+    Mistake(
+        "the stream of a row is seed + index",
+        "streams.py",
+        "return bits(root, index)",
+        "return mix(np.array([seed], dtype=np.uint64) + np.asarray(index).astype(np.uint64))",
+        "tasks/test_contract.py::test_seeds_and_splits_share_nothing",
+    ),
+    Mistake(
+        "depth-first targets against breadth-first sources",
+        "tasks/__init__.py",
+        "order = linearise(ragged.rows_of(tokens.starts), tokens.position, self.order, tree.branching)",
+        "order = linearise(ragged.rows_of(tokens.starts), tokens.position, self.order "
+        "if isinstance(tokens, Source) else 'depth', tree.branching)",
+        "tasks/test_tree_copy.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "the mask of the inputs applied to the targets",
+        "batch.py",
+        "return self.labels != PAD",
+        "return self.input_ids != PAD",
+        "test_dataset.py::test_masks_are_of_what_they_mask",
+    ),
+    Mistake(
+        "a split's sources not kept apart",
+        "tasks/__init__.py",
+        "mine = (_split_of(part) == split)",
+        "mine = np.ones(part.size.size, dtype=bool)",
+        "tasks/test_contract.py::test_small_spaces_stay_apart_too",
+    ),
+]

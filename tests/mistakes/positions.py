@@ -1,0 +1,233 @@
+"""Mistakes in schemes and structures."""
+
+from __future__ import annotations
+
+from tests.mistakes._mistake import Mistake
+
+MISTAKES = [
+    Mistake(
+        "rotary pairs along the heads instead of the channels",
+        "position/_rotation.py",
+        "pairs = torch.view_as_complex(wide.unflatten(-1, (-1, 2)).contiguous())",
+        "b, h, n, k = wide.shape\n"
+        "    mixed = wide.permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)\n"
+        "    pairs = torch.view_as_complex(mixed.unflatten(-1, (-1, 2)).contiguous())",
+        "position/test_rope.py::test_heads_do_not_mix",
+    ),
+    Mistake(
+        "both sides contracted with the same transpose (sequences)",
+        "position/rope.py",
+        "turn = turns(context.state, x.dtype)",
+        "turn = turns(context.state, x.dtype)\n        turn = turn if side == 'query' else turn.conj()",
+        "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
+    ),
+    Mistake(
+        "both sides contracted with the same transpose (trees)",
+        "position/orthogonal.py",
+        "            return self.operators.turn(x, context.state)",
+        "            from dataclasses import replace\n"
+        "            state = context.state\n"
+        "            if side == 'key' and hasattr(state, 'operators'):\n"
+        "                state = replace(state, operators=state.operators.mT)\n"
+        "            return self.operators.turn(x, state)",
+        "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
+    ),
+    Mistake(
+        "tree paths off by one: SOS at the root's place",
+        "position/_branches.py",
+        "heap = positions.flatten().clamp(min=1)",
+        "heap = positions.flatten() + 1",
+        "position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root",
+    ),
+    Mistake(
+        "the path composed from the leaf up instead of from the root down",
+        "position/_branches.py",
+        "levels.append(levels[-1][parent] @ w[self.tree.branch(here)])",
+        "levels.append(w[self.tree.branch(here)] @ levels[-1][parent])",
+        "position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root",
+    ),
+    Mistake(
+        "one set of generators used for all heads",
+        "position/_branches.py",
+        "return torch.linalg.matrix_exp(skew(self.free))",
+        "return torch.linalg.matrix_exp(skew(self.free))[:, :1].expand(-1, self.heads, -1, -1)",
+        "position/test_contract.py::test_every_parameter_gets_a_gradient",
+    ),
+    Mistake(
+        "all branches initialised in one basis: left and right commute",
+        "position/_branches.py",
+        "basis = random_orthogonal((k, heads, channels, channels), generator)",
+        "basis = random_orthogonal((1, heads, channels, channels), generator).expand(k, -1, -1, -1)",
+        "position/test_orthogonal.py::test_branches_do_not_commute",
+    ),
+    Mistake(
+        "all heads initialised alike",
+        "position/_orthogonal.py",
+        "return angle.view(pairs, generators, heads).permute(1, 2, 0).contiguous()",
+        "return angle.view(pairs, generators, heads)[:, :1, :1].expand(-1, generators, heads).permute(1, 2, 0)",
+        "position/test_orthogonal.py::test_generators_are_orthogonal_near_identity_and_distinct",
+    ),
+    Mistake(
+        "half of the initial angles duplicated",
+        "position/_orthogonal.py",
+        "quantile = (torch.arange(count, dtype=torch.float64) + 0.5) / count",
+        "quantile = (torch.arange(count, dtype=torch.float64) // 2 * 2 + 0.5) / count",
+        "position/test_orthogonal.py::test_generators_are_orthogonal_near_identity_and_distinct",
+    ),
+    Mistake(
+        "distances that depend on the deepest tree of the batch",
+        "structure/_algebras.py",
+        "return depth_x + depth_y - 2 * (shallow - apart)",
+        "return depth_x + depth_y - 2 * (shallow - apart) + (depth_x.max() - depth_x)",
+        "position/test_contract.py::test_neither_batch_nor_padding_matters",
+    ),
+    Mistake(
+        "a positional table built and not used",
+        "position/sinusoidal.py",
+        "return x + context.state.to(x.dtype)",
+        "return x",
+        "position/test_contract.py::test_only_no_encoding_is_blind_to_order",
+    ),
+    Mistake(
+        "a positional table broadcast from a single position",
+        "position/sinusoidal.py",
+        "return x + context.state.to(x.dtype)",
+        "return x + context.state[:, :1].to(x.dtype)",
+        "position/test_contract.py::test_every_position_counts",
+    ),
+    Mistake(
+        "a bias that never reaches cross-attention",
+        "position/relative.py",
+        "        k = self.shape.max_size\n",
+        "        if q_context is not k_context:\n            return q.new_zeros(1)\n        k = self.shape.max_size\n",
+        "position/test_contract.py::test_every_scheme_reaches_cross_attention",
+    ),
+    Mistake(
+        "Shaw's term without 1/sqrt(K)",
+        "position/relative.py",
+        "terms = (q * q.shape[-1] ** -0.5) @",
+        "terms = q @",
+        "position/test_relative.py::test_against_the_definition",
+    ),
+    Mistake(
+        "Shiv and Quirk's weights in the wrong order across the levels",
+        "position/tree.py",
+        "* weight[:, :, None]",
+        "* weight.flip(1)[:, :, None]",
+        "position/test_tree.py::test_weights_fall_with_the_level_and_each_copy_has_its_own",
+    ),
+    Mistake(
+        "Shiv and Quirk's vectors normalised by the wrong width",
+        "position/tree.py",
+        "(self.tree.branching * self.shape.max_size / 2)",
+        "(self.shape.d_model / 2)",
+        "position/test_tree.py::test_length_is_about_that_of_the_sinusoidal_vector",
+    ),
+    Mistake(
+        "a rotary cache keyed on length alone",
+        "position/rope.py",
+        "return positions[:, None, :, None] * one[:, None]",
+        "return self.__dict__.setdefault('cache', {}).setdefault(\n"
+        "            positions.shape[1], positions[:, None, :, None] * one[:, None]\n"
+        "        )",
+        "position/test_rope.py::test_the_base_is_followed_at_once",
+    ),
+    Mistake(
+        "halves paired where neighbours are meant",
+        "position/rope.py",
+        "return rotate_pairs(x, turn) if self.interleaved",
+        "return rotate_pairs(x, turn) if not self.interleaved",
+        "position/test_rope.py::test_both_pairings_of_other_implementations",
+    ),
+    Mistake(
+        "a ring whose angles are no multiples of a whole turn",
+        "position/_powers.py",
+        "return (self.multiples.double() * (2 * math.pi / self.order))",
+        "return (self.multiples.double() * (2 * math.pi / (self.order + 1)))",
+        "position/test_algebra.py::test_a_ring_closes_exactly",
+    ),
+    Mistake(
+        "the factors of a product read one coordinate",
+        "position/_algebra.py",
+        "[part.prepare(positions[..., i]) for i, part in enumerate(self._each())]",
+        "[part.prepare(positions[..., 0]) for part in self._each()]",
+        "position/test_algebra.py::test_a_grid_is_a_block_for_each_axis",
+    ),
+    Mistake(
+        "the absolute variant on both sides",
+        "position/orthogonal.py",
+        'if self.side in ("both", side):',
+        "if self.side:",
+        "position/test_algebra.py::test_the_absolute_variant_turns_one_side",
+    ),
+    Mistake(
+        "a child of a ternary tree with its binary parent",
+        "structure/_algebras.py",
+        "return (heap - self.level_start(up)) // self.branching**up + 1",
+        "return heap >> up",
+        "test_structure.py::test_trees_of_any_branching",
+    ),
+    Mistake(
+        "T5's directions exchanged",
+        "position/t5.py",
+        "ahead = count * (offset > 0)",
+        "ahead = count * (offset < 0)",
+        "position/test_t5.py::test_buckets_of_another_implementation",
+    ),
+    Mistake(
+        "T5's decoder with the encoder's buckets",
+        "position/t5.py",
+        "both_ways=part != _DECODER",
+        "both_ways=True",
+        "position/test_t5.py::test_scalars_of_the_right_part_head_and_bucket",
+    ),
+    Mistake(
+        "ALiBi's slopes counted from zero",
+        "position/alibi.py",
+        "torch.arange(1, self.shape.heads + 1, dtype=torch.float64)",
+        "torch.arange(self.shape.heads, dtype=torch.float64)",
+        "position/test_alibi.py::test_slopes_of_another_implementation",
+    ),
+    Mistake(
+        "Transformer-XL's offset with the wrong sign",
+        "position/transformer_xl.py",
+        "offset = q_context.positions[:, :, None] - k_context.positions[:, None, :]",
+        "offset = k_context.positions[:, None, :] - q_context.positions[:, :, None]",
+        "position/test_transformer_xl.py::test_scores_of_another_implementation",
+    ),
+    Mistake(
+        "Transformer-XL without its global content term u k",
+        "position/transformer_xl.py",
+        'return x + self.u[:, None].to(x.dtype) if side == "query" else x',
+        "return x",
+        "position/test_transformer_xl.py::test_the_four_terms_by_hand",
+    ),
+    Mistake(
+        "a learned matrix whose basis is not turned back",
+        "position/matrix_power.py",
+        "return turned @ q.mT",
+        "return turned",
+        "position/test_matrix_power.py::test_learned_starts_at_the_given_angles",
+    ),
+    Mistake(
+        "a learned table read one row late",
+        "position/learned.py",
+        "at = context.positions.clamp(max=self.shape.max_size)",
+        "at = (context.positions + 1).clamp(max=self.shape.max_size)",
+        "position/test_learned.py::test_each_position_has_its_row",
+    ),
+    Mistake(
+        "the locality bias given to one scheme only",
+        "position/__init__.py",
+        "if self.shape.decay == 1.0:",
+        "if self.shape.decay == 1.0 or self.default_decay == 1.0:",
+        "position/test_contract.py::test_locality_bias_is_for_all",
+    ),
+    Mistake(
+        "a term of the dot product added to other scores",
+        "position/relative.py",
+        "dot_only = True",
+        "dot_only = False",
+        "attention/test_choice.py::test_what_makes_no_sense_is_refused",
+    ),
+]
