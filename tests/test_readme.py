@@ -27,6 +27,7 @@ def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
         return done.stdout
 
     assert "window" in ape("schemes")
+    assert "relative" in ape("check", "window")  # and every law that it claims holds
     words = ("train", "--scheme", "window", "--set", "width=2", "--task", "copy", "--preset", "tiny")
     assert "copy-window-42-" in ape(*words)
     assert "window (width=2)" in ape("report", "--format", "markdown")
