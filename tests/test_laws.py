@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import attention, laws, position
+from ape_cli import attention, laws, position, structure
+from ape_cli.attention import dot, linear
 from ape_cli.laws import LAWS, LIMITS, _subjects
+from ape_cli.position import sinusoidal
+from ape_cli.position._rotation import sinusoids
 from ape_cli.position.alibi import Alibi
 from ape_cli.position.learned import Learned
 from ape_cli.position.orthogonal import Orthogonal
+from ape_cli.position.relative import Relative
 from ape_cli.position.rope import Rope
+from ape_cli.position.t5 import T5
 from ape_cli.position.tree import Tree
 
 
@@ -70,7 +77,7 @@ def test_a_table_read_from_one_place_is_found(monkeypatch: pytest.MonkeyPatch) -
     def embed(self: Learned, x: Tensor, context: position.Context) -> Tensor:
         return x + self.table[0]
 
-    assert broken(monkeypatch, "learned", Learned, "embed", embed) == {"uniqueness"}
+    assert broken(monkeypatch, "learned", Learned, "embed", embed) == {"uniqueness", "reach"}
 
 
 def test_a_bias_that_sees_the_batch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,12 +127,84 @@ def test_a_scheme_that_raises_is_a_finding_and_no_crash(monkeypatch: pytest.Monk
 
 
 def test_paths_reach_as_far_as_they_should() -> None:
-    """10,000 steps, 40 levels (39 of ternary trees, whose indices end there)."""
-    from ape_cli import structure
-
-    assert int(_subjects.paths(structure.Seq(), 8, 1.0, 5).max()) == 10_000
-    for branching, depth in ((2, 40), (3, 39)):
+    """10,000 steps, 40 levels (39 of ternary trees, whose indices end there); models see rows of several depths."""
+    assert int(_subjects.paths(structure.Seq(), 8, 5).max()) == 10_000
+    for branching, depth, expected in ((2, 40, [2, 5, 12]), (3, 39, [1, 4, 11])):
         tree = structure.Tree(branching)
-        assert int(tree.level(_subjects.paths(tree, 8, 1.0, 5)).max()) == depth
+        assert int(tree.level(_subjects.paths(tree, 8, 5)).max()) == depth
+        assert tree.level(_subjects.rows(tree, 9)).amax(1).tolist() == expected
     assert LIMITS == {torch.float64: 1e-9, torch.float32: 1e-4}
     assert set(LAWS) >= {"identity", "composition", "inverse", "orthogonality", "relative", "uniqueness"}
+
+
+STACK, RIGHT = Tree.stack, {"relative": Relative.bias, "t5": T5.bias, "rope": Rope.rotate}
+
+
+def clipped(self: Relative, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor:
+    """Shaw's term of positions that are clipped before they are subtracted."""
+    short = (position.Context(c.positions.clamp(max=100)) for c in (q_context, k_context))
+    return RIGHT["relative"](self, q, *short)
+
+
+def absolute(self: T5, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor | None:
+    """A decoder's term that depends on where the keys stand."""
+    term = RIGHT["t5"](self, q, q_context, k_context)
+    return term + (k_context.positions % 3)[:, None, None, :] if q_context.causal else term
+
+
+def one_head(self: T5, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor | None:
+    term = RIGHT["t5"](self, q, q_context, k_context)
+    return term if term is None else term[:, :1].expand_as(term)
+
+
+def only_at_home(self: Rope, x: Tensor, context: position.Context, side: position.Side) -> Tensor:
+    """A decoder whose queries and keys are not turned."""
+    return x if context.causal else RIGHT["rope"](self, x, context, side)
+
+
+def unmasked(scores: Tensor, v: Tensor, link: attention.Link, dropout: float) -> Tensor:
+    return scores.softmax(-1) @ v
+
+
+def dropped_early(scores: Tensor, v: Tensor, link: attention.Link, dropout: float) -> Tensor:
+    """Dropout on the scores, so that a dropped row attends to what is masked."""
+    scores = scores if link.mask is None else scores.masked_fill(~link.mask, -1e9)
+    return torch.nn.functional.dropout(scores, dropout).softmax(-1) @ v
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "hook", "wrong", "laws_broken"),
+    [
+        ("relative", Relative, "bias", clipped, {"relative"}),
+        ("t5", T5, "bias", absolute, {"relative"}),
+        ("t5", T5, "bias", one_head, {"gradients"}),
+        ("sinusoidal", sinusoidal, "sinusoids", lambda at, channels: sinusoids(at**2, channels), {"shift"}),
+        ("rope", Rope, "rotate", only_at_home, {"relative", "reach"}),
+        ("tree", Tree, "stack", lambda self, at: STACK(self, at).flip(-1), {"round trip"}),
+        ("tree", Tree, "stack", lambda self, at: STACK(self, at).flip(-2), {"round trip"}),
+        ("dot", dot, "average", unmasked, {"causality", "independence"}),
+        ("dot", dot, "average", dropped_early, {"causality"}),
+        ("orthogonal-tree", dot, "average", unmasked, {"causality", "independence"}),
+        ("linear", linear, "causal_sums", lambda q, k, v: q @ (k.mT @ v), {"causality"}),
+    ],
+)
+def test_subtle_mistakes_are_found(
+    monkeypatch: pytest.MonkeyPatch, name: str, place: object, hook: str, wrong: object, laws_broken: set[str]
+) -> None:
+    """In one part of the model alone, or with the locality bias alone, or far from the beginning alone."""
+    monkeypatch.setattr(place, hook, wrong)
+    assert laws_broken <= {f.law for f in laws.check(name) if not f.holds}
+
+
+@pytest.mark.parametrize("wrong", [lambda x, y: 2 * (x != y), lambda x, y: 7 + 0 * (x - y)])
+def test_a_wrong_distance_is_found(monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Tensor, Tensor], Tensor]) -> None:
+    for kind, name in ((structure.Seq, "rope"), (structure.Tree, "tree")):
+        monkeypatch.setattr(kind, "distance", lambda self, x, y: wrong(x, y))
+        assert "locality" in {f.law for f in laws.check(name) if not f.holds}
+
+
+def test_no_number_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Alibi, "bias", lambda *_: torch.tensor(float("nan")).expand(1, 1, 1, 1))
+    found = [f for f in laws.check("alibi") if not f.holds]
+    assert found
+    assert all(f.float64 is None and f.trouble for f in found if f.law == "relative")

@@ -12,7 +12,7 @@ from ape_cli.position import Scheme
 from ape_cli.structure import Cyclic, Structure, Tree
 
 D_MODEL, HEADS, MAX_SIZE = 32, 4, 8  # of the schemes that are measured
-FAR, DEEP = 10_000, 40
+FAR, DEEP = 10_000, 40  # steps and levels
 EXAMPLES = {  # of each pattern
     "any": ("seq", "tree(2)", "tree(3)", "grid(2)", "grid(3)", "cyclic(6)", "seq*tree(2)", "tree(2)*cyclic(5)"),
     "tree(k)": ("tree(2)", "tree(3)"),
@@ -36,24 +36,31 @@ def make(name: str, expression: str, dtype: torch.dtype, **options: Any) -> Sche
 # Positions ---------------------------------------------------------------------------------------
 
 
-def paths(structure: Structure, count: int, reach: float, seed: int) -> Tensor:
-    """Random paths, the longest of them first. `reach`: 1 for `FAR` and `DEEP`. -> [1, N] or [1, N, C]"""
+def paths(structure: Structure, count: int, seed: int, *, steps: int = FAR, depth: int = DEEP) -> Tensor:
+    """Random paths, the longest of them first: up to `steps` along lines and rings, up to `depth` down trees
+    (or as far as their heap indices reach). -> [1, N] or [1, N, C]"""
     generator = torch.Generator().manual_seed(seed)
 
     def one(simple: Structure) -> Tensor:
         if not isinstance(simple, Tree):
-            drawn = torch.randint(1, max(3, round(FAR * reach)), (1, count), generator=generator)
-            drawn[0, 0] = round(FAR * reach)
+            drawn = torch.randint(1, steps + 1, (1, count), generator=generator)
+            drawn[0, 0] = steps
             return drawn
-        deepest = max(1, int(min(DEEP, simple.max_depth) * reach))
-        depth = torch.randint(1, deepest + 1, (1, count), generator=generator)
-        depth[0, 0] = deepest
-        width = simple.branching**depth
+        deepest = min(depth, simple.max_depth * depth // DEEP)
+        level = torch.randint(1, deepest + 1, (1, count), generator=generator)
+        level[0, 0] = deepest
+        width = simple.branching**level
         within = (torch.rand(1, count, generator=generator, dtype=torch.float64) * width).long().clamp(max=width - 1)
-        return simple.level_start(depth) + within
+        return simple.level_start(level) + within
 
     drawn = [one(simple) for simple in structure.simple]
     return drawn[0] if len(drawn) == 1 else torch.stack(drawn, dim=-1)
+
+
+def rows(structure: Structure, count: int) -> Tensor:
+    """Three rows that reach to different places and depths. -> [3, N] or [3, N, C]"""
+    reaches = ((12, 2), (60, 5), (300, 12))
+    return torch.cat([paths(structure, count, i, steps=s, depth=d) for i, (s, d) in enumerate(reaches)])
 
 
 def near(structure: Structure, count: int) -> Tensor:
@@ -62,6 +69,32 @@ def near(structure: Structure, count: int) -> Tensor:
     if structure.width == 1:
         return places % structure.order if isinstance(structure, Cyclic) else places
     return torch.stack([places + (places % (i + 2) == 0) * (i + 1) for i in range(structure.width)], dim=-1)
+
+
+def length(structure: Structure, x: Tensor, y: Tensor) -> Tensor:
+    """Steps of the path from each x to each y, counted one by one. [1, M], [1, N] (, C) -> [M, N]"""
+
+    def between(simple: Structure, a: int, b: int) -> int:
+        if isinstance(simple, Tree):
+            above = [_ancestors(simple.branching, max(heap, 1)) for heap in (a, b)]
+            return len(set(above[0]) ^ set(above[1]))
+        if isinstance(simple, Cyclic):
+            return min((a - b) % simple.order, (b - a) % simple.order)
+        return abs(a - b)
+
+    wide_x, wide_y = (at[0].reshape(at.shape[1], -1).tolist() for at in (x, y))
+    apart = [
+        [sum(between(s, p, q) for s, p, q in zip(structure.simple, a, b, strict=True)) for b in wide_y] for a in wide_x
+    ]
+    return torch.tensor(apart)
+
+
+def _ancestors(branching: int, heap: int) -> list[int]:
+    """A node and all above it."""
+    found = [heap]
+    while found[-1] > 1:
+        found.append((found[-1] - 2) // branching + 1)
+    return found
 
 
 def origin(structure: Structure, count: int = 1) -> Tensor:

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from ape_cli.attention import Kind, Link
-from ape_cli.laws._subjects import D_MODEL, HEADS, greatest, make, paths, vectors
-from ape_cli.laws.model import causality as _causality
-from ape_cli.laws.model import independence as _independence
-from ape_cli.laws.model import sample, small
+from ape_cli.laws import model
+from ape_cli.laws._subjects import D_MODEL, DEEP, FAR, HEADS, greatest, make, paths, vectors
+from ape_cli.position import Scheme
 from ape_cli.position._orthogonal import random_orthogonal
 
 _K, _M, _N = D_MODEL // HEADS, 20, 23
@@ -34,7 +33,7 @@ def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     return 1.5 * vectors(dtype, 1, _M, 1), 1.5 * vectors(dtype, 1, _N, 2), vectors(dtype, 1, _N, 3)
 
 
-def permutation(kind: Kind, dtype: torch.dtype) -> Tensor | None:
+def permutation(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
     """Att(t Q, s K, s V) = t Att(Q, K, V), queries permuted by t, keys and values by s"""
     if not kind.permutation:
         return None
@@ -43,7 +42,7 @@ def permutation(kind: Kind, dtype: torch.dtype) -> Tensor | None:
     return greatest(_attend(kind, dtype, q[:, :, t], k[:, :, s], v[:, :, s]) - _attend(kind, dtype, q, k, v)[:, :, t])
 
 
-def rotation(kind: Kind, dtype: torch.dtype) -> Tensor | None:
+def rotation(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
     """Att(Q g, K g, V) = Att(Q, K, V), g orthogonal"""
     if not kind.rotation:
         return None
@@ -51,7 +50,7 @@ def rotation(kind: Kind, dtype: torch.dtype) -> Tensor | None:
     return greatest(_attend(kind, dtype, q @ g, k @ g, v) - _attend(kind, dtype, q, k, v))
 
 
-def values(kind: Kind, dtype: torch.dtype) -> Tensor | None:
+def values(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
     """Att(Q, K, V h) = Att(Q, K, V) h, h invertible"""
     if not kind.values:
         return None
@@ -60,36 +59,53 @@ def values(kind: Kind, dtype: torch.dtype) -> Tensor | None:
     return greatest(_attend(kind, dtype, q, k, v @ h) - _attend(kind, dtype, q, k, v) @ h)
 
 
-def relative(kind: Kind, dtype: torch.dtype) -> Tensor:
-    """With orthogonal encodings: prefixing all paths by one more moves nothing, far along sequences and trees"""
+def _moved(kind: Kind, dtype: torch.dtype, decay: float, both: bool) -> list[Tensor]:
+    """What it makes of places before and after a shift, far along sequences and trees: of all, or the keys' alone."""
     errors = []
     for name, expression in (("orthogonal-seq", "seq"), ("orthogonal-tree", "tree(2)")):
-        scheme = make(name, expression, dtype)
-        (q, k, v), x, y = _qkv(dtype), paths(scheme.structure, _M, 0.5, 9), paths(scheme.structure, _N, 0.5, 10)
-        prefix = paths(scheme.structure, 1, 0.5, 11)
+        scheme = make(name, expression, dtype, decay=decay)
+        q, k, v = _qkv(dtype)
+        steps, depth = (FAR // 2, DEEP // 2) if decay == 1.0 else (40, 6)  # further apart nothing would be left
+        x, y = (paths(scheme.structure, n, s, steps=steps, depth=depth) for n, s in ((_M, 9), (_N, 10)))
+        prefix = paths(scheme.structure, 1, 11, steps=FAR // 2, depth=DEEP // 2)
+        there = [scheme.structure.compose(prefix.expand_as(at), at) for at in (x, y)]
         one, other = (
-            kind.mix(scheme, q, k, v, Link(scheme.context(here), scheme.context(there)), 0.0)
-            for here, there in ((x, y), (scheme.structure.compose(prefix, x), scheme.structure.compose(prefix, y)))
+            kind.mix(scheme, q, k, v, Link.of(scheme, scheme.context(a), scheme.context(b)), 0.0)
+            for a, b in ((x, y), (there[0] if both else x, there[1]))
         )
         errors.append(greatest(one - other))
-    return torch.stack(errors).max()
+    return errors
 
 
-def causality(kind: Kind, dtype: torch.dtype) -> Tensor:
-    """What stands after t, and where, changes no score up to t, with dropout on"""
-    return _causality(make("orthogonal-seq", "seq", dtype), dtype, kind)
+def relative(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+    """With orthogonal encodings: prefixing all paths by one more moves nothing"""
+    return torch.stack(_moved(kind, dtype, decay, both=True)).max()
 
 
-def independence(kind: Kind, dtype: torch.dtype) -> Tensor:
-    """A row's scores are the same alone, beside other rows, and with padding behind it"""
-    return _independence(make("orthogonal-seq", "seq", dtype), dtype, kind)
+def reach(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+    """With orthogonal encodings positions count: the smallest change that other places of the keys make"""
+    return torch.stack(_moved(kind, dtype, decay, both=False)).min()
 
 
-def dead_parameters(kind: Kind, dtype: torch.dtype) -> Tensor:
+def _scheme(dtype: torch.dtype, decay: float) -> Scheme:
+    return make("orthogonal-tree", "tree(2)", dtype, decay=decay)
+
+
+def causality(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+    """What stands after t, and where, changes no score up to t, with dropout on; over 70 tokens"""
+    return model.causality(_scheme(dtype, decay), dtype, kind, count=70)
+
+
+def independence(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+    """A row's scores are the same alone, beside rows that reach further, and with padding behind it"""
+    return model.independence(_scheme(dtype, decay), dtype, kind, count=70)
+
+
+def dead_parameters(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """How many parameters of a model get no gradient (what only queries and keys feel aside, if it is a step)"""
-    scheme = make("orthogonal-seq", "seq", dtype)
-    net, (ids, at) = small(scheme, dtype, kind), sample(scheme)
-    net(ids, at, torch.ones(3, 9, dtype=torch.bool), ids, at).logsumexp(-1).sum().backward()
+    scheme = make("orthogonal-seq", "seq", dtype, decay=decay)
+    net, (ids, at) = model.small(scheme, dtype, kind), model.sample(scheme)
+    net(ids, at, torch.ones_like(ids).bool(), ids, at).logsumexp(-1).sum().backward()
     excused = () if kind.differentiable else ("query", "key", "cross_norm", "scheme")
     found = [(n, p) for n, p in net.named_parameters() if not any(part in n.split(".") for part in excused)]
     return torch.tensor(float(sum(p.grad is None or not bool((p.grad != 0).any()) for _, p in found)))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.attention import Kind
-from ape_cli.laws._subjects import greatest, paths
+from ape_cli.laws._subjects import HEADS, greatest, rows
 from ape_cli.model import Transformer
 from ape_cli.position import Scheme
 
@@ -29,42 +29,44 @@ def small(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, dropout:
     ).to(dtype)
 
 
-def sample(scheme: Scheme, rows: int = 3, count: int = 9) -> tuple[Tensor, Tensor]:
-    """Ids [B, N] and places that differ from row to row [B, N] or [B, N, C]."""
-    at = torch.cat([paths(scheme.structure, count, 0.002 * (row + 2), row) for row in range(rows)])
-    return torch.randint(3, 20, (rows, count), generator=torch.Generator().manual_seed(1)), at
+def sample(scheme: Scheme, count: int = 9) -> tuple[Tensor, Tensor]:
+    """Ids [3, N] and places [3, N] or [3, N, C], each row's of another reach."""
+    return torch.randint(3, 20, (3, count), generator=torch.Generator().manual_seed(1)), rows(scheme.structure, count)
 
 
-def equivariance(scheme: Scheme, dtype: torch.dtype) -> Tensor:
+def equivariance(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, count: int = 9) -> Tensor:
     """Tokens permuted together with their positions: the encoder's output is permuted, and nothing else"""
-    net, (ids, at) = small(scheme, dtype), sample(scheme)
-    order, mask = torch.randperm(9, generator=torch.Generator().manual_seed(2)), torch.ones(3, 9, dtype=torch.bool)
+    net, (ids, at) = small(scheme, dtype, kind), sample(scheme, count)
+    order, mask = torch.randperm(count, generator=torch.Generator().manual_seed(2)), torch.ones_like(ids).bool()
     return greatest(net.encode(ids[:, order], at[:, order], mask)[0] - net.encode(ids, at, mask)[0][:, order])
 
 
-def causality(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None) -> Tensor:
+def causality(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, count: int = 9) -> Tensor:
     """What stands after t, and where, changes no score up to t, with dropout on"""
-    net, (ids, at) = small(scheme, dtype, kind, dropout=0.3).train(), sample(scheme)
-    mask, t = torch.ones(3, 9, dtype=torch.bool), 5
+    net, (ids, at) = small(scheme, dtype, kind, dropout=0.3).train(), sample(scheme, count)
+    mask, t = torch.ones_like(ids).bool(), count - 4
     later, later_at = ids.clone(), at.clone()
     later[:, t:], later_at[:, t:] = ids[:, t:].flip(1), at[:, t:].flip(1)
 
     def scores(target: Tensor, target_at: Tensor) -> Tensor:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(11)
-            return net(ids, at, mask, target, target_at)[:, :t]
+            return net(ids, at, mask, target, target_at)
 
-    return greatest(scores(ids, at) - scores(later, later_at))
+    before, after = scores(ids, at), scores(later, later_at)
+    assert not torch.equal(before[:, t:], after[:, t:]), "nothing depends on what was changed"
+    return greatest(before[:, :t] - after[:, :t])
 
 
-def independence(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None) -> Tensor:
-    """A row's scores are the same alone, beside other rows, and with padding behind it"""
-    net, (ids, at) = small(scheme, dtype, kind), sample(scheme)
-    mask = torch.ones(3, 9, dtype=torch.bool)
-    mask[0, 5:] = False
+def independence(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, count: int = 9) -> Tensor:
+    """A row's scores are the same alone, beside rows that reach further, and with padding behind it"""
+    net, (ids, at) = small(scheme, dtype, kind), sample(scheme, count)
+    mask, short = torch.ones_like(ids).bool(), count // 2
+    mask[0, short:] = False
     hidden = mask if at.dim() == 2 else mask[..., None]
-    together = net(ids * mask, at * hidden, mask, ids, at)[:1, :7]
-    return greatest(together - net(ids[:1, :5], at[:1, :5], mask[:1, :5], ids[:1, :7], at[:1, :7]))
+    together = net(ids * mask, at * hidden, mask, ids, at)[:1, : count - 2]
+    alone = net(ids[:1, :short], at[:1, :short], mask[:1, :short], ids[:1, : count - 2], at[:1, : count - 2])
+    return greatest(together - alone)
 
 
 def dead_parameters(scheme: Scheme, dtype: torch.dtype) -> Tensor:
@@ -76,11 +78,10 @@ def dead_parameters(scheme: Scheme, dtype: torch.dtype) -> Tensor:
 
 
 def _alive(parameter: nn.Parameter, bounded: bool) -> bool:
-    """A table of a bounded scheme may have rows for sizes that do not occur; anything else has to be reached."""
+    """Reached in every head and generator; a table of a bounded scheme has rows for sizes that do not occur."""
     assert parameter.grad is not None
     reached = parameter.grad != 0
-    return bool(
-        reached.any()
-        if bounded or parameter.dim() < 2
-        else reached.flatten(-1 if parameter.dim() < 3 else -2).any(-1).all()
-    )
+    if bounded or parameter.dim() < 2 or HEADS not in parameter.shape[:-1]:
+        return bool(reached.any())
+    heads_last = parameter.shape.index(HEADS) + 1  # generators, or parts of the model, stand before the heads
+    return bool(reached.flatten(heads_last).any(-1).all())

@@ -96,6 +96,9 @@ class Scheme(nn.Module):
     homomorphism: ClassVar[bool] = False  # `rotate` acts by orthogonal operators, [x y] = [x] [y]
     beyond: ClassVar[str] = ""  # of bounded schemes: what becomes of positions beyond max_size
     unique: ClassVar[bool] = True  # no two positions are encoded alike (bounded schemes: up to max_size)
+    isometric: ClassVar[bool] = False  # a shift of all positions turns all vectors alike: P(p + k) = R_k P(p)
+    acts_between: bool = True  # in the attention between decoder and encoder too
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # options beside the defaults that are measured as well
     content_dependent: bool = False
     memory: ClassVar[str] = "none"
     extrapolation: ClassVar[str] = "not claimed"

@@ -8,7 +8,8 @@ multiplication. The Q on the left is what all positions have in common, and is n
 On `seq` the angles are learned, near the identity at first. On `cyclic(n)` they are fixed multiples of
 2 pi / n, so that W^n = I: 1, 0, 2, 3, ... n // 2, dealt out in turn, every character of the group if
 there are n // 2 + 1 pairs or more; the multiple 0 keeps channels that match content at any place. p times
-the multiple is reduced modulo n as an integer, so the period is exact, not only to rounding.
+the multiple is reduced modulo n as an integer, so the period is exact, not only to rounding. In a ring
+there is no place outside: SOS, the empty path, stands where the last place does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ape_cli.position._orthogonal import skew, skew_of, start_angles
 from ape_cli.position._rotation import rotate_pairs, turns
 from ape_cli.structure import Cyclic, Seq, Structure
 
-State = tuple[Tensor, Tensor]  # Q [H, K, K] and the angles p t [B or 1, H, N, K/2], float64
+State = tuple[Tensor | None, Tensor]  # Q [H, K, K] and the angles p t [B or 1, H, N, K/2], float64
 
 
 class Powers(Interpretation):
@@ -34,7 +35,8 @@ class Powers(Interpretation):
         self.structure = structure
         self._set_angles(heads, channels // 2)
         free = torch.randn(heads, channels, channels, generator=generator)
-        self.basis = nn.Parameter(free * channels**-0.5)  # A: [H, K, K]
+        # A: [H, K, K]; of a single pair none, since rotations of a plane commute with any Q
+        self.basis = nn.Parameter(free * channels**-0.5) if channels > 2 else None
 
     def _set_angles(self, heads: int, pairs: int) -> None:
         self.angles = nn.Parameter(start_angles(1, heads, pairs)[0].float())  # [H, K/2]
@@ -49,12 +51,17 @@ class Powers(Interpretation):
 
     def generators(self) -> Tensor:
         """W of each head, of the one branch. -> [1, H, K, K]"""
-        q = torch.linalg.matrix_exp(skew(self.basis))
-        return torch.linalg.matrix_exp(skew_of(self.unit().to(q.dtype), q))[None]
+        angles, q = self.unit(), self.planes()
+        q = torch.eye(2, dtype=angles.dtype).expand(len(angles), 2, 2) if q is None else q
+        return torch.linalg.matrix_exp(skew_of(angles.to(q.dtype), q))[None]
+
+    def planes(self) -> Tensor | None:
+        """Q, whose columns span the planes of rotation. -> [H, K, K], None for the identity"""
+        return None if self.basis is None else torch.linalg.matrix_exp(skew(self.basis))
 
     def prepare(self, positions: Tensor) -> State:
         with torch.autocast(positions.device.type, enabled=False):  # in bf16 it would not stay orthogonal
-            return torch.linalg.matrix_exp(skew(self.basis)), self.angle(positions)
+            return self.planes(), self.angle(positions)
 
     def turn(self, x: Tensor, state: State) -> Tensor:
         """R(p t) Q' x, which is W^p x seen from the basis Q."""
@@ -62,7 +69,7 @@ class Powers(Interpretation):
 
     def rest(self, x: Tensor, state: State) -> Tensor:
         """Q' x"""
-        return x @ state[0].to(x.dtype)
+        return x if state[0] is None else x @ state[0].to(x.dtype)
 
 
 class Ring(Powers):

@@ -18,6 +18,7 @@ from ape_cli.position import Context, Scheme
 class Alibi(Scheme):
     relative = True
     source = "Press et al. 2022, arXiv:2108.12409, section 3"
+    unique = False  # as far to the left as to the right is alike
     memory = "H L^2"
     extrapolation = "excellent"
 

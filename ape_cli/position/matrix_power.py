@@ -26,6 +26,8 @@ from ape_cli.position._rotation import frequencies, rotate_pairs, turns
 
 class MatrixPower(Scheme):
     source = "Ganev, Notes on attention and positional encodings, section 3"
+    isometric = True
+    variants = ({"learned": True}, {"multiplicative": True}, {"learned": True, "multiplicative": True})
     memory = "L D"
 
     def __init__(
@@ -46,6 +48,8 @@ class MatrixPower(Scheme):
         self.matrix = None if matrix is None else _real(matrix, "matrix", (d, d))  # float64, M itself
         given = torch.tensor([0.0, 1.0], dtype=torch.float64).repeat(d // 2) if point is None else point
         self.given = _real(given, "point", (d,))
+        if matrix is not None and base != 10_000.0:
+            raise UsageError("a given matrix has no base", got=f"matrix and base {base:g}", fix="leave one out")
         if matrix is not None and learned:
             raise UsageError("a given matrix is not learned", got="matrix and learned", fix="leave one out")
         if point is not None and multiplicative:
@@ -67,9 +71,10 @@ class MatrixPower(Scheme):
                 v, turns(positions[..., None] * -frequencies(v.shape[-1], self.base, v.device), v.dtype)
             )
         with torch.autocast(v.device.type, enabled=False):  # in bf16 it would not stay orthogonal
-            q = torch.linalg.matrix_exp(skew(self.basis)).to(v.dtype)
-        turned = rotate_pairs(v @ q, turns(positions[..., None] * self.angles.double(), v.dtype))
-        return turned @ q.mT
+            wide = v if v.dtype == torch.float64 else v.float()
+            q = torch.linalg.matrix_exp(skew(self.basis)).to(wide.dtype)
+            turned = rotate_pairs(wide @ q, turns(positions[..., None] * self.angles.double(), wide.dtype))
+            return (turned @ q.mT).to(v.dtype)
 
     def _by_squaring(self, v: Tensor, positions: Tensor) -> Tensor:
         assert self.matrix is not None

@@ -11,7 +11,7 @@ one side only (the locality bias, if it is on, still sees the distance between t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -27,6 +27,7 @@ class Orthogonal(Scheme):
     source = "Algebraic Positional Encodings, section 3"
     homomorphism = True
     content_dependent = True
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"side": "query"}, {"side": "key"})
     memory = "as its factors"
 
     def __init__(self, shape: Shape, side: str = "both") -> None:

@@ -12,3 +12,4 @@ class OrthogonalGrid(Orthogonal):
     structures = ("grid(n)",)
     source = "Algebraic Positional Encodings, section 3.3"
     memory = "L D"
+    variants = ()  # those of `orthogonal`

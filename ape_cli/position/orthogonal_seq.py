@@ -13,3 +13,4 @@ class OrthogonalSeq(Orthogonal):
     structures = ("seq",)
     source = "Algebraic Positional Encodings, section 3.1"
     memory = "L D"
+    variants = ()  # those of `orthogonal`

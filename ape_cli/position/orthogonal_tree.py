@@ -13,3 +13,4 @@ class OrthogonalTree(Orthogonal):
     structures = ("tree(k)",)
     source = "Algebraic Positional Encodings, section 3.2"
     memory = "D K a path"
+    variants = ()  # those of `orthogonal`

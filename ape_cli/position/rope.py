@@ -22,6 +22,7 @@ class Rope(Scheme):
     source = "Su et al. 2021, arXiv:2104.09864, section 3.2"
     homomorphism = True
     content_dependent = True
+    variants = ({"learned": True}, {"interleaved": False})
     memory = "L D"
     extrapolation = "good"
 

@@ -15,6 +15,7 @@ from ape_cli.position._rotation import sinusoids
 
 class Sinusoidal(Scheme):
     source = "Vaswani et al. 2017, arXiv:1706.03762, section 3.5"
+    isometric = True
     memory = "L D"
     extrapolation = "moderate"
 

@@ -27,6 +27,7 @@ class T5(Scheme):
     relative = True
     source = "Raffel et al. 2020, arXiv:1910.10683, section 2.1"
     unique = False  # far offsets share a bucket
+    variants = ({"cross": False},)
     memory = "H L^2"
     extrapolation = "moderate"
 
@@ -37,7 +38,7 @@ class T5(Scheme):
         if max_distance <= buckets // 2:
             allowed = f"more than {buckets // 2}, half of the buckets"
             raise UsageError("bad max_distance", got=max_distance, allowed=allowed, fix="the source's is 128")
-        self.buckets, self.max_distance, self.cross = buckets, max_distance, cross
+        self.buckets, self.max_distance, self.acts_between = buckets, max_distance, cross
         start = torch.randn(3 if cross else 2, shape.heads, buckets, generator=shape.generator)
         self.scalars = nn.Parameter(0.02 * start)  # [encoder, decoder, cross; H; bucket]
 
@@ -60,7 +61,7 @@ class T5(Scheme):
         """The scalar of each pair's bucket. -> [B or 1, H, M, N]"""
         if q_context.causal and not k_context.causal:
             part = _CROSS
-            if not self.cross:
+            if not self.acts_between:
                 return None
         else:
             part = _DECODER if q_context.causal else _ENCODER

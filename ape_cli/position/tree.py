@@ -26,6 +26,7 @@ from ape_cli.position import Context, Scheme, Shape
 class Tree(Scheme):
     structures = ("tree(k)",)
     bounded = True
+    variants = ({"copies": 1},)
     beyond = "deeper nodes keep their last steps"
     source = "Shiv and Quirk 2019, NeurIPS 32, section 3"
     memory = "L D"

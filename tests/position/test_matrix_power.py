@@ -108,6 +108,7 @@ def test_mistakes_are_explained() -> None:
         ({"matrix": torch.eye(3)}, "bad matrix"),
         ({"matrix": "eye"}, "bad matrix"),
         ({"point": torch.ones(3)}, "bad point"),
+        ({"matrix": eye, "base": 5.0}, "no base"),
         ({"matrix": eye, "learned": True}, "given matrix is not learned"),
         ({"point": torch.ones(4), "multiplicative": True}, "no evaluation point"),
         ({"base": 0.5}, "bad base"),
