@@ -35,6 +35,11 @@ def reading(scheme: str, own: str, wanted: str | None = None) -> str:
     `wanted`, if it is given; else the data's own or, where the scheme cannot, `seq`, the linearisation.
     """
     found, data = position.load(scheme), structure.parse(own)
+    if wanted is not None and not found.reads(structure.parse(wanted)):
+        allowed = ", ".join(found.structures)
+        raise UsageError(
+            f"scheme {scheme!r} cannot read this structure", got=wanted, allowed=allowed, fix="see `ape schemes`"
+        )
     choices = [structure.parse(wanted)] if wanted else [data, structure.Seq()]
     for choice in choices:
         if found.reads(choice):
@@ -47,8 +52,8 @@ def reading(scheme: str, own: str, wanted: str | None = None) -> str:
                 )
             return choice.expression
     raise DataError(
-        f"scheme {scheme!r} cannot read " + (f"structure {wanted}" if wanted else "this dataset"),
-        got=f"structure {own}" if wanted is None else f"--structure {wanted}",
+        f"scheme {scheme!r} cannot read this dataset",
+        got=f"structure {own}",
         allowed=", ".join(found.structures),
         fix="choose a dataset of such a structure, or another scheme (`ape schemes`)",
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.display import note, print_table
+from ape_cli.errors import ApeError
 
 if TYPE_CHECKING:  # torch comes in where it is needed
     from ape_cli.laws import Finding
@@ -36,7 +37,11 @@ def schemes(measure: bool, tick: Callable[[str], None]) -> Lines:
 
     found = []
     for name in position.names():
-        kind = position.load(name)
+        try:
+            kind = position.load(name)
+        except ApeError as error:
+            note(f"left out: {error}")
+            continue
         deep = isinstance(structure.example(kind.structures[0]), structure.Tree)
         properties = position.make(name, max_size=7 if deep else 100).properties
         line = {"scheme": name, **dataclasses.asdict(properties)}
@@ -159,8 +164,14 @@ def print_findings(found: list[Finding]) -> None:
     for f in bad:
         where = f" on {f.structure}" if f.structure else ""
         what = f.trouble or f"{f.float64:.1e} in float64, {f.float32:.1e} in float32"
-        note(f"FAILS: {f.name}{where}, {f.law}: {f.about}: {what}")
+        note(f"FAILS: {f.name}{where}, {f.law}: {f.about}: {what}{_not_claimed(f.law)}")
     note(f"{len(found) - len(bad)} of {len(found)} laws hold")
+
+
+def _not_claimed(law: str) -> str:
+    """How a scheme says that it does not claim a law."""
+    claim = {"relative": "relative", "uniqueness": "unique", "shift": "isometric"}.get(law)
+    return f" (a scheme that does not claim it says `{claim} = False`)" if claim else ""
 
 
 def _print_errors(title: str, found: list[Finding], columns: list[str]) -> None:

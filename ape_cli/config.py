@@ -208,7 +208,7 @@ def resolve(
             preset=preset_name,
             scheme=scheme,
             scheme_options=chosen,
-            structure=structure and structures.parse(structure).expression,
+            structure=None if structure is None else structures.parse(structure).expression,
             attention=attention,
             attention_options=chosen_attention,
             seed=seed,

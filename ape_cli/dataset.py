@@ -14,10 +14,9 @@ import pyarrow as pa
 from ape_cli import schema
 from ape_cli import structure as structures
 from ape_cli.batch import Batch, Reading, Window, collate
-from ape_cli.errors import DataError, UsageError, pick
+from ape_cli.errors import UsageError, pick
 from ape_cli.schema import Manifest
 from ape_cli.streams import I64
-from ape_cli.structure import Structure, Tree
 
 
 class Dataset:
@@ -119,7 +118,9 @@ class Split:
         if key in self._kept:
             return self._kept[key]
         parts = [self._groups[g][0].read_row_group(self._groups[g][1]) for g in key]
-        window = _flatten(pa.concat_tables(parts).combine_chunks(), structures.parse(self.dataset.structure))
+        part = pa.concat_tables(parts).combine_chunks()
+        schema.check_rows(part, structures.parse(self.dataset.structure), self.dataset.ids)
+        window = _flatten(part)
         if len(key) == len(self._groups):  # the whole split is one window: read it once
             self._kept[key] = window
         return window
@@ -140,12 +141,10 @@ def open(folder: str | Path) -> Dataset:
     return Dataset(path, manifest)
 
 
-def _flatten(part: pa.Table, own: Structure) -> Window:
+def _flatten(part: pa.Table) -> Window:
     def lists(name: str) -> tuple[I64, I64, I64]:
         ids, column = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
         at = schema.positions(column)
-        for factor, coordinate in zip(own.simple, at.reshape(-1, own.width).T, strict=True):
-            _check_reach(factor, int(coordinate.max(initial=0)))
         return (
             ids.offsets.to_numpy().astype(np.int64),
             ids.values.to_numpy().astype(np.int64),
@@ -160,18 +159,6 @@ def _flatten(part: pa.Table, own: Structure) -> Window:
         source=lists("source"),
         target=lists("target"),
     )
-
-
-def _check_reach(factor: Structure, greatest: int) -> None:
-    """The greatest coordinate that is stored fits a position; else a `DataError`."""
-    if isinstance(factor, Tree):
-        if greatest >= factor.level_start(factor.max_depth + 1):
-            allowed = f"depth {factor.max_depth}"
-            raise DataError(
-                "a position is too deep", got=f"heap index {greatest}", allowed=allowed, fix="prune the trees"
-            )
-    elif greatest >= 2**63 - 1:  # 1 is added to it
-        raise DataError("a position is too large", got=greatest, allowed="below 2^63 - 1", fix="check the data")
 
 
 def _bucket(window: Window, batch_size: int, rng: np.random.Generator | None) -> list[I64]:

@@ -6,13 +6,14 @@ A file whose stem begins with `_` is shared code. No list is kept anywhere.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import math
 import pkgutil
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ape_cli.errors import UsageError, pick
+from ape_cli.errors import ApeError, UsageError, pick
 
 T = TypeVar("T")
 
@@ -26,7 +27,15 @@ def names(package: ModuleType) -> list[str]:
 def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     """The subclass of `base` that the file of `name` defines."""
     stem = pick(kind, name, names(package)).replace("-", "_")
-    module = importlib.import_module(f"{package.__name__}.{stem}")
+    try:
+        module = importlib.import_module(f"{package.__name__}.{stem}")
+    except Exception as error:  # somebody's own file: whatever is wrong in it, the others go on
+        where = importlib.util.find_spec(f"{package.__name__}.{stem}")
+        raise ApeError(
+            f"the file of {kind} {name!r} cannot be imported",
+            got=f"{type(error).__name__}: {error} ({where.origin if where else stem})",
+            fix="mend the file, or take it off the path",
+        ) from error
     for _, found in inspect.getmembers(module, inspect.isclass):
         if issubclass(found, base) and found.__module__ == module.__name__:
             return found

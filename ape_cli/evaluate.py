@@ -139,10 +139,11 @@ def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
             allowed=f"{own['task']} {own['order'] or ''}".strip(),
             fix="choose a dataset of the run's own task; sizes may differ",
         )
-    forms = [(own["structure"], own["parameters"].get("binarise", False))]
-    forms += [(plan.structure, plan.parameters.get("binarise", False))]
-    if forms[0] != forms[1]:
-        ours, theirs = (f"{structure}{', binarised' if binary else ''}" for structure, binary in forms)
+    ours, theirs = (
+        structure + (f", binarised from branching {p.get('branching', 2)}" if p.get("binarise") else "")
+        for structure, p in ((own["structure"], own["parameters"]), (plan.structure, plan.parameters))
+    )
+    if ours != theirs:
         return DataError(
             "the dataset is of another structure than the one the run was trained on",
             got=f"{data.name}: {theirs}",

@@ -7,8 +7,6 @@ is a function of the plan alone: neither the workers nor an interruption can be 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import multiprocessing
 import os
 import platform
@@ -206,13 +204,6 @@ def _check_remade(known: Manifest, made: dict[str, Shard]) -> None:
 
 def _manifest(task: Task, wanted: Plan, shards: dict[str, Shard]) -> Manifest:
     by_split = {s: [shards[p.file] for p in schema.pieces_of(wanted)[s]] for s in wanted.rows}
-    totals = {}
-    for split, parts in by_split.items():
-        total = (0, 0)
-        for part in parts:
-            total = _add(total, part.content)
-        totals[split] = [wanted.rows[split], *total]
-    identity = json.dumps([wanted.version, wanted.structure, task.id_names, totals], sort_keys=True)
     return Manifest(
         schema_version=wanted.version,
         plan=wanted,
@@ -220,7 +211,7 @@ def _manifest(task: Task, wanted: Plan, shards: dict[str, Shard]) -> Manifest:
         mean_size=task.mean_size,
         mean_tokens=task.mean_tokens,
         shards=by_split,
-        fingerprint=hashlib.sha256(identity.encode()).hexdigest(),
+        fingerprint=schema.fingerprint(wanted, task.id_names, by_split),
         versions={
             "ape": ape_cli.__version__,
             "pyarrow": pa.__version__,

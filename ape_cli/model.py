@@ -8,6 +8,7 @@ attention), never the name of one. Shapes: B batch, N source tokens, M target to
 from __future__ import annotations
 
 import math
+import re
 
 import torch
 from torch import Tensor, nn
@@ -88,6 +89,13 @@ class Transformer(nn.Module):
         self.decoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, True, behind) for _ in range(decoder_layers))
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
         self._initialise(generator)
+
+    def current(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Tensors of a run under the names that its parameters have today, wherever a name stands in a key."""
+        for old, new in self.scheme.renamed.items():
+            pattern = re.compile(rf"(^|\.)scheme\.{re.escape(old)}(?=\.|$)")
+            tensors = {pattern.sub(rf"\1scheme.{new}", key): value for key, value in tensors.items()}
+        return tensors
 
     def _initialise(self, generator: torch.Generator | None) -> None:
         nn.init.normal_(self.embedding, std=self.embedding.shape[1] ** -0.5, generator=generator)

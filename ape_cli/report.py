@@ -45,6 +45,7 @@ LINES = {
     "seeds": pl.Int64,
     "best": pl.Boolean,
     "structure": pl.String,
+    "form": pl.String,
     "trained_on": pl.String,
     "trained_fingerprint": pl.String,
     "dataset": pl.String,
@@ -103,6 +104,7 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
                             "value": evaluation["overall"][metric],
                             "seed": config["seed"],
                             "structure": trained["structure"],
+                            "form": _form(trained),
                             "trained_on": trained["name"],
                             "trained_fingerprint": trained["fingerprint"],
                             "dataset": evaluation["dataset"],
@@ -114,6 +116,13 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     return pl.DataFrame(lines, schema=schema | {"value": pl.Float64, "seed": pl.Int64}, orient="row"), bad
 
 
+def _form(trained: dict[str, Any]) -> str:
+    """What makes a task another than the paper's: `branching 3, binarised`."""
+    parameters = trained["parameters"]
+    parts = [f"branching {parameters['branching']}"] if parameters.get("branching", 2) != 2 else []
+    return ", ".join(parts + ["binarised"] * bool(parameters.get("binarise")))
+
+
 def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
     """Whether a run has the paper's own model, rows and sizes of words or trees."""
     if preset != "paper" or trained["task"] not in tasks.names():
@@ -123,7 +132,8 @@ def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
 
 
 # what a column is, what a cell is beside it, and names that may change without changing either
-_COLUMN = ["task", "order", "preset", "decode", "split", "metric", "structure", "trained_fingerprint", "fingerprint"]
+_COLUMN = ["task", "order", "preset", "decode", "split", "metric", "structure", "form"]
+_COLUMN += ["trained_fingerprint", "fingerprint"]
 _CELL = ["configuration", "scheme", "variant", "attention"]
 _NAMES = ["trained_on", "dataset", "paper_size"]
 
@@ -211,7 +221,8 @@ def paper_scores() -> dict[tuple[str, str], tuple[float, float | None]]:
 
 
 def _column(line: dict[str, Any]) -> str:
-    return f"{line['task']}/{line['order']}" if line["order"] else str(line["task"])
+    name = f"{line['task']}/{line['order']}" if line["order"] else str(line["task"])
+    return f"{name} ({line['form']})" if line["form"] else name
 
 
 def tables(found: pl.DataFrame) -> list[Table]:

@@ -25,8 +25,7 @@ from ape_cli.errors import RunError
 from ape_cli.record import Evaluation, Outcome, Record
 
 if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and reporting stay fast
-    import torch
-
+    from ape_cli.model import Transformer
     from ape_cli.train import Tensors
 
 
@@ -128,12 +127,12 @@ class Run:
 
     # What was found
 
-    def load_model(self, model: torch.nn.Module) -> None:
+    def load_model(self, model: Transformer) -> None:
         """Put the best weights into a model of the run's configuration."""
         path = self.folder / "model.safetensors"
         if not path.exists():
             raise RunError("the run has no weights", got=self.name, fix="train it (again): `ape train … --overwrite`")
-        tensors, _ = load_tensors(path)
+        tensors = model.current(load_tensors(path)[0])
         want, have = (
             {k: f"{str(v.dtype).removeprefix('torch.')} {list(v.shape)}" for k, v in found.items()}
             for found in (model.state_dict(), tensors)

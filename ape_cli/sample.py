@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree as Drawn
 
 from ape_cli import schema, structure
-from ape_cli.errors import UsageError, pick
+from ape_cli.errors import DataError, UsageError, pick
 from ape_cli.schema import Manifest
 
 
@@ -42,9 +42,11 @@ class Sample:
         found = structure.parse(plan.structure)
         if isinstance(found, structure.Tree):
             sides = ["left ", "right "] if plan.parameters.get("binarise") else [""] * found.branching
+            if 1 not in positions:
+                raise DataError("the row is no tree: it has no root", got=positions[:8], fix="generate it again")
             order = Text(f"in {plan.order} order: ", style="dim") + linear
             return Group(_branch(dict(zip(positions, names, strict=True)), 1, sides, None), Text(), order)
-        if found == structure.parse("grid(2)"):
+        if found == structure.parse("grid(2)") and max(map(max, positions)) < len(positions):
             return _grid({(row, column): name for (row, column), name in zip(positions, names, strict=True)})
         if isinstance(found, structure.Cyclic):
             return _ring(positions, names, found.order)
@@ -65,7 +67,7 @@ def _grid(cells: dict[tuple[int, int], str]) -> Text:
     """A line for each row, columns below each other."""
     wide = max(map(len, cells.values()))
     height, width = (1 + max(place[axis] for place in cells) for axis in (0, 1))
-    return Text("\n".join(" ".join(cells[i, j].ljust(wide) for j in range(width)) for i in range(height)))
+    return Text("\n".join(" ".join(cells.get((i, j), "").ljust(wide) for j in range(width)) for i in range(height)))
 
 
 def _ring(places: list[int], names: list[str], order: int) -> RenderableType:
@@ -94,6 +96,10 @@ def read(folder: Path, split: str, row: int) -> Sample:
         for i in range(file.num_row_groups):
             here = file.metadata.row_group(i).num_rows
             if left < here:
-                return Sample(manifest, split, file.read_row_group(i).slice(left, 1).to_pylist()[0])
+                found = file.read_row_group(i).slice(left, 1)
+                schema.check_rows(
+                    found.combine_chunks(), structure.parse(manifest.plan.structure), len(manifest.vocabulary)
+                )
+                return Sample(manifest, split, found.to_pylist()[0])
             left -= here
     raise AssertionError("the manifest's rows are in its shards")

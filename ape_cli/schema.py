@@ -10,6 +10,7 @@ last, so that its existence says that the shards are whole; it carries the SHA-2
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ape_cli import files, streams, structure
 from ape_cli.errors import DataError, UsageError
 from ape_cli.streams import I64, U64
+from ape_cli.structure import Cyclic, Structure, Tree
 
 VERSIONS = (1, 2)
 PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3
@@ -124,6 +126,49 @@ def content(part: pa.Table) -> tuple[int, int]:
     return int(word.sum(dtype=np.uint64)), int(streams.child(word, "second").sum(dtype=np.uint64))
 
 
+def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
+    """Every id is in the vocabulary, and every position one that the structure has; else a `DataError`."""
+    for side in ("source", "target"):
+        symbol = part[f"{side}_ids"].combine_chunks().values.to_numpy()
+        if symbol.size and not FIRST_SYMBOL <= symbol.min() <= symbol.max() < ids:
+            wrong = symbol[(symbol < FIRST_SYMBOL) | (symbol >= ids)][0]
+            raise DataError(
+                f"a {side} id is not in the vocabulary", got=wrong, allowed=f"{FIRST_SYMBOL} to {ids - 1}", fix=_AGAIN
+            )
+        at = positions(part[f"{side}_positions"].combine_chunks())
+        for factor, coordinate in zip(own.simple, at.reshape(-1, own.width).T, strict=True):
+            low, high = _range(factor)
+            least, greatest = (int(coordinate.min()), int(coordinate.max())) if coordinate.size else (low, low)
+            if least < low or greatest > high:
+                deep = " (a path too deep for a heap index?)" if isinstance(factor, Tree) else ""
+                raise DataError(
+                    f"a {side} position is not one of {factor.expression}{deep}",
+                    got=greatest if greatest > high else least,
+                    allowed=f"{low} to {high}",
+                    fix=_AGAIN,
+                )
+
+
+_AGAIN = "generate it again"
+
+
+def _range(factor: Structure) -> tuple[int, int]:
+    """The least and the greatest coordinate that a dataset may store."""
+    if isinstance(factor, Tree):
+        return 1, int(factor.level_start(factor.max_depth + 1)) - 1
+    return 0, factor.order - 1 if isinstance(factor, Cyclic) else 2**63 - 2  # 1 is added to it
+
+
+def fingerprint(plan: Plan, vocabulary: list[str], shards: dict[str, list[Shard]]) -> str:
+    """Of a dataset's content, however it is cut into shards."""
+    totals = {}
+    for split, parts in shards.items():
+        sums = (sum(s.content[i] for s in parts) % 2**64 for i in (0, 1))
+        totals[split] = [plan.rows[split], *sums]
+    identity = json.dumps([plan.version, plan.structure, vocabulary, totals], sort_keys=True)
+    return hashlib.sha256(identity.encode()).hexdigest()
+
+
 _HEX = r"^[0-9a-f]{64}$"
 
 
@@ -216,6 +261,8 @@ class Manifest(_Frozen):
             listed = [(s.file, s.rows) for s in self.shards.get(split, [])]
             if listed != [(p.file, len(p.rows)) for p in pieces]:
                 raise ValueError(f"the shards of {split} are not those of the plan")
+        if self.fingerprint != fingerprint(self.plan, self.vocabulary, self.shards):
+            raise ValueError("the fingerprint is not that of the structure, the vocabulary and the shards")
         return self
 
 

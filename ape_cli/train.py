@@ -276,7 +276,7 @@ class Loop:
         self.saved = time.perf_counter()
 
     def _restore(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
-        self.at = _Cursor(**cursor)
+        self.at, tensors = _Cursor(**cursor), self.model.current(tensors)
         self.model.load_state_dict({k[6:]: v for k, v in tensors.items() if k.startswith("model.")})
         state = self.optimiser.state_dict()
         state["state"] = {

@@ -290,3 +290,22 @@ def test_an_interrupted_generation_is_gone_on_from(here: Path, workers: str) -> 
     finished = json.loads(ape(*words, "--out", "broken", "--json")[0])
     assert 0 < finished["written"] < 60_060
     assert json.loads(ape(*words, "--out", "whole", "--json")[0])["fingerprint"] == finished["fingerprint"]
+
+
+def test_an_option_given_twice_is_refused(here: Path) -> None:
+    for words in (["--branching", "4", "--set", "branching=3"], ["--binarise", "--set", "binarise=false"]):
+        message = ape("gen", "tree-copy", "--n", "8", *words, code=2)[1]
+        assert "is given twice" in message
+    assert not Path("datasets").exists()
+
+
+def test_an_empty_structure_is_no_structure(here: Path) -> None:
+    message = ape("train", "--scheme", "orthogonal", "--structure", "", "--task", "copy", "--preset", "tiny", code=2)[1]
+    assert "bad structure" in message
+
+
+def test_greedy_stands_beside_teacher_forcing(here: Path) -> None:
+    ape("train", "--scheme", "orthogonal-tree", "--task", "tree-copy", "--preset", "tiny", "--set", "steps=2")
+    table = ape("eval", "--decode", "greedy")[0]
+    assert "token accuracy, teacher" in table
+    assert "exact match, teacher" in table

@@ -251,37 +251,52 @@ def test_a_shard_of_another_width_is_refused(grids: Dataset, rings: Dataset) -> 
             schema.read_shard(path, width)
 
 
-def test_a_coordinate_too_large_is_an_error() -> None:
-    """Each coordinate by its own measure: 39 steps of three branches, what can have 1 added to it."""
-    row = {"row": 0, "source_ids": [3], "target_ids": [3], "size": 39, "op": None}
-    ternary, both = structure.Tree(3), structure.parse("tree(3)*seq")
-    last = ternary.level_start(40) - 1
-
-    def flatten(own: structure.Structure, position: int | list[int]) -> np.ndarray:
-        table = pa.Table.from_pylist(
-            [row | {"source_positions": [position], "target_positions": [position]}], schema=schema.shard(own.width)
-        )
-        return dataset._flatten(table, own).source[2]
-
-    assert flatten(ternary, last).tolist() == [last]
-    assert flatten(both, [last, 2**63 - 2]).tolist() == [[last, 2**63 - 2]]
-    with pytest.raises(DataError, match=r"too deep[\s\S]*depth 39"):
-        flatten(ternary, last + 1)
-    with pytest.raises(DataError, match="too deep"):
-        flatten(both, [last + 1, 0])
-    with pytest.raises(DataError, match="too large"):
-        flatten(both, [1, 2**63 - 1])
+def check(own: structure.Structure, position: int | list[int], symbol: int = 3) -> None:
+    row = {"row": 0, "source_ids": [3], "target_ids": [symbol], "size": 1, "op": None}
+    origin = [1] * own.width if own.width > 1 else 1
+    rows = [row | {"source_positions": [position], "target_positions": [origin]}]
+    schema.check_rows(pa.Table.from_pylist(rows, schema=schema.shard(own.width)), own, 5)
 
 
 def test_a_path_too_deep_is_an_error() -> None:
-    """Not clamped: 62 steps fit into a position, 63 do not."""
-    row = {"row": 0, "source_ids": [3], "target_ids": [3], "target_positions": [1], "size": 62, "op": None}
-    deepest = pa.Table.from_pylist([row | {"source_positions": [2**63 - 1]}], schema=schema.SHARD)
-    tree = structure.Tree(2)
-    assert dataset._flatten(deepest, tree).source[2].tolist() == [2**63 - 1]
-    deeper = pa.Table.from_pylist([row | {"source_positions": [2**63]}], schema=schema.SHARD)
-    with pytest.raises(DataError, match="too deep"):
-        dataset._flatten(deeper, tree)
+    """Not clamped: 62 binary steps fit into a position, 63 do not; of ternary ones 39."""
+    check(structure.Tree(2), 2**63 - 1)
+    ternary = structure.Tree(3)
+    last = ternary.level_start(40) - 1
+    check(ternary, last)
+    for own, deeper in ((structure.Tree(2), 2**63), (ternary, last + 1)):
+        with pytest.raises(DataError, match="too deep"):
+            check(own, deeper)
+
+
+@pytest.mark.parametrize(
+    ("expression", "position", "allowed"),
+    [
+        ("tree(2)", 0, "1 to"),  # the place of SOS
+        ("cyclic(5)", 5, "0 to 4"),
+        ("seq", 2**63 - 1, "0 to"),  # 1 is added to it
+        ("grid(2)", [1, 2**64 - 1], "0 to"),
+        ("tree(3)*cyclic(4)", [1, 4], "0 to 3"),
+        ("tree(3)*seq", [0, 1], "1 to"),
+    ],
+)
+def test_a_position_that_the_structure_does_not_have(expression: str, position: int | list[int], allowed: str) -> None:
+    with pytest.raises(DataError, match=rf"source position is not one of[\s\S]*{allowed}"):
+        check(structure.parse(expression), position)
+
+
+def test_an_id_that_the_vocabulary_does_not_have() -> None:
+    check(structure.Seq(), 0, symbol=4)
+    for symbol in (5, 0, 60_000):
+        with pytest.raises(DataError, match=r"target id is not in the vocabulary[\s\S]*3 to 4"):
+            check(structure.Seq(), 0, symbol=symbol)
+
+
+def test_rows_are_checked_when_they_are_read(words: Dataset) -> None:
+    """A manifest with fewer names than the shards have ids is found out at the first batch."""
+    small = words.manifest.model_copy(update={"vocabulary": words.manifest.vocabulary[:5]})
+    with pytest.raises(DataError, match="not in the vocabulary"):
+        next(dataset.Dataset(words.folder, small).split("train").batches(4))
 
 
 def test_bad_arguments(words: Dataset) -> None:
@@ -307,3 +322,4 @@ def test_the_committed_sample_is_what_its_command_makes(tmp_path: Path) -> None:
             for shard in shards:
                 shard.pop("sha256")
     assert json.dumps(made_again) == json.dumps(known)
+    assert (tmp_path / "again" / "README.md").read_text() == (committed / "README.md").read_text()

@@ -106,3 +106,14 @@ def test_data_that_changed_since_is_noticed(tmp_path: Path) -> None:
     write(folder, "copy", length_mean=9)
     with pytest.raises(DataError, match="has changed since"):
         evaluate.own_dataset(done)
+
+
+def test_another_form_of_the_task_is_refused(tmp_path: Path) -> None:
+    """Of another branching, binarised or not, and binarised from another branching: their trees are others."""
+    forms = [{}, {"branching": 3}, {"branching": 3, "binarise": True}, {"branching": 4, "binarise": True}]
+    made = [write(tmp_path / str(i), "tree-copy", "breadth", depth_mean=2, **form) for i, form in enumerate(forms)]
+    for i, data in enumerate(made):
+        done = run(data, tmp_path / "results", scheme="sinusoidal").run
+        for other in made[:i] + made[i + 1 :]:
+            with pytest.raises(DataError, match="another structure"):
+                evaluate.evaluate(done, other, split="test", decode="teacher", device=CPU)

@@ -33,6 +33,26 @@ def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
     assert "window (width=2)" in ape("report", "--format", "markdown")
 
 
+def test_a_file_that_cannot_be_imported_stops_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "ape_cli" / "position"
+    folder.mkdir(parents=True)
+    (folder / "torn.py").write_text("import no_such_module\n")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+
+    def ape(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "ape_cli", *words]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    listed = ape("schemes")
+    assert listed.returncode == 0
+    assert "rope" in listed.stdout
+    assert "the file of scheme 'torn' cannot be imported" in listed.stderr
+    asked = ape("check", "torn")
+    assert asked.returncode == 1
+    assert "no_such_module" in asked.stderr
+    assert "Traceback" not in asked.stderr + listed.stderr
+
+
 def test_the_example_in_python_runs() -> None:
     (example,) = (b for b in BLOCKS if b.startswith("import torch"))
     names: dict[str, object] = {}

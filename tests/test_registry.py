@@ -13,7 +13,7 @@ from ape_cli import build, config, evaluate, files, position, registry, trial
 from ape_cli.dataset import Dataset
 from ape_cli.errors import ApeError, RunError, UsageError
 from ape_cli.registry import Registry
-from ape_cli.run import Run
+from ape_cli.run import Run, load_tensors
 from ape_cli.train import Stopped
 
 CPU = torch.device("cpu")
@@ -269,3 +269,20 @@ def test_damaged_evaluations_are_named(words: Dataset, tmp_path: Path) -> None:
     assert [r.name for r in evaluate.pending(registry.open(tmp_path), None, "test", "teacher")] == [done.name]
     evaluate.evaluate(done, words, split="test", decode="teacher", device=CPU)
     assert len(done.evaluations()[0]) == 1
+
+
+@pytest.mark.parametrize("scheme", ["orthogonal-seq", "orthogonal-tree"])
+def test_weights_of_an_earlier_version_are_read(trees: Dataset, words: Dataset, tmp_path: Path, scheme: str) -> None:
+    """Parameters that have another name today: the same run, the same scores, and training goes on from its state."""
+    data = words if scheme == "orthogonal-seq" else trees
+    done = run(data, tmp_path, scheme=scheme).run
+    before = evaluate.evaluate(done, data, split="validation", decode="teacher", device=CPU)["overall"]
+    path = done.folder / "model.safetensors"
+    tensors, about = load_tensors(path)
+    earlier = {name.replace("scheme.operators.", "scheme."): value for name, value in tensors.items()}
+    assert earlier.keys() != tensors.keys()
+    done.save_model(earlier, about)
+    assert evaluate.evaluate(done, data, split="validation", decode="teacher", device=CPU)["overall"] == before
+    made = build.build(done.config(), data.structure, data.ids)
+    state = {f"optimiser.{name}.exp_avg": value for name, value in earlier.items()}
+    assert set(made.current(state)) == {f"optimiser.{name}.exp_avg" for name in tensors}

@@ -116,6 +116,7 @@ def test_expressions_are_written_and_read() -> None:
         " tree ( 2 ) ": "tree(2)",
         "seq*(tree(3)*cyclic(6))": "seq*tree(3)*cyclic(6)",
         "(grid(2))*seq": "grid(2)*seq",
+        "seq*seq": "grid(2)",
     }.items():
         assert structure.parse(text).expression == plain
         assert structure.parse(plain) == structure.parse(text)
@@ -134,6 +135,8 @@ def test_expressions_are_written_and_read() -> None:
         ("tree(1)", "from 2 to 1000", 6),
         ("tree(²)", "from 2 to 1000", 6),
         ("grid(99999999999999999999999)", "from 2 to 16", 6),
+        ("grid(0000000000000000000000009999999)", "from 2 to 16", 6),
+        ("tree(002)", "from 2 to 1000", 6),
         ("cyclic(0)", "from 2", 8),
         ("", "found the end", 1),
     ],
@@ -145,6 +148,12 @@ def test_an_error_tells_where_an_expression_is_wrong(text: str, message: str, pl
     got, caret = str(caught.value).splitlines()[1:3]
     assert caret.index("^") - len("  got:     ") == place - 1
     assert got.endswith(text)
+
+
+def test_long_expressions_are_refused_before_they_are_read() -> None:
+    for text in ("(" * 5000 + "seq", "cyclic(" + "2" * 5000 + ")", "*".join(["seq"] * 500)):
+        with pytest.raises(UsageError, match="too long"):
+            structure.parse(text)
 
 
 def test_what_a_structure_is_read_from() -> None:

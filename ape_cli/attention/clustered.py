@@ -35,9 +35,9 @@ class Clustered(Kind):
     source = "Vyas et al. 2020, arXiv:2007.04825, section 3.2"
 
     def __init__(self, clusters: int = 16, iterations: int = 5) -> None:
-        for name, value, least in (("clusters", clusters, 1), ("iterations", iterations, 0)):
-            if value < least:
-                raise UsageError(f"bad {name}", got=value, allowed=f"{least} or more", fix="choose such a one")
+        for name, value, low, high in (("clusters", clusters, 1, 4096), ("iterations", iterations, 0, 100)):
+            if not low <= value <= high:
+                raise UsageError(f"bad {name}", got=value, allowed=f"{low} to {high}", fix="choose one of those")
         self.clusters, self.iterations = clusters, iterations
 
     def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:

@@ -10,6 +10,7 @@ import typer
 from ape_cli import display
 from ape_cli.cli._app import DATASETS, Json, app, command
 from ape_cli.display import answer, note, out
+from ape_cli.errors import UsageError
 
 
 @app.command()
@@ -58,7 +59,11 @@ def gen(
         "ring": ring,
     }
     given = {k: v for k, v in options.items() if v is not None}
-    made = tasks.make(task, order, **given | parse_settings(settings or []))
+    more = parse_settings(settings or [])
+    if twice := sorted(given.keys() & more.keys()):
+        both = f"{given[twice[0]]} and {more[twice[0]]}"
+        raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
+    made = tasks.make(task, order, **given, **more)
     folder = to or DATASETS / (f"{task}-{made.order}" if made.order else task)
     rows = {"train": n, "validation": n_validation, "test": n_test}
     wanted = generation.plan(made, seed=seed, rows=rows, shard_rows=shard_rows)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.errors import pick
+from ape_cli.errors import ApeError, pick
 from ape_cli.laws import group, mixing, model
 from ape_cli.laws._subjects import examples, make
 from ape_cli.position import Scheme
@@ -91,7 +91,11 @@ def check(name: str) -> Iterator[Finding]:
     if name in attention.names():
         yield from _of_attention(name)
         return
-    every = examples(name)
+    try:
+        every = examples(name)
+    except ApeError as error:
+        yield Finding(name, {}, "", "import", "The file of the scheme defines it", None, None, False, str(error))
+        return
     for options, expressions in (({}, every), *((variant, every[:1]) for variant in position.load(name).variants)):
         for expression in expressions:
             for law, measure in LAWS.items():

@@ -98,6 +98,7 @@ class Scheme(nn.Module):
     unique: ClassVar[bool] = True  # no two positions are encoded alike (bounded schemes: up to max_size)
     isometric: ClassVar[bool] = False  # a shift of all positions turns all vectors alike: P(p + k) = R_k P(p)
     acts_between: bool = True  # in the attention between decoder and encoder too
+    renamed: ClassVar[dict[str, str]] = {}  # parameters of earlier versions -> their names today
     variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # options beside the defaults that are measured as well
     content_dependent: bool = False
     memory: ClassVar[str] = "none"

@@ -27,6 +27,7 @@ class Orthogonal(Scheme):
     source = "Algebraic Positional Encodings, section 3"
     homomorphism = True
     content_dependent = True
+    renamed: ClassVar[dict[str, str]] = {name: f"operators.{name}" for name in ("angles", "basis", "free")}
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"side": "query"}, {"side": "key"})
     memory = "as its factors"
 

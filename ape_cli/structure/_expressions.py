@@ -29,6 +29,8 @@ class _Parser:
     """expression := factor ('*' factor)*; factor := 'seq' | NAME '(' NUMBER ')' | '(' expression ')'"""
 
     def __init__(self, text: str) -> None:
+        if len(text) > 200:
+            raise UsageError("bad structure: too long", got=f"{text[:40]}…", allowed="200 characters", fix="use fewer")
         self.text = text
         self.tokens = [(m.group(1), m.start(1)) for m in _TOKEN.finditer(text)]
         self.at = 0
@@ -47,6 +49,8 @@ class _Parser:
             self.at += 1
             factors.append(self.factor())
         flat = tuple(f for x in factors for f in (x.factors if type(x) is Product else (x,)))
+        if len(flat) > 1 and all(isinstance(f, Seq) for f in flat):
+            return Grid(flat)  # one algebra, one name
         return flat[0] if len(flat) == 1 else Product(flat)
 
     def factor(self) -> Structure:
@@ -64,7 +68,7 @@ class _Parser:
         self.at += 1
         self.expect("(")
         number, (low, high) = self.peek(), _RANGES[name]
-        if not number or not re.fullmatch(r"[0-9]+", number) or not low <= int(number[:20]) <= high:
+        if not re.fullmatch(r"[1-9][0-9]{0,10}", number) or not low <= int(number) <= high:
             also = " (tree(1) and grid(1) are seq)" if number == "1" and name != "cyclic" else ""
             raise self.error(f"expected a number from {low} to {high}{also}, found {number!r}")
         self.at += 1

@@ -47,7 +47,7 @@ def test_against_the_definition(kind: str, name: str, decay: float, who: str) ->
     """A double loop over queries and keys, for each row and head."""
     made = kind_of(kind)
     if (decay != 1 and made.refuses_decay) or (made.mixes_queries and ("causal" in who or who == "another sequence")):
-        return
+        pytest.skip("refused, and so tested elsewhere")
     scheme = scheme_of(name, decay=decay)
     link, m, n = link_of(scheme, who)
     q, k, v = vectors(1, m), vectors(2, n), vectors(3, n)

@@ -7,7 +7,7 @@ from tests.mistakes._mistake import Mistake
 MISTAKES = [
     Mistake(
         "a cap on depth that clamps silently (positions read)",
-        "dataset.py",
+        "schema.py",
         "for factor, coordinate in zip(own.simple, at.reshape(-1, own.width).T, strict=True):",
         "at = np.minimum(at, np.uint64(2**62))\n        for factor, coordinate in ():",
         "test_dataset.py::test_a_path_too_deep_is_an_error",

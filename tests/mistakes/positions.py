@@ -205,8 +205,8 @@ MISTAKES = [
     Mistake(
         "a learned matrix whose basis is not turned back",
         "position/matrix_power.py",
-        "return turned @ q.mT",
-        "return turned",
+        "return (turned @ q.mT).to(v.dtype)",
+        "return turned.to(v.dtype)",
         "position/test_matrix_power.py::test_learned_starts_at_the_given_angles",
     ),
     Mistake(
