@@ -9,7 +9,8 @@ Where the next symbol stands follows from what is written, never from the answer
 A row writes as many symbols as its answer has, so nothing depends on the rows beside it.
 
 Scores: a label is met if the same symbol was written at its place: in trees at its node, wherever in the
-linearisation. What is missing is wrong, and so is the EOS of an answer that the model goes on from.
+linearisation. What is missing is wrong, and so is the EOS of an answer that the model goes on from. The
+first mistake is that of teacher forcing, so exact match is the same under both; token accuracy is not.
 Shapes: B rows, N source tokens, M target tokens, k children.
 """
 

@@ -7,6 +7,9 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # also of processes that tests start: tiny models gain nothing from more
 
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +69,19 @@ def rings(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 @pytest.fixture(scope="session")
 def operations(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write(tmp_path_factory.mktemp("operations") / "tree-ops", "tree-ops", "depth")
+
+
+def elsewhere(root: Path, path: str, text: str) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`ape` in a process of its own, in `root`, with one more file of somebody's own on the path."""
+    file = root / "mine" / path
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root / "mine"), str(Path(__file__).parents[1])])}
+
+    def ape(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "ape_cli", *words]
+        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        return done
+
+    return ape

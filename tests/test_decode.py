@@ -180,17 +180,31 @@ def test_grids_and_rings_stand_where_their_shape_says(tmp_path: Path) -> None:
             assert torch.equal(model.at, batch.input_positions)
 
 
+def both_ways(data: dataset.Dataset, where: Path, steps: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """A model after some steps, and how it does under teacher forcing and on its own."""
+    done = run(data, where, scheme="orthogonal-tree", steps=steps).run
+    teacher, greedy = (
+        evaluate.evaluate(done, data, split="test", decode=d, device=CPU)["overall"] for d in ("teacher", "greedy")
+    )
+    return done, teacher, greedy
+
+
 @pytest.mark.parametrize("order", ["breadth", "depth"])
 def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, order: str) -> None:
     """A model that has learned a trivial task: trees of depth 1 and one symbol of each kind."""
     data = write(tmp_path / "copy", "tree-copy", order, vocabulary=2, depth_mean=1, depth_std=0, rows=(200, 20, 20))
-    done = run(data, tmp_path / "results", scheme="orthogonal-tree", steps=60).run
-    teacher, greedy = (
-        evaluate.evaluate(done, data, split="test", decode=d, device=CPU)["overall"] for d in ("teacher", "greedy")
-    )
+    done, teacher, greedy = both_ways(data, tmp_path / "results", steps=60)
     assert teacher["exact_match"] == greedy["exact_match"] == 1.0
     again = evaluate.evaluate(done, dataset.open(data.folder), split="test", decode="greedy", device=CPU, batch_size=3)
     assert again["overall"] == greedy
+
+
+def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forcing(tmp_path: Path) -> None:
+    """The law of greedy decoding: the first mistake is the same, so what has none is the same; also where some have."""
+    data = write(tmp_path / "copy", "tree-copy", "depth", vocabulary=4, depth_mean=1, depth_std=0, rows=(200, 20, 60))
+    _, teacher, greedy = both_ways(data, tmp_path / "results", steps=250)
+    assert 0 < teacher["exact_match"] < 1
+    assert teacher["exact_match"] == greedy["exact_match"]
 
 
 def test_trees_of_a_task_that_says_nothing_are_refused() -> None:

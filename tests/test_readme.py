@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.conftest import elsewhere
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
@@ -15,40 +14,20 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
 def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
     """Found in a folder of the user's own on the path, listed, trained with its option."""
     (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/position/window.py"))
-    folder = tmp_path / "mine" / "ape_cli" / "position"
-    folder.mkdir(parents=True)
-    (folder / "window.py").write_text(example)
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "mine")}
-
-    def ape(*words: str) -> str:
-        command = [sys.executable, "-m", "ape_cli", *words]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert "window" in ape("schemes")
-    assert "relative" in ape("check", "window")  # and every law that it claims holds
+    ape = elsewhere(tmp_path, "ape_cli/position/window.py", example)
+    assert "window" in ape("schemes").stdout
+    assert "relative" in ape("check", "window").stdout  # and every law that it claims holds
     words = ("train", "--scheme", "window", "--set", "width=2", "--task", "copy", "--preset", "tiny")
-    assert "copy-window-42-" in ape(*words)
-    assert "window (width=2)" in ape("report", "--format", "markdown")
+    assert "copy-window-42-" in ape(*words).stdout
+    assert "window (width=2)" in ape("report", "--format", "markdown").stdout
 
 
 def test_a_file_that_cannot_be_imported_stops_nothing_else(tmp_path: Path) -> None:
-    folder = tmp_path / "ape_cli" / "position"
-    folder.mkdir(parents=True)
-    (folder / "torn.py").write_text("import no_such_module\n")
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-
-    def ape(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "ape_cli", *words]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-
+    ape = elsewhere(tmp_path, "ape_cli/position/torn.py", "import no_such_module\n")
     listed = ape("schemes")
-    assert listed.returncode == 0
     assert "rope" in listed.stdout
     assert "the file of scheme 'torn' cannot be imported" in listed.stderr
-    asked = ape("check", "torn")
-    assert asked.returncode == 1
+    asked = ape("check", "torn", code=1)
     assert "no_such_module" in asked.stderr
     assert "Traceback" not in asked.stderr + listed.stderr
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ from tests.test_train import check_resume
 
 CPU = torch.device("cpu")
 ALL = attention.names()
+from tests.conftest import elsewhere
 
 
 def resolve(kind: str, scheme: str = "rope", **settings: Any) -> Config:
@@ -221,9 +219,7 @@ def test_scores_do_not_depend_on_the_batch_size(words: Dataset) -> None:
 
 def test_a_kind_is_one_new_file(tmp_path: Path) -> None:
     """Found in a folder of the user's own on the path, listed with its options, trained."""
-    folder = tmp_path / "mine" / "ape_cli" / "attention"
-    folder.mkdir(parents=True)
-    (folder / "even_mean.py").write_text(
+    text = (
         "from ape_cli.attention import Kind, average\n"
         "class EvenMean(Kind):\n"
         "    about, cost, source = 'the mean of all keys', 'M N', 'an example'\n"
@@ -233,16 +229,9 @@ def test_a_kind_is_one_new_file(tmp_path: Path) -> None:
         "    def mix(self, scheme, q, k, v, link, dropout):\n"
         "        return self.scale * average(0 * q.detach() @ k.detach().mT, v, link, dropout)\n"
     )
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "mine")}
-
-    def ape(*words: str) -> str:
-        command = [sys.executable, "-m", "ape_cli", *words]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    listed = {kind["attention"]: kind for kind in json.loads(ape("attentions", "--json"))}
+    ape = elsewhere(tmp_path, "ape_cli/attention/even_mean.py", text)
+    listed = {kind["attention"]: kind for kind in json.loads(ape("attentions", "--json").stdout)}
     assert listed["even-mean"]["options"] == {"scale": 1.0}
     words = ("--scheme", "rope", "--attention", "even-mean", "--set", "scale=2", "--task", "copy", "--preset", "tiny")
     ape("train", *words)
-    assert "rope (attention=even-mean, scale=2)" in ape("report", "--format", "markdown")
+    assert "rope (attention=even-mean, scale=2)" in ape("report", "--format", "markdown").stdout
