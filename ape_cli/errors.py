@@ -1,6 +1,6 @@
 """What a user is told when something of theirs is wrong: what, got, allowed, fix.
 
-Everything that a user can cause is an `ApeError`; `cli.py` prints it without a traceback. An
+Everything that a user can cause is an `ApeError`; the command line prints it without a traceback. An
 `AssertionError` or any other exception is a defect of ours and keeps its traceback.
 """
 

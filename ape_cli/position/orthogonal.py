@@ -4,7 +4,7 @@ Source: Algebraic Positional Encodings, section 3. With [x] the operator of the 
 q' = [x] q and k' = [y] k, the score is q' [x]' [y] k = q' [x^-1 y] k: the common prefix cancels and the
 path from query to key alone is left. Operators are one set per head, shared by all layers.
 
-`structure` is any expression of `structure.py`; `_algebra.py` interprets it. `side="query"` or
+`structure` is any expression that `structure.parse` takes; `_algebra.py` interprets it. `side="query"` or
 `side="key"` is the absolute variant of section 3.4.1: positions are paths from the origin, applied on
 one side only (the locality bias, if it is on, still sees the distance between the two).
 """

@@ -93,7 +93,7 @@ class Task(ABC):
     @property
     @abstractmethod
     def structure(self) -> str:
-        """Of the positions; an expression of structure.py."""
+        """Of the positions; an expression, as `structure.parse` takes it."""
 
     @abstractmethod
     def draw(self, key: U64) -> Source:

@@ -15,11 +15,11 @@ from ape_cli.config import Config
 from ape_cli.dataset import Dataset
 from ape_cli.errors import UsageError
 from ape_cli.model import Transformer
+from tests.conftest import elsewhere
 from tests.test_train import check_resume
 
 CPU = torch.device("cpu")
 ALL = attention.names()
-from tests.conftest import elsewhere
 
 
 def resolve(kind: str, scheme: str = "rope", **settings: Any) -> Config:

@@ -7,7 +7,7 @@ from tests.mistakes._mistake import Mistake
 MISTAKES = [
     Mistake(
         "a cap on depth that clamps silently (positions read)",
-        "schema.py",
+        "schema/_shards.py",
         "for factor, coordinate in zip(own.simple, at.reshape(-1, own.width).T, strict=True):",
         "at = np.minimum(at, np.uint64(2**62))\n        for factor, coordinate in ():",
         "test_dataset.py::test_a_path_too_deep_is_an_error",
@@ -135,7 +135,7 @@ MISTAKES = [
     ),
     Mistake(
         "one id for PAD and EOS",
-        "schema.py",
+        "schema/_shards.py",
         "PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3",
         "PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 0, 3",
         "tasks/test_contract.py::test_ids_are_named",

@@ -1,0 +1,187 @@
+"""The manifest of a dataset: the plan that it follows, its shards, and a fingerprint of what is in them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from ape_cli import files, structure
+from ape_cli.errors import DataError, UsageError
+from ape_cli.schema._shards import FIRST_SYMBOL
+
+VERSIONS = (1, 2)
+SPECIAL = ["<pad>", "<sos>", "<eos>"]
+SPLITS = ("train", "validation", "test")
+
+
+def fingerprint(plan: Plan, vocabulary: list[str], shards: dict[str, list[Shard]]) -> str:
+    """Of a dataset's content, however it is cut into shards."""
+    totals = {}
+    for split, parts in shards.items():
+        sums = (sum(s.content[i] for s in parts) % 2**64 for i in (0, 1))
+        totals[split] = [plan.rows[split], *sums]
+    identity = json.dumps([plan.version, plan.structure, vocabulary, totals], sort_keys=True)
+    return hashlib.sha256(identity.encode()).hexdigest()
+
+
+_HEX = r"^[0-9a-f]{64}$"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Shard(_Frozen):
+    file: str = Field(pattern=r"^data/(train|validation|test)-\d{5,}-of-\d{5,}\.parquet$")  # in the dataset's folder
+    rows: int = Field(ge=0)
+    sha256: str = Field(pattern=_HEX)
+    content: tuple[int, int]
+    shared: int = Field(ge=0)  # rows whose source may stand in another split too
+
+
+class Plan(_Frozen):
+    """Everything that a `gen` command decides: equal plans make equal datasets."""
+
+    task: str
+    structure: str
+    order: Literal["breadth", "depth"] | None
+    parameters: dict[str, Any]
+    seed: int
+    rows: dict[str, int]  # of each split
+    shard_rows: int = Field(gt=0)
+
+    @property
+    def width(self) -> int:
+        """Coordinates of a position."""
+        return structure.parse(self.structure).width
+
+    @property
+    def version(self) -> int:
+        """The schema version of such a dataset."""
+        return 1 if self.width == 1 else 2
+
+    @field_validator("structure")
+    @classmethod
+    def _of_the_language(cls, expression: str) -> str:
+        try:
+            return structure.parse(expression).expression
+        except (UsageError, RecursionError):
+            raise ValueError(f"not a structure: {expression[:80]!r}") from None
+
+    @field_validator("rows")
+    @classmethod
+    def _of_the_three_splits(cls, rows: dict[str, int]) -> dict[str, int]:
+        if set(rows) != set(SPLITS) or min(rows.values()) < 0:
+            raise ValueError(f"not a number of rows for each of {', '.join(SPLITS)}")
+        return rows
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One shard of a plan."""
+
+    split: str
+    file: str  # in the dataset's folder
+    rows: range
+
+
+def pieces_of(plan: Plan) -> dict[str, list[Piece]]:
+    """The shards of each split."""
+    pieces: dict[str, list[Piece]] = {}
+    for split in SPLITS:
+        count = plan.rows[split]
+        of = max(1, -(-count // plan.shard_rows))
+        ranges = (range(i * plan.shard_rows, min(count, (i + 1) * plan.shard_rows)) for i in range(of))
+        pieces[split] = [Piece(split, f"data/{split}-{i:05d}-of-{of:05d}.parquet", r) for i, r in enumerate(ranges)]
+    return pieces
+
+
+class Manifest(_Frozen):
+    schema_version: int
+    plan: Plan
+    vocabulary: list[str] = Field(min_length=FIRST_SYMBOL + 1)  # id -> readable name
+    mean_size: float = Field(ge=0)  # of the distribution: length, depth, longer side, places of a ring
+    mean_tokens: float = Field(gt=0)  # of a source, as the distribution's mean size gives it
+    shards: dict[str, list[Shard]]
+    fingerprint: str = Field(pattern=_HEX)  # of the content, however it is cut into shards
+    versions: dict[str, str]
+
+    @model_validator(mode="after")
+    def _agrees_with_its_plan(self) -> Manifest:
+        if self.vocabulary[:FIRST_SYMBOL] != SPECIAL:
+            raise ValueError(f"the vocabulary does not begin with {' '.join(SPECIAL)}")
+        if self.schema_version != self.plan.version:
+            raise ValueError(f"schema version {self.schema_version} cannot hold structure {self.plan.structure}")
+        for split, pieces in pieces_of(self.plan).items():
+            listed = [(s.file, s.rows) for s in self.shards.get(split, [])]
+            if listed != [(p.file, len(p.rows)) for p in pieces]:
+                raise ValueError(f"the shards of {split} are not those of the plan")
+        if self.fingerprint != fingerprint(self.plan, self.vocabulary, self.shards):
+            raise ValueError("the fingerprint is not that of the structure, the vocabulary and the shards")
+        return self
+
+
+def manifest_path(folder: Path) -> Path:
+    return folder / "manifest.json"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a dataset; a `DataError` says why a folder is not one."""
+    path = manifest_path(folder)
+    how = "generate one with `ape gen TASK --out DIR`"
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if not folder.is_dir():
+            raise DataError("no such dataset", got=str(folder), fix=how) from None
+        half = (folder / ".plan.json").exists()
+        raise DataError(
+            "the dataset is not complete: generation was interrupted"
+            if half
+            else "the folder is not a dataset: it has no manifest.json",
+            got=str(folder),
+            fix="run the same `ape gen` command again to go on" if half else how,
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"cannot read {path}", got=str(error), fix=how) from error
+    if not isinstance(raw, dict) or "schema_version" not in raw:
+        raise DataError(f"{path} is damaged", got="no schema_version in it", fix="generate the dataset again")
+    version = raw["schema_version"]
+    if version not in VERSIONS or isinstance(version, bool):
+        allowed = " or ".join(map(str, VERSIONS))
+        raise DataError(f"{path} has another schema version", got=version, allowed=allowed, fix="generate it again")
+    try:
+        return Manifest.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DataError(f"{path} is damaged", got=f"{where}: {first['msg']}", fix="generate it again") from error
+
+
+def check_shards(folder: Path, manifest: Manifest) -> None:
+    """Every shard is there, byte for byte as generated; else a `DataError` names the first that is not."""
+    for shards in manifest.shards.values():
+        for shard in shards:
+            check_shard(folder, shard)
+
+
+def check_shard(folder: Path, shard: Shard) -> None:
+    path = folder / shard.file
+    if not path.is_file():
+        raise DataError("a shard is missing", got=str(path), fix="run the same `ape gen` command again")
+    try:
+        digest = files.sha256(path)
+    except OSError as error:
+        raise DataError(f"cannot read {path}", got=error.strerror, fix="make it readable") from error
+    if digest != shard.sha256:
+        raise DataError(
+            f"a shard was altered or cut short: {path}",
+            got=f"sha256 {digest[:16]}…",
+            allowed=f"sha256 {shard.sha256[:16]}… (manifest.json)",
+            fix="run the same `ape gen` command with --overwrite, or restore the file",
+        )

@@ -1,0 +1,160 @@
+"""A shard: its Arrow schema by the number of coordinates of a position, and the rows in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ape_cli import streams
+from ape_cli.errors import DataError
+from ape_cli.streams import I64, U64
+from ape_cli.structure import Cyclic, Structure, Tree
+
+PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3
+ROW_GROUP = 32_768  # rows
+
+_LISTS = {
+    "source_ids": "uint16",
+    "source_positions": "uint64",
+    "target_ids": "uint16",
+    "target_positions": "uint64",
+}
+
+
+def shard(width: int = 1) -> pa.Schema:
+    """The schema of a shard whose positions have `width` coordinates."""
+    fields = [pa.field("row", pa.uint64(), nullable=False)]
+    for name, kind in _LISTS.items():
+        element = pa.field("element", getattr(pa, kind)(), nullable=False)
+        if width > 1 and name.endswith("positions"):
+            element = pa.field("element", pa.list_(element, width), nullable=False)
+        fields.append(pa.field(name, pa.list_(element), nullable=False))
+    fields += [pa.field("size", pa.uint16(), nullable=False), pa.field("op", pa.dictionary(pa.int32(), pa.string()))]
+    return pa.schema(fields)
+
+
+SHARD = shard()  # of version 1
+
+
+def table(
+    row: U64,
+    source: tuple[I64, I64, I64],
+    target: tuple[I64, I64, I64],
+    size: I64,
+    op: I64 | None,
+    op_names: list[str],
+) -> pa.Table:
+    """A table of a shard's schema from whole arrays; `source` and `target` are (starts, positions, ids).
+
+    Positions are [T], or [T, C] where they have several coordinates.
+    """
+
+    def lists(starts: I64, values: I64, kind: str) -> pa.ListArray:
+        flat = pa.array(values.astype(kind, copy=False).ravel())
+        if values.ndim == 2:
+            flat = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+        return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32, copy=False)), flat)
+
+    ops = pa.nulls(row.size, pa.int32()) if op is None else pa.array(op.astype(np.int32, copy=False))
+    columns = [
+        pa.array(row.astype(np.uint64, copy=False)),
+        lists(source[0], source[2], "uint16"),
+        lists(source[0], source[1], "uint64"),
+        lists(target[0], target[2], "uint16"),
+        lists(target[0], target[1], "uint64"),
+        pa.array(size.astype(np.uint16)),
+        pa.DictionaryArray.from_arrays(ops, pa.array(op_names, pa.string())),
+    ]
+    wanted = shard(1 if source[1].ndim == 1 else source[1].shape[1])
+    # the list type is spelled out, so that its inner field is "element" as the Parquet standard says
+    return pa.table([c.cast(f.type) for c, f in zip(columns, wanted, strict=True)], schema=wanted)
+
+
+def positions(column: pa.ListArray) -> U64:
+    """The positions of all rows, flat. [T], or [T, C] where they have several coordinates."""
+    flat = column.values
+    if pa.types.is_fixed_size_list(flat.type):
+        return flat.flatten().to_numpy().reshape(-1, flat.type.list_size)
+    return flat.to_numpy()
+
+
+def writer(path: Path, width: int = 1) -> pq.ParquetWriter:
+    """BYTE_STREAM_SPLIT and zstd without dictionaries: smaller and faster on such data."""
+    deep = {name: ".list.element" if width > 1 and name.endswith("positions") else "" for name in _LISTS}
+    numbers = ["row", "size", *(f"{name}.list.element{more}" for name, more in deep.items())]
+    encoding = dict.fromkeys(numbers, "BYTE_STREAM_SPLIT")
+    return pq.ParquetWriter(
+        path,
+        shard(width),
+        compression="zstd",
+        use_dictionary=["op"],
+        column_encoding=encoding,
+        write_statistics=["row"],
+    )
+
+
+def content(part: pa.Table) -> tuple[int, int]:
+    """Two 64-bit sums over the rows' hashes; sums of parts add up, whatever the parts are."""
+    word = part["row"].to_numpy().astype(np.uint64)
+    for name in ("source", "target"):
+        ids, places = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
+        starts = ids.offsets.to_numpy().astype(np.int64)
+        at, symbol = streams.fold(positions(places)), ids.values.to_numpy()
+        place = np.arange(at.size, dtype=np.uint64) - np.repeat(starts[:-1], np.diff(starts)).astype(np.uint64)
+        word = streams.mix(word + streams.content(starts, streams.mix(at + (place << np.uint64(40))), symbol))
+    op = part["op"].combine_chunks().indices.fill_null(99).to_numpy().astype(np.uint64)
+    word = streams.mix(word + part["size"].to_numpy().astype(np.uint64) * np.uint64(256) + op)
+    return int(word.sum(dtype=np.uint64)), int(streams.child(word, "second").sum(dtype=np.uint64))
+
+
+def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
+    """Every id is in the vocabulary, and every position one that the structure has; else a `DataError`."""
+    for side in ("source", "target"):
+        symbol = part[f"{side}_ids"].combine_chunks().values.to_numpy()
+        if symbol.size and not FIRST_SYMBOL <= symbol.min() <= symbol.max() < ids:
+            wrong = symbol[(symbol < FIRST_SYMBOL) | (symbol >= ids)][0]
+            raise DataError(
+                f"a {side} id is not in the vocabulary", got=wrong, allowed=f"{FIRST_SYMBOL} to {ids - 1}", fix=_AGAIN
+            )
+        at = positions(part[f"{side}_positions"].combine_chunks())
+        for factor, coordinate in zip(own.simple, at.reshape(-1, own.width).T, strict=True):
+            low, high = _range(factor)
+            least, greatest = (int(coordinate.min()), int(coordinate.max())) if coordinate.size else (low, low)
+            if least < low or greatest > high:
+                deep = " (a path too deep for a heap index?)" if isinstance(factor, Tree) else ""
+                raise DataError(
+                    f"a {side} position is not one of {factor.expression}{deep}",
+                    got=greatest if greatest > high else least,
+                    allowed=f"{low} to {high}",
+                    fix=_AGAIN,
+                )
+
+
+_AGAIN = "generate it again"
+
+
+def _range(factor: Structure) -> tuple[int, int]:
+    """The least and the greatest coordinate that a dataset may store."""
+    if isinstance(factor, Tree):
+        return 1, int(factor.level_start(factor.max_depth + 1)) - 1
+    return 0, factor.order - 1 if isinstance(factor, Cyclic) else 2**63 - 2  # 1 is added to it
+
+
+def read_shard(path: Path, width: int = 1) -> pq.ParquetFile:
+    """An open shard, if it is a Parquet file of the schema for positions of `width` coordinates."""
+    try:
+        file = pq.ParquetFile(path)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix="generate it again") from error
+    wanted = shard(width)
+    if not file.schema_arrow.equals(wanted):
+        raise DataError(
+            f"{path} is a Parquet file of another schema",
+            got=", ".join(file.schema_arrow.names),
+            allowed=f"{', '.join(wanted.names)}; positions are {wanted.field('source_positions').type}",
+            fix="point to a folder that `ape gen` wrote",
+        )
+    return file
