@@ -45,9 +45,9 @@ def reading(scheme: str, own: str, wanted: str | None = None) -> str:
         if found.reads(choice):
             if structure.columns(choice, data) is None:
                 raise DataError(
-                    f"this dataset has no positions of structure {choice.expression}",
+                    f"this dataset has no positions of structure {wanted or choice.expression}",
                     got=f"structure {own}",
-                    allowed=f"{own}; seq and cyclic(n) along its linearisation; products of these",
+                    allowed=f"{own}, once; seq and cyclic(n) along its linearisation, each once; products of these",
                     fix="choose another --structure, or another dataset",
                 )
             return choice.expression

@@ -56,8 +56,7 @@ def schemes(measure: bool, tick: Callable[[str], None]) -> Lines:
 
 
 def print_schemes(lines: Lines) -> None:
-    heads = ["scheme", "reads", "acts on", "applied", "refers to", "learns", "sizes", "content", "memory"]
-    heads += ["extrapolates", "locality", "source"]
+    heads = ["scheme", "reads", "acts on", "applied", "refers to", "learns", "sizes", "content"]
     rows = [
         [
             s["scheme"],
@@ -68,20 +67,27 @@ def print_schemes(lines: Lines) -> None:
             f"{s['parameters']:,}" if s["learnable"] else "no",
             "max_size" if s["bounded"] else "any",
             "meets it" if s["content_dependent"] else "apart",
-            s["memory"],
-            s["extrapolation"],
-            f"{s['default_decay']:g}",
-            s["source"].split(",")[0],
         ]
         for s in lines
     ]
     print_table(heads, rows)
+    more = [
+        [s["scheme"], s["memory"], s["extrapolation"], f"{s['default_decay']:g}", _options(s["options"]), _short(s)]
+        for s in lines
+    ]
+    print_table(["scheme", "memory", "extrapolates", "locality", "options and defaults", "source"], more)
     note("learns: parameters at width 512, 8 heads, sized at 100 symbols or depth 7, default options")
     note("refers to: the path between two tokens, or the origin; content: whether positions meet it multiplicatively")
     note("memory: what is made for L tokens in D channels, K of each of H heads")
     note("extrapolates: what the source or a survey claims; how well each performs: `ape report`")
+    note("locality: the default of c in the locality bias c^distance; options: --set learned=true, …")
     if lines and "measured" in lines[0]:
         _print_costs([s["measured"] for s in lines])
+
+
+def _short(line: dict[str, Any]) -> str:
+    """Authors and year of a source."""
+    return str(line["source"]).split(",")[0]
 
 
 def _print_costs(lines: Lines) -> None:
@@ -121,7 +127,7 @@ def print_attentions(lines: Lines) -> None:
             kind["acts_in"],
             _options(kind["options"]),
             kind["cost"],
-            kind["source"].split(",")[0],
+            _short(kind),
         ]
         for kind in lines
     ]
@@ -160,12 +166,14 @@ def print_findings(found: list[Finding]) -> None:
     note("errors in float64 and float32 (limits 1e-9 and 1e-4; of locality 1e-4 in both, it is made in float32);")
     note("of uniqueness and reach the smallest difference (at least 1e-4); exact: 0 in both; empty: not claimed")
     note("operators and scores reach 10,000 steps and 40 levels, models 300 and 12, with the locality bias off and on")
+    for law, about in {f.law: f.about for f in found}.items():
+        note(f"{law}: {about}")
     bad = [f for f in found if not f.holds]
     for f in bad:
         where = f" on {f.structure}" if f.structure else ""
         what = f.trouble or f"{f.float64:.1e} in float64, {f.float32:.1e} in float32"
-        note(f"FAILS: {f.name}{where}, {f.law}: {f.about}: {what}{_not_claimed(f.law)}")
-    note(f"{len(found) - len(bad)} of {len(found)} laws hold")
+        print(f"FAILS: {f.name}{where}, {f.law}: {f.about}: {what}{_not_claimed(f.law)}")
+    print(f"{len(found) - len(bad)} of {len(found)} laws hold")
 
 
 def _not_claimed(law: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import json
 import math
 import pkgutil
 from types import ModuleType
@@ -47,6 +48,12 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     )
 
 
+def options(found: type, skip: int = 0) -> dict[str, Any]:
+    """The arguments of a class after the first `skip`, with their defaults; `*args` and `**kwargs` are none."""
+    given = list(inspect.signature(found).parameters.values())[skip:]
+    return {p.name: p.default for p in given if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+
+
 def name_of(found: type) -> str:
     """The name of a class that `load` finds."""
     return found.__module__.rpartition(".")[2].replace("_", "-")
@@ -60,7 +67,8 @@ def checked(key: str, value: Any, default: Any) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise UsageError(f"bad {key}", got=repr(value), allowed=f"{kind.__name__}, like {default!r}", fix="give one")
+        name = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}.get(kind, kind.__name__)
+        raise UsageError(f"bad {key}", got=repr(value), allowed=name, fix=f"the default is {json.dumps(default)}")
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"bad {key}", got=value, allowed="a finite number", fix=f"the default is {default!r}")
     return value

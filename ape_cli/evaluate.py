@@ -121,7 +121,10 @@ def check_fits(run: Run, data: Dataset, part: Split) -> None:
         raise UsageError(
             "the run is not finished",
             got=f"{run.name}: {status}",
-            fix="wait for it" if status == "running" else "resume it: `ape train … --resume`",
+            fix={
+                "running": "wait for it",
+                "failed": "train it again with --overwrite, or with other settings",
+            }.get(status, "resume it: `ape train … --resume`"),
         )
     if misfit := _misfit(about["dataset"], data):
         raise misfit

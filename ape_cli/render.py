@@ -74,9 +74,9 @@ def rich(tables: list[Table]) -> RenderableType:
     parts: list[RenderableType] = []
     for table in tables:
         grid = RichTable(title=Text(table.title), title_justify="left", header_style="bold")
-        grid.add_column("scheme", no_wrap=True)
+        grid.add_column("scheme", overflow="fold")
         for column in table.columns:
-            grid.add_column(Text(column), justify="right")
+            grid.add_column(Text(column), justify="right", overflow="fold", min_width=6)
         most = _most_seeds(table)
         for label, cells in table.rows:
             line: list[RenderableType] = [Text(label)]

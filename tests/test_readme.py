@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -22,13 +23,22 @@ def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
     assert "window (width=2)" in ape("report", "--format", "markdown").stdout
 
 
+def test_the_example_task_is_one_new_file(tmp_path: Path) -> None:
+    (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/tasks/first_last.py"))
+    ape = elsewhere(tmp_path, "ape_cli/tasks/first_last.py", example)
+    ape("gen", "first-last", "--length-mean", "8", "--n", "50", "--n-validation", "5", "--n-test", "5")
+    row = json.loads(ape("show", "first-last", "--row", "3", "--json").stdout)
+    assert row["target_ids"] == row["source_ids"][1:] + row["source_ids"][:1]
+    assert "first-last-rope-42-" in ape("train", "--scheme", "rope", "--task", "first-last", "--preset", "tiny").stdout
+
+
 def test_a_file_that_cannot_be_imported_stops_nothing_else(tmp_path: Path) -> None:
     ape = elsewhere(tmp_path, "ape_cli/position/torn.py", "import no_such_module\n")
     listed = ape("schemes")
     assert "rope" in listed.stdout
     assert "the file of scheme 'torn' cannot be imported" in listed.stderr
     asked = ape("check", "torn", code=1)
-    assert "no_such_module" in asked.stderr
+    assert "no_such_module" in asked.stdout
     assert "Traceback" not in asked.stderr + listed.stderr
 
 

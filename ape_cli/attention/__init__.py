@@ -12,7 +12,6 @@ Shapes: B batch, H heads, M queries, N keys, K channels of a head, D channels of
 
 from __future__ import annotations
 
-import inspect
 import pkgutil
 import sys
 from abc import ABC, abstractmethod
@@ -179,10 +178,7 @@ def load(name: str) -> type[Kind]:
 
 def options(name: str) -> dict[str, Any]:
     """The options of a kind, with their defaults."""
-    found = load(name)
-    if found.__init__ is object.__init__:
-        return {}
-    return {p.name: p.default for p in list(inspect.signature(found.__init__).parameters.values())[1:]}
+    return discovery.options(load(name))
 
 
 def make(name: str = "dot", **given: Any) -> Kind:

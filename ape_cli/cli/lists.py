@@ -10,6 +10,7 @@ import typer
 from ape_cli import catalogue, display
 from ape_cli.cli._app import DATASETS, RESULTS, Json, Results, Threads, app, command, note_unreadable
 from ape_cli.display import answer, note, out
+from ape_cli.errors import UsageError
 
 
 @app.command()
@@ -24,9 +25,16 @@ def tasks(as_json: Json = False) -> None:
 @command
 def schemes(
     measure: Annotated[bool, typer.Option("--measure", help="Time and memory too, beside `none` (a minute).")] = False,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """The positional encoding schemes, compared by their properties."""
+    if measure:
+        from ape_cli.build import choose_device
+
+        choose_device("cpu", threads)
+    elif threads is not None:
+        raise UsageError("--threads is for what is measured", got=f"--threads {threads}", fix="add --measure")
     lines = catalogue.schemes(measure, display.ticker())
     answer(lines) if as_json else catalogue.print_schemes(lines)
 

@@ -22,7 +22,7 @@ def train(
     scheme: Annotated[str, typer.Option(help="Positional encoding (`ape schemes` lists them).")],
     structure: Annotated[str | None, typer.Option(help="What positions are read as: seq*tree(2), …")] = None,
     attention: Annotated[str, typer.Option(help="Its kind (`ape attentions` lists them).")] = "dot",
-    data: Annotated[Path | None, typer.Option(help="Dataset folder.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Dataset: a folder, or its name under --datasets.")] = None,
     task: Annotated[str | None, typer.Option(help="A task's dataset at the preset's own sizes.")] = None,
     order: Annotated[str | None, typer.Option(help="Of trees: breadth or depth.")] = None,
     preset: Annotated[str | None, typer.Option(help="paper, small or tiny; default by the machine.")] = None,
@@ -66,7 +66,7 @@ def train(
     locality(resolved)
     note(f"preset: {name} ({config.preset(name).about}){'' if preset else '; --preset chooses another'}")
     if data is not None:
-        found = reading.open(data)
+        found = reading.open(data if data.exists() else datasets / data)
     elif task is not None:
         found = trial.preset_dataset(task, order, name, datasets, note)
     else:

@@ -21,7 +21,6 @@ D channels of the model. Randomness at construction comes from `generator`.
 
 from __future__ import annotations
 
-import inspect
 import pkgutil
 import sys
 from dataclasses import dataclass
@@ -187,8 +186,7 @@ def load(name: str) -> type[Scheme]:
 
 def options(name: str) -> dict[str, Any]:
     """The options of a scheme beyond the common ones, with their defaults."""
-    parameters = list(inspect.signature(load(name).__init__).parameters.values())[2:]
-    return {p.name: p.default for p in parameters}
+    return discovery.options(load(name), skip=1)
 
 
 def make(
