@@ -6,7 +6,7 @@ Lines are dictionaries, as `--json` gives them; `print_…` draws them for peopl
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.display import note, print_table
@@ -18,10 +18,21 @@ if TYPE_CHECKING:  # torch comes in where it is needed
 Lines = list[dict[str, Any]]
 
 
+def _sound(names: Iterable[str], load: Callable[[str], object]) -> Iterator[str]:
+    """The names whose files can be loaded; of the others it says why not."""
+    for name in names:
+        try:
+            load(name)
+        except ApeError as error:
+            note(f"left out: {error}")
+        else:
+            yield name
+
+
 def tasks() -> Lines:
     from ape_cli import tasks as all_tasks
 
-    found = [all_tasks.make(name) for name in all_tasks.names()]
+    found = [all_tasks.make(name) for name in _sound(all_tasks.names(), all_tasks.load)]
     keys = ("task", "structure", "summary", "options", "source")
     return [dict(zip(keys, (t.name, t.structure, t.summary, t.options, t.source), strict=True)) for t in found]
 
@@ -36,12 +47,8 @@ def schemes(measure: bool, tick: Callable[[str], None]) -> Lines:
     from ape_cli import position, structure
 
     found = []
-    for name in position.names():
-        try:
-            kind = position.load(name)
-        except ApeError as error:
-            note(f"left out: {error}")
-            continue
+    for name in _sound(position.names(), position.load):
+        kind = position.load(name)
         deep = isinstance(structure.example(kind.structures[0]), structure.Tree)
         properties = position.make(name, max_size=7 if deep else 100).properties
         line = {"scheme": name, **dataclasses.asdict(properties)}
@@ -113,7 +120,7 @@ def attentions() -> Lines:
 
     return [
         {"attention": name, **attention.load(name).claims(), "options": attention.options(name)}
-        for name in attention.names()
+        for name in _sound(attention.names(), attention.load)
     ]
 
 

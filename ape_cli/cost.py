@@ -89,8 +89,7 @@ class _Step:
             return x
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
-            loss = self.loss()
-        loss.detach()
+            self.loss()
         return sum(x.untyped_storage().nbytes() for at, x in held.items() if at not in own)
 
 

@@ -14,7 +14,7 @@ import pkgutil
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ape_cli.errors import ApeError, UsageError, pick
+from ape_cli.errors import ApeError, UsageError, pick, unknown
 
 T = TypeVar("T")
 
@@ -57,6 +57,14 @@ def options(found: type, skip: int = 0) -> dict[str, Any]:
 def name_of(found: type) -> str:
     """The name of a class that `load` finds."""
     return found.__module__.rpartition(".")[2].replace("_", "-")
+
+
+def settings(what: str, given: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """The options that are given, if `what` has them, each of the type of its default."""
+    for key in given:
+        if key not in known:
+            raise unknown(f"option of {what}", key, known)
+    return {key: checked(key, value, known[key]) for key, value in given.items()}
 
 
 def checked(key: str, value: Any, default: Any) -> Any:

@@ -39,7 +39,7 @@ def written(lines: list[list[int]], batch: Batch, task: tasks.Task, expression: 
     """How many labels of each row are met."""
     model = Scripted(torch.tensor(lines))
     reading = Reading.of(structure.parse(task.structure), expression)
-    tally = decode.greedy(model, [batch], CPU, "fp32", task, reading)  # type: ignore[arg-type]
+    tally = decode.greedy(model, [batch], CPU, "fp32", task, reading)
     return tally.columns()["correct"].tolist()
 
 
@@ -56,7 +56,7 @@ def test_sequences_end_with_eos() -> None:
         CPU,
         "fp32",
         tasks.make("copy"),
-        Reading.of(structure.Seq(), None),  # type: ignore[arg-type]
+        Reading.of(structure.Seq(), None),
     )
     assert tally.columns()["correct"].tolist() == [4, 3, 1, 3]
     assert tally.columns()["tokens"].tolist() == [4, 4, 4, 4]
@@ -114,7 +114,7 @@ def test_the_pointer_closes_its_node_in_truncate_alone() -> None:
         source = torch.tensor([[25, F0, F1]])
         nodes = torch.tensor([[1, 2, 3]])
         batch = Batch(source, nodes, source > 0, labels, labels, labels, none, none, none + op, nodes)
-        growth = decode._Growth(task, batch, 5)  # type: ignore[arg-type]
+        growth = decode._Growth(task, batch, 5)
         places = []
         for symbol in (F1, X0, F0):
             place = growth.next()
@@ -142,7 +142,7 @@ def test_places_follow_from_the_symbols(tmp_path: Path, name: str, order: str, o
     for expression in (plan.structure, "seq", f"seq*{plan.structure}"):
         for batch in data.split("test").batches(32, structure=expression):
             model = Scripted(batch.labels)
-            tally = decode.greedy(model, [batch], CPU, "fp32", task, Reading.of(own, expression))  # type: ignore[arg-type]
+            tally = decode.greedy(model, [batch], CPU, "fp32", task, Reading.of(own, expression))
             found = tally.columns()
             assert (found["correct"] == found["tokens"]).all()
             assert torch.equal(
@@ -174,7 +174,7 @@ def test_grids_and_rings_stand_where_their_shape_says(tmp_path: Path) -> None:
         task, own = tasks.make(plan.task, plan.order, **plan.parameters), structure.parse(plan.structure)
         for batch in data.split("test").batches(16):
             model = Scripted(batch.labels)
-            tally = decode.greedy(model, [batch], CPU, "fp32", task, Reading.of(own, None))  # type: ignore[arg-type]
+            tally = decode.greedy(model, [batch], CPU, "fp32", task, Reading.of(own, None))
             found = tally.columns()
             assert (found["correct"] == found["tokens"]).all()
             assert torch.equal(model.at, batch.input_positions)
@@ -210,4 +210,4 @@ def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forci
 def test_trees_of_a_task_that_says_nothing_are_refused() -> None:
     task = tasks.make("copy")
     with pytest.raises(DataError, match="does not know how these trees unfold"):
-        decode.greedy(Scripted(torch.ones(1, 1).long()), [], CPU, "fp32", task, Reading.of(structure.Tree(2), None))  # type: ignore[arg-type]
+        decode.greedy(Scripted(torch.ones(1, 1).long()), [], CPU, "fp32", task, Reading.of(structure.Tree(2), None))

@@ -26,7 +26,7 @@ def test_level_and_bit_length_at_the_edges() -> None:
     values = [0, 1, 2, 3, 4, 2**31 - 1, 2**31, 2**53 - 1, 2**53, 2**54 - 1, 2**62, 2**63 - 1]
     for array in (np.array(values, dtype=np.int64), torch.tensor(values)):
         assert structure.bit_length(array).tolist() == [v.bit_length() for v in values]
-        assert structure.level(array).tolist() == [max(0, v.bit_length() - 1) for v in values]
+        assert structure.Tree(2).level(array).tolist() == [max(0, v.bit_length() - 1) for v in values]
 
 
 def test_tree_distance_is_the_length_of_the_path() -> None:
@@ -205,7 +205,7 @@ def test_the_deepest_trees_that_binarise(k: int) -> None:
     tree = structure.Tree(k)
     last = np.array([tree.level_start(62 // k + 1) - 1])
     binary = trees.binarise(last, k)
-    assert structure.level(binary).tolist() == [62 // k * k]
+    assert structure.Tree(2).level(binary).tolist() == [62 // k * k]
     assert trees.unbinarise(binary, k).tolist() == last.tolist()
 
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli import discovery
-from ape_cli.errors import UsageError, unknown
+from ape_cli.errors import UsageError
 from ape_cli.position import Context, Scheme
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/attention elsewhere on the path adds to these
@@ -137,7 +137,7 @@ class Attention(nn.Module):
 
 def logits(scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context) -> Tensor:
     """The scores of `dot` before mask and softmax. q: [B, H, M, K], k: [B, H, N, K] -> [B, H, M, N]"""
-    return products(scheme, q, k, Link(q_context, k_context, scheme.decay(q_context, k_context)))
+    return products(scheme, q, k, Link.of(scheme, q_context, k_context))
 
 
 def products(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> Tensor:
@@ -183,12 +183,7 @@ def options(name: str) -> dict[str, Any]:
 
 def make(name: str = "dot", **given: Any) -> Kind:
     """A kind by its name, with its options. Raises `UsageError` for anything that does not fit."""
-    known = options(name)
-    for key, value in given.items():
-        if key not in known:
-            raise unknown(f"option of attention {name}", key, known)
-        given[key] = discovery.checked(key, value, known[key])
-    return load(name)(**given)
+    return load(name)(**discovery.settings(f"attention {name}", given, options(name)))
 
 
 def check(kind: Kind, scheme: type[Scheme], decay: float) -> None:

@@ -16,11 +16,7 @@ from torch import Tensor
 
 from ape_cli.attention import Kind, Link, adjusted, average
 from ape_cli.position import Scheme
-
-
-def wide(x: Tensor) -> Tensor:
-    """In float32 or float64, where differences of close vectors keep their digits."""
-    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+from ape_cli.position._rotation import wide
 
 
 def distances(q: Tensor, k: Tensor) -> Tensor:

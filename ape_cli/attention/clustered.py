@@ -21,9 +21,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from ape_cli.attention import Kind, Link
-from ape_cli.attention._kernels import distances, wide
+from ape_cli.attention._kernels import distances
 from ape_cli.errors import UsageError
 from ape_cli.position import Scheme
+from ape_cli.position._rotation import wide
 
 
 class Clustered(Kind):

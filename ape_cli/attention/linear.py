@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ape_cli.attention import Kind, Link
-from ape_cli.attention._kernels import wide
 from ape_cli.position import Scheme
+from ape_cli.position._rotation import wide
 
 CHUNK = 64  # tokens
 

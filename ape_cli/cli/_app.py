@@ -70,3 +70,9 @@ def root(
 def note_unreadable(bad: list[str]) -> None:
     for line in bad:
         note(f"left out: {line}")
+
+
+def dataset_folder(data: Path, datasets: Path = DATASETS) -> Path:
+    """A dataset's folder, or its name in `datasets`; as it was given where there is neither."""
+    named = datasets / data
+    return named if named.exists() and not data.exists() else data

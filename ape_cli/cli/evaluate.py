@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ape_cli import display
-from ape_cli.cli._app import DATASETS, RESULTS, Json, Results, Threads, app, command, note_unreadable
+from ape_cli.cli._app import RESULTS, Json, Results, Threads, app, command, dataset_folder, note_unreadable
 from ape_cli.display import answer, note
 from ape_cli.errors import ApeError, UsageError
 
@@ -41,7 +41,7 @@ def evaluate(
     if batch_size < 1:
         raise UsageError("bad --batch-size", got=batch_size, allowed="1 or more", fix="leave it out")
     registry = registering.open(results)
-    other = None if data is None else reading.open(data if data.exists() else DATASETS / data)
+    other = None if data is None else reading.open(dataset_folder(data))
     if runs:
         chosen = list({run.name: run for run in map(registry.find, runs)}.values())
     else:

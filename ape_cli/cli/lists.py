@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ape_cli import catalogue, display
-from ape_cli.cli._app import DATASETS, RESULTS, Json, Results, Threads, app, command, note_unreadable
+from ape_cli.cli._app import RESULTS, Json, Results, Threads, app, command, dataset_folder, note_unreadable
 from ape_cli.display import answer, note, out
 from ape_cli.errors import UsageError
 
@@ -98,8 +98,7 @@ def show(
     """A sample as a person reads it."""
     from ape_cli import sample
 
-    folder = data if data.exists() else DATASETS / data
-    found = sample.read(folder if folder.exists() else data, split, row)
+    found = sample.read(dataset_folder(data), split, row)
     if as_json:
         answer(found.raw)
     else:

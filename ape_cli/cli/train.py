@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ape_cli import display
-from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, Threads, app, command
+from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, Threads, app, command, dataset_folder
 from ape_cli.display import answer, note
 from ape_cli.errors import UsageError
 
@@ -66,7 +66,7 @@ def train(
     locality(resolved)
     note(f"preset: {name} ({config.preset(name).about}){'' if preset else '; --preset chooses another'}")
     if data is not None:
-        found = reading.open(data if data.exists() else datasets / data)
+        found = reading.open(dataset_folder(data, datasets))
     elif task is not None:
         found = trial.preset_dataset(task, order, name, datasets, note)
     else:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -89,43 +90,47 @@ def check(name: str) -> Iterator[Finding]:
     `variants`; or an attention's laws."""
     pick("scheme or attention", name, subjects())
     if name in attention.names():
-        yield from _of_attention(name)
+        yield from _check_attention(name)
         return
     try:
         every = examples(name)
     except ApeError as error:
-        yield Finding(name, {}, "", "import", "The file of the scheme defines it", None, None, False, str(error))
+        yield _broken(name, error)
         return
     for options, expressions in (({}, every), *((variant, every[:1]) for variant in position.load(name).variants)):
         for expression in expressions:
             for law, measure in LAWS.items():
-
-                def runs(
-                    dtype: torch.dtype,
-                    options: dict[str, Any] = options,
-                    expression: str = expression,
-                    law: str = law,
-                    measure: Callable[[Scheme, torch.dtype], Tensor | None] = measure,
-                ) -> Iterator[Tensor | None]:
-                    for decay in _DECAYS.get(law, (1.0,)):
-                        yield measure(make(name, expression, dtype, decay=decay, **options), dtype)
-
-                yield from _finding(Finding(name, options, expression, law, _about(measure), None, None, False), runs)
+                blank = Finding(name, options, expression, law, _about(measure), None, None, False)
+                yield from _finding(blank, partial(_of_scheme, blank))
 
 
-def _of_attention(name: str) -> Iterator[Finding]:
-    kind = attention.make(name)  # it has no parameters: its precision is that of what it is given
+def _check_attention(name: str) -> Iterator[Finding]:
+    try:
+        kind = attention.make(name)  # it has no parameters: its precision is that of what it is given
+    except ApeError as error:
+        yield _broken(name, error)
+        return
     for law, measure in OF_ATTENTION.items():
+        blank = Finding(name, {}, None, law, _about(measure), None, None, False)
+        yield from _finding(blank, partial(_of_kind, kind, law))
 
-        def runs(
-            dtype: torch.dtype,
-            law: str = law,
-            measure: Callable[[attention.Kind, torch.dtype, float], Tensor | None] = measure,
-        ) -> Iterator[Tensor | None]:
-            for decay in (1.0,) if kind.refuses_decay else _DECAYS.get(law, (1.0,)):
-                yield measure(kind, dtype, decay)
 
-        yield from _finding(Finding(name, {}, None, law, _about(measure), None, None, False), runs)
+def _broken(name: str, error: ApeError) -> Finding:
+    return Finding(name, {}, "", "import", "Its file defines it", None, None, False, str(error))
+
+
+def _of_scheme(blank: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
+    """A law, measured with each locality bias."""
+    for decay in _DECAYS.get(blank.law, (1.0,)):
+        assert blank.structure is not None
+        scheme = make(blank.subject, blank.structure, dtype, decay=decay, **blank.options)
+        yield LAWS[blank.law](scheme, dtype)
+
+
+def _of_kind(kind: attention.Kind, law: str, dtype: torch.dtype) -> Iterator[Tensor | None]:
+    """A law, measured with each locality bias that the kind takes."""
+    for decay in (1.0,) if kind.refuses_decay else _DECAYS.get(law, (1.0,)):
+        yield OF_ATTENTION[law](kind, dtype, decay)
 
 
 def _about(measure: Callable[..., Any]) -> str:

@@ -97,14 +97,15 @@ def _ancestors(branching: int, heap: int) -> list[int]:
     return found
 
 
-def origin(structure: Structure, count: int = 1) -> Tensor:
-    return torch.zeros((1, count, structure.width) if structure.width > 1 else (1, count), dtype=torch.int64)
+def origin(structure: Structure) -> Tensor:
+    """The empty path. -> [1, 1] or [1, 1, C]"""
+    return torch.zeros((1, 1, structure.width) if structure.width > 1 else (1, 1), dtype=torch.int64)
 
 
-def vectors(dtype: torch.dtype, rows: int, count: int, seed: int) -> Tensor:
-    """[B, H, N, K], standard normal, the same numbers in either precision."""
+def vectors(dtype: torch.dtype, count: int, seed: int) -> Tensor:
+    """[1, H, N, K], standard normal, the same numbers in either precision."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(rows, HEADS, count, D_MODEL // HEADS, generator=generator, dtype=torch.float64).to(dtype)
+    return torch.randn(1, HEADS, count, D_MODEL // HEADS, generator=generator, dtype=torch.float64).to(dtype)
 
 
 def greatest(x: Tensor) -> Tensor:

@@ -145,7 +145,7 @@ def _parts(scheme: Scheme, x: Tensor, y: Tensor) -> Iterator[tuple[Context, Cont
 
 def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
     """In each of the three parts. -> [3, 1, H, M, N]"""
-    q, k = vectors(dtype, 1, x.shape[1], 1), vectors(dtype, 1, y.shape[1], 2)
+    q, k = vectors(dtype, x.shape[1], 1), vectors(dtype, y.shape[1], 2)
     return torch.stack([attention.logits(scheme, q, k, *contexts) for contexts in _parts(scheme, x, y)])
 
 
@@ -191,9 +191,9 @@ def gap(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     at = near(structure, count)
     context, middle = scheme.context(at), scheme.context(at[:, count // 2 : count // 2 + 1])
     signs = [scheme.embed(torch.ones(1, count, D_MODEL, dtype=dtype), context)[0]]
-    one = vectors(dtype, 1, 1, 1).expand(-1, -1, count, -1)
+    one = vectors(dtype, 1, 1).expand(-1, -1, count, -1)
     signs += [scheme.rotate(one, context, side)[0].transpose(0, 1).flatten(1) for side in ("query", "key")]
-    bias = scheme.bias(vectors(dtype, 1, 1, 2), middle, context)  # of a query in their middle: [1, H or 1, 1, N]
+    bias = scheme.bias(vectors(dtype, 1, 2), middle, context)  # of a query in their middle: [1, H or 1, 1, N]
     signs += [] if bias is None else [bias[0, :, 0].T.to(dtype)]
     sign = torch.cat(signs, dim=1)  # [N, .]
     apart = (sign[:, None] - sign[None]).abs().amax(-1) + 1e9 * torch.eye(count, dtype=dtype)

@@ -30,7 +30,7 @@ def _attend(kind: Kind, dtype: torch.dtype, q: Tensor, k: Tensor, v: Tensor) -> 
 
 def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     """Some queries and keys are near each other, some further apart than any kernel reaches."""
-    return 1.5 * vectors(dtype, 1, _M, 1), 1.5 * vectors(dtype, 1, _N, 2), vectors(dtype, 1, _N, 3)
+    return 1.5 * vectors(dtype, _M, 1), 1.5 * vectors(dtype, _N, 2), vectors(dtype, _N, 3)
 
 
 def permutation(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from ape_cli import discovery
 from ape_cli import structure as structures
-from ape_cli.errors import UsageError, unknown
+from ape_cli.errors import UsageError
 from ape_cli.structure import Structure
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/position elsewhere on the path adds to these
@@ -227,12 +227,8 @@ def make(
             allowed=", ".join(found.structures),
             fix="see `ape schemes`",
         )
-    known = options(name)
-    for key, value in given.items():
-        if key not in known:
-            raise unknown(f"option of {name}", key, known)
-        given[key] = discovery.checked(key, value, known[key])
+    chosen = discovery.settings(name, given, options(name))
     shape = Shape(d_model, heads, wanted, max_size, rate, generator)
-    scheme = found(shape, **given)
+    scheme = found(shape, **chosen)
     scheme.name = name
     return scheme

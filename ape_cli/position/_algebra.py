@@ -11,6 +11,7 @@ Shapes: B batch, H heads, N tokens, K channels of a head (of a factor's share, w
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -20,25 +21,25 @@ from ape_cli.errors import UsageError
 from ape_cli.structure import Structure
 
 
-class Interpretation(nn.Module):
+class Interpretation(nn.Module, ABC):
     """Operators for the paths of one structure."""
 
+    @abstractmethod
     def prepare(self, positions: Tensor) -> Any:
         """What the layers share. int64 [B or 1, N], or [B or 1, N, C] for a product."""
-        raise NotImplementedError
 
+    @abstractmethod
     def turn(self, x: Tensor, state: Any) -> Tensor:
         """[p] x for each token's position p, up to one orthogonal map from the left that all positions
         have in common, and which cancels in scores. [B, H, N, K] -> the same"""
-        raise NotImplementedError
 
     def rest(self, x: Tensor, state: Any) -> Tensor:
         """`turn` at the empty path, whatever the positions: that common map alone."""
         return x
 
+    @abstractmethod
     def generators(self) -> Tensor:
         """The generators as matrices. -> [generator, H, K, K]"""
-        raise NotImplementedError
 
 
 class DirectSum(Interpretation):
@@ -58,6 +59,11 @@ class DirectSum(Interpretation):
     def rest(self, x: Tensor, state: list[Any]) -> Tensor:
         split = zip(self._each(), x.split(self.shares, dim=-1), state, strict=True)
         return torch.cat([part.rest(share, s) for part, share, s in split], dim=-1)
+
+    def generators(self) -> Tensor:
+        raise UsageError(
+            "the factors of a product have generators of their own", got="a product", fix="ask each of its `parts`"
+        )
 
     def _each(self) -> list[Interpretation]:
         return [part for part in self.parts if isinstance(part, Interpretation)]

@@ -18,20 +18,24 @@ def sinusoids(positions: Tensor, channels: int) -> Tensor:
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
 
 
+def wide(x: Tensor) -> Tensor:
+    """In float32 or float64, where close numbers keep their digits."""
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
 def turns(angle: Tensor, dtype: torch.dtype) -> Tensor:
     """e^(i angle), computed in float64 so that thousands of steps lose nothing. [..., K/2] -> complex
 
     `dtype`: of the vectors to be turned (float64, or anything smaller, which is turned in float32).
     """
-    wide = angle.to(torch.float64)
-    unit = torch.complex(wide.cos(), wide.sin())
+    exact = angle.to(torch.float64)
+    unit = torch.complex(exact.cos(), exact.sin())
     return unit if dtype == torch.float64 else unit.to(torch.complex64)
 
 
 def rotate_pairs(x: Tensor, turn: Tensor) -> Tensor:
     """Channels (2i, 2i+1) of each head as one complex number, times `turn`. [..., N, K] -> the same"""
-    wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
-    pairs = torch.view_as_complex(wide.unflatten(-1, (-1, 2)).contiguous())
+    pairs = torch.view_as_complex(wide(x).unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
 
 

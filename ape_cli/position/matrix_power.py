@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ape_cli.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
 from ape_cli.position._orthogonal import skew
-from ape_cli.position._rotation import frequencies, rotate_pairs, turns
+from ape_cli.position._rotation import frequencies, rotate_pairs, turns, wide
 
 
 class MatrixPower(Scheme):
@@ -71,9 +71,9 @@ class MatrixPower(Scheme):
                 v, turns(positions[..., None] * -frequencies(v.shape[-1], self.base, v.device), v.dtype)
             )
         with torch.autocast(v.device.type, enabled=False):  # in bf16 it would not stay orthogonal
-            wide = v if v.dtype == torch.float64 else v.float()
-            q = torch.linalg.matrix_exp(skew(self.basis)).to(wide.dtype)
-            turned = rotate_pairs(wide @ q, turns(positions[..., None] * self.angles.double(), wide.dtype))
+            start = wide(v)
+            q = torch.linalg.matrix_exp(skew(self.basis)).to(start.dtype)
+            turned = rotate_pairs(start @ q, turns(positions[..., None] * self.angles.double(), start.dtype))
             return (turned @ q.mT).to(v.dtype)
 
     def _by_squaring(self, v: Tensor, positions: Tensor) -> Tensor:

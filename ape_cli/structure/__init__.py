@@ -20,7 +20,7 @@ The functions on positions use nothing but operators, so NumPy arrays and torch 
 
 from __future__ import annotations
 
-from ape_cli.structure._algebras import Cyclic, Grid, Product, Seq, Structure, Tree, bit_length, level
+from ape_cli.structure._algebras import Cyclic, Grid, Product, Seq, Structure, Tree, bit_length
 from ape_cli.structure._expressions import LINE, columns, example, matches, parse
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "bit_length",
     "columns",
     "example",
-    "level",
     "matches",
     "parse",
 ]

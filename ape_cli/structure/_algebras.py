@@ -197,11 +197,6 @@ def bit_length(x: Any) -> Any:
     return length + x
 
 
-def level(heap: Any) -> Any:
-    """Depth of each heap index of a binary tree."""
-    return Tree(2).level(heap)
-
-
 def _greatest(x: Any, y: Any) -> int:
     """The smaller one of the two greatest elements."""
     return min(int(v.max()) if getattr(v, "shape", ()) and 0 not in v.shape else int(v or 0) for v in (x, y))

@@ -8,9 +8,9 @@ MISTAKES = [
     Mistake(
         "rotary pairs along the heads instead of the channels",
         "position/_rotation.py",
-        "pairs = torch.view_as_complex(wide.unflatten(-1, (-1, 2)).contiguous())",
-        "b, h, n, k = wide.shape\n"
-        "    mixed = wide.permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)\n"
+        "pairs = torch.view_as_complex(wide(x).unflatten(-1, (-1, 2)).contiguous())",
+        "b, h, n, k = x.shape\n"
+        "    mixed = wide(x).permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)\n"
         "    pairs = torch.view_as_complex(mixed.unflatten(-1, (-1, 2)).contiguous())",
         "position/test_rope.py::test_heads_do_not_mix",
     ),
