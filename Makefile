@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 APE := $(abspath $(BIN))/ape
 
-.PHONY: install test lint check-types pytest mistakes demo clean
+.PHONY: install test lint check-types pytest mistakes bench demo clean
 
 install: $(VENV)/.installed
 
@@ -28,6 +28,11 @@ pytest: install
 # Puts each known mistake into a copy of the code and sees its test fail.
 mistakes: install
 	$(BIN)/python -m tests.mistakes
+
+# Speed and memory as ratios, in a table and in benchmarks/results/; `make bench ONLY="step gen"` takes some of them.
+ONLY :=
+bench: install
+	$(BIN)/python -m benchmarks $(ONLY)
 
 # From nothing to a table: two tasks, six runs of preset `small`, in a folder of its own; about 7 minutes on 2 cores.
 DEMO := .demo

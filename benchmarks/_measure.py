@@ -1,0 +1,103 @@
+"""How things are measured: in pairs, in turn, so that the machine's own drift falls on both sides.
+
+Units: seconds, bytes; a ratio is without unit. Medians are quoted, with the quartiles beside them.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure: a ratio, what it should be, and the absolute values that it is made of."""
+
+    what: str
+    value: float
+    bar: float | None = None  # None: nothing is asked of it
+    at_least: bool = False  # the bar is a floor; else it is a ceiling
+    low: float | None = None  # quartiles, where there are several measurements
+    high: float | None = None
+    absolute: dict[str, float] = field(default_factory=dict)  # name with unit -> value
+
+    @property
+    def met(self) -> bool | None:
+        if self.bar is None:
+            return None
+        return self.value >= self.bar if self.at_least else self.value <= self.bar
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Of two things measured in turn: the ratios a/b, and each one's own median."""
+
+    ratio: float
+    low: float
+    high: float
+    a: float
+    b: float
+
+
+def pair_of(a: list[float], b: list[float]) -> Pair:
+    ratios = [x / y for x, y in zip(a, b, strict=True)]
+    low, middle, high = quartiles(ratios)
+    return Pair(middle, low, high, statistics.median(a), statistics.median(b))
+
+
+def quartiles(values: list[float]) -> tuple[float, float, float]:
+    if len(values) < 2:
+        return values[0], values[0], values[0]
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high
+
+
+def paired(a: Callable[[], object], b: Callable[[], object], *, rounds: int, warmup: int = 1) -> Pair:
+    """Wall time of two functions, called in turn: a b b a a b b a ..."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for i in range(warmup + rounds):
+        for which in (0, 1) if i % 2 else (1, 0):
+            start = time.perf_counter()
+            (a, b)[which]()
+            took = time.perf_counter() - start
+            if i >= warmup:
+                seconds[which].append(took)
+    return pair_of(*seconds)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a finished process took, by the operating system's own account."""
+
+    wall: float
+    cpu: float  # user and system, its children's included
+    peak: int  # resident bytes, of its largest process
+
+
+def process(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> Usage:
+    """Run a command to its end; a failure is an error with what it said."""
+    with tempfile.TemporaryFile() as said:
+        start = time.perf_counter()
+        child = subprocess.Popen(
+            command, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+        )
+        _, status, usage = os.wait4(child.pid, 0)
+        wall = time.perf_counter() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode:
+            said.seek(0)
+            raise RuntimeError(f"{' '.join(command)} ended with {child.returncode}:\n{said.read().decode()[-4000:]}")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Usage(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit)
+
+
+def ape(*words: str) -> list[str]:
+    """The command line `ape …`, with this interpreter."""
+    return [sys.executable, "-m", "ape_cli", *words]
