@@ -120,7 +120,7 @@ class Split:
         parts = [self._groups[g][0].read_row_group(self._groups[g][1]) for g in key]
         part = pa.concat_tables(parts).combine_chunks()
         schema.check_rows(part, structures.parse(self.dataset.structure), self.dataset.ids)
-        window = _flatten(part)
+        window = flatten(part)
         if len(key) == len(self._groups):  # the whole split is one window: read it once
             self._kept[key] = window
         return window
@@ -141,7 +141,7 @@ def open(folder: str | Path) -> Dataset:
     return Dataset(path, manifest)
 
 
-def _flatten(part: pa.Table) -> Window:
+def flatten(part: pa.Table) -> Window:
     def lists(name: str) -> tuple[I64, I64, I64]:
         ids, column = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
         at = schema.positions(column)

@@ -124,7 +124,7 @@ class Transformer(nn.Module):
 
         Padding stands after the tokens, where no token can see it; its own scores mean nothing.
         """
-        context = self.scheme.context(positions, causal=True)
+        context = self.scheme.context(positions, causal=True, beside=source)
         x = self.embed(ids, context)
         link, cross = Link.of(self.scheme, context, context), Link.of(self.scheme, context, source)
         for layer in self.decoder:

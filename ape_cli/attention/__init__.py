@@ -15,7 +15,7 @@ from __future__ import annotations
 import pkgutil
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -40,12 +40,18 @@ class Link:
     keys: Tensor | None = None  # bool [B, N], True = token. None: all are
     queries: Tensor | None = None  # bool [B, M], likewise
     causal: bool = False  # the m-th query sees the keys up to the m-th
+    framed: bool = False  # queries and keys are in the scheme's frame already
 
     @classmethod
     def of(cls, scheme: Scheme, q_context: Context, k_context: Context) -> Link:
         """Causal where the keys are a decoder's own."""
         decay = scheme.decay(q_context, k_context)
         return cls(q_context, k_context, decay, k_context.mask, q_context.mask, k_context.causal)
+
+    @cached_property
+    def in_frame(self) -> Link:
+        """The same for queries and keys whose projections have taken in the scheme's frame."""
+        return replace(self, framed=True)
 
     @cached_property
     def mask(self) -> Tensor | None:
@@ -71,6 +77,7 @@ class Kind(ABC):
 
     takes_dropout: ClassVar[bool] = True  # on the attention weights
     differentiable: ClassVar[bool] = True  # in queries and keys
+    takes_frame: ClassVar[bool] = False  # uses queries and keys rotated alone, so that projections may take it in
     mixes_queries: ClassVar[bool] = False  # would look ahead in a decoder, whose two attentions are then the default
 
     # lemma 2.3 of "Notes on attention and positional encodings": which group actions hold, hooks and masks aside
@@ -123,13 +130,28 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link) -> Tensor:
         """x: [B, M, D] asks, memory: [B, N, D] answers. -> [B, M, D]"""
         check(self.kind, type(scheme), scheme.shape.decay)
-        q, k, v = (  # [B, H, ., K]
-            layer(of).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for layer, of in ((self.query, x), (self.key, memory), (self.value, memory))
+        q_frame = k_frame = None
+        if self.kind.takes_frame:
+            link = link.in_frame
+            q_frame, k_frame = scheme.frame(link.q_context), scheme.frame(link.k_context)
+        q, k, v = (
+            self._project(self.query, x, q_frame),
+            self._project(self.key, memory, k_frame),
+            self._project(self.value, memory),
         )
         drop = self.dropout if self.training else 0.0
         mixed = self.kind.mix(scheme, q, k, v, link, drop)
         return self.out(mixed.transpose(1, 2).flatten(-2))
+
+    def _project(self, layer: nn.Linear, x: Tensor, frame: Tensor | None = None) -> Tensor:
+        """[B, N, D] -> [B, H, N, K], in a frame [H, K, K] if there is one: (x W' + b) F = x (F' W)' + b F."""
+        weight: Tensor = layer.weight
+        bias: Tensor = layer.bias
+        if frame is not None:
+            turn = frame.mT.to(weight.dtype)
+            weight = (turn @ weight.unflatten(0, (self.heads, -1))).flatten(0, 1)
+            bias = (turn @ bias.view(self.heads, -1, 1)).flatten()
+        return functional.linear(x, weight, bias).unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 # What kinds share --------------------------------------------------------------------------------
@@ -142,8 +164,16 @@ def logits(scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: 
 
 def products(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> Tensor:
     """(q k) / sqrt(K), rotated, times decay, plus bias. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
-    turned_q = scheme.rotate(q, link.q_context, "query") * q.shape[-1] ** -0.5
-    return adjusted(turned_q @ scheme.rotate(k, link.k_context, "key").transpose(-1, -2), scheme, q, link)
+    turned_q, turned_k = turned(scheme, q, k, link)
+    return adjusted((turned_q * q.shape[-1] ** -0.5) @ turned_k.transpose(-1, -2), scheme, q, link)
+
+
+def turned(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> tuple[Tensor, Tensor]:
+    """Queries and keys, rotated. [B, H, M, K], [B, H, N, K] -> the same"""
+    if link.framed and link.q_context is link.k_context:
+        return scheme.turn_both(q, k, link.q_context)
+    act = scheme.turn if link.framed else scheme.rotate
+    return act(q, link.q_context, "query"), act(k, link.k_context, "key")
 
 
 def adjusted(scores: Tensor, scheme: Scheme, q: Tensor, link: Link) -> Tensor:

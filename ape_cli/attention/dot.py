@@ -10,12 +10,13 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli.attention import Kind, Link, average, products
+from ape_cli.attention import Kind, Link, average, products, turned
 from ape_cli.position import Scheme
 
 
 class Dot(Kind):
     refuses_content = ""
+    takes_frame = True
     about = "softmax of (q k) / sqrt(K)"
     cost = "M N K products"
     source = "Vaswani et al. 2017, section 3.2.1"
@@ -26,10 +27,5 @@ class Dot(Kind):
         mask, bias = link.mask, scheme.bias(q, link.q_context, link.k_context)
         if bias is not None:
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
-        return functional.scaled_dot_product_attention(
-            scheme.rotate(q, link.q_context, "query"),
-            scheme.rotate(k, link.k_context, "key"),
-            v,
-            attn_mask=mask,
-            dropout_p=dropout,
-        )
+        q, k = turned(scheme, q, k, link)
+        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)

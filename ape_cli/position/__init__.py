@@ -23,7 +23,9 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -47,6 +49,23 @@ class Context:
     mask: Tensor | None = None  # bool [B, N], True = token
     state: Any = None  # the scheme's own: tables, angles, operators
     causal: bool = False  # of a decoder, which sees only what stands before
+    _pairs: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, other: Context, make: Callable[[Context, Context], Any]) -> Any:
+        """make(self, other), made at the first call and kept: what the layers of a forward pass share of a pair."""
+        key = (make.__name__, id(other))
+        if key not in self._pairs:
+            self._pairs[key] = other, make(self, other)  # `other` is held, so that its id stays its own
+        return self._pairs[key][1]
+
+    @cached_property
+    def start(self) -> int | None:
+        """The first position, if all rows share a run of consecutive ones and that can be seen at no cost."""
+        at = self.positions
+        if at.shape[0] != 1 or at.dim() != 2 or not at.shape[1] or at.device.type != "cpu":
+            return None
+        first = int(at[0, 0])
+        return first if torch.equal(at[0], torch.arange(first, first + at.shape[1])) else None
 
 
 @dataclass(frozen=True)
@@ -114,14 +133,22 @@ class Scheme(nn.Module):
         """The state of a context; override where hooks share work. positions: [B or 1, N]"""
         return None
 
+    def prepare_beside(self, positions: Tensor, state: Any) -> Any:
+        """`prepare`, where `state` is that of other positions in the same forward pass: override to share what
+        follows from the parameters alone."""
+        return self.prepare(positions)
+
     @classmethod
     def reads(cls, found: Structure) -> bool:
         """Whether positions of this structure can be read as they are."""
         return any(structures.matches(pattern, found) for pattern in cls.structures)
 
-    def context(self, positions: Tensor, mask: Tensor | None = None, causal: bool = False) -> Context:
+    def context(
+        self, positions: Tensor, mask: Tensor | None = None, causal: bool = False, beside: Context | None = None
+    ) -> Context:
         """Positions int64 [B, N] or [1, N] ([B or 1, N, C] for a product) and an optional token mask, made
-        ready for the hooks. `causal`: they are a decoder's, which sees only what stands before."""
+        ready for the hooks. `causal`: they are a decoder's, which sees only what stands before. `beside`: a
+        context of the same forward pass, whose work on the parameters is shared."""
         shape = [*positions.shape[:2], *([self.structure.width] if self.structure.width > 1 else [])]
         if positions.dtype != torch.int64 or positions.dim() < 2 or list(positions.shape) != shape:
             raise UsageError(
@@ -132,13 +159,28 @@ class Scheme(nn.Module):
             )
         if positions.device.type == "cpu" and positions.numel() and int(positions.min()) < 0:  # elsewhere it would wait
             raise UsageError("bad positions", got=int(positions.min()), allowed="0 (SOS) and up", fix="check them")
-        return Context(positions, mask, self.prepare(positions), causal)
+        state = self.prepare_beside(positions, beside.state) if beside else self.prepare(positions)
+        return Context(positions, mask, state, causal)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         return x
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
         return x
+
+    def frame(self, context: Context) -> Tensor | None:
+        """A part of `rotate` that is the same at all positions: rotate(x) = turn(x F), with F [H, K, K] or None for
+        the identity. An attention may take it into its projections, once for all tokens; `bias` is then given
+        queries in the frame."""
+        return None
+
+    def turn(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """`rotate`, of vectors that are in the frame."""
+        return self.rotate(x, context, side)
+
+    def turn_both(self, q: Tensor, k: Tensor, context: Context) -> tuple[Tensor, Tensor]:
+        """`turn` of queries and keys of the same places; override where one pass over both is cheaper."""
+        return self.turn(q, context, "query"), self.turn(k, context, "key")
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor | None:
         return None

@@ -12,6 +12,7 @@ Shapes: B batch, H heads, N tokens, K channels of a head (of a factor's share, w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -25,48 +26,77 @@ class Interpretation(nn.Module, ABC):
     """Operators for the paths of one structure."""
 
     @abstractmethod
-    def prepare(self, positions: Tensor) -> Any:
-        """What the layers share. int64 [B or 1, N], or [B or 1, N, C] for a product."""
+    def prepare(self, positions: Tensor, beside: Any = None) -> Any:
+        """What the layers share. int64 [B or 1, N], or [B or 1, N, C] for a product.
+
+        `beside`: of other positions in the same forward pass; what follows from the parameters alone is theirs too.
+        """
+
+    def frame(self, state: Any) -> Tensor | None:
+        """A basis F in which all positions act more simply, whatever they are. -> [H, K, K], None for the identity"""
+        return None
 
     @abstractmethod
     def turn(self, x: Tensor, state: Any) -> Tensor:
-        """[p] x for each token's position p, up to one orthogonal map from the left that all positions
-        have in common, and which cancels in scores. [B, H, N, K] -> the same"""
+        """[p] x for each token's position p, where `x` is given in the basis, x F, and so is the result; the F'
+        from the left that brings it back is common to all positions, and cancels in scores. [B, H, N, K] -> the same"""
 
-    def rest(self, x: Tensor, state: Any) -> Tensor:
-        """`turn` at the empty path, whatever the positions: that common map alone."""
-        return x
+    def turn_both(self, q: Tensor, k: Tensor, state: Any) -> tuple[Tensor, Tensor]:
+        """`turn` of queries and keys at the same places."""
+        return self.turn(q, state), self.turn(k, state)
 
     @abstractmethod
     def generators(self) -> Tensor:
         """The generators as matrices. -> [generator, H, K, K]"""
 
 
-class DirectSum(Interpretation):
-    """A product: each factor turns its own share of the channels (paper, section 3.3.1: A + B block by block)."""
+class Product(Interpretation):
+    """A product: each factor acts on its own share of the channels (paper, section 3.3.1: A + B block by block)."""
 
     def __init__(self, parts: list[Interpretation], shares: list[int]) -> None:
         super().__init__()
         self.parts, self.shares = nn.ModuleList(parts), shares
-
-    def prepare(self, positions: Tensor) -> list[Any]:
-        return [part.prepare(positions[..., i]) for i, part in enumerate(self._each())]
-
-    def turn(self, x: Tensor, state: list[Any]) -> Tensor:
-        split = zip(self._each(), x.split(self.shares, dim=-1), state, strict=True)
-        return torch.cat([part.turn(share, s) for part, share, s in split], dim=-1)
-
-    def rest(self, x: Tensor, state: list[Any]) -> Tensor:
-        split = zip(self._each(), x.split(self.shares, dim=-1), state, strict=True)
-        return torch.cat([part.rest(share, s) for part, share, s in split], dim=-1)
 
     def generators(self) -> Tensor:
         raise UsageError(
             "the factors of a product have generators of their own", got="a product", fix="ask each of its `parts`"
         )
 
+
+class DirectSum(Product):
+    """Factors of any kind, one after the other."""
+
+    def prepare(self, positions: Tensor, beside: list[Any] | None = None) -> list[Any]:
+        given = beside or [None] * len(self.parts)
+        return [part.prepare(positions[..., i], given[i]) for i, part in enumerate(self._each())]
+
+    def frame(self, state: list[Any]) -> Tensor | None:
+        return blocks([part.frame(s) for part, s in zip(self._each(), state, strict=True)], self.shares)
+
+    def turn(self, x: Tensor, state: list[Any]) -> Tensor:
+        split = zip(self._each(), x.split(self.shares, dim=-1), state, strict=True)
+        return torch.cat([part.turn(share, s) for part, share, s in split], dim=-1)
+
+    def turn_both(self, q: Tensor, k: Tensor, state: list[Any]) -> tuple[Tensor, Tensor]:
+        split = zip(self._each(), q.split(self.shares, dim=-1), k.split(self.shares, dim=-1), state, strict=True)
+        turned = [part.turn_both(share_q, share_k, s) for part, share_q, share_k, s in split]
+        return torch.cat([q for q, _ in turned], dim=-1), torch.cat([k for _, k in turned], dim=-1)
+
     def _each(self) -> list[Interpretation]:
         return [part for part in self.parts if isinstance(part, Interpretation)]
+
+
+def blocks(parts: Sequence[Tensor | None], shares: list[int]) -> Tensor | None:
+    """Matrices as the blocks of one, the identity for None. [H, K_i, K_i] each -> [H, K, K], None if all are"""
+    some = next((part for part in parts if part is not None), None)
+    if some is None:
+        return None
+    width, at, rows = sum(shares), 0, []
+    for part, share in zip(parts, shares, strict=True):
+        block = torch.eye(share).to(some).expand(len(some), -1, -1) if part is None else part
+        rows.append(nn.functional.pad(block, (at, width - at - share)))
+        at += share
+    return torch.cat(rows, dim=1)
 
 
 def interpret(structure: Structure, channels: int, heads: int, generator: torch.Generator | None) -> Interpretation:
@@ -91,4 +121,5 @@ def interpret(structure: Structure, channels: int, heads: int, generator: torch.
         )
     shares = [2 * (pairs + (i < over)) for i in range(len(simple))]
     parts = [interpret(s, k, heads, generator) for s, k in zip(simple, shares, strict=True)]
-    return DirectSum(parts, shares)
+    joint = all(isinstance(part, _powers.Powers) for part in parts)
+    return (_powers.Joint if joint else DirectSum)(parts, shares)

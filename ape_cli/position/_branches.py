@@ -4,31 +4,34 @@ Source: Algebraic Positional Encodings, sections 3.2 and 4.2.
 W_b = exp(A_b - A_b'), b = 1..k the branch, one set per head, near the identity at first. A node at the
 path b1 b2 ... bL from the root down has the operator W_b1 W_b2 ... W_bL; SOS and the root are the identity.
 
-One operator is built for each distinct path of the batch, parents before children; the tokens that
-share a path meet it together, in groups of a few, so that no operator is copied for each token.
+A table holds the operators of all paths of up to `reach` steps, level by level; a longer path is cut into
+pieces of that length, and its vectors meet the operators of the pieces one after the other (`_walk.py`). The
+table follows from the parameters alone, so the contexts of a forward pass share it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ape_cli import trees
 from ape_cli.position._algebra import Interpretation
-from ape_cli.position._orthogonal import random_orthogonal, skew, skew_of, start_angles
+from ape_cli.position._orthogonal import exponential, random_orthogonal, skew, skew_of, start_angles
+from ape_cli.position._walk import Stage, Table, Walk
 from ape_cli.structure import Structure, Tree
 
-_GROUP = 8  # tokens of one path that meet its operator at once
+_SHARE = 32  # vectors, at the least, for each operator of the table on average
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """Which operator meets which tokens. G groups of `_GROUP` places; T tokens."""
-
-    operators: Tensor  # [G, H, K, K]
-    token: Tensor  # [G * _GROUP] the token at each place, T where there is none
-    place: Tensor  # [T] the place of each token
+    table: Table  # of operators, by heap index from the root on
+    reach: int  # steps of the longest path in it
+    walk: Walk | None  # None: all stand at the root
+    rows: int  # of the positions: B, or 1 that all share
 
 
 class Branches(Interpretation):
@@ -45,59 +48,68 @@ class Branches(Interpretation):
 
     def generators(self) -> Tensor:
         """W of each branch and head. -> [branch, H, K, K]"""
-        return torch.linalg.matrix_exp(skew(self.free))
+        return exponential(skew(self.free))
 
-    def operators(self, paths: Tensor) -> Tensor:
-        """The operator of each path. int64 heap indices [U], sorted, with every parent -> [U, H, K, K]
+    def table(self, reach: int) -> Tensor:
+        """The operators of all paths of up to `reach` steps, by heap index from 1 on. -> [P, H, K, K]
 
         In the parameters' own precision, also within autocast: products of bf16 would not stay orthogonal.
         """
-        with torch.autocast(paths.device.type, enabled=False):
+        with torch.autocast(self.free.device.type, enabled=False):
             w = self.generators()
-            depth = self.tree.level(paths)
             identity = torch.eye(self.channels, dtype=w.dtype, device=w.device)
             levels = [identity.expand(1, self.heads, -1, -1)]
-            above = paths[:1]
-            for d in range(1, int(depth[-1]) + 1):
-                here = paths[depth == d]
-                parent = torch.searchsorted(above, self.tree.ancestor(here, 1))
-                levels.append(levels[-1][parent] @ w[self.tree.branch(here)])
-                above = here
+            for _ in range(reach):
+                above = levels[-1].transpose(0, 1).flatten(1, 2)  # [H, n K, K]
+                below = (above @ w).unflatten(2, (-1, self.channels))  # [k, H, n, K, K]
+                levels.append(below.permute(2, 0, 1, 3, 4).flatten(0, 1))  # [n k, H, K, K]
             return torch.cat(levels)
 
-    def prepare(self, positions: Tensor) -> _Plan:
-        heap = positions.flatten().clamp(min=1)
-        used, path_of_token, count = torch.unique(heap, return_inverse=True, return_counts=True)
-        paths = self._with_parents(used)
-        groups = (count + _GROUP - 1) // _GROUP  # of each path
-        first = (groups.cumsum(0) - groups) * _GROUP  # its first place
-        order = torch.argsort(path_of_token, stable=True)
-        rank = torch.arange(heap.numel(), device=heap.device) - (count.cumsum(0) - count)[path_of_token[order]]
-        place = torch.empty_like(order)
-        place[order] = first[path_of_token[order]] + rank
-        token = torch.full((int(groups.sum()) * _GROUP,), heap.numel(), device=heap.device)
-        token[place] = torch.arange(heap.numel(), device=heap.device)
-        which = torch.searchsorted(paths, used).repeat_interleave(groups)
-        return _Plan(self.operators(paths).index_select(0, which), token, place)
+    def prepare(self, positions: Tensor, beside: _Plan | None = None) -> _Plan:
+        heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
+        depth = self.tree.level(heap)
+        deepest = int(depth.max(initial=0))
+        reach = beside.reach if beside else self._reach(heap.size, deepest)
+        table = beside.table if beside else Table(self.table(reach))
+        stages = []
+        for above in range(reach * ((deepest - 1) // reach), -1, -reach):  # the last steps act first
+            on = np.arange(heap.size) if above == 0 else np.flatnonzero(depth > above)
+            down = np.minimum(depth[on] - above, reach)  # steps of this piece of the path
+            start, end = (
+                self.tree.ancestor(heap[on], depth[on] - d) for d in (np.minimum(above, depth[on]), above + down)
+            )
+            which = trees.reroot(end, start, self.tree.branching) - 1
+            stages.append(Stage(on, np.where(which == 0, -1, which), self.heads))
+        return _Plan(table, reach, Walk(stages, table) if stages else None, positions.shape[0])
+
+    def _reach(self, vectors: int, deepest: int) -> int:
+        """Steps of the longest paths in the table: as many as leave each operator `_SHARE` vectors on average."""
+        reach = 1
+        while reach < deepest and _SHARE * self.tree.level_start(reach + 2) <= vectors:
+            reach += 1
+        return reach
 
     def turn(self, x: Tensor, state: _Plan) -> Tensor:
         """[x] applied to each vector: [B, H, N, K] -> the same."""
         b, h, n, k = x.shape
-        rows = state.place.numel() // n  # of positions: B, or 1 that all rows share
-        tokens = x.reshape(b // rows, rows, h, n, k).permute(1, 3, 2, 0, 4).reshape(rows * n, h, -1, k)
-        grouped = nn.functional.pad(tokens, (0, 0, 0, 0, 0, 0, 0, 1)).index_select(0, state.token)
-        grouped = grouped.view(-1, _GROUP, h, b // rows, k).transpose(1, 2).flatten(2, 3)  # [G, H, vectors, K]
-        turned = (grouped @ state.operators.mT.to(x.dtype)).view(-1, h, _GROUP, b // rows, k).transpose(1, 2)
-        spread = turned.reshape(-1, h, b // rows, k).index_select(0, state.place)  # [T, H, B / rows, K]
-        return spread.view(rows, n, h, b // rows, k).permute(3, 0, 2, 1, 4).reshape(b, h, n, k)
+        copies = x.reshape(b // state.rows, state.rows, h, n, k).permute(1, 3, 2, 0, 4)
+        return self._turn(copies, state).permute(3, 0, 2, 1, 4).reshape(b, h, n, k)
 
-    def _with_parents(self, paths: Tensor) -> Tensor:
-        """These heap indices and all their ancestors, sorted. [.] -> [U]"""
-        found = [paths]
-        while int(paths[-1]) > 1:
-            paths = torch.unique(self.tree.ancestor(paths.clamp(min=2), 1))
-            found.append(paths)
-        return torch.unique(torch.cat([paths.new_ones(1), *found]))
+    def turn_both(self, q: Tensor, k: Tensor, state: _Plan) -> tuple[Tensor, Tensor]:
+        """The two are copies of each other's places: each operator is met once."""
+        if state.rows != q.shape[0]:
+            return super().turn_both(q, k, state)
+        copies = torch.stack([q.transpose(1, 2), k.transpose(1, 2)], dim=3)
+        q, k = self._turn(copies, state).transpose(1, 2).unbind(3)
+        return q, k
+
+    def _turn(self, copies: Tensor, state: _Plan) -> Tensor:
+        """[B or 1, N, H, m, K], m copies of the vectors at the same places -> the same"""
+        return (
+            state.walk(copies.reshape(-1, copies.shape[-2] * copies.shape[-1])).view(copies.shape)
+            if state.walk
+            else copies
+        )
 
 
 KINDS: dict[type[Structure], type[Interpretation]] = {Tree: Branches}

@@ -42,6 +42,33 @@ def skew_of(angles: Tensor, basis: Tensor) -> Tensor:
     return basis @ block @ basis.mT
 
 
+def exponential(s: Tensor) -> Tensor:
+    """exp(s) of skew-symmetric matrices, an orthogonal matrix each. float32 or float64 [..., K, K] -> the same
+
+    A Taylor polynomial of s / 2^j, evaluated in powers of the third power (Paterson and Stockmeyer 1973), and
+    squared j times. `torch.linalg.matrix_exp` gives the same values, but its gradient is the exponential of
+    matrices twice as large: 3 to 5 times the time of forward and backward together, and no better a gradient.
+    """
+    norm = float(s.detach().abs().sum(-1).amax()) if s.numel() else 0.0
+    halvings = max(0, math.frexp(norm)[1]) if math.isfinite(norm) else 0  # the norm is then below 1
+    last = 9 if s.dtype == torch.float32 else 15  # the remainder is below 1/12! and 1/18!
+    x = s * 2.0**-halvings
+    identity = torch.eye(s.shape[-1], dtype=s.dtype, device=s.device)
+    x2 = x @ x
+    x3 = x2 @ x
+
+    def three_terms(i: int) -> Tensor:
+        a, b, c = (1.0 / math.factorial(j) for j in (i, i + 1, i + 2))
+        return a * identity + b * x + c * x2
+
+    found = three_terms(last)
+    for i in range(last - 3, -1, -3):
+        found = found @ x3 + three_terms(i)
+    for _ in range(halvings):
+        found = found @ found
+    return found
+
+
 def skew(free: Tensor) -> Tensor:
     """A - A' of a free square matrix. [..., K, K]"""
     return free - free.mT

@@ -3,7 +3,8 @@
 Source: Algebraic Positional Encodings, sections 3.1, 3.4.2 and 4.2, appendix A.
 W = exp(S), S skew-symmetric, held in spectral form (appendix A): S = Q T Q' with Q = exp(A - A') and
 angles t, so W^p = Q R(p t) Q' with R a rotation of channel pairs: exact at any p, no repeated
-multiplication. The Q on the left is what all positions have in common, and is not applied.
+multiplication. Q is the frame of all positions: on the right it may be taken into the projections of queries
+and keys, and on the left it is what all have in common, and is not applied.
 
 On `seq` the angles are learned, near the identity at first. On `cyclic(n)` they are fixed multiples of
 2 pi / n, so that W^n = I: 1, 0, 2, 3, ... n // 2, dealt out in turn, every character of the group if
@@ -19,12 +20,12 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ape_cli.position._algebra import Interpretation
-from ape_cli.position._orthogonal import skew, skew_of, start_angles
-from ape_cli.position._rotation import rotate_pairs, turns
+from ape_cli.position._algebra import Interpretation, Product, blocks
+from ape_cli.position._orthogonal import exponential, skew, skew_of, start_angles
+from ape_cli.position._rotation import Turns, circle, rotate_pairs
 from ape_cli.structure import Cyclic, Seq, Structure
 
-State = tuple[Tensor | None, Tensor]  # Q [H, K, K] and the angles p t [B or 1, H, N, K/2], float64
+State = tuple[Tensor | None, Turns]  # Q [H, K, K], and of the angles p t [B or 1, H, N, K/2]
 
 
 class Powers(Interpretation):
@@ -57,19 +58,48 @@ class Powers(Interpretation):
 
     def planes(self) -> Tensor | None:
         """Q, whose columns span the planes of rotation. -> [H, K, K], None for the identity"""
-        return None if self.basis is None else torch.linalg.matrix_exp(skew(self.basis))
+        return None if self.basis is None else exponential(skew(self.basis))
 
-    def prepare(self, positions: Tensor) -> State:
-        with torch.autocast(positions.device.type, enabled=False):  # in bf16 it would not stay orthogonal
-            return self.planes(), self.angle(positions)
+    def turns(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """p t, and its cosines and sines as complex numbers. [B or 1, N] -> [B or 1, H, N, K/2], float64
+
+        Rows of positions of their own have few that are distinct: each of these is computed once.
+        """
+        if positions.shape[0] == 1 or positions.is_cuda:  # where to look for them would be to wait for them
+            angle = self.angle(positions)
+            return angle, circle(angle)
+        distinct, which = torch.unique(positions, return_inverse=True)
+        table = self.angle(distinct[None])[0].transpose(0, 1)  # [U, H, K/2]
+        angle, found = (x.index_select(0, which.flatten()).unflatten(0, which.shape) for x in (table, circle(table)))
+        return angle.transpose(1, 2), found.transpose(1, 2)
+
+    def prepare(self, positions: Tensor, beside: State | None = None) -> State:
+        return (beside[0] if beside else self.planes()), Turns(*self.turns(positions))
+
+    def frame(self, state: State) -> Tensor | None:
+        """Q"""
+        return state[0]
 
     def turn(self, x: Tensor, state: State) -> Tensor:
-        """R(p t) Q' x, which is W^p x seen from the basis Q."""
-        return rotate_pairs(self.rest(x, state), turns(state[1], x.dtype))
+        """R(p t) x"""
+        return rotate_pairs(x, state[1])
 
-    def rest(self, x: Tensor, state: State) -> Tensor:
-        """Q' x"""
-        return x if state[0] is None else x @ state[0].to(x.dtype)
+
+class Joint(Product):
+    """A product of such factors alone: one rotation for all of them."""
+
+    def prepare(self, positions: Tensor, beside: State | None = None) -> State:
+        parts = [part for part in self.parts if isinstance(part, Powers)]
+        each = (part.turns(positions[..., i]) for i, part in enumerate(parts))
+        angle, found = (torch.cat(x, dim=-1) for x in zip(*each, strict=True))
+        frame = beside[0] if beside else blocks([part.planes() for part in parts], self.shares)
+        return frame, Turns(angle, found)
+
+    def frame(self, state: State) -> Tensor | None:
+        return state[0]
+
+    def turn(self, x: Tensor, state: State) -> Tensor:
+        return rotate_pairs(x, state[1])
 
 
 class Ring(Powers):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 def frequencies(channels: int, base: float, device: torch.device | None = None) -> Tensor:
@@ -23,23 +26,74 @@ def wide(x: Tensor) -> Tensor:
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
 
 
-def turns(angle: Tensor, dtype: torch.dtype) -> Tensor:
-    """e^(i angle), computed in float64 so that thousands of steps lose nothing. [..., K/2] -> complex
-
-    `dtype`: of the vectors to be turned (float64, or anything smaller, which is turned in float32).
-    """
-    exact = angle.to(torch.float64)
-    unit = torch.complex(exact.cos(), exact.sin())
-    return unit if dtype == torch.float64 else unit.to(torch.complex64)
+def circle(angle: Tensor) -> Tensor:
+    """e^(i angle), without gradient. float64 -> complex128"""
+    angle = angle.detach()
+    return torch.complex(angle.cos(), angle.sin())
 
 
-def rotate_pairs(x: Tensor, turn: Tensor) -> Tensor:
-    """Channels (2i, 2i+1) of each head as one complex number, times `turn`. [..., N, K] -> the same"""
-    pairs = torch.view_as_complex(wide(x).unflatten(-1, (-1, 2)).contiguous())
-    return torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
+class Turns:
+    """e^(i angle) of some positions: computed once, in float64 so that thousands of steps lose nothing."""
+
+    def __init__(self, angle: Tensor, known: Tensor | None = None) -> None:
+        """angle: float64 [..., K/2]; `known`: its `circle`, where that was cheaper to find"""
+        self.angle = angle
+        self._exact = token_major(circle(angle) if known is None else known)
+        self._single: tuple[Tensor, Tensor] | None = None
+
+    def of(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """For vectors of this dtype: float64, or anything smaller, which is turned in float32; and its inverse.
+        -> complex [..., K/2] each"""
+        if dtype == torch.float64:
+            return self._exact, self._exact.conj()
+        if self._single is None:
+            found = self._exact.to(torch.complex64)
+            self._single = found, found.conj().resolve_conj()
+        return self._single
 
 
-def rotate_halves(x: Tensor, turn: Tensor) -> Tensor:
-    """Channels (i, i + K/2) of each head as one complex number, times `turn`. [..., N, K] -> the same"""
+def token_major(x: Tensor) -> Tensor:
+    """[B, H, N, .] laid out as [B, N, H, .], as projections are: what is read side by side stands side by side."""
+    return x.transpose(1, 2).contiguous().transpose(1, 2) if x.dim() == 4 else x
+
+
+class _Turning(torch.autograd.Function):
+    """Pairs of channels times e^(i angle); backward, the pairs turn back, and each angle gets Im(g y*)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, angle: Tensor, turns: Turns) -> Tensor:
+        out = torch.view_as_real(_pairs(x) * turns.of(x.dtype)[0]).flatten(-2)
+        ctx.turns, ctx.shape = turns, angle.shape
+        ctx.save_for_backward(*([out] if ctx.needs_input_grad[1] else []))
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, None]:
+        pairs = _pairs(grad)
+        back = torch.view_as_real(pairs * ctx.turns.of(grad.dtype)[1]).flatten(-2)
+        if not ctx.needs_input_grad[1]:
+            return back, None, None
+        (out,) = ctx.saved_tensors
+        angle = (pairs * _pairs(out).conj()).sum_to_size(ctx.shape).imag
+        return back, angle.double(), None
+
+
+def _pairs(x: Tensor) -> Tensor:
+    """Channels (2i, 2i+1) as one complex number. [..., K] -> [..., K/2]"""
+    pairs = x.unflatten(-1, (-1, 2))
+    if pairs.stride(-1) != 1 or any(step % 2 for step in pairs.stride()[:-1]) or pairs.storage_offset() % 2:
+        pairs = pairs.contiguous()
+    return torch.view_as_complex(pairs)
+
+
+def rotate_pairs(x: Tensor, turns: Turns) -> Tensor:
+    """Channels (2i, 2i+1) of each head as one complex number, times its turn. [..., N, K] -> the same"""
+    out: Tensor = _Turning.apply(wide(x), turns.angle, turns)
+    return out.to(x.dtype)
+
+
+def rotate_halves(x: Tensor, turns: Turns) -> Tensor:
+    """Channels (i, i + K/2) of each head as one complex number, times its turn. [..., N, K] -> the same"""
     side_by_side = x.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
-    return rotate_pairs(side_by_side, turn).unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)
+    return rotate_pairs(side_by_side, turns).unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)

@@ -29,5 +29,8 @@ class Alibi(Scheme):
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
         """-m |i - j|. -> [B or 1, H, M, N]"""
+        return q_context.once(k_context, self.penalty).to(q.dtype)
+
+    def penalty(self, q_context: Context, k_context: Context) -> Tensor:
         apart = self.structure.distance(q_context.positions[:, None, :, None], k_context.positions[:, None, None, :])
-        return -(self.slopes().to(apart.device)[:, None, None] * apart).to(q.dtype)
+        return -(self.slopes().to(apart.device)[:, None, None] * apart).float()

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from ape_cli.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
-from ape_cli.position._orthogonal import skew
-from ape_cli.position._rotation import frequencies, rotate_pairs, turns, wide
+from ape_cli.position._orthogonal import exponential, skew
+from ape_cli.position._rotation import Turns, frequencies, rotate_pairs, wide
 
 
 class MatrixPower(Scheme):
@@ -67,13 +67,11 @@ class MatrixPower(Scheme):
         if self.matrix is not None:
             return self._by_squaring(v, positions)
         if not self.learned:
-            return rotate_pairs(
-                v, turns(positions[..., None] * -frequencies(v.shape[-1], self.base, v.device), v.dtype)
-            )
+            return rotate_pairs(v, Turns(positions[..., None] * -frequencies(v.shape[-1], self.base, v.device)))
         with torch.autocast(v.device.type, enabled=False):  # in bf16 it would not stay orthogonal
             start = wide(v)
-            q = torch.linalg.matrix_exp(skew(self.basis)).to(start.dtype)
-            turned = rotate_pairs(start @ q, turns(positions[..., None] * self.angles.double(), start.dtype))
+            q = exponential(skew(self.basis)).to(start.dtype)
+            turned = rotate_pairs(start @ q, Turns(positions[..., None] * self.angles.double()))
             return (turned @ q.mT).to(v.dtype)
 
     def _by_squaring(self, v: Tensor, positions: Tensor) -> Tensor:

@@ -44,7 +44,24 @@ class Orthogonal(Scheme):
     def prepare(self, positions: Tensor) -> Any:
         return self.operators.prepare(positions)
 
+    def prepare_beside(self, positions: Tensor, state: Any) -> Any:
+        return self.operators.prepare(positions, state)
+
+    def frame(self, context: Context) -> Tensor | None:
+        return self.operators.frame(context.state)
+
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        if self.side in ("both", side):
-            return self.operators.turn(x, context.state)
-        return self.operators.rest(x, context.state)
+        return self.turn(by_head(x, self.frame(context)), context, side)
+
+    def turn(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        return self.operators.turn(x, context.state) if self.side in ("both", side) else x
+
+    def turn_both(self, q: Tensor, k: Tensor, context: Context) -> tuple[Tensor, Tensor]:
+        if self.side != "both":
+            return super().turn_both(q, k, context)
+        return self.operators.turn_both(q, k, context.state)
+
+
+def by_head(x: Tensor, matrices: Tensor | None) -> Tensor:
+    """Each head's vectors times its own matrix; None for the identity. [B, H, N, K], [H, K, K] -> [B, H, N, K]"""
+    return x if matrices is None else x @ matrices.to(x.dtype)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.position import Context, Scheme, Shape
+from ape_cli.position._offsets import Offsets
 
 
 class Relative(Scheme):
@@ -32,8 +33,11 @@ class Relative(Scheme):
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
         """q_i w[clip(j - i)] / sqrt(K). q: [B, H, M, K] -> [B, H, M, N]"""
+        offsets, w = q_context.once(k_context, self.vectors)
+        return offsets.spread((q * q.shape[-1] ** -0.5) @ w.to(q.dtype).T)
+
+    def vectors(self, q_context: Context, k_context: Context) -> tuple[Offsets, Tensor]:
+        """The offsets that there are, and the vector of each. -> [L, K]"""
         k = self.shape.max_size
-        offset = k_context.positions[:, None, :] - q_context.positions[:, :, None]  # [B or 1, M, N]
-        index = offset.clamp(-k, k) + k
-        terms = (q * q.shape[-1] ** -0.5) @ self.offsets.to(q.dtype).T  # [B, H, M, 2k+1]
-        return terms.gather(-1, index[:, None].expand(*q.shape[:3], -1))
+        offsets = Offsets.of(q_context, k_context)
+        return offsets, self.offsets[offsets.distinct.clamp(-k, k) + k]

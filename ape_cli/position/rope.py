@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ape_cli.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape, Side
-from ape_cli.position._rotation import frequencies, rotate_halves, rotate_pairs, turns
+from ape_cli.position._rotation import Turns, frequencies, rotate_halves, rotate_pairs
 
 
 class Rope(Scheme):
@@ -34,15 +34,14 @@ class Rope(Scheme):
         if learned:
             self.angles = nn.Parameter(frequencies(shape.head_dim, base).float().repeat(shape.heads, 1))  # [H, K/2]
 
-    def prepare(self, positions: Tensor) -> Tensor:
-        """The angles. [B or 1, N] -> [B or 1, H or 1, N, K/2], float64"""
+    def prepare(self, positions: Tensor) -> Turns:
+        """Of the angles [B or 1, H or 1, N, K/2]."""
         one = (
             self.angles.double()
             if self.learned
             else frequencies(self.shape.head_dim, self.base, positions.device)[None]
         )
-        return positions[:, None, :, None] * one[:, None]
+        return Turns(positions[:, None, :, None] * one[:, None])
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        turn = turns(context.state, x.dtype)
-        return rotate_pairs(x, turn) if self.interleaved else rotate_halves(x, turn)
+        return rotate_pairs(x, context.state) if self.interleaved else rotate_halves(x, context.state)

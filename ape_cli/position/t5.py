@@ -59,6 +59,11 @@ class T5(Scheme):
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor | None:
         """The scalar of each pair's bucket. -> [B or 1, H, M, N]"""
+        found = q_context.once(k_context, self.terms)
+        return None if found is None else found.to(q.dtype)
+
+    def terms(self, q_context: Context, k_context: Context) -> Tensor | None:
+        """`bias`, which knows no content. -> [B or 1, H, M, N]"""
         if q_context.causal and not k_context.causal:
             part = _CROSS
             if not self.acts_between:
@@ -67,4 +72,4 @@ class T5(Scheme):
             part = _DECODER if q_context.causal else _ENCODER
         offset = k_context.positions[:, None, :] - q_context.positions[:, :, None]  # [B or 1, M, N]
         chosen = self.bucket(offset, both_ways=part != _DECODER)
-        return self.scalars[part][:, chosen].transpose(0, 1).to(q.dtype)
+        return self.scalars[part][:, chosen].transpose(0, 1)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.position import Context, Scheme, Shape, Side
+from ape_cli.position._offsets import Offsets
 from ape_cli.position._rotation import sinusoids
 
 
@@ -40,8 +41,11 @@ class TransformerXl(Scheme):
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
         """(q + v) r_(i-j) / sqrt(K). q: [B, H, M, K] -> [B, H, M, N]"""
-        offset = q_context.positions[:, :, None] - k_context.positions[:, None, :]  # [B or 1, M, N]
-        distinct, which = torch.unique(offset, return_inverse=True)  # [L]
-        r = sinusoids(distinct, self.shape.d_model).to(q.dtype) @ self.project.to(q.dtype).mT  # [H, L, K]
-        terms = ((q + self.v[:, None].to(q.dtype)) * q.shape[-1] ** -0.5) @ r.mT  # [B, H, M, L]
-        return terms.gather(-1, which[:, None].expand(*q.shape[:3], -1))
+        offsets, r = q_context.once(k_context, self.projected)
+        return offsets.spread(((q + self.v[:, None].to(q.dtype)) * q.shape[-1] ** -0.5) @ r.to(q.dtype).mT)
+
+    def projected(self, q_context: Context, k_context: Context) -> tuple[Offsets, Tensor]:
+        """The offsets that there are, and r of each. -> [H, L, K]"""
+        offsets = Offsets.of(q_context, k_context)
+        behind = sinusoids(-offsets.distinct, self.shape.d_model).to(self.project.dtype)  # i - j
+        return offsets, behind @ self.project.mT

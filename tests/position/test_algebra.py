@@ -10,7 +10,7 @@ import torch
 
 from ape_cli import attention, position, structure
 from ape_cli.errors import UsageError
-from ape_cli.position._algebra import DirectSum
+from ape_cli.position._algebra import Product
 from ape_cli.position._powers import Ring
 from ape_cli.position.orthogonal import Orthogonal
 
@@ -41,7 +41,7 @@ def score(scheme: position.Scheme, x: list, y: list) -> tuple[torch.Tensor, torc
 def test_a_grid_is_a_block_for_each_axis() -> None:
     """Figure 3: from (3, 0) to (1, 3) the operator is H^-2 + W^3."""
     scheme = make("grid(2)", "orthogonal-grid")
-    assert isinstance(scheme.operators, DirectSum)
+    assert isinstance(scheme.operators, Product)
     h, w = (part.generators()[0] for part in scheme.operators.parts)
     found, q, k = score(scheme, [4, 1], [2, 4])
     path = block(torch.linalg.matrix_power(h, -2), torch.linalg.matrix_power(w, 3))
@@ -51,7 +51,7 @@ def test_a_grid_is_a_block_for_each_axis() -> None:
 def test_a_sequence_of_trees() -> None:
     """seq*tree(2): from (2, left) to (5, right left) it is W^3 beside L' R L."""
     scheme = make("seq*tree(2)")
-    assert isinstance(scheme.operators, DirectSum)
+    assert isinstance(scheme.operators, Product)
     (w,), (left, right) = (part.generators() for part in scheme.operators.parts)
     found, q, k = score(scheme, [2, 2], [5, 6])
     path = block(torch.linalg.matrix_power(w, 3), left.mT @ right @ left)
@@ -117,7 +117,7 @@ def test_the_absolute_variant_turns_one_side(side: str, expression: str) -> None
 def test_channels_are_shared_evenly_in_pairs() -> None:
     scheme = position.make("orthogonal", 28, 2, structure="grid(3)")
     assert isinstance(scheme, Orthogonal)
-    assert isinstance(scheme.operators, DirectSum)
+    assert isinstance(scheme.operators, Product)
     assert scheme.operators.shares == [6, 4, 4]
     with pytest.raises(UsageError, match=r"too narrow for grid\(5\)[\s\S]*8 channels[\s\S]*at least 10"):
         make("grid(5)")
