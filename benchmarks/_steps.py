@@ -83,9 +83,11 @@ class Step:
         self.batches = [b.to(self.device) for b in batches_of(task, shape, 3, expression)]
         self.done = 0
 
-    def __call__(self) -> None:
-        batch = self.batches[self.done % len(self.batches)]
-        self.done += 1
+    def __call__(self, batch: Batch | None = None) -> None:
+        """One step, on the next of the batches in turn."""
+        if batch is None:
+            batch = self.batches[self.done % len(self.batches)]
+            self.done += 1
         scores = self.model(
             batch.source_ids, batch.source_positions, batch.source_mask, batch.input_ids, batch.input_positions
         )

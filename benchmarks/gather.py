@@ -1,0 +1,70 @@
+"""orthogonal-tree beside the same scheme that gathers one operator for each token.
+
+The version to compare with is written here, as one would at first: the operator of each token's path, copied out of
+a table of all distinct paths, [B, N, H, K, K], and applied by a batched product. Its scores are checked to be alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ape_cli import structure
+from ape_cli.position._branches import Branches
+from benchmarks._measure import Row, pair_of
+from benchmarks._steps import SHAPES, Step
+
+SUMMARY = "orthogonal-tree over one operator gathered per token"
+
+
+class Gathered(Branches):
+    """One operator per token."""
+
+    def prepare(self, positions: Tensor, beside: Any = None) -> Any:
+        paths, which = torch.unique(positions.clamp(min=1), return_inverse=True)
+        w, tree = self.generators(), self.tree
+        operators = []
+        for path in paths.tolist():
+            operator = torch.eye(self.channels).expand(self.heads, -1, -1)
+            at = path
+            while at > 1:
+                operator = w[tree.branch(at)] @ operator
+                at = tree.ancestor(at, 1)
+            operators.append(operator)
+        return torch.stack(operators)[which]  # [B, N, H, K, K]
+
+    def turn(self, x: Tensor, state: Any) -> Tensor:
+        return (state @ x.transpose(1, 2)[..., None])[..., 0].transpose(1, 2)
+
+    def turn_both(self, q: Tensor, k: Tensor, state: Any) -> tuple[Tensor, Tensor]:
+        return self.turn(q, state), self.turn(k, state)
+
+
+def measure() -> Iterator[Row]:
+    torch.set_flush_denormal(True)
+    for shape in SHAPES:
+        ours, theirs = (
+            Step("orthogonal-tree", shape, task="tree-rotate", expression="tree(2)", decay=1.0) for _ in range(2)
+        )
+        scheme = theirs.model.scheme
+        assert isinstance(scheme.operators, Branches)
+        gathered = Gathered(structure.parse("tree(2)"), scheme.shape.head_dim, scheme.shape.heads, None)
+        gathered.free = scheme.operators.free
+        scheme.operators = gathered
+        check(ours, theirs)
+        times = [(theirs.seconds(), ours.seconds()) for _ in range(4)][1:]
+        pair = pair_of([a for a, _ in times], [b for _, b in times])
+        count = len(ours.batches)
+        absolute = {"gathered s": pair.a / count, "ours s": pair.b / count}
+        yield Row(f"gathered / ours; {shape.name}", pair.ratio, 3.0, True, pair.low, pair.high, absolute)
+
+
+def check(ours: Step, theirs: Step) -> None:
+    batch = ours.batches[0]
+    at = batch.source_positions
+    q = torch.randn(at.shape[0], ours.model.scheme.shape.heads, at.shape[1], ours.model.scheme.shape.head_dim)
+    one, other = (s.model.scheme.rotate(q, s.model.scheme.context(at), "query") for s in (ours, theirs))
+    assert torch.allclose(one, other, atol=1e-3), "the two are not the same scheme"

@@ -1,0 +1,54 @@
+"""A training step of every scheme beside one of `none` on plain scaled_dot_product_attention, same batches.
+
+A step is forward, backward and the fused AdamW; dropout as the preset has it. Three batches of like lengths, short,
+middling and long, in turn. `none` reads the same batches along their linearisation and has no locality bias.
+Each scheme is measured on data of its own structure, with the bias off and at 0.98. Whole machine: all threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from ape_cli import position
+from benchmarks._measure import Row, pair_of
+from benchmarks._steps import SHAPES, Shape, Step, own_structure, task_of
+
+SUMMARY = "time of a training step of every scheme over `none`"
+BARS = {1.0: 1.15, 0.98: 1.35}
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def measure() -> Iterator[Row]:
+    torch.set_flush_denormal(True)
+    for shape in SHAPES:
+        for name in position.names():
+            for decay, bar in BARS.items():
+                if (name, decay) != ("none", 1.0):
+                    yield row(name, shape, decay, bar)
+
+
+def row(name: str, shape: Shape, decay: float, bar: float) -> Row:
+    expression = own_structure(name)
+    task = task_of(expression)
+    ours = Step(name, shape, task=task, expression=expression, decay=decay, device=DEVICE)
+    plain = Step("none", shape, task=task, expression="seq", decay=1.0, device=DEVICE)
+    for step in (ours, plain):
+        step.seconds()  # warms up
+    rounds = 5 if shape.preset == "paper" else 15
+    times = []
+    for i in range(rounds):  # a b b a
+        turn = [(0, ours), (1, plain)][:: -1 if i % 2 else 1]
+        took = {which: step.seconds() / len(step.batches) for which, step in turn}
+        times.append((took[0], took[1]))
+    pair = pair_of([a for a, _ in times], [b for _, b in times])
+    bias = "" if decay == 1.0 else f", locality bias {decay:g}"
+    return Row(
+        what=f"{name} on {expression}; {shape.name}{bias}",
+        value=pair.ratio,
+        bar=bar,
+        low=pair.low,
+        high=pair.high,
+        absolute={f"{name} s": pair.a, "none s": pair.b},
+    )

@@ -1,0 +1,64 @@
+"""The most memory that a training step holds at once, every scheme over `none`, same batches.
+
+Counted: all that torch allocates, from the parameters, their gradients and the optimiser's state, which are there
+all the time, to what a step adds at its peak. On a CPU it is counted from the profiler's record of allocations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from ape_cli import position
+from benchmarks._measure import Row
+from benchmarks._steps import SHAPES, Shape, Step, own_structure, task_of
+from benchmarks.step import BARS, DEVICE
+
+SUMMARY = "peak memory of a training step of every scheme over `none`"
+MIB = 2**20
+
+
+def measure() -> Iterator[Row]:
+    torch.set_flush_denormal(True)
+    plain: dict[tuple[Shape, str], int] = {}
+    for shape in SHAPES:
+        for name in position.names():
+            expression = own_structure(name)
+            task = task_of(expression)
+            if (shape, task) not in plain:
+                plain[shape, task] = peak(Step("none", shape, task=task, expression="seq", decay=1.0, device=DEVICE))
+            for decay in BARS:
+                if (name, decay) == ("none", 1.0):
+                    continue
+                found = peak(Step(name, shape, task=task, expression=expression, decay=decay, device=DEVICE))
+                bias = "" if decay == 1.0 else f", locality bias {decay:g}"
+                yield Row(
+                    what=f"{name} on {expression}; {shape.name}{bias}",
+                    value=found / plain[shape, task],
+                    bar=1.3,
+                    absolute={f"{name} MiB": found / MIB, "none MiB": plain[shape, task] / MIB},
+                )
+
+
+def peak(step: Step) -> int:
+    """Bytes, on the longest of its batches."""
+    longest = step.batches[-1]
+    step(longest)  # the optimiser's state is there from the first step on
+    step.optimiser.zero_grad(set_to_none=True)
+    kept = list(step.model.parameters())
+    state = [v for slot in step.optimiser.state.values() for v in slot.values()]
+    standing = sum(x.numel() * x.element_size() for x in (*kept, *state))
+    if step.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        step(longest)
+        return torch.cuda.max_memory_allocated()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        step(longest)
+    held, most = 0, 0
+    for event in record.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            most = max(most, held)
+    return standing + most
