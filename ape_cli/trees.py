@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ape_cli import streams
-from ape_cli.ragged import rows_of, starts_of
+from ape_cli.ragged import rows_of, stable_order, starts_of
 from ape_cli.streams import I64, U64
 from ape_cli.structure import Tree
 
@@ -32,29 +32,29 @@ def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
     one a depth uniform on 0..d-1. The draw at a node is addressed by its heap index, so a tree is a
     function of its key alone. `depth`, `key`: [R]. Returns heap [T], starts [R+1], leaf [T].
     """
-    count = depth.size
-    row, heap = np.arange(count), np.ones(count, dtype=np.int64)
+    row, heap = np.arange(depth.size), np.ones(depth.size, dtype=np.int64)
     levels: list[tuple[I64, I64, Bool]] = []
-    sizes = np.zeros(count, dtype=np.int64)
     while row.size:
-        inner = depth > 0
-        levels.append((row, heap, ~inner))
-        sizes += np.bincount(row, minlength=count)
+        levels.append((row, heap, depth == 0))
+        inner = np.flatnonzero(depth)
         row, heap, depth = row[inner], heap[inner], depth[inner]
         depth = _depths_below(streams.bits(key[row], heap), depth, branching)
         row = np.repeat(row, branching)
-        heap = ((branching * (heap - 1) + 2)[:, None] + np.arange(branching)).ravel()
+        heap = _children(heap, branching).ravel()
 
-    starts = starts_of(sizes)
-    out = np.empty(starts[-1], dtype=np.int64)
-    leaf = np.empty(starts[-1], dtype=bool)
-    free = starts[:-1].copy()  # where each row's next level goes
-    for row, heap, is_leaf in levels:
-        counts = np.bincount(row, minlength=count)
-        place = np.arange(row.size) + (free - (np.cumsum(counts) - counts))[row]
-        out[place], leaf[place] = heap, is_leaf
-        free += counts
-    return out, starts, leaf
+    of_row, place, leaf = (np.concatenate(column) for column in zip(*levels, strict=True))
+    sizes = np.bincount(of_row, minlength=key.size)
+    order = stable_order(of_row, key.size)  # the levels of a row stay in their order
+    return place[order], starts_of(sizes), leaf[order]
+
+
+def _children(heap: I64, branching: int) -> I64:
+    """The heap indices of each node's children. [T] -> [T, k]"""
+    places = np.empty((heap.size, branching), dtype=np.int64)
+    np.add(branching * heap, 2 - branching, out=places[:, 0])
+    for c in range(1, branching):
+        np.add(places[:, 0], c, out=places[:, c])
+    return places
 
 
 def _depths_below(word: U64, depth: I64, branching: int) -> I64:
@@ -63,10 +63,18 @@ def _depths_below(word: U64, depth: I64, branching: int) -> I64:
     The lower half of the word draws the deep child's place (an odd number: the first of two), the
     upper half the depth of the first other child, words addressed from it the depths of the further ones.
     """
+    children = np.empty((depth.size, branching), dtype=np.int64)
+    if branching == 2:  # as below, without a choice for each child
+        other = streams.below(word, depth)
+        first = (word & np.uint64(1)).view(np.int64)
+        first *= depth - 1 - other
+        first += other
+        children[:, 0] = first
+        np.subtract(depth - 1 + other, first, out=children[:, 1])
+        return children.ravel()
     place = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
     words = [word, *(streams.bits(word, np.array(e)) for e in range(1, branching - 1))]
     others = [streams.below(w, depth) for w in words]
-    children = np.empty((depth.size, branching), dtype=np.int64)
     for c in range(branching):
         other = others[max(c - 1, 0)]  # where the deep child stands before this one
         if 0 < c < branching - 1:
@@ -186,19 +194,33 @@ def linearise(row: I64, heap: I64, order: Order, branching: int = 2) -> I64:
         return np.empty(0, dtype=np.int64)
     row_bits = int(row.max()).bit_length()
     if order == "breadth":
-        bits = int(heap.max()).bit_length()
-        if row_bits + bits <= 63:
-            return np.argsort((row << bits) | heap, kind="stable")
-        return np.lexsort((heap, row))
+        return _order_by(row, row_bits, [(heap, int(heap.max()).bit_length())])
     tree = Tree(branching)
     depth = tree.level(heap)
     deepest = int(depth.max())
     path = heap - tree.level_start(depth)
     path = path << (deepest - depth) if branching == 2 else path * branching ** (deepest - depth)  # left-aligned
-    bits = (branching**deepest - 1).bit_length()
-    if row_bits + bits + 6 <= 63:
-        return np.argsort((((row << bits) | path) << 6) | depth, kind="stable")
-    return np.lexsort((depth, path, row))
+    return _order_by(row, row_bits, [(path, (branching**deepest - 1).bit_length()), (depth, 6)])
+
+
+def _order_by(row: I64, row_bits: int, keys: list[tuple[I64, int]]) -> I64:
+    """The permutation that sorts by row and then by these keys, each with its number of bits.
+
+    As one integer where the bits suffice, and with the place in its lowest bits, so that a sort of values
+    (several times faster than that of places) gives the permutation.
+    """
+    place_bits = row.size.bit_length()
+    if row_bits + sum(bits for _, bits in keys) + place_bits > 63:
+        return np.lexsort([*(key for key, _ in reversed(keys)), row])
+    word = row.copy()
+    for key, bits in keys:
+        word <<= bits
+        word |= key
+    word <<= place_bits
+    word |= np.arange(row.size)
+    word.sort()
+    word &= (1 << place_bits) - 1
+    return word
 
 
 def mean_nodes(depth: int, branching: int = 2) -> float:
