@@ -30,10 +30,6 @@ def take(starts: I64, rows: I64) -> tuple[I64, I64]:
     """
     sizes = np.diff(starts)[rows]
     cut = starts_of(sizes)
-    return np.arange(cut[-1]) + np.repeat(starts[rows] - cut[:-1], sizes), cut
-
-
-def stable_order(row: I64, rows: int) -> I64:
-    """The permutation that sorts values by their row, 0 .. rows-1, and keeps each row's own order. [T] -> [T]"""
-    few = rows <= 1 << 16  # numpy sorts 16 bits by counting
-    return np.argsort(row.astype(np.uint16) if few else row, kind="stable")
+    place = np.repeat(starts[rows] - cut[:-1], sizes)
+    place += np.arange(cut[-1])
+    return place, cut

@@ -16,8 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ape_cli import streams
-from ape_cli.ragged import rows_of, stable_order, starts_of
+from ape_cli import ragged, streams
 from ape_cli.streams import I64, U64
 from ape_cli.structure import Tree
 
@@ -33,19 +32,19 @@ def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
     function of its key alone. `depth`, `key`: [R]. Returns heap [T], starts [R+1], leaf [T].
     """
     row, heap = np.arange(depth.size), np.ones(depth.size, dtype=np.int64)
-    levels: list[tuple[I64, I64, Bool]] = []
-    while row.size:
-        levels.append((row, heap, depth == 0))
-        inner = np.flatnonzero(depth)
+    heaps, leaves, counts = [heap], [depth == 0], [np.ones(depth.size, dtype=np.int64)]
+    while (inner := np.flatnonzero(~leaves[-1])).size:
         row, heap, depth = row[inner], heap[inner], depth[inner]
+        counts.append(branching * np.bincount(row, minlength=key.size))
         depth = _depths_below(streams.bits(key[row], heap), depth, branching)
         row = np.repeat(row, branching)
         heap = _children(heap, branching).ravel()
+        heaps.append(heap)
+        leaves.append(depth == 0)
 
-    of_row, place, leaf = (np.concatenate(column) for column in zip(*levels, strict=True))
-    sizes = np.bincount(of_row, minlength=key.size)
-    order = stable_order(of_row, key.size)  # the levels of a row stay in their order
-    return place[order], starts_of(sizes), leaf[order]
+    nodes = np.array(counts)  # [levels, R]; from levels with their rows to rows with their levels
+    place, cut = ragged.take(ragged.starts_of(nodes.ravel()), np.arange(nodes.size).reshape(nodes.shape).T.ravel())
+    return np.concatenate(heaps)[place], cut[:: len(nodes)], np.concatenate(leaves)[place]
 
 
 def _children(heap: I64, branching: int) -> I64:
@@ -139,7 +138,7 @@ def children(starts: I64, leaf: Bool, branching: int = 2) -> tuple[I64, I64]:
     For full trees in level order.
     """
     inner = np.flatnonzero(~leaf)
-    row = rows_of(starts)[inner]
+    row = ragged.rows_of(starts)[inner]
     before = np.zeros(leaf.size + 1, dtype=np.int64)
     np.cumsum(~leaf, out=before[1:])
     rank = before[inner] - before[starts[row]]  # the r-th inner node of its tree
@@ -194,6 +193,8 @@ def linearise(row: I64, heap: I64, order: Order, branching: int = 2) -> I64:
         return np.empty(0, dtype=np.int64)
     row_bits = int(row.max()).bit_length()
     if order == "breadth":
+        if ((heap[1:] > heap[:-1]) | (row[1:] > row[:-1])).all():
+            return np.arange(row.size)
         return _order_by(row, row_bits, [(heap, int(heap.max()).bit_length())])
     tree = Tree(branching)
     depth = tree.level(heap)

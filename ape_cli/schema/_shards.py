@@ -103,8 +103,10 @@ def content(part: pa.Table) -> tuple[int, int]:
         ids, places = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
         starts = ids.offsets.to_numpy().astype(np.int64)
         at, symbol = streams.fold(positions(places)), ids.values.to_numpy()
-        place = np.arange(at.size, dtype=np.uint64) - np.repeat(starts[:-1], np.diff(starts)).astype(np.uint64)
-        word = streams.mix(word + streams.content(starts, streams.mix(at + (place << np.uint64(40))), symbol))
+        place = np.arange(at.size)
+        place -= np.repeat(starts[:-1], np.diff(starts))
+        place <<= 40
+        word = streams.mix(word + streams.content(starts, streams.mix(place.view(np.uint64) + at), symbol))
     op = part["op"].combine_chunks().indices.fill_null(99).to_numpy().astype(np.uint64)
     word = streams.mix(word + part["size"].to_numpy().astype(np.uint64) * np.uint64(256) + op)
     return int(word.sum(dtype=np.uint64)), int(streams.child(word, "second").sum(dtype=np.uint64))

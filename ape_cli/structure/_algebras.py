@@ -210,7 +210,7 @@ def _exponent(x: NDArray[np.int64]) -> NDArray[np.int64]:
     digits = (x & ~(x >> 1)).astype(np.float64).view(np.int64)
     digits >>= 52
     digits -= 1022
-    return np.maximum(digits, 0, out=digits)
+    return np.maximum(digits, 0)
 
 
 def _greatest(x: Any, y: Any) -> int:
