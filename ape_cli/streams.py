@@ -42,18 +42,23 @@ def _mixed(x: U64) -> U64:
     return x
 
 
+def unsigned(x: np.ndarray) -> U64:
+    """As uint64, wrapping; over the same memory where the numbers are of 64 bits already."""
+    return x.view(np.uint64) if x.dtype == np.int64 else x.astype(np.uint64, copy=False)
+
+
 def bits(key: U64, address: U64 | I64) -> U64:
     """64 random bits for each key at each address (broadcast against each other).
 
     >>> bits(np.uint64([1234567]), np.uint64([1, 2]))  # SplitMix64 seeded with 1234567
     array([6457827717110365317, 3203168211198807973], dtype=uint64)
     """
-    return _mixed(np.asarray(key + np.asarray(address).astype(np.uint64, copy=False) * _GAMMA, order="C"))
+    return _mixed(np.asarray(key + unsigned(np.asarray(address)) * _GAMMA, order="C"))
 
 
 def below(word: U64, bound: I64 | int) -> I64:
     """An integer uniform on 0 .. bound-1 from the upper half of a random word (bias below bound / 2^32)."""
-    scaled = (word >> np.uint64(32)) * np.asarray(bound).astype(np.uint64, copy=False)
+    scaled = (word >> np.uint64(32)) * unsigned(np.asarray(bound))
     scaled >>= np.uint64(32)
     return scaled.view(np.int64)
 
@@ -92,7 +97,7 @@ def normal(key: U64, mean: float, std: float, low: int, high: int) -> I64:
 def fold(position: U64 | I64) -> U64:
     """One word for each position: itself, or a hash of its coordinates in their order. [T] or [T, C] -> [T]"""
     if position.ndim == 1:
-        return position.astype(np.uint64, copy=False)
+        return unsigned(position)
     word = np.zeros(len(position), dtype=np.uint64)
     for coordinate in position.T:
         word = _mixed(word + coordinate.astype(np.uint64) + _GAMMA)
@@ -105,7 +110,7 @@ def content(row_starts: I64, position: U64 | I64, symbol: U64 | I64) -> U64:
     `row_starts` [R+1] cuts the flat arrays into rows: `position` [T] or [T, C], `symbol` [T]. -> [R]
     """
     word = fold(position) * np.uint64(0xD6E8FEB86659FD93)
-    word += symbol.astype(np.uint64, copy=False) * _GAMMA
+    word += unsigned(symbol) * _GAMMA
     return _mixed(_sums(row_starts, _mixed(word)))
 
 

@@ -16,7 +16,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ape_cli import ragged, streams
+from ape_cli import streams
+from ape_cli.ragged import rows_of, starts_of
 from ape_cli.streams import I64, U64
 from ape_cli.structure import Tree
 
@@ -32,19 +33,28 @@ def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
     function of its key alone. `depth`, `key`: [R]. Returns heap [T], starts [R+1], leaf [T].
     """
     row, heap = np.arange(depth.size), np.ones(depth.size, dtype=np.int64)
-    heaps, leaves, counts = [heap], [depth == 0], [np.ones(depth.size, dtype=np.int64)]
-    while (inner := np.flatnonzero(~leaves[-1])).size:
+    counts = np.ones(depth.size, dtype=np.int64)
+    levels: list[tuple[I64, I64, Bool, I64]] = []
+    while row.size:
+        leaf = depth == 0
+        levels.append((row, heap, leaf, counts))
+        inner = np.flatnonzero(~leaf)
         row, heap, depth = row[inner], heap[inner], depth[inner]
-        counts.append(branching * np.bincount(row, minlength=key.size))
+        counts = branching * np.bincount(row, minlength=key.size)
         depth = _depths_below(streams.bits(key[row], heap), depth, branching)
         row = np.repeat(row, branching)
         heap = _children(heap, branching).ravel()
-        heaps.append(heap)
-        leaves.append(depth == 0)
 
-    nodes = np.array(counts)  # [levels, R]; from levels with their rows to rows with their levels
-    place, cut = ragged.take(ragged.starts_of(nodes.ravel()), np.arange(nodes.size).reshape(nodes.shape).T.ravel())
-    return np.concatenate(heaps)[place], cut[:: len(nodes)], np.concatenate(leaves)[place]
+    starts = starts_of(np.sum([counts for *_, counts in levels], axis=0, dtype=np.int64))
+    out = np.empty(starts[-1], dtype=np.int64)
+    leaves = np.empty(starts[-1], dtype=bool)
+    free = starts[:-1].copy()  # where each row's next level goes
+    for row, heap, leaf, counts in levels:
+        place = (free - starts_of(counts)[:-1])[row]
+        place += np.arange(row.size)
+        out[place], leaves[place] = heap, leaf
+        free += counts
+    return out, starts, leaves
 
 
 def _children(heap: I64, branching: int) -> I64:
@@ -64,12 +74,11 @@ def _depths_below(word: U64, depth: I64, branching: int) -> I64:
     """
     children = np.empty((depth.size, branching), dtype=np.int64)
     if branching == 2:  # as below, without a choice for each child
-        other = streams.below(word, depth)
-        first = (word & np.uint64(1)).view(np.int64)
-        first *= depth - 1 - other
-        first += other
-        children[:, 0] = first
-        np.subtract(depth - 1 + other, first, out=children[:, 1])
+        other, deep = streams.below(word, depth), depth - 1
+        more = (word & np.uint64(1)).view(np.int64)
+        more *= deep - other
+        np.add(other, more, out=children[:, 0])
+        np.subtract(deep, more, out=children[:, 1])
         return children.ravel()
     place = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
     words = [word, *(streams.bits(word, np.array(e)) for e in range(1, branching - 1))]
@@ -82,7 +91,7 @@ def _depths_below(word: U64, depth: I64, branching: int) -> I64:
     return children.ravel()
 
 
-def _power(branching: int, exponent: I64) -> I64:
+def power(branching: int, exponent: I64) -> I64:
     """branching^exponent, by a shift where it is one."""
     power: I64 = 1 << exponent if branching == 2 else np.power(branching, exponent)
     return power
@@ -109,7 +118,7 @@ def graft(heap: I64, root: I64 | int, branching: int = 2) -> I64:
     >>> graft(np.array([1, 2, 3]), 3)
     array([3, 6, 7])
     """
-    moved: I64 = heap + (np.asarray(root, dtype=np.int64) - 1) * _power(branching, Tree(branching).level(heap))
+    moved: I64 = heap + (np.asarray(root, dtype=np.int64) - 1) * power(branching, Tree(branching).level(heap))
     return moved
 
 
@@ -128,7 +137,7 @@ def reroot(heap: I64, root: I64 | int, branching: int = 2) -> I64:
     array([1, 2, 3, 4])
     """
     tree, root = Tree(branching), np.asarray(root, dtype=np.int64)
-    moved: I64 = heap - (root - 1) * _power(branching, tree.level(heap) - tree.level(root))
+    moved: I64 = heap - (root - 1) * power(branching, tree.level(heap) - tree.level(root))
     return moved
 
 
@@ -138,7 +147,7 @@ def children(starts: I64, leaf: Bool, branching: int = 2) -> tuple[I64, I64]:
     For full trees in level order.
     """
     inner = np.flatnonzero(~leaf)
-    row = ragged.rows_of(starts)[inner]
+    row = rows_of(starts)[inner]
     before = np.zeros(leaf.size + 1, dtype=np.int64)
     np.cumsum(~leaf, out=before[1:])
     rank = before[inner] - before[starts[row]]  # the r-th inner node of its tree
