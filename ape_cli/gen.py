@@ -28,7 +28,7 @@ from ape_cli.errors import DataError, UsageError
 from ape_cli.schema import Manifest, Piece, Plan, Shard
 from ape_cli.tasks import Task
 
-_BLOCK_TOKENS = 800_000  # of one call to `sample`: small enough to stay near the caches
+_BLOCK_TOKENS = 400_000  # of one call to `sample`: small enough to stay near the caches
 _GROUP_TOKENS = 40_000_000  # of one row group: very large trees get smaller groups
 
 Tick = Callable[[int], None]
@@ -159,6 +159,7 @@ def _end_with_the_parent() -> None:
 
 def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | None = None) -> Shard:
     """Make one shard; a pure function of its arguments, whoever calls it."""
+    _keep_freed_memory()
     path = out / piece.file
     total, rows, shared = (0, 0), 0, 0
     cost = task.mean_tokens + task.mean_answer_tokens
@@ -178,6 +179,15 @@ def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | Non
     shard = Shard(file=piece.file, rows=rows, sha256=files.sha256(path), content=total, shared=shared)
     draft.record(out, shard)
     return shard
+
+
+def _keep_freed_memory() -> None:
+    """Arrays that are freed stay with the process, to be used again: a new page costs more than a pass over it.
+
+    glibc keeps all blocks up to the size of the largest one that was ever given back (mallopt(3), on the dynamic
+    threshold), and knows no larger size than 32 MiB; other allocators take no notice.
+    """
+    np.empty(30 * 2**20, dtype=np.uint8)
 
 
 def _cut(rows: range, size: int) -> Iterator[range]:

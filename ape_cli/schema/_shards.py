@@ -112,7 +112,7 @@ def content(part: pa.Table) -> tuple[int, int]:
     """Two 64-bit sums over the rows' hashes; sums of parts add up, whatever the parts are."""
     word = part["row"].to_numpy().astype(np.uint64)
     for name in ("source", "target"):
-        ids, places = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
+        ids, places = (_whole(part[f"{name}_{what}"]) for what in ("ids", "positions"))
         starts = ids.offsets.to_numpy().astype(np.int64)
         place = np.arange(starts[-1])
         place -= np.repeat(starts[:-1], np.diff(starts))
@@ -123,11 +123,16 @@ def content(part: pa.Table) -> tuple[int, int]:
     return int(word.sum(dtype=np.uint64)), int(streams.child(word, "second").sum(dtype=np.uint64))
 
 
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array: its only chunk, or a copy of all."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def _codes(op: pa.ChunkedArray) -> U64:
     """The number of each row's operator in the list of their names, 99 for none. [R]"""
     if op.null_count == len(op):
         return np.full(len(op), 99, dtype=np.uint64)
-    return op.combine_chunks().indices.fill_null(99).to_numpy().astype(np.uint64)
+    return _whole(op).indices.fill_null(99).to_numpy().astype(np.uint64)
 
 
 def check_rows(part: pa.Table, own: Structure, ids: int) -> None:

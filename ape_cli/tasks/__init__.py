@@ -32,7 +32,7 @@ from ape_cli.trees import Order, linearise
 __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/tasks elsewhere on the path adds to these
 
 _TRIES = 512
-_AT_ONCE = 200  # draws that cost little more than a few
+_AT_ONCE = 128  # draws that cost little more than a few
 _SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # of the hashes; each split's share
 LATE = {"late": True}  # metadata of options that manifests leave out at their default: older ones know none
 
