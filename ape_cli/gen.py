@@ -133,7 +133,8 @@ def _make(task: Task, seed: int, out: Path, todo: list[Piece], workers: int, tic
             # workers begin with Ctrl-C blocked, and keep it so: it is the parent's to handle
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
-                futures = {pool.submit(write_shard, task, seed, out, piece): piece for piece in todo}
+                largest_first = sorted(todo, key=lambda piece: -len(piece.rows))  # so that none is left alone for long
+                futures = {pool.submit(write_shard, task, seed, out, piece): piece for piece in largest_first}
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             for future in as_completed(futures):
