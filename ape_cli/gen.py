@@ -160,12 +160,11 @@ def _end_with_the_parent() -> None:
 
 def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | None = None) -> Shard:
     """Make one shard; a pure function of its arguments, whoever calls it."""
-    _keep_freed_memory()
     path = out / piece.file
     total, rows, shared = (0, 0), 0, 0
     cost = task.mean_tokens + task.mean_answer_tokens
     width = structure.parse(task.structure).width
-    with files.replacing(path) as temporary, schema.writer(temporary, width) as writer:
+    with _reused_memory(), files.replacing(path) as temporary, schema.writer(temporary, width) as writer:
         for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / cost, 1, schema.ROW_GROUP))):
             parts = []
             for block in _cut(group, int(np.clip(_BLOCK_TOKENS / cost, 1, 8192))):
@@ -182,13 +181,21 @@ def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | Non
     return shard
 
 
-def _keep_freed_memory() -> None:
-    """Arrays that are freed stay with the process, to be used again: a new page costs more than a pass over it.
+@contextmanager
+def _reused_memory() -> Iterator[None]:
+    """What is freed stays with the process, to be used again: a new page costs more than a pass over it.
 
     glibc keeps all blocks up to the size of the largest one that was ever given back (mallopt(3), on the dynamic
-    threshold), and knows no larger size than 32 MiB; other allocators take no notice.
+    threshold), and knows no larger size than 32 MiB; other allocators take no notice. Arrow's own default pool
+    gives back and asks anew for hundreds of megabytes while a row group is written.
     """
     np.empty(30 * 2**20, dtype=np.uint8)
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
 
 
 def _cut(rows: range, size: int) -> Iterator[range]:

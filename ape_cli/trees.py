@@ -189,6 +189,13 @@ def unbinarise(binary: I64, branching: int) -> I64:
     return heap
 
 
+def in_level_order(starts: I64, heap: I64) -> bool:
+    """Whether all rows stand in level order as they are: each heap index above the one before it."""
+    rising = heap[1:] > heap[:-1]
+    rising[starts[(starts > 0) & (starts < heap.size)] - 1] = True  # the next one begins a row
+    return bool(rising.all())
+
+
 def linearise(row: I64, heap: I64, order: Order, branching: int = 2) -> I64:
     """The permutation that puts nodes in row order and, within a row, in level order or pre-order.
 
@@ -202,8 +209,6 @@ def linearise(row: I64, heap: I64, order: Order, branching: int = 2) -> I64:
         return np.empty(0, dtype=np.int64)
     row_bits = int(row.max()).bit_length()
     if order == "breadth":
-        if ((heap[1:] > heap[:-1]) | (row[1:] > row[:-1])).all():
-            return np.arange(row.size)
         return _order_by(row, row_bits, [(heap, int(heap.max()).bit_length())])
     tree = Tree(branching)
     depth = tree.level(heap)

@@ -27,7 +27,7 @@ import pyarrow as pa
 from ape_cli import discovery, ragged, schema, streams, structure
 from ape_cli.errors import UsageError, pick, unknown
 from ape_cli.streams import I64, U64
-from ape_cli.trees import Order, linearise
+from ape_cli.trees import Order, in_level_order, linearise
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/tasks elsewhere on the path adds to these
 
@@ -158,7 +158,7 @@ class Task(ABC):
         return schema.table(index, self._linear(source), target, source.size, source.op, self.ops), shared
 
     def _linear(self, tokens: Tokens) -> tuple[I64, I64, I64]:
-        if self.order is None:
+        if self.order is None or (self.order == "breadth" and in_level_order(tokens.starts, tokens.position)):
             return tokens.starts, tokens.position, tokens.symbol
         tree = structure.parse(self.structure)
         assert isinstance(tree, structure.Tree)
