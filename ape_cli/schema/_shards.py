@@ -111,16 +111,26 @@ def writer(path: Path, width: int = 1) -> pq.ParquetWriter:
 def content(part: pa.Table) -> tuple[int, int]:
     """Two 64-bit sums over the rows' hashes; sums of parts add up, whatever the parts are."""
     word = part["row"].to_numpy().astype(np.uint64)
+    starts, at, where = (np.zeros(0, dtype=np.uint64),) * 3
     for name in ("source", "target"):
         ids, places = (_whole(part[f"{name}_{what}"]) for what in ("ids", "positions"))
-        starts = ids.offsets.to_numpy().astype(np.int64)
-        place = np.arange(starts[-1])
-        place -= np.repeat(starts[:-1], np.diff(starts))
-        place <<= 40
-        place += streams.fold(positions(places)).view(np.int64)
-        word = streams.mix(word + streams.content(starts, streams.mix(place.view(np.uint64)), ids.values.to_numpy()))
+        before, starts = starts, ids.offsets.to_numpy().astype(np.int64)
+        there, at = at, streams.fold(positions(places))
+        if not (
+            np.array_equal(before, starts) and np.array_equal(there, at)
+        ):  # a target may stand where its source does
+            where = _placed(starts, at)
+        word = streams.mix(word + streams.content(starts, where, ids.values.to_numpy()))
     word = streams.mix(word + part["size"].to_numpy().astype(np.uint64) * np.uint64(256) + _codes(part["op"]))
     return int(word.sum(dtype=np.uint64)), int(streams.child(word, "second").sum(dtype=np.uint64))
+
+
+def _placed(starts: I64, at: U64) -> U64:
+    """A hash of each position and its place in its row. [R+1], [T] -> [T]"""
+    place = np.arange(starts[-1])
+    place -= np.repeat(starts[:-1], np.diff(starts))
+    place <<= 40
+    return streams.mix(place.view(np.uint64) + at)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

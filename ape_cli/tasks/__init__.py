@@ -171,8 +171,9 @@ class Task(ABC):
         parts: list[Source] = []
         chosen = np.zeros(key.size, dtype=np.int64)
         pending, drawn, attempt = np.arange(key.size), 0, 0
+        least = max(1, 4 // _SIXTEENTHS[split])  # a quarter of what it takes on average
         while pending.size and attempt < _TRIES:
-            at_once = min(_TRIES - attempt, max(1, _AT_ONCE // pending.size))
+            at_once = min(_TRIES - attempt, max(least, _AT_ONCE // pending.size))
             part = self.draw(streams.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel())
             mine = (_split_of(part) == split).reshape(pending.size, at_once)
             settled = mine.any(axis=1)

@@ -108,7 +108,7 @@ class TreeOps(PlainTrees):
         for kind, count, first in ((leaf, self.leaves, 0), (~leaf, self.operators, self.leaves)):
             used = np.add.reduceat(kind, starts[:-1], dtype=np.int64)
             shuffled = np.argsort(streams.bits(key[:, None], np.arange(first, first + count)), axis=1)
-            symbol[kind] = first + shuffled[np.arange(count) < used[:, None]]
+            symbol[np.flatnonzero(kind)] = first + shuffled[np.arange(count) < used[:, None]]
         return symbol
 
     def answer(self, source: Source) -> Tokens:
