@@ -7,13 +7,11 @@ is a function of the plan alone: neither the workers nor an interruption can be 
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import platform
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,6 +124,9 @@ def _make(task: Task, seed: int, out: Path, todo: list[Piece], workers: int, tic
     tick = tick or (lambda rows: None)
     if workers == 1 or len(todo) < 2:
         return {piece.file: write_shard(task, seed, out, piece, tick) for piece in todo}
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
     made = {}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(todo)), context, _end_with_the_parent) as pool:
@@ -148,6 +149,8 @@ def _make(task: Task, seed: int, out: Path, todo: list[Piece], workers: int, tic
 
 def _end_with_the_parent() -> None:
     """A worker whose parent was killed would write on into a folder that is no longer locked."""
+    import multiprocessing
+
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -148,9 +148,8 @@ def children(starts: I64, leaf: Bool, branching: int = 2) -> tuple[I64, I64]:
     """
     inner = np.flatnonzero(~leaf)
     row = rows_of(starts)[inner]
-    before = np.zeros(leaf.size + 1, dtype=np.int64)
-    np.cumsum(~leaf, out=before[1:])
-    rank = before[inner] - before[starts[row]]  # the r-th inner node of its tree
+    before = np.searchsorted(inner, starts[:-1])  # inner nodes of the trees before each tree
+    rank = np.arange(inner.size) - before[row]  # the r-th inner node of its tree
     return inner, starts[row] + branching * rank + 1
 
 
