@@ -1,6 +1,6 @@
 """`python -m ape_cli` is `ape`."""
 
-from ape_cli.cli import main
+if __name__ == "__main__":  # workers of `ape gen` import this file too, and have no use for the command line
+    from ape_cli.cli import main
 
-if __name__ == "__main__":
     main()

@@ -8,20 +8,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # rich comes in where something is drawn
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
     from ape_cli.train import Progress
 
-# into a pipe or a file nothing is folded to a terminal's width
-out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
-
 
 def note(line: str) -> None:
-    err.print(line, markup=False, highlight=False, soft_wrap=True)
+    print(line, file=sys.stderr)
+
+
+def say(line: str) -> None:
+    """A line of the result."""
+    print(line, flush=True)
+
+
+def draw(drawn: Any) -> None:
+    """A table or a tree on stdout; into a pipe or a file nothing is folded to a terminal's width."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else 160).print(drawn)
 
 
 def answer(value: Any) -> None:
@@ -31,13 +38,17 @@ def answer(value: Any) -> None:
 
 def ticker() -> Callable[[str], None]:
     """For what takes seconds: a line for each thing begun, on a terminal alone."""
-    return note if err.is_terminal else lambda line: None
+    return note if sys.stderr.isatty() else lambda line: None
 
 
 @contextmanager
 def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar with rows/s, on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda rows: None
+        return
     from rich import progress
+    from rich.console import Console
 
     columns = [
         progress.TextColumn("generating"),
@@ -46,7 +57,7 @@ def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
         progress.TextColumn("{task.fields[rate]}"),
         progress.TimeRemainingColumn(),
     ]
-    with progress.Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         job = bar.add_task("rows", total=total, rate="")
 
         def tick(rows: int) -> None:
@@ -61,6 +72,7 @@ def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
 def steps_bar() -> Iterator[Callable[[Progress], None]]:
     """Loss, token accuracy, tokens/s, time left: a live line on a terminal, else a line a validation."""
     from rich import progress
+    from rich.console import Console
 
     columns = [
         progress.TextColumn("training"),
@@ -69,7 +81,8 @@ def steps_bar() -> Iterator[Callable[[Progress], None]]:
         progress.TextColumn("{task.fields[line]}"),
         progress.TimeRemainingColumn(),
     ]
-    with progress.Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
+    hidden = not sys.stderr.isatty()
+    with progress.Progress(*columns, console=Console(stderr=True), disable=hidden, transient=True) as bar:
         yield _Display(bar)
 
 
@@ -88,23 +101,19 @@ class _Display:
         if now.validation is not None:
             line += f"  validation {now.validation:.2%}"
         self.bar.update(self.job, completed=now.step, line=line)
-        if not err.is_terminal and now.validated != self.validated:
+        if self.bar.disable and now.validated != self.validated:
             note(f"step {now.step}/{now.steps}  {line}")
             self.validated = now.validated
 
 
 def print_trained(run: str, result: dict[str, Any], test: dict[str, Any] | None) -> None:
-    out.print(f"{run}: {result['steps']} steps in {result['seconds']:.0f} s", highlight=False)
-    out.print(
-        f"  validation token accuracy {result['best_accuracy']:.2%}, step {result['best_step']}",
-        highlight=False,
-    )
+    say(f"{run}: {result['steps']} steps in {result['seconds']:.0f} s")
+    say(f"  validation token accuracy {result['best_accuracy']:.2%}, step {result['best_step']}")
     if test:
         overall = test["overall"]
-        out.print(
+        say(
             f"  test token accuracy {overall['token_accuracy']:.2%}, exact match {overall['exact_match']:.2%}, "
-            f"cross-entropy {overall['cross_entropy']:.4f} nats",
-            highlight=False,
+            f"cross-entropy {overall['cross_entropy']:.4f} nats"
         )
 
 
@@ -136,7 +145,7 @@ def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = Non
         others = {p[kind]: p for p in beside[f"by_{kind}"]}
         for part in found[f"by_{kind}"]:
             line(f"{label}{part[kind]}", part, others.get(part[kind]))
-    out.print(table)
+    draw(table)
 
 
 def print_table(heads: list[str], rows: list[list[str]]) -> None:
@@ -148,4 +157,4 @@ def print_table(heads: list[str], rows: list[list[str]]) -> None:
         table.add_column(head, overflow="fold", no_wrap=i == 0)
     for row in rows:
         table.add_row(*(Text(x) for x in row))
-    out.print(table)
+    draw(table)

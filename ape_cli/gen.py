@@ -7,13 +7,11 @@ is a function of the plan alone: neither the workers nor an interruption can be 
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import platform
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +26,7 @@ from ape_cli.errors import DataError, UsageError
 from ape_cli.schema import Manifest, Piece, Plan, Shard
 from ape_cli.tasks import Task
 
-_BLOCK_TOKENS = 800_000  # of one call to `sample`: small enough to stay near the caches
+_BLOCK_TOKENS = 400_000  # of one call to `sample`: small enough to stay near the caches
 _GROUP_TOKENS = 40_000_000  # of one row group: very large trees get smaller groups
 
 Tick = Callable[[int], None]
@@ -126,6 +124,9 @@ def _make(task: Task, seed: int, out: Path, todo: list[Piece], workers: int, tic
     tick = tick or (lambda rows: None)
     if workers == 1 or len(todo) < 2:
         return {piece.file: write_shard(task, seed, out, piece, tick) for piece in todo}
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
     made = {}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(todo)), context, _end_with_the_parent) as pool:
@@ -133,7 +134,8 @@ def _make(task: Task, seed: int, out: Path, todo: list[Piece], workers: int, tic
             # workers begin with Ctrl-C blocked, and keep it so: it is the parent's to handle
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
-                futures = {pool.submit(write_shard, task, seed, out, piece): piece for piece in todo}
+                largest_first = sorted(todo, key=lambda piece: -len(piece.rows))  # so that none is left alone for long
+                futures = {pool.submit(write_shard, task, seed, out, piece): piece for piece in largest_first}
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             for future in as_completed(futures):
@@ -147,6 +149,8 @@ def _make(task: Task, seed: int, out: Path, todo: list[Piece], workers: int, tic
 
 def _end_with_the_parent() -> None:
     """A worker whose parent was killed would write on into a folder that is no longer locked."""
+    import multiprocessing
+
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -163,7 +167,7 @@ def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | Non
     total, rows, shared = (0, 0), 0, 0
     cost = task.mean_tokens + task.mean_answer_tokens
     width = structure.parse(task.structure).width
-    with files.replacing(path) as temporary, schema.writer(temporary, width) as writer:
+    with _reused_memory(), files.replacing(path) as temporary, schema.writer(temporary, width) as writer:
         for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / cost, 1, schema.ROW_GROUP))):
             parts = []
             for block in _cut(group, int(np.clip(_BLOCK_TOKENS / cost, 1, 8192))):
@@ -178,6 +182,23 @@ def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | Non
     shard = Shard(file=piece.file, rows=rows, sha256=files.sha256(path), content=total, shared=shared)
     draft.record(out, shard)
     return shard
+
+
+@contextmanager
+def _reused_memory() -> Iterator[None]:
+    """What is freed stays with the process, to be used again: a new page costs more than a pass over it.
+
+    glibc keeps all blocks up to the size of the largest one that was ever given back (mallopt(3), on the dynamic
+    threshold), and knows no larger size than 32 MiB; other allocators take no notice. Arrow's own default pool
+    gives back and asks anew for hundreds of megabytes while a row group is written.
+    """
+    np.empty(30 * 2**20, dtype=np.uint8)
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
 
 
 def _cut(rows: range, size: int) -> Iterator[range]:

@@ -30,4 +30,6 @@ def take(starts: I64, rows: I64) -> tuple[I64, I64]:
     """
     sizes = np.diff(starts)[rows]
     cut = starts_of(sizes)
-    return np.arange(cut[-1]) + np.repeat(starts[rows] - cut[:-1], sizes), cut
+    place = np.repeat(starts[rows] - cut[:-1], sizes)
+    place += np.arange(cut[-1])
+    return place, cut

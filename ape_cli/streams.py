@@ -19,14 +19,32 @@ I64 = NDArray[np.int64]
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, odd
 
 
+_STEP = 32_768  # words that a core keeps at hand, beside as many of scratch
+
+
 def mix(x: U64) -> U64:
     """The SplitMix64 finaliser, a bijection on 64-bit words. Works on a copy."""
-    x = x ^ (x >> np.uint64(30))
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
+    return _mixed(np.array(x, dtype=np.uint64, order="C"))
+
+
+def _mixed(x: U64) -> U64:
+    """`mix` in the place of a contiguous array of our own: eight passes, made over words that are at hand."""
+    flat = x.reshape(-1)
+    scratch = np.empty(min(_STEP, flat.size), dtype=np.uint64)
+    for first in range(0, flat.size, _STEP):
+        part = flat[first : first + _STEP]
+        shifted = scratch[: part.size]
+        part ^= np.right_shift(part, np.uint64(30), out=shifted)
+        part *= np.uint64(0xBF58476D1CE4E5B9)
+        part ^= np.right_shift(part, np.uint64(27), out=shifted)
+        part *= np.uint64(0x94D049BB133111EB)
+        part ^= np.right_shift(part, np.uint64(31), out=shifted)
     return x
+
+
+def unsigned(x: np.ndarray) -> U64:
+    """As uint64, wrapping; over the same memory where the numbers are of 64 bits already."""
+    return x.view(np.uint64) if x.dtype == np.int64 else x.astype(np.uint64, copy=False)
 
 
 def bits(key: U64, address: U64 | I64) -> U64:
@@ -35,12 +53,14 @@ def bits(key: U64, address: U64 | I64) -> U64:
     >>> bits(np.uint64([1234567]), np.uint64([1, 2]))  # SplitMix64 seeded with 1234567
     array([6457827717110365317, 3203168211198807973], dtype=uint64)
     """
-    return mix(key + np.asarray(address).astype(np.uint64) * _GAMMA)
+    return _mixed(np.asarray(key + unsigned(np.asarray(address)) * _GAMMA, order="C"))
 
 
 def below(word: U64, bound: I64 | int) -> I64:
     """An integer uniform on 0 .. bound-1 from the upper half of a random word (bias below bound / 2^32)."""
-    return (((word >> np.uint64(32)) * np.asarray(bound).astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
+    scaled = (word >> np.uint64(32)) * unsigned(np.asarray(bound))
+    scaled >>= np.uint64(32)
+    return scaled.view(np.int64)
 
 
 def child(key: U64, label: str) -> U64:
@@ -77,10 +97,10 @@ def normal(key: U64, mean: float, std: float, low: int, high: int) -> I64:
 def fold(position: U64 | I64) -> U64:
     """One word for each position: itself, or a hash of its coordinates in their order. [T] or [T, C] -> [T]"""
     if position.ndim == 1:
-        return position.astype(np.uint64)
+        return unsigned(position)
     word = np.zeros(len(position), dtype=np.uint64)
     for coordinate in position.T:
-        word = mix(word + coordinate.astype(np.uint64) + _GAMMA)
+        word = _mixed(word + coordinate.astype(np.uint64) + _GAMMA)
     return word
 
 
@@ -90,7 +110,14 @@ def content(row_starts: I64, position: U64 | I64, symbol: U64 | I64) -> U64:
     `row_starts` [R+1] cuts the flat arrays into rows: `position` [T] or [T, C], `symbol` [T]. -> [R]
     """
     word = fold(position) * np.uint64(0xD6E8FEB86659FD93)
-    word += symbol.astype(np.uint64) * _GAMMA
-    total = np.zeros(word.size + 1, dtype=np.uint64)
-    np.cumsum(mix(word), out=total[1:])  # wraps, and so does the difference
-    return mix(total[row_starts[1:]] - total[row_starts[:-1]])
+    word += unsigned(symbol) * _GAMMA
+    return _mixed(_sums(row_starts, _mixed(word)))
+
+
+def _sums(starts: I64, word: U64) -> U64:
+    """The sum over each row, wrapping. [R+1], [T] -> [R]"""
+    total = np.zeros(starts.size - 1, dtype=np.uint64)
+    filled = np.flatnonzero(starts[1:] > starts[:-1])  # `reduceat` knows no empty rows
+    if filled.size:
+        total[filled] = np.add.reduceat(word[: starts[-1]], starts[filled])
+    return total

@@ -32,29 +32,38 @@ def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
     one a depth uniform on 0..d-1. The draw at a node is addressed by its heap index, so a tree is a
     function of its key alone. `depth`, `key`: [R]. Returns heap [T], starts [R+1], leaf [T].
     """
-    count = depth.size
-    row, heap = np.arange(count), np.ones(count, dtype=np.int64)
-    levels: list[tuple[I64, I64, Bool]] = []
-    sizes = np.zeros(count, dtype=np.int64)
+    row, heap = np.arange(depth.size), np.ones(depth.size, dtype=np.int64)
+    counts = np.ones(depth.size, dtype=np.int64)
+    levels: list[tuple[I64, I64, Bool, I64]] = []
     while row.size:
-        inner = depth > 0
-        levels.append((row, heap, ~inner))
-        sizes += np.bincount(row, minlength=count)
+        leaf = depth == 0
+        levels.append((row, heap, leaf, counts))
+        inner = np.flatnonzero(~leaf)
         row, heap, depth = row[inner], heap[inner], depth[inner]
+        counts = branching * np.bincount(row, minlength=key.size)
         depth = _depths_below(streams.bits(key[row], heap), depth, branching)
         row = np.repeat(row, branching)
-        heap = ((branching * (heap - 1) + 2)[:, None] + np.arange(branching)).ravel()
+        heap = _children(heap, branching).ravel()
 
-    starts = starts_of(sizes)
+    starts = starts_of(np.sum([counts for *_, counts in levels], axis=0, dtype=np.int64))
     out = np.empty(starts[-1], dtype=np.int64)
-    leaf = np.empty(starts[-1], dtype=bool)
+    leaves = np.empty(starts[-1], dtype=bool)
     free = starts[:-1].copy()  # where each row's next level goes
-    for row, heap, is_leaf in levels:
-        counts = np.bincount(row, minlength=count)
-        place = np.arange(row.size) + (free - (np.cumsum(counts) - counts))[row]
-        out[place], leaf[place] = heap, is_leaf
+    for row, heap, leaf, counts in levels:
+        place = (free - starts_of(counts)[:-1])[row]
+        place += np.arange(row.size)
+        out[place], leaves[place] = heap, leaf
         free += counts
-    return out, starts, leaf
+    return out, starts, leaves
+
+
+def _children(heap: I64, branching: int) -> I64:
+    """The heap indices of each node's children. [T] -> [T, k]"""
+    places = np.empty((heap.size, branching), dtype=np.int64)
+    np.add(branching * heap, 2 - branching, out=places[:, 0])
+    for c in range(1, branching):
+        np.add(places[:, 0], c, out=places[:, c])
+    return places
 
 
 def _depths_below(word: U64, depth: I64, branching: int) -> I64:
@@ -63,10 +72,17 @@ def _depths_below(word: U64, depth: I64, branching: int) -> I64:
     The lower half of the word draws the deep child's place (an odd number: the first of two), the
     upper half the depth of the first other child, words addressed from it the depths of the further ones.
     """
+    children = np.empty((depth.size, branching), dtype=np.int64)
+    if branching == 2:  # as below, without a choice for each child
+        other, deep = streams.below(word, depth), depth - 1
+        more = (word & np.uint64(1)).view(np.int64)
+        more *= deep - other
+        np.add(other, more, out=children[:, 0])
+        np.subtract(deep, more, out=children[:, 1])
+        return children.ravel()
     place = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
     words = [word, *(streams.bits(word, np.array(e)) for e in range(1, branching - 1))]
     others = [streams.below(w, depth) for w in words]
-    children = np.empty((depth.size, branching), dtype=np.int64)
     for c in range(branching):
         other = others[max(c - 1, 0)]  # where the deep child stands before this one
         if 0 < c < branching - 1:
@@ -75,7 +91,7 @@ def _depths_below(word: U64, depth: I64, branching: int) -> I64:
     return children.ravel()
 
 
-def _power(branching: int, exponent: I64) -> I64:
+def power(branching: int, exponent: I64) -> I64:
     """branching^exponent, by a shift where it is one."""
     power: I64 = 1 << exponent if branching == 2 else np.power(branching, exponent)
     return power
@@ -102,7 +118,7 @@ def graft(heap: I64, root: I64 | int, branching: int = 2) -> I64:
     >>> graft(np.array([1, 2, 3]), 3)
     array([3, 6, 7])
     """
-    moved: I64 = heap + (np.asarray(root, dtype=np.int64) - 1) * _power(branching, Tree(branching).level(heap))
+    moved: I64 = heap + (np.asarray(root, dtype=np.int64) - 1) * power(branching, Tree(branching).level(heap))
     return moved
 
 
@@ -121,7 +137,7 @@ def reroot(heap: I64, root: I64 | int, branching: int = 2) -> I64:
     array([1, 2, 3, 4])
     """
     tree, root = Tree(branching), np.asarray(root, dtype=np.int64)
-    moved: I64 = heap - (root - 1) * _power(branching, tree.level(heap) - tree.level(root))
+    moved: I64 = heap - (root - 1) * power(branching, tree.level(heap) - tree.level(root))
     return moved
 
 
@@ -132,9 +148,8 @@ def children(starts: I64, leaf: Bool, branching: int = 2) -> tuple[I64, I64]:
     """
     inner = np.flatnonzero(~leaf)
     row = rows_of(starts)[inner]
-    before = np.zeros(leaf.size + 1, dtype=np.int64)
-    np.cumsum(~leaf, out=before[1:])
-    rank = before[inner] - before[starts[row]]  # the r-th inner node of its tree
+    before = np.searchsorted(inner, starts[:-1])  # inner nodes of the trees before each tree
+    rank = np.arange(inner.size) - before[row]  # the r-th inner node of its tree
     return inner, starts[row] + branching * rank + 1
 
 
@@ -173,6 +188,13 @@ def unbinarise(binary: I64, branching: int) -> I64:
     return heap
 
 
+def in_level_order(starts: I64, heap: I64) -> bool:
+    """Whether all rows stand in level order as they are: each heap index above the one before it."""
+    rising = heap[1:] > heap[:-1]
+    rising[starts[(starts > 0) & (starts < heap.size)] - 1] = True  # the next one begins a row
+    return bool(rising.all())
+
+
 def linearise(row: I64, heap: I64, order: Order, branching: int = 2) -> I64:
     """The permutation that puts nodes in row order and, within a row, in level order or pre-order.
 
@@ -186,19 +208,33 @@ def linearise(row: I64, heap: I64, order: Order, branching: int = 2) -> I64:
         return np.empty(0, dtype=np.int64)
     row_bits = int(row.max()).bit_length()
     if order == "breadth":
-        bits = int(heap.max()).bit_length()
-        if row_bits + bits <= 63:
-            return np.argsort((row << bits) | heap, kind="stable")
-        return np.lexsort((heap, row))
+        return _order_by(row, row_bits, [(heap, int(heap.max()).bit_length())])
     tree = Tree(branching)
     depth = tree.level(heap)
     deepest = int(depth.max())
     path = heap - tree.level_start(depth)
     path = path << (deepest - depth) if branching == 2 else path * branching ** (deepest - depth)  # left-aligned
-    bits = (branching**deepest - 1).bit_length()
-    if row_bits + bits + 6 <= 63:
-        return np.argsort((((row << bits) | path) << 6) | depth, kind="stable")
-    return np.lexsort((depth, path, row))
+    return _order_by(row, row_bits, [(path, (branching**deepest - 1).bit_length()), (depth, 6)])
+
+
+def _order_by(row: I64, row_bits: int, keys: list[tuple[I64, int]]) -> I64:
+    """The permutation that sorts by row and then by these keys, each with its number of bits.
+
+    As one integer where the bits suffice, and with the place in its lowest bits, so that a sort of values
+    (several times faster than that of places) gives the permutation.
+    """
+    place_bits = row.size.bit_length()
+    if row_bits + sum(bits for _, bits in keys) + place_bits > 63:
+        return np.lexsort([*(key for key, _ in reversed(keys)), row])
+    word = row.copy()
+    for key, bits in keys:
+        word <<= bits
+        word |= key
+    word <<= place_bits
+    word |= np.arange(row.size)
+    word.sort()
+    word &= (1 << place_bits) - 1
+    return word
 
 
 def mean_nodes(depth: int, branching: int = 2) -> float:

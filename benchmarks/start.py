@@ -1,4 +1,8 @@
-"""`ape --help` beside an interpreter that imports the two libraries that draw it."""
+"""`ape --help` beside an interpreter that imports the two libraries that draw it.
+
+And beside the help of an application with two empty commands: what typer itself needs, with `typer.rich_utils`
+and rich's Markdown, which that imports, before anything of ours.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,24 @@ from benchmarks._measure import Row, ape, pair_of, process
 
 SUMMARY = "how soon `ape --help` is there"
 
+_LEAST = """
+import typer
+app = typer.Typer()
+app.command("a")(lambda: None)
+app.command("b")(lambda: None)
+app()
+"""
+
 
 def measure() -> Iterator[Row]:
-    ours, theirs = ape("--help"), [sys.executable, "-c", "import typer, rich"]
-    times = [(process(ours).wall, process(theirs).wall) for _ in range(16)][1:]
-    pair = pair_of([a for a, _ in times], [b for _, b in times])
+    imports = [sys.executable, "-c", "import typer, rich"]
+    least = [sys.executable, "-c", _LEAST, "--help"]
+    times = [[process(command).wall for command in (ape("--help"), imports, least)] for _ in range(16)][1:]
+    ours, theirs, others = ([row[i] for row in times] for i in range(3))
+    pair = pair_of(ours, theirs)
     absolute = {"ape --help s": pair.a, "import typer, rich s": pair.b}
     yield Row("ape --help / import typer, rich", pair.ratio, 1.5, low=pair.low, high=pair.high, absolute=absolute)
+    pair = pair_of(others, theirs)
+    absolute = {"least --help s": pair.a, "import typer, rich s": pair.b}
+    name = "the least typer application's --help / import typer, rich"
+    yield Row(name, pair.ratio, low=pair.low, high=pair.high, absolute=absolute)

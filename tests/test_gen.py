@@ -134,6 +134,16 @@ def test_fingerprint_knows_neither_shards_nor_workers(tmp_path: Path, task: Any,
     assert again.manifest == cut.manifest
 
 
+def test_arrow_s_memory_is_what_it_was(tmp_path: Path, task: Any) -> None:
+    """Generating takes it from another pool, and gives the process its own one back, also after a failure."""
+    before = pa.default_memory_pool().backend_name
+    generate(task, plan(task), tmp_path / "a")
+    assert pa.default_memory_pool().backend_name == before
+    with pytest.raises(ZeroDivisionError):
+        generate(task, plan(task), tmp_path / "b", tick=lambda rows: 1 // 0)
+    assert pa.default_memory_pool().backend_name == before
+
+
 def test_a_smaller_dataset_is_a_prefix(tmp_path: Path, task: Any) -> None:
     generate(task, plan(task), tmp_path / "large")
     generate(task, plan(task, train=120), tmp_path / "small")

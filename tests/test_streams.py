@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from ape_cli import streams
@@ -46,6 +48,32 @@ def test_content_hash_sees_pairs_not_their_order() -> None:
     same, reordered, swapped, moved = streams.content(starts, position, symbol)
     assert same == reordered
     assert len({int(same), int(swapped), int(moved)}) == 3
+
+
+def test_content_of_empty_rows_and_of_long_arrays() -> None:
+    """A row's hash is that of the row alone, whatever stands beside it: nothing, or 100,000 pairs."""
+    sizes = np.array([0, 2, 0, 0, 3, 100_000, 1, 0])
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    position, symbol = np.arange(starts[-1]), np.arange(starts[-1]) % 7 + 3
+    found = streams.content(starts, position, symbol)
+    for row, (first, after) in enumerate(pairwise(starts)):
+        alone = streams.content(np.array([0, after - first]), position[first:after], symbol[first:after])
+        assert found[row] == alone[0], row
+    assert found[0] == found[2] == found[7]
+    assert np.unique(found).size == 5
+
+
+def test_mixing_many_words_is_mixing_each() -> None:
+    """And nothing that is given is changed, however its memory is laid out."""
+    words = np.arange(200_000, dtype=np.uint64).reshape(2, -1) * np.uint64(0x9E3779B97F4A7C15)
+    before, mixed = words.copy(), streams.mix(words)
+    assert (words == before).all()
+    assert (streams.mix(words.T) == mixed.T).all()
+    for place in ((0, 0), (0, 32_767), (0, 32_768), (1, 99_999)):
+        x = int(words[place])
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+            x = (x ^ (x >> shift)) * factor % 2**64
+        assert mixed[place] == x
 
 
 def test_the_normal_s_tails_are_cut_not_piled_up() -> None:

@@ -183,6 +183,15 @@ def random_tree(rng: random.Random, k: int, depth: int) -> recursive.Tree:
     return (rng.random(), *(random_tree(rng, k, depth - 1) for _ in range(k)))
 
 
+def test_level_order_is_seen() -> None:
+    """Two trees, an empty row and a lone root; a row may begin with whatever the one before it ended with."""
+    starts = np.array([0, 0, 3, 6, 6, 7])
+    assert trees.in_level_order(starts, np.array([1, 2, 3, 1, 6, 7, 1]))
+    assert trees.in_level_order(np.array([0, 0]), np.array([], dtype=np.int64))
+    assert not trees.in_level_order(starts, np.array([1, 3, 2, 1, 6, 7, 1]))
+    assert not trees.in_level_order(starts, np.array([1, 2, 3, 1, 7, 6, 1]))
+
+
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_binarised_is_left_child_right_sibling(k: int) -> None:
     """The formula on heap indices against trees of pointers; pre-order is kept, and there is a way back."""

@@ -9,7 +9,7 @@ import typer
 
 from ape_cli import display
 from ape_cli.cli._app import DATASETS, Json, app, command
-from ape_cli.display import answer, note, out
+from ape_cli.display import answer, note, say
 from ape_cli.errors import UsageError
 
 
@@ -83,7 +83,7 @@ def gen(
             }
         )
     elif not outcome.written:
-        out.print(f"{folder}: complete and verified, nothing to do ({total:,} rows)", highlight=False)
+        say(f"{folder}: complete and verified, nothing to do ({total:,} rows)")
     else:
         of = "" if outcome.written == total else f", of {total:,} in all"
-        out.print(f"{folder}: {outcome.written:,} rows written{of}", highlight=False)
+        say(f"{folder}: {outcome.written:,} rows written{of}")

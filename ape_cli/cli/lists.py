@@ -9,7 +9,7 @@ import typer
 
 from ape_cli import catalogue, display
 from ape_cli.cli._app import RESULTS, Json, Results, Threads, app, command, dataset_folder, note_unreadable
-from ape_cli.display import answer, note, out
+from ape_cli.display import answer, draw, note
 from ape_cli.errors import UsageError
 
 
@@ -102,4 +102,4 @@ def show(
     if as_json:
         answer(found.raw)
     else:
-        out.print(found.drawn())
+        draw(found.drawn())

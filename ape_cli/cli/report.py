@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ape_cli.cli._app import RESULTS, Results, app, command, note_unreadable
-from ape_cli.display import note, out
+from ape_cli.display import draw, note
 from ape_cli.errors import UsageError
 
 
@@ -42,7 +42,7 @@ def report(
     )
     note_unreadable(bad)
     if chosen == "rich" and to is None:
-        out.print(render.rich(reporting.tables(found)))
+        draw(render.rich(reporting.tables(found)))
         return
     if chosen == "csv":
         text = found.write_csv()

@@ -52,25 +52,37 @@ def table(
     Positions are [T], or [T, C] where they have several coordinates.
     """
 
-    def lists(starts: I64, values: I64, kind: str) -> pa.ListArray:
-        flat = pa.array(values.astype(kind, copy=False).ravel())
-        if values.ndim == 2:
-            flat = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
-        return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32, copy=False)), flat)
+    wanted = shard(1 if source[1].ndim == 1 else source[1].shape[1])
 
-    ops = pa.nulls(row.size, pa.int32()) if op is None else pa.array(op.astype(np.int32, copy=False))
+    def lists(name: str, starts: I64, values: I64) -> pa.ListArray:
+        kind = wanted.field(name).type  # spelled out: its inner field is "element", as the Parquet standard says
+        if values.ndim == 1:
+            return pa.ListArray.from_arrays(_array(starts, pa.int32()), _array(values, kind.value_type), type=kind)
+        flat = _array(values.ravel(), kind.value_type.value_type)
+        tuples = pa.FixedSizeListArray.from_arrays(flat, type=kind.value_type)
+        return pa.ListArray.from_arrays(_array(starts, pa.int32()), tuples, type=kind)
+
+    ops = pa.nulls(row.size, pa.int32()) if op is None else _array(op, pa.int32())
     columns = [
-        pa.array(row.astype(np.uint64, copy=False)),
-        lists(source[0], source[2], "uint16"),
-        lists(source[0], source[1], "uint64"),
-        lists(target[0], target[2], "uint16"),
-        lists(target[0], target[1], "uint64"),
-        pa.array(size.astype(np.uint16)),
+        _array(row, pa.uint64()),
+        lists("source_ids", source[0], source[2]),
+        lists("source_positions", source[0], source[1]),
+        lists("target_ids", target[0], target[2]),
+        lists("target_positions", target[0], target[1]),
+        _array(size, pa.uint16()),
         pa.DictionaryArray.from_arrays(ops, pa.array(op_names, pa.string())),
     ]
-    wanted = shard(1 if source[1].ndim == 1 else source[1].shape[1])
-    # the list type is spelled out, so that its inner field is "element" as the Parquet standard says
-    return pa.table([c.cast(f.type) for c, f in zip(columns, wanted, strict=True)], schema=wanted)
+    return pa.table(columns, schema=wanted)
+
+
+def _array(values: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """An Arrow array of a type of numbers, over the same memory where that is its type already. [T]
+
+    Not by `pa.array`, nor by a cast afterwards: the first use of those imports for as long as 10,000 rows take.
+    """
+    same = streams.unsigned(values) if kind == pa.uint64() else values.astype(kind.to_pandas_dtype(), copy=False)
+    numbers = np.ascontiguousarray(same)
+    return pa.Array.from_buffers(kind, numbers.size, [None, pa.py_buffer(numbers)])
 
 
 def positions(column: pa.ListArray) -> U64:
@@ -99,15 +111,38 @@ def writer(path: Path, width: int = 1) -> pq.ParquetWriter:
 def content(part: pa.Table) -> tuple[int, int]:
     """Two 64-bit sums over the rows' hashes; sums of parts add up, whatever the parts are."""
     word = part["row"].to_numpy().astype(np.uint64)
+    starts, at, where = (np.zeros(0, dtype=np.uint64),) * 3
     for name in ("source", "target"):
-        ids, places = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
-        starts = ids.offsets.to_numpy().astype(np.int64)
-        at, symbol = streams.fold(positions(places)), ids.values.to_numpy()
-        place = np.arange(at.size, dtype=np.uint64) - np.repeat(starts[:-1], np.diff(starts)).astype(np.uint64)
-        word = streams.mix(word + streams.content(starts, streams.mix(at + (place << np.uint64(40))), symbol))
-    op = part["op"].combine_chunks().indices.fill_null(99).to_numpy().astype(np.uint64)
-    word = streams.mix(word + part["size"].to_numpy().astype(np.uint64) * np.uint64(256) + op)
+        ids, places = (_whole(part[f"{name}_{what}"]) for what in ("ids", "positions"))
+        before, starts = starts, ids.offsets.to_numpy().astype(np.int64)
+        there, at = at, streams.fold(positions(places))
+        if not (
+            np.array_equal(before, starts) and np.array_equal(there, at)
+        ):  # a target may stand where its source does
+            where = _placed(starts, at)
+        word = streams.mix(word + streams.content(starts, where, ids.values.to_numpy()))
+    word = streams.mix(word + part["size"].to_numpy().astype(np.uint64) * np.uint64(256) + _codes(part["op"]))
     return int(word.sum(dtype=np.uint64)), int(streams.child(word, "second").sum(dtype=np.uint64))
+
+
+def _placed(starts: I64, at: U64) -> U64:
+    """A hash of each position and its place in its row. [R+1], [T] -> [T]"""
+    place = np.arange(starts[-1])
+    place -= np.repeat(starts[:-1], np.diff(starts))
+    place <<= 40
+    return streams.mix(place.view(np.uint64) + at)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array: its only chunk, or a copy of all."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _codes(op: pa.ChunkedArray) -> U64:
+    """The number of each row's operator in the list of their names, 99 for none. [R]"""
+    if op.null_count == len(op):
+        return np.full(len(op), 99, dtype=np.uint64)
+    return _whole(op).indices.fill_null(99).to_numpy().astype(np.uint64)
 
 
 def check_rows(part: pa.Table, own: Structure, ids: int) -> None:

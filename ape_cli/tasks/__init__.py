@@ -27,11 +27,12 @@ import pyarrow as pa
 from ape_cli import discovery, ragged, schema, streams, structure
 from ape_cli.errors import UsageError, pick, unknown
 from ape_cli.streams import I64, U64
-from ape_cli.trees import Order, linearise
+from ape_cli.trees import Order, in_level_order, linearise
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/tasks elsewhere on the path adds to these
 
 _TRIES = 512
+_AT_ONCE = 128  # draws that cost little more than a few
 _SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # of the hashes; each split's share
 LATE = {"late": True}  # metadata of options that manifests leave out at their default: older ones know none
 
@@ -157,7 +158,7 @@ class Task(ABC):
         return schema.table(index, self._linear(source), target, source.size, source.op, self.ops), shared
 
     def _linear(self, tokens: Tokens) -> tuple[I64, I64, I64]:
-        if self.order is None:
+        if self.order is None or (self.order == "breadth" and in_level_order(tokens.starts, tokens.position)):
             return tokens.starts, tokens.position, tokens.symbol
         tree = structure.parse(self.structure)
         assert isinstance(tree, structure.Tree)
@@ -167,11 +168,12 @@ class Task(ABC):
     def _settle(self, key: U64, split: str) -> tuple[Source, int]:
         """The first draw of each row's stream whose hash belongs to the split; and how many found none."""
         stream = streams.child(key, "draws")
-        at_once = round(16 / _SIXTEENTHS[split])  # as many as it takes on average
         parts: list[Source] = []
         chosen = np.zeros(key.size, dtype=np.int64)
-        pending, drawn = np.arange(key.size), 0
-        for attempt in range(0, _TRIES, at_once):
+        pending, drawn, attempt = np.arange(key.size), 0, 0
+        least = max(1, 4 // _SIXTEENTHS[split])  # a quarter of what it takes on average
+        while pending.size and attempt < _TRIES:
+            at_once = min(_TRIES - attempt, max(least, _AT_ONCE // pending.size))
             part = self.draw(streams.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel())
             mine = (_split_of(part) == split).reshape(pending.size, at_once)
             settled = mine.any(axis=1)
@@ -180,8 +182,7 @@ class Task(ABC):
             parts.append(part)
             drawn += part.size.size
             pending = pending[~settled]
-            if not pending.size:
-                break
+            attempt += at_once
         return _join(parts).take(chosen), pending.size
 
 

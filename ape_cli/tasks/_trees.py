@@ -87,8 +87,9 @@ class Trees(Task):
         depth = self.depths(key)
         heap, starts, leaf = trees.grow(depth, streams.child(key, "shape"), self.branching)
         word = streams.bits(np.repeat(streams.child(key, "symbols"), np.diff(starts)), heap)
-        count = np.where(leaf, self.leaves, self.operators)
-        symbol = FIRST_SYMBOL + np.where(leaf, 0, self.leaves) + streams.below(word, count)
+        symbol = streams.below(word, self.operators + leaf * (self.leaves - self.operators))
+        symbol += FIRST_SYMBOL + self.leaves
+        symbol -= leaf * self.leaves
         return Source(starts, heap, symbol, depth)
 
     def store(self, rows: Rows) -> Rows:

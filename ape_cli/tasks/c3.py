@@ -39,13 +39,19 @@ class C3(Trees):
     def answer(self, source: Source) -> Tokens:
         leaf = source.symbol < FIRST_SYMBOL + 3
         parent, first = trees.children(source.starts, leaf, self.branching)
-        child = first[:, None] + np.arange(self.branching)  # [I, k]
-        ripe = leaf[child].all(axis=1)
-        parent, child = parent[ripe], child[ripe]
+        ripe = leaf[first]
+        for c in range(1, self.branching):
+            ripe &= leaf[first + c]
+        which = np.flatnonzero(ripe)
+        parent, first = parent[which], first[which]
+        total = np.zeros(parent.size, dtype=np.int64)
+        kept = np.ones(leaf.size, dtype=bool)
+        for c in range(self.branching):
+            total += source.symbol[first + c] - FIRST_SYMBOL
+            kept[first + c] = False
         symbol = source.symbol.copy()
-        symbol[parent] = FIRST_SYMBOL + (symbol[child] - FIRST_SYMBOL).sum(axis=1) % 3
-        keep = np.ones(symbol.size, dtype=bool)
-        keep[child] = False
+        symbol[parent] = FIRST_SYMBOL + total % 3
+        keep = np.flatnonzero(kept)
         row = ragged.rows_of(source.starts)[keep]
         starts = ragged.starts_of(np.bincount(row, minlength=source.size.size))
         return Tokens(starts, source.position[keep], symbol[keep])

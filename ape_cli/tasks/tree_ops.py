@@ -11,6 +11,7 @@ from ape_cli import ragged, streams, trees
 from ape_cli.errors import UsageError
 from ape_cli.schema import FIRST_SYMBOL
 from ape_cli.streams import I64, U64
+from ape_cli.structure import Tree
 from ape_cli.tasks import Source, Tokens
 from ape_cli.tasks._trees import PlainTrees
 
@@ -107,27 +108,32 @@ class TreeOps(PlainTrees):
         for kind, count, first in ((leaf, self.leaves, 0), (~leaf, self.operators, self.leaves)):
             used = np.add.reduceat(kind, starts[:-1], dtype=np.int64)
             shuffled = np.argsort(streams.bits(key[:, None], np.arange(first, first + count)), axis=1)
-            symbol[kind] = first + shuffled[np.arange(count) < used[:, None]]
+            symbol[np.flatnonzero(kind)] = first + shuffled[np.arange(count) < used[:, None]]
         return symbol
 
     def answer(self, source: Source) -> Tokens:
         assert source.op is not None
         assert source.chosen is not None
-        inner = np.ones(source.symbol.size, dtype=bool)  # all but the operator and the index leaf
-        inner[source.starts[:-1]] = inner[source.starts[:-1] + 1] = False
-        row = ragged.rows_of(source.starts)[inner]
-        k = self.branching
-        heap = trees.reroot(source.position[inner], 3, k)
-        op, root = source.op[row], source.chosen[row]
-        inside = trees.below(heap, root, k)
-        extracting = op <= FLIP_EXTRACT
-        keep = np.where(extracting, inside, (op == NO_OP) | ~inside | (heap == root))
-        row, heap, symbol = row[keep], heap[keep], source.symbol[inner][keep]
-        extracting, flipping, root = extracting[keep], (op == FLIP_EXTRACT)[keep], root[keep]
-        heap = np.where(extracting, trees.reroot(heap, np.where(extracting, root, 1), k), heap)
-        heap = np.where(flipping, trees.mirror(heap, k), heap)
-        starts = ragged.starts_of(np.bincount(row, minlength=source.size.size))
-        return Tokens(starts, heap, symbol)
+        k, tree, rows = self.branching, Tree(self.branching), source.size.size
+        # all but the operator and the index leaf, seen from the tree's own root
+        inner = source.starts - 2 * np.arange(rows + 1)
+        row = ragged.rows_of(inner)
+        place = 2 * (row + 1)
+        place += np.arange(row.size)
+        heap, symbol = trees.reroot(source.position[place], 3, k), source.symbol[place]
+        down = tree.level(heap)
+        down -= tree.level(source.chosen)[row]
+        np.maximum(down, 0, out=down)
+        root = source.chosen[row]
+        inside = tree.ancestor(heap, down) == root
+        truncating, whole = (source.op == TRUNCATE)[row], (source.op == NO_OP)[row]
+        kept = np.flatnonzero(whole | (inside ^ truncating) | (heap == root))
+        row, heap, down = row[kept], heap[kept], down[kept]
+        extracting = source.op <= FLIP_EXTRACT
+        heap -= ((source.chosen - 1) * extracting)[row] * trees.power(k, down)  # `trees.reroot`
+        flipped = np.flatnonzero((source.op == FLIP_EXTRACT)[row])
+        heap[flipped] = trees.mirror(heap[flipped], k)
+        return Tokens(ragged.starts_of(np.bincount(row, minlength=rows)), heap, symbol[kept])
 
     def closing(self, op: I64, pointer: I64) -> I64:
         """The chosen root's symbol, where its subtree is cut off."""

@@ -150,9 +150,10 @@ MISTAKES = [
     Mistake(
         "depth-first targets against breadth-first sources",
         "tasks/__init__.py",
-        "order = linearise(ragged.rows_of(tokens.starts), tokens.position, self.order, tree.branching)",
-        "order = linearise(ragged.rows_of(tokens.starts), tokens.position, self.order "
-        "if isinstance(tokens, Source) else 'depth', tree.branching)",
+        "def _linear(self, tokens: Tokens) -> tuple[I64, I64, I64]:",
+        "def _linear(self, tokens: Tokens) -> tuple[I64, I64, I64]:\n"
+        "        if self.order is not None and not isinstance(tokens, Source):\n"
+        "            self = dataclasses.replace(self, order='depth')",
         "tasks/test_tree_copy.py::test_target_is_rederived",
     ),
     Mistake(
@@ -161,6 +162,20 @@ MISTAKES = [
         "return self.labels != PAD",
         "return self.input_ids != PAD",
         "test_dataset.py::test_masks_are_of_what_they_mask",
+    ),
+    Mistake(
+        "rows taken to stand in level order because the last of them do",
+        "trees.py",
+        "return bool(rising.all())",
+        "return bool(rising[-1:].all())",
+        "tasks/test_tree_rotate.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "an empty row hashed as the first pair of the next",
+        "streams.py",
+        "filled = np.flatnonzero(starts[1:] > starts[:-1])",
+        "filled = np.flatnonzero(starts[1:] >= starts[:-1])",
+        "test_streams.py::test_content_of_empty_rows_and_of_long_arrays",
     ),
     Mistake(
         "a split's sources not kept apart",

@@ -1,0 +1,19 @@
+"""Peak memory of `ape gen` by the number of rows: resident bytes of the whole process, one worker."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks._measure import Row
+from benchmarks.gen import generate
+
+SUMMARY = "whether memory grows with the rows that are generated"
+
+
+def measure() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as here:
+        few, many = (generate("tree-rotate", n, Path(here) / str(n)).peak for n in (100_000, 2_000_000))
+    absolute = {"100,000 rows MB": few / 1e6, "2,000,000 rows MB": many / 1e6}
+    yield Row("tree-rotate: 2,000,000 rows / 100,000 rows", many / few, 1.2, absolute=absolute)
