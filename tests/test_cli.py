@@ -57,16 +57,6 @@ def test_help_and_gen_never_import_torch(here: Path) -> None:
     assert "import click" not in "".join(p.read_text() for p in (Path(__file__).parents[1] / "ape_cli").rglob("*.py"))
 
 
-def test_help_is_the_same_whether_other_commands_options_are_read_or_not(here: Path) -> None:
-    """The console script reads the options of the called command alone; typer's runner here those of all."""
-    for words in (["--help"], ["gen", "--help"], ["runs", "--help"]):
-        command = [sys.executable, "-m", "ape_cli", *words]
-        environment = {k: v for k, v in os.environ.items() if not k.endswith("COLUMNS")} | {"COLUMNS": "120"}
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        whole = CliRunner().invoke(app, words, env={"COLUMNS": "120"}, prog_name="python -m ape_cli")
-        assert done.stdout == whole.stdout
-
-
 def test_gen_again_and_otherwise(here: Path) -> None:
     words = ["gen", "copy", "--n", "100", *TINY, "--length-mean", "5", "--length-std", "1"]
     first = json.loads(ape(*words, "--json")[0])

@@ -5,10 +5,9 @@ Results go to stdout, progress and notes to stderr. Exit 0 done, 1 failed, 2 wro
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 
-from ape_cli.cli._app import app, spare_others
+from ape_cli.cli._app import app
 
 for stage in ("gen", "train", "evaluate", "report", "lists"):  # each registers its commands, listed in this order
     import_module(f"{__name__}.{stage}")
@@ -16,5 +15,4 @@ for stage in ("gen", "train", "evaluate", "report", "lists"):  # each registers 
 
 def main() -> None:
     """The console script."""
-    spare_others(sys.argv[1:])
     app()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +18,7 @@ from ape_cli.errors import ApeError
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: rich would more than double the time of `ape --help`
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Positional encodings, compared: generate structured data, train one shared transformer "
     "with any scheme, evaluate it, print the paper's tables.",
@@ -53,28 +53,6 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(1) from None
 
     return run
-
-
-def spare_others(words: list[str]) -> None:
-    """Have the options of those commands alone read that are among the words of a command line.
-
-    Of the others a line of help is all that can be asked for; to read the options of all would take a tenth
-    of the time of `ape --help`. A shell that completes a line gives it in the environment instead.
-    """
-    if any(name.endswith("_COMPLETE") for name in os.environ):
-        return
-    for registered in app.registered_commands:
-        assert registered.callback is not None
-        if (registered.name or registered.callback.__name__) not in words:
-            registered.callback = _without_options(registered.callback)
-
-
-def _without_options(function: Callable[..., None]) -> Callable[[], None]:
-    def unread() -> None:
-        raise AssertionError("a command that was not called")
-
-    unread.__name__, unread.__doc__ = function.__name__, function.__doc__
-    return unread
 
 
 def _version(wanted: bool) -> None:

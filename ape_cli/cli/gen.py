@@ -40,7 +40,7 @@ def gen(
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any task option.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Generate a dataset: Parquet shards, a manifest, a dataset card."""
+    """Generate a dataset: shards, manifest, dataset card."""
     from ape_cli import gen as generation
     from ape_cli import tasks
     from ape_cli.config import parse_settings

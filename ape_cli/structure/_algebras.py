@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 _GREATEST = 2**63 - 1
 
@@ -191,26 +190,19 @@ class Grid(Product):
 
 
 def bit_length(x: Any) -> Any:
-    """Number of binary digits of each non-negative int64 (0 for 0).
+    """Number of binary digits of each non-negative int64 (0 for 0): an int, or an array of numpy or torch.
 
-    Of numpy's arrays from the exponent of a float, else by halving the search six times.
+    It is the exponent of a float64. Without the digit after the first one none is rounded up to the next power of two.
     """
+    if isinstance(x, int):
+        return x.bit_length()
+    digits = x & ~(x >> 1)
     if isinstance(x, np.ndarray):
-        return _exponent(x)
-    length = x * 0
-    for shift in (32, 16, 8, 4, 2, 1):
-        big = (x >> shift) > 0
-        length = length + shift * big
-        x = x >> (shift * big)
-    return length + x
-
-
-def _exponent(x: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`bit_length` by floats: without the digit after the first one none is rounded up to the next power of two."""
-    digits = (x & ~(x >> 1)).astype(np.float64).view(np.int64)
-    digits >>= 52
-    digits -= 1022
-    return np.maximum(digits, 0)
+        exponent = digits.astype(np.float64).view(np.int64)
+        exponent >>= 52
+        exponent -= 1022
+        return np.maximum(exponent, 0)
+    return digits.double().frexp().exponent.to(x.dtype)
 
 
 def _greatest(x: Any, y: Any) -> int:
