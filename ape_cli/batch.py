@@ -16,7 +16,12 @@ coordinate is along the line, have one row, [1, N], whatever is padding, and bro
 from __future__ import annotations
 
 import copy
+import itertools
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +33,8 @@ from ape_cli.errors import UsageError
 from ape_cli.schema import EOS, PAD, SOS
 from ape_cli.streams import I64
 from ape_cli.structure import LINE, Seq, Structure, Tree
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -51,11 +58,18 @@ class Batch:
         return self.labels != PAD
 
     def to(self, device: torch.device) -> Batch:
-        moved = copy.copy(self)
+        return self._with(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> Batch:
+        """In memory from which a GPU reads on its own."""
+        return self._with(Tensor.pin_memory)
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        changed = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, Tensor):
-                vars(moved)[name] = value.to(device, non_blocking=True)
-        return moved
+                vars(changed)[name] = change(value)
+        return changed
 
 
 @dataclass(frozen=True)
@@ -121,6 +135,26 @@ class Reading:
             found = zip(self.columns, self.wanted.first, strict=True)
             read = [np.where(mask, line if c == LINE else coordinates[..., c] + first, 0) for c, first in found]
         return read[0] if len(read) == 1 else np.stack(read, axis=-1)
+
+
+def ahead(items: Iterable[_T], count: int) -> Generator[_T, None, None]:
+    """The same items, up to `count` of them made in a thread before they are asked for; 0: without a thread.
+
+    An error in the making is raised where the item is asked for. Close it, and the thread has ended.
+    """
+    if not count:
+        yield from items
+        return
+    left = iter(items)
+
+    def following() -> list[_T]:  # empty at the end
+        return list(itertools.islice(left, 1))
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting = deque(thread.submit(following) for _ in range(count))
+        while made := waiting.popleft().result():
+            waiting.append(thread.submit(following))
+            yield made[0]
 
 
 def collate(window: Window, rows: I64, reading: Reading) -> Batch:

@@ -55,6 +55,13 @@ MISTAKES = [
         "test_train.py::test_scores_do_not_depend_on_the_batch_size",
     ),
     Mistake(
+        "weights stored that are no number",
+        "train.py",
+        "if not all(bool(value.isfinite().all()) for value in weights.values()):",
+        "if not weights:",
+        "test_train.py::test_nothing_is_stored_that_is_no_number",
+    ),
+    Mistake(
         "dropout's stream not restored on resume",
         "train.py",
         'torch.set_rng_state(tensors["rng.cpu"])',
