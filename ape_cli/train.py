@@ -30,7 +30,7 @@ from ape_cli.model import loss
 from ape_cli.record import Outcome
 from ape_cli.score import forward, teacher_forced
 
-_SAVE_EVERY = 120.0  # seconds, at the least; and at each validation
+_SAVE_EVERY = 60.0  # seconds: what a killed run loses at most
 _SHOW_EVERY = 10  # steps
 _AHEAD = {"cuda": 3}  # batches made beside the step; on a CPU it has all cores, and a thread takes more than it gives
 
@@ -159,6 +159,7 @@ class Loop:
         self.epochs = self.steps / self.train.steps(config.batch_size)
         self.recent = _Sums()
         self.unread: list[tuple[Tensor, Tensor]] = []  # of each step: nats and correct labels, on the device
+        self.best: tuple[Tensors, dict[str, Any]] | None = None  # weights that are not stored yet, and about them
         self.since = self.saved = self.shown = time.perf_counter()
 
     def run(self) -> Outcome:
@@ -168,12 +169,13 @@ class Loop:
         with closing(ahead(left, _AHEAD.get(self.device.type, 0))) as batches:
             for at.epoch, at.batch, batch in batches:
                 self._step(batch)
-                if at.step % self.every == 0 or at.step == self.steps:
+                ended = at.step == self.steps
+                if at.step % self.every == 0 or ended:
                     self._validate()
-                if at.step % _SHOW_EVERY == 0 or at.step == self.steps:
+                if at.step % _SHOW_EVERY == 0 or ended:
                     self._show()
-                stopping = self.stop() and at.step < self.steps
-                if stopping or time.perf_counter() - self.saved > _SAVE_EVERY:
+                stopping = self.stop() and not ended
+                if stopping or ended or time.perf_counter() - self.saved > _SAVE_EVERY:
                     self._save()
                 if stopping:
                     raise Stopped
@@ -236,10 +238,12 @@ class Loop:
 
     def _weights(self) -> Tensors:
         """To be stored, so a `RunError` if there is something in them that is no number."""
-        weights = {name: value.cpu() for name, value in self.model.state_dict().items()}
-        if not all(bool(value.isfinite().all()) for value in weights.values()):
-            raise self._diverged(self.at.step)
-        return weights
+        weights = self.model.state_dict()
+        for value in weights.values():
+            # a sum takes one pass; it may overflow where every weight is a number
+            if not (value.sum().isfinite() or value.isfinite().all()):
+                raise self._diverged(self.at.step)
+        return {name: value.cpu() for name, value in weights.items()}
 
     def _validate(self) -> None:
         self._read()
@@ -263,8 +267,7 @@ class Loop:
         if tally.token_accuracy > at.best_accuracy:
             at.best_accuracy, at.best_step = tally.token_accuracy, at.step
             about = {"step": at.step, "validation_token_accuracy": tally.token_accuracy}
-            self.store.save_model(self._weights(), about)
-        self._save()
+            self.best = {name: value.clone() for name, value in self._weights().items()}, about
 
     def _show(self) -> None:
         """What happened since it was last shown."""
@@ -300,6 +303,9 @@ class Loop:
         tensors["rng.cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["rng.cuda"] = torch.cuda.get_rng_state(self.device)
+        if self.best is not None:
+            self.store.save_model(*self.best)
+            self.best = None
         self.store.save_history(self.at.history)
         self.store.save_state(tensors, vars(self.at))
         self.saved = time.perf_counter()

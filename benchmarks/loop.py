@@ -35,7 +35,7 @@ def measure() -> Iterator[Row]:
     device = build.choose_device("auto")
     with tempfile.TemporaryDirectory() as folder:
         yield _row(_Plan("small", 100, 4, True, 1.05), device, Path(folder))
-        yield _row(_Plan("paper", 100 if device.type == "cuda" else 4, 4, False, None), device, Path(folder))
+        yield _row(_Plan("paper", 100 if device.type == "cuda" else 1, 4, False, None), device, Path(folder))
 
 
 @dataclass(frozen=True)

@@ -224,6 +224,32 @@ def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, mon
     assert again.token_accuracy == result.best_accuracy
 
 
+def test_the_best_weights_are_kept_while_training_goes_on(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are stored with the state, once a minute: here at the end, as they were at the first validation."""
+    falling = iter([0.9, 0.8, 0.7, 0.6])
+
+    class Tally:
+        cross_entropy = 1.0
+
+        def __init__(self, *args: Any) -> None:
+            self.token_accuracy = next(falling)
+
+    monkeypatch.setattr(train, "teacher_forced", Tally)
+    store, known = Memory(), {}
+    loop = Loop(tiny("rope", words), words, store, device=CPU)
+
+    def keep(*args: Any) -> None:
+        if loop.at.step == 4:  # the step is counted after it
+            known.update({name: value.clone() for name, value in loop.model.state_dict().items()})
+
+    loop.optimiser.register_step_post_hook(keep)
+    assert loop.run().best_step == 5
+    assert store.models == [{"step": 5, "validation_token_accuracy": 0.9}]
+    assert store.model is not None
+    for name, value in known.items():
+        assert torch.equal(store.model[0][name], value), name
+
+
 # Resume ------------------------------------------------------------------------------------------
 
 
@@ -273,8 +299,9 @@ def check_resume(wanted: Config, data: Dataset) -> None:
     assert strip[0] == strip[1]
 
 
-def test_a_killed_run_goes_on_from_its_last_state(words: Dataset) -> None:
+def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was done after the last stored state is done again, and the end is the same."""
+    monkeypatch.setattr(train, "_SAVE_EVERY", 0.0)
     wanted = tiny("orthogonal-seq", words)
     whole = Memory()
     fit(wanted, words, whole, device=CPU)
