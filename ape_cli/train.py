@@ -31,6 +31,7 @@ from ape_cli.record import Outcome
 from ape_cli.score import forward, teacher_forced
 
 _SAVE_EVERY = 60.0  # seconds: what a killed run loses at most
+_SAVE_SHARE = 0.02  # of the time: at a validation, state is stored if that takes no more
 _SHOW_EVERY = 10  # steps
 _AHEAD = {"cuda": 3}  # batches made beside the step; on a CPU it has all cores, and a thread takes more than it gives
 
@@ -159,6 +160,7 @@ class Loop:
         self.epochs = self.steps / self.train.steps(config.batch_size)
         self.recent = _Sums()
         self.unread: list[tuple[Tensor, Tensor]] = []  # of each step: nats and correct labels, on the device
+        self.storing = 0.0  # seconds that it took, the last time
         self.best: tuple[Tensors, dict[str, Any]] | None = None  # weights that are not stored yet, and about them
         self.since = self.saved = self.shown = time.perf_counter()
 
@@ -170,12 +172,14 @@ class Loop:
             for at.epoch, at.batch, batch in batches:
                 self._step(batch)
                 ended = at.step == self.steps
-                if at.step % self.every == 0 or ended:
+                validates = at.step % self.every == 0 or ended
+                if validates:
                     self._validate()
                 if at.step % _SHOW_EVERY == 0 or ended:
                     self._show()
                 stopping = self.stop() and not ended
-                if stopping or ended or time.perf_counter() - self.saved > _SAVE_EVERY:
+                due = self.storing / _SAVE_SHARE if validates else _SAVE_EVERY
+                if stopping or ended or time.perf_counter() - self.saved > min(due, _SAVE_EVERY):
                     self._save()
                 if stopping:
                     raise Stopped
@@ -294,6 +298,7 @@ class Loop:
         self.at.seconds, self.since = self.at.seconds + now - self.since, now
 
     def _save(self) -> None:
+        start = time.perf_counter()
         self._read()
         tensors = {f"model.{k}": v for k, v in self._weights().items()}
         self._clock()
@@ -309,6 +314,7 @@ class Loop:
         self.store.save_history(self.at.history)
         self.store.save_state(tensors, vars(self.at))
         self.saved = time.perf_counter()
+        self.storing = self.saved - start
 
     def _restore(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
         self.at, tensors = _Cursor(**cursor), self.model.current(tensors)
