@@ -16,7 +16,12 @@ coordinate is along the line, have one row, [1, N], whatever is padding, and bro
 from __future__ import annotations
 
 import copy
+import itertools
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +33,8 @@ from ape_cli.errors import UsageError
 from ape_cli.schema import EOS, PAD, SOS
 from ape_cli.streams import I64
 from ape_cli.structure import LINE, Seq, Structure, Tree
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -51,30 +58,42 @@ class Batch:
         return self.labels != PAD
 
     def to(self, device: torch.device) -> Batch:
-        moved = copy.copy(self)
+        return self._with(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> Batch:
+        """In memory from which a GPU reads on its own."""
+        return self._with(Tensor.pin_memory)
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        changed = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, Tensor):
-                vars(moved)[name] = value.to(device, non_blocking=True)
-        return moved
+                vars(changed)[name] = change(value)
+        return changed
+
+
+@dataclass(frozen=True)
+class Side:
+    """Sources or targets of some thousand rows, flat and as they are stored: row r is starts[r]:starts[r + 1]."""
+
+    starts: I64
+    ids: np.ndarray  # [T] uint16
+    positions: np.ndarray  # [T] uint64, or [T, C]
+
+    @property
+    def length(self) -> I64:
+        return np.diff(self.starts)
 
 
 @dataclass(frozen=True)
 class Window:
-    """Some thousand rows as flat arrays."""
+    """Some thousand rows."""
 
     row: I64
     size: I64
     op: I64
-    source: tuple[I64, I64, I64]  # starts, ids, positions
-    target: tuple[I64, I64, I64]
-
-    @property
-    def source_length(self) -> I64:
-        return np.diff(self.source[0])
-
-    @property
-    def target_length(self) -> I64:
-        return np.diff(self.target[0])
+    source: Side
+    target: Side
 
 
 @dataclass(frozen=True)
@@ -100,24 +119,49 @@ class Reading:
         # the places of a sequence are the line itself, and EOS stands on it too
         return cls(own, wanted, tuple(LINE if own == Seq() else column for column in found))
 
-    def places(self, stored: I64, mask: np.ndarray) -> I64:
+    @property
+    def is_line(self) -> bool:
+        """Whether every coordinate is along the line, so that nothing stored is read."""
+        return set(self.columns) == {LINE}
+
+    def places(self, stored: I64 | None, mask: np.ndarray) -> I64:
         """Positions of tokens. stored: [B, L] or [B, L, C] of the data's own -> [B or 1, L] or [B or 1, L, C]"""
         line = np.arange(1, mask.shape[1] + 1)
-        if set(self.columns) == {LINE}:
+        if self.is_line:
             read = [line[None]] * len(self.columns)
         else:
+            assert stored is not None
             coordinates = stored.reshape(*mask.shape, self.own.width)
             found = zip(self.columns, self.wanted.first, strict=True)
             read = [np.where(mask, line if c == LINE else coordinates[..., c] + first, 0) for c, first in found]
         return read[0] if len(read) == 1 else np.stack(read, axis=-1)
 
 
+def ahead(items: Iterable[_T], count: int) -> Generator[_T, None, None]:
+    """The same items, up to `count` of them made in a thread before they are asked for; 0: without a thread.
+
+    An error in the making is raised where the item is asked for. Close it, and the thread has ended.
+    """
+    if not count:
+        yield from items
+        return
+    left = iter(items)
+
+    def following() -> list[_T]:  # empty at the end
+        return list(itertools.islice(left, 1))
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting = deque(thread.submit(following) for _ in range(count))
+        while made := waiting.popleft().result():
+            waiting.append(thread.submit(following))
+            yield made[0]
+
+
 def collate(window: Window, rows: I64, reading: Reading) -> Batch:
     """The chosen rows of a window, padded."""
-    source, source_mask = _pad(window.source[1], window.source[0], rows)
-    target, target_mask = _pad(window.target[1], window.target[0], rows)
-    source_at, _ = _pad(window.source[2], window.source[0], rows)
-    target_at, _ = _pad(window.target[2], window.target[0], rows)
+    unfolds = any(isinstance(s, Tree) for s in reading.own.simple)
+    source, source_at, source_mask = _pad(window.source, rows, not reading.is_line)
+    target, target_at, target_mask = _pad(window.target, rows, unfolds or not reading.is_line)
     if reading.own == Seq():
         source, target = _close(source, source_mask), _close(target, target_mask)
         source_mask, target_mask = source != PAD, target != PAD
@@ -132,18 +176,22 @@ def collate(window: Window, rows: I64, reading: Reading) -> Batch:
         row=window.row[rows],
         size=window.size[rows],
         op=window.op[rows],
-        label_positions=tensor(target_at) if any(isinstance(s, Tree) for s in reading.own.simple) else None,
+        label_positions=tensor(target_at) if unfolds else None,
     )
 
 
-def _pad(flat: I64, starts: I64, rows: I64) -> tuple[I64, np.ndarray]:
-    """[B, L] padded with PAD (= 0), and the mask of what is real; [B, L, C] from flat values [T, C]."""
-    place, cut = ragged.take(starts, rows)
+def _pad(side: Side, rows: I64, placed: bool) -> tuple[I64, I64 | None, np.ndarray]:
+    """Ids [B, L] padded with PAD, stored positions [B, L] or [B, L, C] padded with 0 (if `placed`), the mask [B, L]."""
+    place, cut = ragged.take(side.starts, rows)
     lengths = np.diff(cut)
     mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
-    padded = np.full((*mask.shape, *flat.shape[1:]), PAD, dtype=np.int64)
-    padded[mask] = flat[place]
-    return padded, mask
+
+    def padded(flat: np.ndarray, blank: int) -> I64:
+        found = np.full((*mask.shape, *flat.shape[1:]), blank, dtype=np.int64)
+        found[mask] = flat[place]
+        return found
+
+    return padded(side.ids, PAD), padded(side.positions, 0) if placed else None, mask
 
 
 def _after(first: int, values: I64) -> I64:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ape_cli import schema
 from ape_cli import structure as structures
-from ape_cli.batch import Batch, Reading, Window, collate
+from ape_cli.batch import Batch, Reading, Side, Window, collate
 from ape_cli.errors import UsageError, pick
 from ape_cli.schema import Manifest
 from ape_cli.streams import I64
@@ -99,6 +99,7 @@ class Split:
             for rows in _bucket(window, batch_size, order)[skip:]:
                 yield collate(window, rows, reading)
             skip = 0
+            del window  # before the next one is read
 
     def _windows(self, rng: np.random.Generator | None) -> list[list[int]]:
         """Row groups put together until they are a row group's worth of rows."""
@@ -142,22 +143,19 @@ def open(folder: str | Path) -> Dataset:
 
 
 def flatten(part: pa.Table) -> Window:
-    def lists(name: str) -> tuple[I64, I64, I64]:
-        ids, column = (part[f"{name}_{what}"].combine_chunks() for what in ("ids", "positions"))
-        at = schema.positions(column)
-        return (
-            ids.offsets.to_numpy().astype(np.int64),
-            ids.values.to_numpy().astype(np.int64),
-            at.astype(np.int64),
-        )
+    """The buffers of a table of single chunks, as they are; ids and positions become int64 batch by batch."""
 
-    op = part["op"].combine_chunks()
+    def side(name: str) -> Side:
+        ids, column = (part[f"{name}_{what}"].chunk(0) for what in ("ids", "positions"))
+        return Side(ids.offsets.to_numpy().astype(np.int64), ids.values.to_numpy(), schema.positions(column))
+
+    op = part["op"].chunk(0)
     return Window(
         row=part["row"].to_numpy().astype(np.int64),
         size=part["size"].to_numpy().astype(np.int64),
         op=op.indices.fill_null(-1).to_numpy().astype(np.int64),
-        source=lists("source"),
-        target=lists("target"),
+        source=side("source"),
+        target=side("target"),
     )
 
 
@@ -166,7 +164,7 @@ def _bucket(window: Window, batch_size: int, rng: np.random.Generator | None) ->
 
     Rows are halved, by source or by target length, whichever is spread wider, until a batch is left.
     """
-    source, target = window.source_length, window.target_length
+    source, target = window.source.length, window.target.length
     batches: list[I64] = []
     waiting = [np.arange(window.row.size) if rng is None else rng.permutation(window.row.size)]
     while waiting:

@@ -93,10 +93,14 @@ def own_dataset(run: Run) -> Dataset:
     return data
 
 
-def pending(registry: Registry, data: Dataset | None, split: str, decode: str) -> list[Run]:
-    """The finished runs that were not yet evaluated so: on `data`, of their task, or on their own data."""
+def pending(registry: Registry, data: Dataset | None, split: str, decode: str) -> tuple[list[Run], list[str]]:
+    """The finished runs that were not yet evaluated so: on `data`, of their task, or on their own data.
+
+    And a line about each run that cannot be read.
+    """
+    good, bad = registry.sound()
     found = []
-    for run, about in registry.sound()[0]:
+    for run, about in good:
         own = about["dataset"]
         rows = own["rows"] if data is None else data.manifest.plan.rows
         fingerprint = own["fingerprint"] if data is None else data.manifest.fingerprint
@@ -105,7 +109,7 @@ def pending(registry: Registry, data: Dataset | None, split: str, decode: str) -
         done = ((e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0])
         if rows[split] and (fingerprint, split, decode) not in done:
             found.append(run)
-    return found
+    return found, bad
 
 
 def name_of(data: Dataset, split: str, decode: str) -> str:

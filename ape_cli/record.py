@@ -1,16 +1,16 @@
 """What `run.json` and `eval/*.json` hold, checked when they are read.
 
-Fields that nothing reads back (versions, commit, device, times) are left as they are.
+Fields that nothing reads back (versions, commit, device, times) are not looked at.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic_core import from_json
 
 from ape_cli.config import Config
 from ape_cli.errors import RunError
@@ -19,11 +19,7 @@ VERSION = 1
 DECODINGS = ("teacher", "greedy")  # of evaluations
 
 
-class _Open(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-
-class Trained(_Open):
+class Trained(BaseModel):
     """The dataset of a run."""
 
     name: str
@@ -37,7 +33,7 @@ class Trained(_Open):
     vocabulary: list[str]
 
 
-class Outcome(_Open):
+class Outcome(BaseModel):
     """What training came to."""
 
     steps: int
@@ -48,7 +44,7 @@ class Outcome(_Open):
     parameters: int
 
 
-class Record(_Open):
+class Record(BaseModel):
     """run.json"""
 
     version: Literal[1]
@@ -65,7 +61,7 @@ class Record(_Open):
         return self
 
 
-class Metrics(_Open):
+class Metrics(BaseModel):
     token_accuracy: float = Field(ge=0, le=1)
     exact_match: float = Field(ge=0, le=1)
     cross_entropy: float | None = None
@@ -73,7 +69,7 @@ class Metrics(_Open):
     tokens: int
 
 
-class Evaluation(_Open):
+class Evaluation(BaseModel):
     """eval/*.json"""
 
     dataset: str
@@ -88,22 +84,18 @@ class Evaluation(_Open):
 def read(path: Path, kind: type[BaseModel], again: str) -> dict[str, Any]:
     """A JSON file as it is, if it is what it should be; else a `RunError` that tells to do `again`."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        raw = from_json(path.read_bytes(), allow_inf_nan=False)
         kind.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise RunError(f"{path} is damaged", got=f"{where}: {first['msg']}", fix=again) from error
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise RunError(f"cannot read {path}", got=str(error), fix=again) from error
     found: dict[str, Any] = raw
     return found
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is not JSON")
 
 
 def is_sound(metrics: dict[str, Any]) -> bool:

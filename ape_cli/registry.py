@@ -6,6 +6,7 @@ configuration is the same run.
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from functools import lru_cache
@@ -36,9 +37,10 @@ class Registry:
         runs = self.folder / "runs"
         if self.folder.exists() and not self.folder.is_dir():
             raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with --results")
-        for path in sorted(runs.iterdir()) if runs.is_dir() else ():
-            if path.is_dir() and not path.name.startswith("."):
-                yield Run(path)
+        if runs.is_dir():
+            with os.scandir(runs) as entries:
+                names = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
+            yield from (Run(runs / name) for name in names)
 
     def sound(self) -> tuple[list[tuple[Run, dict[str, Any]]], list[str]]:
         """The runs that can be read, each with its run.json, and a line about each that cannot."""
@@ -113,8 +115,13 @@ class Registry:
 
     def runs(self) -> pl.DataFrame:
         """One line a run."""
+        return self.table()[0]
+
+    def table(self) -> tuple[pl.DataFrame, list[str]]:
+        """One line a run, and a line of text about each that cannot be read."""
+        good, bad = self.sound()
         lines = []
-        for run, about in self.sound()[0]:
+        for run, about in good:
             config, data, result = about["config"], about["dataset"], about.get("result") or {}
             lines.append(
                 {
@@ -135,7 +142,7 @@ class Registry:
                     "finished": about.get("finished"),
                 }
             )
-        return pl.DataFrame(lines, schema=_RUNS, orient="row")
+        return pl.DataFrame(lines, schema=_RUNS, orient="row"), bad
 
 
 _RUNS = {

@@ -81,37 +81,30 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     for run, about in runs:
         config, trained = about["config"], about["dataset"]
         checked = Config.model_validate(config)
-        configuration = checked.digest(trained["fingerprint"], without=("seed",))
-        paper_size = _is_paper_size(config["preset"], trained)
-        variant = variant_text(about)
+        of_run = {
+            "task": trained["task"],
+            "order": trained["order"],
+            "scheme": config["scheme"],
+            "variant": variant_text(about),
+            "configuration": checked.digest(trained["fingerprint"], without=("seed",)),
+            "attention": checked.attention,
+            "preset": config["preset"],
+            "seed": config["seed"],
+            "structure": trained["structure"],
+            "form": _form(trained),
+            "trained_on": trained["name"],
+            "trained_fingerprint": trained["fingerprint"],
+            "paper_size": _is_paper_size(config["preset"], trained),
+        }
         evaluations, damaged = run.evaluations()
         bad += [f"{run.name}: {line}" for line in damaged]
         for evaluation in evaluations:
-            for metric in METRICS:
-                if evaluation["overall"].get(metric) is not None:
-                    lines.append(
-                        {
-                            "task": trained["task"],
-                            "order": trained["order"],
-                            "scheme": config["scheme"],
-                            "variant": variant,
-                            "configuration": configuration,
-                            "attention": checked.attention,
-                            "preset": config["preset"],
-                            "decode": evaluation["decode"],
-                            "split": evaluation["split"],
-                            "metric": metric,
-                            "value": evaluation["overall"][metric],
-                            "seed": config["seed"],
-                            "structure": trained["structure"],
-                            "form": _form(trained),
-                            "trained_on": trained["name"],
-                            "trained_fingerprint": trained["fingerprint"],
-                            "dataset": evaluation["dataset"],
-                            "fingerprint": evaluation["fingerprint"],
-                            "paper_size": paper_size,
-                        }
-                    )
+            of_evaluation = {name: evaluation[name] for name in ("decode", "split", "dataset", "fingerprint")}
+            lines += [
+                {**of_run, **of_evaluation, "metric": metric, "value": value}
+                for metric in METRICS
+                if (value := evaluation["overall"].get(metric)) is not None
+            ]
     schema = {k: v for k, v in LINES.items() if k not in ("mean", "std", "seeds", "best")}
     return pl.DataFrame(lines, schema=schema | {"value": pl.Float64, "seed": pl.Int64}, orient="row"), bad
 

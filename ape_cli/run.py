@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -164,9 +165,11 @@ class Run:
     def evaluations(self) -> tuple[list[dict[str, Any]], list[str]]:
         """All of them, by name; and a line about each that cannot be read."""
         good, bad = [], []
-        for path in sorted((self.folder / "eval").glob("*.json")):
+        folder = self.folder / "eval"
+        entries = os.scandir(folder) if folder.is_dir() else ()
+        for name in sorted(e.name.removesuffix(".json") for e in entries if e.name.endswith(".json")):
             try:
-                found = self.evaluation(path.stem)
+                found = self.evaluation(name)
             except RunError as error:
                 bad.append(f"{error.what} ({error.got})")
             else:

@@ -10,16 +10,18 @@ stop, and on a CPU to end with the same weights, bit for bit, as if it had never
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from ape_cli.batch import Batch
+from ape_cli.batch import Batch, ahead
 from ape_cli.build import build, reading
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset, Split
@@ -28,8 +30,10 @@ from ape_cli.model import loss
 from ape_cli.record import Outcome
 from ape_cli.score import forward, teacher_forced
 
-_SAVE_EVERY = 120.0  # seconds, at the least; and at each validation
+_SAVE_EVERY = 60.0  # seconds: what a killed run loses at most
+_SAVE_SHARE = 0.02  # of the time: at a validation, state is stored if that takes no more
 _SHOW_EVERY = 10  # steps
+_AHEAD = {"cuda": 3}  # batches made beside the step; on a CPU it has all cores, and a thread takes more than it gives
 
 Tensors = dict[str, Tensor]
 
@@ -110,7 +114,8 @@ class Loop:
 
     `watch` is called every few steps; `stop` is asked after each, and `Stopped` raised when it says so.
     Construction raises `DataError` or `UsageError` for what cannot be trained and `RunError` for a
-    stored state that does not fit; `run` raises `RunError` when the loss is no longer a number.
+    stored state that does not fit; `run` raises `RunError` when the loss is no longer a number: within a few
+    steps, and before anything is stored.
     """
 
     def __init__(
@@ -154,23 +159,30 @@ class Loop:
                 ) from error
         self.epochs = self.steps / self.train.steps(config.batch_size)
         self.recent = _Sums()
+        self.unread: list[tuple[Tensor, Tensor]] = []  # of each step: nats and correct labels, on the device
+        self.storing = 0.0  # seconds that it took, the last time
+        self.best: tuple[Tensors, dict[str, Any]] | None = None  # weights that are not stored yet, and about them
         self.since = self.saved = self.shown = time.perf_counter()
 
     def run(self) -> Outcome:
         self.model.train()
-        for batch in self._batches():
-            self._step(batch)
-            at = self.at
-            if at.step % self.every == 0 or at.step == self.steps:
-                self._validate()
-            if at.step % _SHOW_EVERY == 0 or at.step == self.steps:
-                self._show()
-            stopping = self.stop() and at.step < self.steps
-            if stopping or time.perf_counter() - self.saved > _SAVE_EVERY:
-                self._save()
-            if stopping:
-                raise Stopped
         at = self.at
+        left = itertools.islice(self._batches(), self.steps - at.step)
+        with closing(ahead(left, _AHEAD.get(self.device.type, 0))) as batches:
+            for at.epoch, at.batch, batch in batches:
+                self._step(batch)
+                ended = at.step == self.steps
+                validates = at.step % self.every == 0 or ended
+                if validates:
+                    self._validate()
+                if at.step % _SHOW_EVERY == 0 or ended:
+                    self._show()
+                stopping = self.stop() and not ended
+                due = self.storing / _SAVE_SHARE if validates else _SAVE_EVERY
+                if stopping or ended or time.perf_counter() - self.saved > min(due, _SAVE_EVERY):
+                    self._save()
+                if stopping:
+                    raise Stopped
         return Outcome(
             steps=at.step,
             best_step=at.best_step,
@@ -180,19 +192,20 @@ class Loop:
             parameters=sum(p.numel() for p in self.model.parameters()),
         )
 
-    def _batches(self) -> Iterator[Batch]:
-        """From where the cursor stands to the last step."""
-        at, config = self.at, self.config
-        while at.step < self.steps:
-            for batch in self.train.batches(
-                config.batch_size, config.seed, epoch=at.epoch, skip=at.batch, structure=self.structure
-            ):
-                yield batch
-                if at.step >= self.steps:
-                    return
-            at.epoch, at.batch = at.epoch + 1, 0
+    def _batches(self) -> Iterator[tuple[int, int, Batch]]:
+        """From where the cursor stands, without end: the epoch, how many of its batches are done then, the batch.
+
+        It runs ahead of the cursor, so it only reads where that stood.
+        """
+        config, done = self.config, self.at.batch
+        for epoch in itertools.count(self.at.epoch):
+            made = self.train.batches(config.batch_size, config.seed, epoch=epoch, skip=done, structure=self.structure)
+            for number, batch in enumerate(made, done + 1):
+                yield epoch, number, batch.pinned() if self.device.type == "cuda" else batch
+            done = 0
 
     def _step(self, batch: Batch) -> None:
+        """One step of the optimiser. Nothing in it waits for the device: what it came to is read later."""
         at, there = self.at, batch.to(self.device)
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(at.step, self.steps, self.config)
@@ -201,21 +214,43 @@ class Loop:
         self.optimiser.zero_grad(set_to_none=True)
         (total / labels).backward()
         self.optimiser.step()
-        at.step, at.batch = at.step + 1, at.batch + 1
-        nats = float(total.detach())
-        correct = int(((scores.detach().argmax(-1) == there.labels) & there.label_mask).sum())
-        tokens = labels + int(batch.source_mask.sum())
+        at.step += 1
+        self.unread.append((total.detach(), ((scores.detach().argmax(-1) == there.labels) & there.label_mask).sum()))
         for sums in (at, self.recent):
-            sums.nats, sums.correct = sums.nats + nats, sums.correct + correct
-            sums.labels, sums.tokens = sums.labels + labels, sums.tokens + tokens
-        if not math.isfinite(at.nats):
-            raise RunError(
-                "the loss is no longer a number",
-                got=f"step {at.step} of {self.steps}",
-                fix="a smaller --set lr_peak or weight_decay, or --precision fp32 if it was not",
-            )
+            sums.labels, sums.tokens = sums.labels + labels, sums.tokens + labels + int(batch.source_mask.sum())
+
+    def _read(self) -> None:
+        """Add what the steps since the last call came to; a `RunError` if the loss of one is no number."""
+        if not self.unread:
+            return
+        nats, correct = (torch.stack(values).tolist() for values in zip(*self.unread, strict=True))
+        first = self.at.step - len(self.unread) + 1
+        self.unread = []
+        for step, lost in enumerate(nats, first):
+            if not math.isfinite(lost):
+                raise self._diverged(step)
+        for sums in (self.at, self.recent):
+            for lost, right in zip(nats, correct, strict=True):
+                sums.nats, sums.correct = sums.nats + lost, sums.correct + right
+
+    def _diverged(self, step: int) -> RunError:
+        return RunError(
+            "the loss is no longer a number",
+            got=f"step {step} of {self.steps}",
+            fix="a smaller --set lr_peak or weight_decay, or --precision fp32 if it was not",
+        )
+
+    def _weights(self) -> Tensors:
+        """To be stored, so a `RunError` if there is something in them that is no number."""
+        weights = self.model.state_dict()
+        for value in weights.values():
+            # a sum takes one pass; it may overflow where every weight is a number
+            if not (value.sum().isfinite() or value.isfinite().all()):
+                raise self._diverged(self.at.step)
+        return {name: value.cpu() for name, value in weights.items()}
 
     def _validate(self) -> None:
+        self._read()
         at = self.at
         batches = self.validation.batches(self.config.batch_size, structure=self.structure)
         tally = teacher_forced(self.model, batches, self.device, self.config.precision)
@@ -236,11 +271,11 @@ class Loop:
         if tally.token_accuracy > at.best_accuracy:
             at.best_accuracy, at.best_step = tally.token_accuracy, at.step
             about = {"step": at.step, "validation_token_accuracy": tally.token_accuracy}
-            self.store.save_model({k: v.cpu() for k, v in self.model.state_dict().items()}, about)
-        self._save()
+            self.best = {name: value.clone() for name, value in self._weights().items()}, about
 
     def _show(self) -> None:
         """What happened since it was last shown."""
+        self._read()
         at, now = self.at, time.perf_counter()
         labels = max(1, self.recent.labels)
         self.watch(
@@ -263,17 +298,23 @@ class Loop:
         self.at.seconds, self.since = self.at.seconds + now - self.since, now
 
     def _save(self) -> None:
+        start = time.perf_counter()
+        self._read()
+        tensors = {f"model.{k}": v for k, v in self._weights().items()}
         self._clock()
-        tensors = {f"model.{k}": v.cpu() for k, v in self.model.state_dict().items()}
         names = [name for name, _ in self.model.named_parameters()]
         for index, slot in self.optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{names[index]}.{k}": v.cpu() for k, v in slot.items()}
         tensors["rng.cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["rng.cuda"] = torch.cuda.get_rng_state(self.device)
+        if self.best is not None:
+            self.store.save_model(*self.best)
+            self.best = None
         self.store.save_history(self.at.history)
         self.store.save_state(tensors, vars(self.at))
         self.saved = time.perf_counter()
+        self.storing = self.saved - start
 
     def _restore(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
         self.at, tensors = _Cursor(**cursor), self.model.current(tensors)

@@ -54,7 +54,7 @@ def window(task: str, preset: str, rows: int, seed: int = 1) -> tuple[Window, st
 def batches_of(task: str, shape: Shape, count: int, expression: str) -> list[Batch]:
     """Some batches of like lengths, as training sees them, positions read as `expression`."""
     found, own, _ = window(task, shape.preset, shape.batch_size * 16)
-    longest = np.argsort(np.maximum(found.source_length, found.target_length), kind="stable")
+    longest = np.argsort(np.maximum(found.source.length, found.target.length), kind="stable")
     chosen = np.linspace(0, 15, count + 2).round().astype(int)[1:-1]  # neither the shortest nor the longest
     reading = Reading.of(own, expression)
     size = shape.batch_size

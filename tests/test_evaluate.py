@@ -88,12 +88,12 @@ def test_pending_runs(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
     one = run(words, tmp_path, test=False).run
     run(trees, tmp_path, scheme="tree", test=False)
     found = registry.open(tmp_path)
-    assert len(evaluate.pending(found, None, "test", "teacher")) == 2
-    assert [r.name for r in evaluate.pending(found, words, "test", "teacher")] == [one.name]
-    assert len(evaluate.pending(found, None, "test", "greedy")) == 2
+    assert len(evaluate.pending(found, None, "test", "teacher")[0]) == 2
+    assert [r.name for r in evaluate.pending(found, words, "test", "teacher")[0]] == [one.name]
+    assert len(evaluate.pending(found, None, "test", "greedy")[0]) == 2
     evaluate.evaluate(one, words, split="test", decode="teacher", device=CPU)
-    assert len(evaluate.pending(found, None, "test", "teacher")) == 1
-    assert evaluate.pending(found, words, "test", "teacher") == []
+    assert len(evaluate.pending(found, None, "test", "teacher")[0]) == 1
+    assert evaluate.pending(found, words, "test", "teacher")[0] == []
 
 
 def test_data_that_changed_since_is_noticed(tmp_path: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -9,8 +13,9 @@ import pytest
 import torch
 
 from ape_cli import build, config, position, score, structure, train
+from ape_cli.batch import ahead
 from ape_cli.config import Config
-from ape_cli.dataset import Batch, Dataset
+from ape_cli.dataset import Batch, Dataset, Split
 from ape_cli.errors import DataError, RunError, UsageError
 from ape_cli.record import Outcome
 from ape_cli.schema import PAD
@@ -219,6 +224,33 @@ def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, mon
     assert again.token_accuracy == result.best_accuracy
 
 
+def test_the_best_weights_are_kept_while_training_goes_on(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are stored with the state, where that took long not at every validation: here at the end, as they were."""
+    falling = iter([0.9, 0.8, 0.7, 0.6])
+
+    class Tally:
+        cross_entropy = 1.0
+
+        def __init__(self, *args: Any) -> None:
+            self.token_accuracy = next(falling)
+
+    monkeypatch.setattr(train, "teacher_forced", Tally)
+    store, known = Memory(), {}
+    loop = Loop(tiny("rope", words), words, store, device=CPU)
+    loop.storing = 100.0
+
+    def keep(*args: Any) -> None:
+        if loop.at.step == 4:  # the step is counted after it
+            known.update({name: value.clone() for name, value in loop.model.state_dict().items()})
+
+    loop.optimiser.register_step_post_hook(keep)
+    assert loop.run().best_step == 5
+    assert store.models == [{"step": 5, "validation_token_accuracy": 0.9}]
+    assert store.model is not None
+    for name, value in known.items():
+        assert torch.equal(store.model[0][name], value), name
+
+
 # Resume ------------------------------------------------------------------------------------------
 
 
@@ -268,8 +300,9 @@ def check_resume(wanted: Config, data: Dataset) -> None:
     assert strip[0] == strip[1]
 
 
-def test_a_killed_run_goes_on_from_its_last_state(words: Dataset) -> None:
+def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was done after the last stored state is done again, and the end is the same."""
+    monkeypatch.setattr(train, "_SAVE_EVERY", 0.0)
     wanted = tiny("orthogonal-seq", words)
     whole = Memory()
     fit(wanted, words, whole, device=CPU)
@@ -302,12 +335,97 @@ def test_a_killed_run_goes_on_from_its_last_state(words: Dataset) -> None:
         assert [r["step"] for r in victim.history] == [5, 10, 15, 20]
 
 
+# Batches ahead of the step -----------------------------------------------------------------------
+
+
+def test_batches_ahead_are_the_same_batches(words: Dataset, trees: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU: a thread makes them, and nothing that is stored can be told from a run without one."""
+    wanted = tiny("rope", words)
+    alone, beside = Memory(), Memory()
+    fit(wanted, words, alone, device=CPU)
+    monkeypatch.setattr(train, "_AHEAD", {"cpu": 3})
+    fit(wanted, words, beside, device=CPU)
+    for name, value in weights(alone).items():
+        assert torch.equal(value, weights(beside)[name]), name
+    check_resume(tiny("orthogonal-tree", trees), trees)
+
+
+def test_the_thread_ends_with_the_loop(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "_AHEAD", {"cpu": 3})
+    before, threads = threading.active_count(), []
+
+    def stop() -> bool:
+        threads.append(threading.active_count() - before)
+        return len(threads) == 3
+
+    with pytest.raises(Stopped):
+        fit(tiny("rope", words), words, Memory(), device=CPU, stop=stop)
+    assert threads == [1, 1, 1]
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_what_cannot_be_read_is_an_error_of_the_loop(
+    words: Dataset, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Raised where its batch is asked for, after the steps before it."""
+    real = Split.batches
+
+    def broken(self: Split, *args: Any, **options: Any) -> Any:
+        if self.name == "train":
+            yield from itertools.islice(real(self, *args, **options), 4)
+            raise DataError("cut short")
+        yield from real(self, *args, **options)
+
+    monkeypatch.setattr(train, "_AHEAD", {"cpu": count})
+    monkeypatch.setattr(Split, "batches", broken)
+    loop = Loop(tiny("rope", words), words, Memory(), device=CPU)
+    with pytest.raises(DataError, match="cut short"):
+        loop.run()
+    assert loop.at.step == 4
+
+
+def test_no_more_is_made_ahead_than_was_said() -> None:
+    made = []
+
+    def items() -> Iterator[int]:
+        for i in range(10):
+            made.append(i)
+            yield i
+
+    with closing(ahead(items(), 2)) as given:
+        for i in given:
+            assert i == len(made[: i + 1]) - 1
+            assert len(made) <= i + 3
+    assert made == list(range(10))
+
+
 # What goes wrong ---------------------------------------------------------------------------------
 
 
 def test_a_loss_that_is_no_number_ends_the_run(words: Dataset) -> None:
     with pytest.raises(RunError, match="no longer a number"):
         fit(tiny("rope", words, lr_peak=1e30, lr_initial=1e30), words, Memory(), device=CPU)
+
+
+@pytest.mark.parametrize(("poisoned", "said"), [(3, 4), (4, 5), (5, 5)])
+def test_nothing_is_stored_that_is_no_number(words: Dataset, poisoned: int, said: int) -> None:
+    """Weights that break at a step show in the next one's loss, or where they would be stored (here at step 5)."""
+    store = Memory()
+    loop = Loop(tiny("rope", words), words, store, device=CPU)
+
+    def poison(*args: Any) -> None:
+        if loop.at.step == poisoned - 1:  # the step itself is counted after it
+            with torch.no_grad():
+                loop.model.embedding[0, 0] = float("nan")
+                loop.model.embedding[5] = float("nan")
+
+    loop.optimiser.register_step_post_hook(poison)
+    with pytest.raises(RunError, match=rf"no longer a number[\s\S]*step {said} of 20"):
+        loop.run()
+    assert store.state is None
+    assert store.model is None
+    assert store.history == []
 
 
 def test_a_scheme_that_cannot_read_the_data(words: Dataset) -> None:

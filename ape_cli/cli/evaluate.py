@@ -45,8 +45,8 @@ def evaluate(
     if runs:
         chosen = list({run.name: run for run in map(registry.find, runs)}.values())
     else:
-        chosen = evaluating.pending(registry, other, split, decode)
-        note_unreadable(registry.sound()[1])
+        chosen, bad = evaluating.pending(registry, other, split, decode)
+        note_unreadable(bad)
         if not chosen:
             note("nothing to evaluate: every finished run that fits has been evaluated so (or there is none)")
     done, failed = [], 0

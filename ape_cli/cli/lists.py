@@ -75,9 +75,8 @@ def runs(results: Results = RESULTS, as_json: Json = False) -> None:
     """The registered runs."""
     from ape_cli import registry as registering
 
-    registry = registering.open(results)
-    note_unreadable(registry.sound()[1])
-    found = registry.runs()
+    found, bad = registering.open(results).table()
+    note_unreadable(bad)
     if as_json:
         answer(found.to_dicts())
         return

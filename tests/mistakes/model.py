@@ -55,6 +55,20 @@ MISTAKES = [
         "test_train.py::test_scores_do_not_depend_on_the_batch_size",
     ),
     Mistake(
+        "weights stored that are no number",
+        "train.py",
+        "if not (value.sum().isfinite() or value.isfinite().all()):",
+        "if value is None:",
+        "test_train.py::test_nothing_is_stored_that_is_no_number",
+    ),
+    Mistake(
+        "the best weights not kept apart from those that are trained on",
+        "train.py",
+        "{name: value.clone() for name, value in self._weights().items()}",
+        "self._weights()",
+        "test_train.py::test_the_best_weights_are_kept_while_training_goes_on",
+    ),
+    Mistake(
         "dropout's stream not restored on resume",
         "train.py",
         'torch.set_rng_state(tensors["rng.cpu"])',

@@ -1,0 +1,54 @@
+"""Teacher-forced evaluation of 2,000 rows beside a bare forward pass over the same batches, in memory before.
+
+`evaluate.evaluate` reads the run, builds the model, loads its weights, reads and pads the rows, scores them,
+sums by size and stores the result. Beside it, the time of the whole command, which imports torch before.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ape_cli import build, config, dataset, evaluate, gen, registry, tasks, trial
+from ape_cli.batch import Batch
+from ape_cli.model import Transformer
+from benchmarks._measure import Row, ape, paired, process
+
+SUMMARY = "teacher-forced evaluation of 2,000 rows beside a bare forward pass"
+ROWS, BATCH, ROUNDS = 2_000, 256, 9
+_SIZES: dict[str, Any] = {"length_mean": 20, "length_std": 2}  # of preset `small`
+
+
+def measure() -> Iterator[Row]:
+    device = build.choose_device("auto")
+    with tempfile.TemporaryDirectory() as folder:
+        at = Path(folder)
+        made, rows = tasks.make("reverse", None, **_SIZES), {"train": 64, "validation": 64, "test": ROWS}
+        gen.generate(made, gen.plan(made, seed=1, rows=rows, shard_rows=ROWS), at / "data")
+        data, results = dataset.open(at / "data"), at / "results"
+        chosen = config.resolve("small", "none", {}, settings={"steps": 1})
+        run = trial.run_trial(chosen, data, registry.open(results), device=device, test=False).run
+        model = build.build(run.config(), data.structure, data.ids).to(device).eval()
+        batches = [batch.to(device) for batch in data.split("test").batches(BATCH)]
+
+        def ours() -> None:
+            evaluate.evaluate(run, data, split="test", decode="teacher", device=device, batch_size=BATCH)
+
+        pair = paired(ours, lambda: _forward(model, batches), rounds=ROUNDS)
+        command = ape("eval", run.name, "--results", str(results), "--device", device.type)
+        whole = statistics.median(process(command).wall for _ in range(3))
+    absolute = {"evaluate s": pair.a, "forward s": pair.b, "the whole command s": whole}
+    what = f"evaluate / forward, preset small, {torch.get_num_threads()} threads"
+    yield Row(what, pair.ratio, 1.2, low=pair.low, high=pair.high, absolute=absolute)
+
+
+@torch.no_grad()
+def _forward(model: Transformer, batches: list[Batch]) -> float:
+    for b in batches:
+        scores = model(b.source_ids, b.source_positions, b.source_mask, b.input_ids, b.input_positions)
+    return float(scores[0, 0, 0])  # on a GPU: wait for it

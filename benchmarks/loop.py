@@ -1,0 +1,144 @@
+"""Training through `train.Loop` beside a loop by hand: the same transformer, optimiser and batches, in memory before.
+
+The two take turns, a slice of steps each, and every slice of the one is beside the same steps of the other.
+`small`: a run with its validation every 100 steps on both sides, and what `Loop` alone does: reading the data,
+metrics, progress, storing weights and state. `paper`: steps without validation, which comes there every 785.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ape_cli import build, config, trial
+from ape_cli.batch import Batch
+from ape_cli.config import Config
+from ape_cli.dataset import Dataset
+from ape_cli.model import loss
+from ape_cli.run import Run
+from ape_cli.train import Loop
+from benchmarks._measure import Row, pair_of
+
+SUMMARY = "training with `none` through train.Loop beside a loop by hand"
+TASK = "reverse"
+
+
+def measure() -> Iterator[Row]:
+    device = build.choose_device("auto")
+    with tempfile.TemporaryDirectory() as folder:
+        yield _row(_Plan("small", 100, 4, True, 1.05), device, Path(folder))
+        yield _row(_Plan("paper", 100 if device.type == "cuda" else 1, 4, False, None), device, Path(folder))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Slices of steps, after each of which both loops validate, or neither does."""
+
+    preset: str
+    steps: int
+    slices: int
+    validates: bool
+    bar: float | None
+
+    @property
+    def total(self) -> int:
+        return self.steps * self.slices
+
+
+def _row(plan: _Plan, device: torch.device, folder: Path) -> Row:
+    data = trial.preset_dataset(TASK, None, plan.preset, folder / "datasets", lambda line: None)
+    settings = {"steps": plan.total, "validate_every_steps": plan.steps} if plan.validates else {}
+    chosen = build.settle(config.resolve(plan.preset, "none", {}, settings=settings), data)
+    hand = _ByHand(chosen, data, plan, device)
+    ours, theirs = _in_turn(chosen, data, plan, hand, device, Run(folder / plan.preset))
+    pair = pair_of(ours, theirs)
+    milliseconds = {"Loop": ours, "by hand": theirs}
+    absolute = {f"{name} ms/step": 1e3 * sum(taken) / plan.total for name, taken in milliseconds.items()}
+    what = f"Loop / by hand, {plan.preset}, {plan.total} steps, {torch.get_num_threads()} threads"
+    return Row(what, sum(ours) / sum(theirs), plan.bar, low=pair.low, high=pair.high, absolute=absolute)
+
+
+class _Enough(Exception):  # noqa: N818 - not an error: all slices are measured
+    pass
+
+
+def _in_turn(
+    chosen: Config, data: Dataset, plan: _Plan, hand: _ByHand, device: torch.device, store: Run
+) -> tuple[list[float], list[float]]:
+    """Seconds of each slice, of `Loop` and by hand. The other one's turn comes where `Loop` asks whether to stop."""
+    ours: list[float] = []
+    theirs: list[float] = []
+    done, since = 0, 0.0
+
+    def turn() -> bool:
+        nonlocal done, since
+        done += 1
+        if done % plan.steps == 0:
+            ours.append(_now(device) - since)
+            theirs.append(hand.slice(len(theirs)))
+            if len(ours) == plan.slices:
+                raise _Enough
+            since = _now(device)
+        return False
+
+    loop = Loop(chosen, data, store, device=device, stop=turn)
+    since = _now(device)
+    with suppress(_Enough):
+        loop.run()
+    return ours, theirs
+
+
+class _ByHand:
+    """A loop with nothing in it but the training."""
+
+    def __init__(self, chosen: Config, data: Dataset, plan: _Plan, device: torch.device) -> None:
+        self.plan, self.device = plan, device
+        self.model = build.build(chosen, data.structure, data.ids).to(device)
+        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=chosen.lr_peak, fused=True)
+        train, size = data.split("train"), chosen.batch_size
+        epochs = (train.batches(size, chosen.seed, epoch=epoch, structure="seq") for epoch in itertools.count())
+        first = itertools.islice(itertools.chain.from_iterable(epochs), plan.total)
+        self.batches = [batch.to(device) for batch in first]
+        self.validation = [b.to(device) for b in data.split("validation").batches(size, structure="seq")]
+        self.train(self.batches[:3])  # the first calls of a kernel are slower
+
+    def slice(self, number: int) -> float:
+        """Seconds."""
+        start = _now(self.device)
+        self.train(self.batches[number * self.plan.steps : (number + 1) * self.plan.steps])
+        if self.plan.validates:
+            self.validate()
+        return _now(self.device) - start
+
+    def train(self, batches: list[Batch]) -> None:
+        self.model.train()
+        for batch in batches:
+            mean = loss(self.scores(batch), batch.labels) / batch.label_mask.sum()
+            self.optimiser.zero_grad(set_to_none=True)
+            mean.backward()
+            self.optimiser.step()
+
+    @torch.no_grad()
+    def validate(self) -> float:
+        self.model.eval()
+        right = sum(((self.scores(b).argmax(-1) == b.labels) & b.label_mask).sum() for b in self.validation)
+        return float(right)
+
+    def scores(self, batch: Batch) -> Tensor:
+        return self.model(
+            batch.source_ids, batch.source_positions, batch.source_mask, batch.input_ids, batch.input_positions
+        )
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

@@ -1,0 +1,47 @@
+"""How many of the tokens that a training epoch computes with are real: every task, default sizes and preset small's."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ape_cli import config, dataset, gen, schema, tasks
+from ape_cli.batch import Batch
+from benchmarks._measure import Row
+
+SUMMARY = "real tokens over padded tokens in a training epoch, batches of 64"
+
+
+def measure() -> Iterator[Row]:
+    for preset in ("paper", "small"):  # `paper` has the tasks' default sizes
+        for name in tasks.names():
+            with tempfile.TemporaryDirectory() as folder:
+                batches = _epoch(name, preset, Path(folder))
+                source, target = (np.array(list(map(count, batches))).sum(0) for count in (_source, _target))
+            counts = {"source": source, "target": target, "both": source + target}
+            share = {side: real / padded for side, (real, padded) in counts.items()}
+            absolute = share | {"million tokens of both": counts["both"][1] / 1e6}
+            sizes = "default sizes" if preset == "paper" else "sizes of small"
+            yield Row(f"{name}, {sizes}: the worst side", min(share.values()), 0.9, at_least=True, absolute=absolute)
+
+
+def _epoch(name: str, preset: str, folder: Path) -> list[Batch]:
+    """The first epoch of a preset's training split."""
+    chosen = config.preset(preset)
+    own = {f.name for f in dataclasses.fields(tasks.load(name))}
+    made = tasks.make(name, **{k: v for k, v in chosen.sizes.items() if k in own})
+    rows = chosen.rows | {"validation": 0, "test": 0}
+    gen.generate(made, gen.plan(made, seed=42, rows=rows, shard_rows=schema.ROW_GROUP), folder)
+    return list(dataset.open(folder).split("train").batches(chosen.fields["batch_size"], seed=42))
+
+
+def _source(batch: Batch) -> tuple[int, int]:
+    return int(batch.source_mask.sum()), batch.source_mask.numel()
+
+
+def _target(batch: Batch) -> tuple[int, int]:
+    return int(batch.label_mask.sum()), batch.labels.numel()

@@ -1,0 +1,89 @@
+"""`ape report` and `ape runs` over 10,000 registered runs, beside a program that does no more than parse their files.
+
+The runs are four real ones (one step of a tiny model, evaluated on data of the default sizes) under 1,000
+configurations and 10 seeds: the files are what training leaves, the scores are not.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from ape_cli import config, dataset, gen, registry, tasks, trial
+from benchmarks._measure import Row, Usage, ape, process
+
+SUMMARY = "tables over 10,000 registered runs"
+RUNS, SEEDS, ROUNDS = 10_000, 10, 5
+KINDS = [
+    ("reverse", "rope"),
+    ("tree-rotate", "orthogonal-tree"),
+    ("grid-rotate", "sinusoidal"),
+    ("tree-ops", "orthogonal-tree"),
+]
+PARSE = """
+import json, sys
+from pathlib import Path
+for run in (Path(sys.argv[1]) / "runs").iterdir():
+    for path in [run / "run.json", *(run / "eval").glob("*.json")]:
+        json.loads(path.read_text(encoding="utf-8"))
+"""
+
+
+def measure() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        many = Path(folder) / "many"
+        fill(Path(folder), many)
+        commands = {
+            "parse": [sys.executable, "-c", PARSE, str(many)],
+            "report": ape("report", "--format", "markdown", "--results", str(many)),
+            "runs": ape("runs", "--json", "--results", str(many)),
+        }
+        taken: dict[str, list[Usage]] = {name: [] for name in commands}
+        for _ in range(ROUNDS):
+            for name, command in commands.items():
+                taken[name].append(process(command))
+    wall = {name: statistics.median(u.wall for u in usages) for name, usages in taken.items()}
+    cpu = {name: statistics.median(u.cpu for u in usages) for name, usages in taken.items()}
+    for name, bar in (("report", 2.0), ("runs", None)):
+        absolute = {"cpu s": cpu[name], "json.loads of the same files s": wall["parse"]}
+        absolute |= {"peak MiB": statistics.median(u.peak for u in taken[name]) / 2**20}
+        yield Row(f"ape {name}, {RUNS:,} runs: seconds", wall[name], bar, absolute=absolute)
+
+
+def fill(work: Path, many: Path) -> None:
+    """`RUNS` runs in the registry `many`, made from real ones that are trained in `work`."""
+    templates = [_trained(task, scheme, work) for task, scheme in KINDS]
+    for number in range(RUNS // len(templates)):
+        changed = {"lr_peak": 1e-3 + 1e-6 * (number // SEEDS)}
+        for about, evaluations in templates:
+            settings = config.Config.model_validate(about["config"] | changed | {"seed": number % SEEDS})
+            name = (
+                f"{about['run'].rsplit('-', 2)[0]}-{settings.seed}-{settings.digest(about['dataset']['fingerprint'])}"
+            )
+            run = many / "runs" / name
+            (run / "eval").mkdir(parents=True)
+            about |= {"run": name, "config": settings.model_dump(), "variant": about["variant"] | changed}
+            _write(run / "run.json", about)
+            for file, evaluation in evaluations.items():
+                _write(run / "eval" / file, evaluation | {"run": name})
+
+
+def _trained(task: str, scheme: str, work: Path) -> tuple[dict, dict[str, dict]]:
+    folder = work / task
+    made, rows = tasks.make(task), {"train": 100, "validation": 20, "test": 1000}
+    gen.generate(made, gen.plan(made, seed=1, rows=rows, shard_rows=1000), folder)
+    chosen = config.resolve("tiny", scheme, {}, settings={"steps": 1})
+    found = trial.run_trial(chosen, dataset.open(folder), registry.open(work / "few"), device=torch.device("cpu"))
+    kept = (found.run.folder / "eval").iterdir()
+    return found.run.read(), {p.name: json.loads(p.read_text(encoding="utf-8")) for p in kept}
+
+
+def _write(path: Path, value: dict) -> None:
+    """As `files.write_json` does, without waiting for the disk."""
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
