@@ -39,9 +39,6 @@ class Gathered(Branches):
     def turn(self, x: Tensor, state: Any) -> Tensor:
         return (state @ x.transpose(1, 2)[..., None])[..., 0].transpose(1, 2)
 
-    def turn_both(self, q: Tensor, k: Tensor, state: Any) -> tuple[Tensor, Tensor]:
-        return self.turn(q, state), self.turn(k, state)
-
 
 def measure() -> Iterator[Row]:
     torch.set_flush_denormal(True)

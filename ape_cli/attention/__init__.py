@@ -170,8 +170,6 @@ def products(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> Tensor:
 
 def turned(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> tuple[Tensor, Tensor]:
     """Queries and keys, rotated. [B, H, M, K], [B, H, N, K] -> the same"""
-    if link.framed and link.q_context is link.k_context:
-        return scheme.turn_both(q, k, link.q_context)
     act = scheme.turn if link.framed else scheme.rotate
     return act(q, link.q_context, "query"), act(k, link.k_context, "key")
 

@@ -178,10 +178,6 @@ class Scheme(nn.Module):
         """`rotate`, of vectors that are in the frame."""
         return self.rotate(x, context, side)
 
-    def turn_both(self, q: Tensor, k: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        """`turn` of queries and keys of the same places; override where one pass over both is cheaper."""
-        return self.turn(q, context, "query"), self.turn(k, context, "key")
-
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor | None:
         return None
 

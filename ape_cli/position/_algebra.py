@@ -41,10 +41,6 @@ class Interpretation(nn.Module, ABC):
         """[p] x for each token's position p, where `x` is given in the basis, x F, and so is the result; the F'
         from the left that brings it back is common to all positions, and cancels in scores. [B, H, N, K] -> the same"""
 
-    def turn_both(self, q: Tensor, k: Tensor, state: Any) -> tuple[Tensor, Tensor]:
-        """`turn` of queries and keys at the same places."""
-        return self.turn(q, state), self.turn(k, state)
-
     @abstractmethod
     def generators(self) -> Tensor:
         """The generators as matrices. -> [generator, H, K, K]"""
@@ -76,11 +72,6 @@ class DirectSum(Product):
     def turn(self, x: Tensor, state: list[Any]) -> Tensor:
         split = zip(self._each(), x.split(self.shares, dim=-1), state, strict=True)
         return torch.cat([part.turn(share, s) for part, share, s in split], dim=-1)
-
-    def turn_both(self, q: Tensor, k: Tensor, state: list[Any]) -> tuple[Tensor, Tensor]:
-        split = zip(self._each(), q.split(self.shares, dim=-1), k.split(self.shares, dim=-1), state, strict=True)
-        turned = [part.turn_both(share_q, share_k, s) for part, share_q, share_k, s in split]
-        return torch.cat([q for q, _ in turned], dim=-1), torch.cat([k for _, k in turned], dim=-1)
 
     def _each(self) -> list[Interpretation]:
         return [part for part in self.parts if isinstance(part, Interpretation)]

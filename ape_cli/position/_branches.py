@@ -79,7 +79,7 @@ class Branches(Interpretation):
                 self.tree.ancestor(heap[on], depth[on] - d) for d in (np.minimum(above, depth[on]), above + down)
             )
             which = trees.reroot(end, start, self.tree.branching) - 1
-            stages.append(Stage(on, np.where(which == 0, -1, which), self.heads))
+            stages.append(Stage(on, np.where(which == 0, -1, which), table))
         return _Plan(table, reach, Walk(stages, table) if stages else None, positions.shape[0])
 
     def _reach(self, vectors: int, deepest: int) -> int:
@@ -91,25 +91,13 @@ class Branches(Interpretation):
 
     def turn(self, x: Tensor, state: _Plan) -> Tensor:
         """[x] applied to each vector: [B, H, N, K] -> the same."""
+        if state.walk is None:
+            return x
         b, h, n, k = x.shape
-        copies = x.reshape(b // state.rows, state.rows, h, n, k).permute(1, 3, 2, 0, 4)
-        return self._turn(copies, state).permute(3, 0, 2, 1, 4).reshape(b, h, n, k)
-
-    def turn_both(self, q: Tensor, k: Tensor, state: _Plan) -> tuple[Tensor, Tensor]:
-        """The two are copies of each other's places: each operator is met once."""
-        if state.rows != q.shape[0]:
-            return super().turn_both(q, k, state)
-        copies = torch.stack([q.transpose(1, 2), k.transpose(1, 2)], dim=3)
-        q, k = self._turn(copies, state).transpose(1, 2).unbind(3)
-        return q, k
-
-    def _turn(self, copies: Tensor, state: _Plan) -> Tensor:
-        """[B or 1, N, H, m, K], m copies of the vectors at the same places -> the same"""
-        return (
-            state.walk(copies.reshape(-1, copies.shape[-2] * copies.shape[-1])).view(copies.shape)
-            if state.walk
-            else copies
-        )
+        copies = b // state.rows
+        rows = x.reshape(copies, state.rows, h, n, k).permute(1, 3, 2, 0, 4).reshape(-1, copies * k)
+        turned = state.walk(rows).view(state.rows, n, h, copies, k)
+        return turned.permute(3, 0, 2, 1, 4).reshape(b, h, n, k)
 
 
 KINDS: dict[type[Structure], type[Interpretation]] = {Tree: Branches}

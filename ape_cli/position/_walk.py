@@ -1,18 +1,19 @@
 """Many vectors, each to its own operators out of a few: grouped, so that no operator is copied for each vector.
 
-A walk is a chain of stages. In a stage, vectors that share an operator stand side by side, head by head, and
-meet it in one product of matrices; every stage has all the vectors of the one before it. Rows move by index
-alone, and each has one place in a stage, so backward they are taken from where forward they were put.
+A walk is a chain of stages. In a stage, vectors that share an operator stand side by side; operators of about as
+many vectors are padded to the same number, and meet theirs in one batched product. Every stage has all the vectors
+of the one before it. Rows move by index alone, and each has one place in a stage, so backward they are taken
+from where forward they were put.
 
 Shapes: T vectors for each head, K channels, H heads, P operators; m copies of the vectors, which stand at the
-same places of a structure (queries and keys; rows of a batch that share their positions); a row is one
-vector's m copies, m * K numbers. The row of vector t and head h is t * H + h.
+same places of a structure (rows of a batch that share their positions); a row is one vector's m copies, m * K
+numbers. The row of vector t and head h is t * H + h.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ape_cli.streams import I64
+
+_FULL = 0.75  # of the places that a group pads an operator to, at the least
 
 
 class Table:
@@ -38,36 +41,91 @@ class Table:
             self._cast = found, found.mT.contiguous()
         return self._cast
 
+    def there(self, index: I64) -> Tensor:
+        """An index on the device of the operators."""
+        return torch.from_numpy(np.ascontiguousarray(index)).to(self.operators.device, non_blocking=True)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Operators that meet the same number of vectors, some of them none. Places are operators by heads by vectors."""
+
+    operators: Tensor  # int64 [O], their numbers
+    places: slice
+    heads: int
+
+    def of(self, table: Tensor) -> Tensor:
+        """[P, H, K, K] -> [O * H, K, K]"""
+        return table.index_select(0, self.operators).flatten(0, 1)
+
+    def vectors(self, rows: Tensor, channels: int) -> Tensor:
+        """Those at its places. [., m * K] -> [O * H, n * m, K]"""
+        return rows[self.places].view(len(self.operators) * self.heads, -1, channels)
+
 
 class Stage:
-    """Which vectors meet which operator. A of them take part; places are operators by heads by vectors."""
+    """Which vectors meet which operator. A of them take part; those that meet none have places at the end."""
 
-    def __init__(self, vectors: I64, which: I64, heads: int) -> None:
+    def __init__(self, vectors: I64, which: I64, table: Table) -> None:
         """`vectors` [A], ascending, meet the operators `which` [A] of a table; -1: none."""
-        self.vectors, self.heads = vectors, heads
-        order = np.argsort(which, kind="stable")
-        used, count = np.unique(which, return_counts=True)
-        self.sizes, self.used = (count * heads).tolist(), used.tolist()  # of blocks, in rows
-        begin = np.repeat(np.cumsum(count) - count, count)
-        first = begin * heads + np.arange(order.size) - begin  # the place of each one's first head
-        self._place = np.empty((order.size, heads), dtype=np.int64)
-        self._place[order] = first[:, None] + np.repeat(count, count)[:, None] * np.arange(heads)
+        self.vectors, heads = vectors, table.operators.shape[1]
+        used, inverse, count = np.unique(which, return_inverse=True, return_counts=True)
+        slot = np.empty_like(inverse)
+        slot[np.argsort(inverse, kind="stable")] = np.arange(inverse.size) - np.repeat(np.cumsum(count) - count, count)
+        first, size = np.empty_like(count), count.copy()  # of each operator: its first place, its places for a head
+        self.groups: list[Group] = []
+        self.size = 0  # places
+        for members in _alike(np.flatnonzero(used >= 0), count):
+            size[members] = count[members[0]]
+            first[members] = self.size + np.arange(members.size) * heads * count[members[0]]
+            end = self.size + members.size * heads * int(count[members[0]])
+            self.groups.append(Group(table.there(used[members]), slice(self.size, end), heads))
+            self.size = end
+        self.idle = slice(self.size, self.size + (int(count[0]) * heads if used[0] < 0 else 0))
+        first[used < 0] = self.size
+        self.size = self.idle.stop
+        self._place = (first[inverse] + slot)[:, None] + size[inverse][:, None] * np.arange(heads)
+        self._cast: dict[tuple[torch.dtype, bool], list[Tensor]] = {}
 
     def places(self, vectors: I64) -> I64:
         """Where the rows of some of the vectors stand. [V] -> [V * H]"""
         return self._place[np.searchsorted(self.vectors, vectors)].ravel()
 
-    def rows(self) -> I64:
-        """The row at each place. [A * H]"""
-        found = np.empty(self._place.size, dtype=np.int64)
-        found[self._place] = self.vectors[:, None] * self.heads + np.arange(self.heads)
+    def at_places(self, values: I64) -> I64:
+        """What stands at each place, out of values of all rows that take part; 0 where nothing does."""
+        found = np.zeros(self.size, dtype=np.int64)
+        found[self._place.ravel()] = values
         return found
 
-    def blocks(self, channels: int, *tensors: Tensor) -> Iterator[tuple[int, list[Tensor]]]:
-        """Of each operator: its number and the vectors that meet it. [A * H, m * K] each -> [H, n * m, K] each"""
-        parts = zip(*(x.split(self.sizes) for x in tensors), strict=True)
-        for which, blocks in zip(self.used, parts, strict=True):
-            yield which, [x.view(self.heads, -1, channels) for x in blocks]
+    def rows(self) -> I64:
+        """The rows that take part. -> [A * H]"""
+        return _rows(self.vectors, self._place.shape[1])
+
+    def empty(self) -> I64:
+        return np.flatnonzero(self.at_places(np.ones(self._place.size, dtype=np.int64)) == 0)
+
+    def of(self, table: Table, dtype: torch.dtype, transposed: bool) -> list[Tensor]:
+        """Each group's operators."""
+        key = dtype, transposed
+        if key not in self._cast:
+            self._cast[key] = [group.of(table.of(dtype)[transposed]) for group in self.groups]
+        return self._cast[key]
+
+
+def _rows(vectors: I64, heads: int) -> I64:
+    rows: I64 = (vectors[:, None] * heads + np.arange(heads)).ravel()
+    return rows
+
+
+def _alike(which: I64, count: I64) -> list[I64]:
+    """Operators of about the same count together, those with the most vectors first."""
+    order = which[np.argsort(-count[which], kind="stable")]
+    groups, begin = [], 0
+    while begin < order.size:
+        end = begin + int((count[order[begin:]] >= _FULL * count[order[begin]]).sum())
+        groups.append(order[begin:end])
+        begin = end
+    return groups
 
 
 class Walk:
@@ -76,15 +134,14 @@ class Walk:
     def __init__(self, stages: Sequence[Stage], table: Table) -> None:
         """All T vectors take part in the last stage."""
         self.stages, self.table = stages, table
-        self.rows = [self._there(stage.rows()) for stage in stages]
-        self.place = self._there(stages[-1].places(stages[-1].vectors))  # in the last stage, of each row
-        self.onward = [  # where what stands at each place stands in the next stage
-            self._there(_inverse(before.places(before.vectors), after.places(before.vectors)))
-            for before, after in pairwise(stages)
-        ]
-
-    def _there(self, index: I64) -> Tensor:
-        return torch.from_numpy(index).to(self.table.operators.device, non_blocking=True)
+        there = table.there
+        self.take = [there(stage.at_places(stage.rows())) for stage in stages]  # the row at each place
+        self.empty = [there(stage.empty()) for stage in stages]
+        self.rows = [there(stage.rows()) for stage in stages]
+        self.place = [there(stage.places(stage.vectors)) for stage in stages]  # of each of `rows`
+        onward = [after.places(stage.vectors) for stage, after in zip(stages, stages[1:], strict=False)]
+        self.onward = [there(places) for places in onward]  # of each of `rows`, its place in the next stage
+        self.before = [there(stage.at_places(p)) for stage, p in zip(stages, onward, strict=False)]  # of each place
 
     def __call__(self, x: Tensor) -> Tensor:
         """Rows [T * H, m * K] -> the same, each vector multiplied from the left by its operators."""
@@ -93,51 +150,44 @@ class Walk:
             return out
 
 
-def _inverse(at: I64, values: I64) -> I64:
-    found = np.empty_like(values)
-    found[at] = values
-    return found
-
-
 class _Walking(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, operators: Tensor, walk: Walk) -> Tensor:
-        k = operators.shape[-1]
-        transposed = walk.table.of(x.dtype)[1].unbind(0)
-        given, met = [], x
+        channels, given, met = operators.shape[-1], [], x
         for i, stage in enumerate(walk.stages):
-            given.append(x.index_select(0, walk.rows[i]))
+            here = x.index_select(0, walk.take[i])
             if i:
-                given[i].index_copy_(0, walk.onward[i - 1], met)
-            met = torch.empty_like(given[i])
-            for which, (before, after) in stage.blocks(k, given[i], met):
-                if which < 0:
-                    after.copy_(before)
-                else:
-                    torch.bmm(before, transposed[which], out=after)
-        ctx.walk, ctx.channels = walk, k
+                here.index_copy_(0, walk.onward[i - 1], met.index_select(0, walk.place[i - 1]))
+            met = torch.empty_like(here)
+            for group, w in zip(stage.groups, stage.of(walk.table, x.dtype, True), strict=True):
+                torch.bmm(group.vectors(here, channels), w, out=group.vectors(met, channels))
+            met[stage.idle] = here[stage.idle]
+            given.append(here)
+        ctx.walk = walk
         ctx.save_for_backward(*given)
-        return met.index_select(0, walk.place)
+        return met.index_select(0, walk.place[-1])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        walk, k = ctx.walk, ctx.channels
-        operators = walk.table.of(grad.dtype)[0].unbind(0)
+        walk, out = ctx.walk, grad
         found = torch.zeros_like(walk.table.of(grad.dtype)[0])
-        out, there = grad, grad.index_select(0, walk.rows[-1])
-        for i in reversed(range(len(walk.stages))):
+        channels, last = found.shape[-1], len(walk.stages) - 1
+        there = grad.index_select(0, walk.take[-1])
+        for i in range(last, -1, -1):
+            stage, here = walk.stages[i], ctx.saved_tensors[i]
+            there.index_fill_(0, walk.empty[i], 0.0)
             back = torch.empty_like(there)
-            for which, (before, of_after, of_before) in walk.stages[i].blocks(k, ctx.saved_tensors[i], there, back):
-                if which < 0:
-                    of_before.copy_(of_after)
-                else:
-                    found[which].baddbmm_(of_after.mT, before)
-                    torch.bmm(of_after, operators[which], out=of_before)
-            if i == len(walk.stages) - 1:
-                out = back.index_select(0, walk.place)
+            for group, w in zip(stage.groups, stage.of(walk.table, grad.dtype, False), strict=True):
+                after = group.vectors(there, channels)
+                of_operators = torch.bmm(after.mT, group.vectors(here, channels))
+                found.index_add_(0, group.operators, of_operators.view(-1, *found.shape[1:]))
+                torch.bmm(after, w, out=group.vectors(back, channels))
+            back[stage.idle] = there[stage.idle]
+            if i == last:
+                out = back.index_select(0, walk.place[i])
             else:
-                out.index_copy_(0, walk.rows[i], back)
+                out.index_copy_(0, walk.rows[i], back.index_select(0, walk.place[i]))
             if i:
-                there = back.index_select(0, walk.onward[i - 1])
+                there = back.index_select(0, walk.before[i - 1])
         return out, found.to(walk.table.operators.dtype), None

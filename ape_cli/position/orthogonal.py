@@ -56,11 +56,6 @@ class Orthogonal(Scheme):
     def turn(self, x: Tensor, context: Context, side: Side) -> Tensor:
         return self.operators.turn(x, context.state) if self.side in ("both", side) else x
 
-    def turn_both(self, q: Tensor, k: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        if self.side != "both":
-            return super().turn_both(q, k, context)
-        return self.operators.turn_both(q, k, context.state)
-
 
 def by_head(x: Tensor, matrices: Tensor | None) -> Tensor:
     """Each head's vectors times its own matrix; None for the identity. [B, H, N, K], [H, K, K] -> [B, H, N, K]"""

@@ -197,8 +197,8 @@ def bit_length(x: Any) -> Any:
     if isinstance(x, int):
         return x.bit_length()
     digits = x & ~(x >> 1)
-    if isinstance(x, np.ndarray):
-        exponent = digits.astype(np.float64).view(np.int64)
+    if isinstance(x, np.ndarray | np.generic):
+        exponent = np.asarray(digits, dtype=np.float64).view(np.int64)
         exponent >>= 52
         exponent -= 1022
         return np.maximum(exponent, 0)
