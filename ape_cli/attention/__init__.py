@@ -66,6 +66,11 @@ class Link:
         before = torch.ones(at.shape[1], at.shape[1], dtype=torch.bool, device=at.device).tril()[None, None]
         return before if mask is None else before & mask
 
+    @cached_property
+    def hidden(self) -> Tensor | None:
+        """Not `mask`."""
+        return None if self.mask is None else ~self.mask
+
 
 class Kind(ABC):
     """Base of all kinds: what each claims of itself, and the one thing that it does."""
@@ -184,8 +189,8 @@ def adjusted(scores: Tensor, scheme: Scheme, q: Tensor, link: Link) -> Tensor:
 
 def average(scores: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
     """The softmax over keys, and the values' mean by it. [B, H, M, N], [B, H, N, K] -> [B, H, M, K]"""
-    if link.mask is not None:
-        scores = scores.masked_fill(~link.mask, float("-inf"))
+    if link.hidden is not None:
+        scores = scores.masked_fill(link.hidden, float("-inf"))
     # dropout acts on the weights, after the softmax: it can never revive a masked place
     weights = functional.dropout(torch.softmax(scores, dim=-1), dropout)
     return weights.to(v.dtype) @ v

@@ -2,7 +2,8 @@
 
 Source: Algebraic Positional Encodings, sections 2 and 4.2; Vaswani et al. 2017, section 3.2.1.
 Logits are (q k) / sqrt(K), times decay, plus bias, plus mask. A locality bias scales the logits, so it
-takes the plain path; without one, torch's fused attention serves.
+takes the plain path; without one, torch's fused attention serves. On a CPU it has no gradient for a bias and
+would take a plain path of its own, with a softmax that also looks for rows without any key: ours is shorter.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ class Dot(Kind):
             return average(products(scheme, q, k, link), v, link, dropout)
         mask, bias = link.mask, scheme.bias(q, link.q_context, link.k_context)
         if bias is not None:
-            mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+            if bias.requires_grad and bias.device.type == "cpu":
+                turned_q, turned_k = turned(scheme, q, k, link)
+                scores = (turned_q * q.shape[-1] ** -0.5) @ turned_k.mT + bias.to(q.dtype)
+                return average(scores, v, link, dropout)
+            mask = bias if link.hidden is None else bias.masked_fill(link.hidden, float("-inf"))
         q, k = turned(scheme, q, k, link)
         return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)

@@ -37,18 +37,18 @@ class Turns:
 
     def __init__(self, angle: Tensor, known: Tensor | None = None) -> None:
         """angle: float64 [..., K/2]; `known`: its `circle`, where that was cheaper to find"""
-        self.angle = angle
-        self._exact = token_major(circle(angle) if known is None else known)
-        self._single: tuple[Tensor, Tensor] | None = None
+        exact = token_major(circle(angle) if known is None else known)
+        self._exact = angle, exact, exact.conj()
+        self._single: tuple[Tensor, Tensor, Tensor] | None = None
 
-    def of(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """For vectors of this dtype: float64, or anything smaller, which is turned in float32; and its inverse.
-        -> complex [..., K/2] each"""
+    def of(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """For vectors of this dtype: float64, or anything smaller, which is turned in float32. -> the angles, which
+        take the gradient, the turns and their inverses, without one; [..., K/2] each"""
         if dtype == torch.float64:
-            return self._exact, self._exact.conj()
+            return self._exact
         if self._single is None:
-            found = self._exact.to(torch.complex64)
-            self._single = found, found.conj().resolve_conj()
+            turn = self._exact[1].to(torch.complex64)
+            self._single = self._exact[0].float(), turn, turn.conj().resolve_conj()
         return self._single
 
 
@@ -61,22 +61,21 @@ class _Turning(torch.autograd.Function):
     """Pairs of channels times e^(i angle); backward, the pairs turn back, and each angle gets Im(g y*)."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, angle: Tensor, turns: Turns) -> Tensor:
-        out = torch.view_as_real(_pairs(x) * turns.of(x.dtype)[0]).flatten(-2)
-        ctx.turns, ctx.shape = turns, angle.shape
+    def forward(ctx: Any, x: Tensor, angle: Tensor, turn: Tensor, back: Tensor) -> Tensor:
+        out = torch.view_as_real(_pairs(x) * turn).flatten(-2)
+        ctx.back, ctx.shape = back, angle.shape
         ctx.save_for_backward(*([out] if ctx.needs_input_grad[1] else []))
         return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         pairs = _pairs(grad)
-        back = torch.view_as_real(pairs * ctx.turns.of(grad.dtype)[1]).flatten(-2)
+        back = torch.view_as_real(pairs * ctx.back).flatten(-2)
         if not ctx.needs_input_grad[1]:
-            return back, None, None
+            return back, None, None, None
         (out,) = ctx.saved_tensors
-        angle = (pairs * _pairs(out).conj()).sum_to_size(ctx.shape).imag
-        return back, angle.double(), None
+        return back, (pairs * _pairs(out).conj()).sum_to_size(ctx.shape).imag, None, None
 
 
 def _pairs(x: Tensor) -> Tensor:
@@ -89,7 +88,7 @@ def _pairs(x: Tensor) -> Tensor:
 
 def rotate_pairs(x: Tensor, turns: Turns) -> Tensor:
     """Channels (2i, 2i+1) of each head as one complex number, times its turn. [..., N, K] -> the same"""
-    out: Tensor = _Turning.apply(wide(x), turns.angle, turns)
+    out: Tensor = _Turning.apply(wide(x), *turns.of(x.dtype))
     return out.to(x.dtype)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,7 @@ class Walk:
         self.empty = [there(stage.empty()) for stage in stages]
         self.rows = [there(stage.rows()) for stage in stages]
         self.place = [there(stage.places(stage.vectors)) for stage in stages]  # of each of `rows`
-        onward = [after.places(stage.vectors) for stage, after in zip(stages, stages[1:], strict=False)]
+        onward = [after.places(stage.vectors) for stage, after in pairwise(stages)]
         self.onward = [there(places) for places in onward]  # of each of `rows`, its place in the next stage
         self.before = [there(stage.at_places(p)) for stage, p in zip(stages, onward, strict=False)]  # of each place
 

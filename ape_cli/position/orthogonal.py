@@ -18,6 +18,7 @@ from torch import Tensor
 from ape_cli.errors import pick
 from ape_cli.position import Context, Scheme, Shape, Side
 from ape_cli.position._algebra import interpret
+from ape_cli.position._heads import by_head
 
 
 class Orthogonal(Scheme):
@@ -51,12 +52,8 @@ class Orthogonal(Scheme):
         return self.operators.frame(context.state)
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        return self.turn(by_head(x, self.frame(context)), context, side)
+        frame = self.frame(context)
+        return self.turn(x if frame is None else by_head(x, frame.to(x.dtype)), context, side)
 
     def turn(self, x: Tensor, context: Context, side: Side) -> Tensor:
         return self.operators.turn(x, context.state) if self.side in ("both", side) else x
-
-
-def by_head(x: Tensor, matrices: Tensor | None) -> Tensor:
-    """Each head's vectors times its own matrix; None for the identity. [B, H, N, K], [H, K, K] -> [B, H, N, K]"""
-    return x if matrices is None else x @ matrices.to(x.dtype)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.position import Context, Scheme, Shape, Side
+from ape_cli.position._heads import by_head
 from ape_cli.position._offsets import Offsets
 from ape_cli.position._rotation import sinusoids
 
@@ -42,7 +43,8 @@ class TransformerXl(Scheme):
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
         """(q + v) r_(i-j) / sqrt(K). q: [B, H, M, K] -> [B, H, M, N]"""
         offsets, r = q_context.once(k_context, self.projected)
-        return offsets.spread(((q + self.v[:, None].to(q.dtype)) * q.shape[-1] ** -0.5) @ r.to(q.dtype).mT)
+        asking = (q + self.v[:, None].to(q.dtype)) * q.shape[-1] ** -0.5
+        return offsets.spread(by_head(asking, r.to(q.dtype).mT))
 
     def projected(self, q_context: Context, k_context: Context) -> tuple[Offsets, Tensor]:
         """The offsets that there are, and r of each. -> [H, L, K]"""

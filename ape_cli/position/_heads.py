@@ -1,0 +1,16 @@
+"""Products that differ from head to head. Shapes: B batch, H heads, N tokens, K channels of a head, L of the result."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def by_head(x: Tensor, matrices: Tensor) -> Tensor:
+    """Each head's vectors times its own matrix, one product a head. [B, H, N, K], [H, K, L] -> [B, H, N, L]
+
+    `x @ matrices` would copy the matrices for each row of the batch.
+    """
+    b, h, n, _ = x.shape
+    found = torch.bmm(x.transpose(0, 1).reshape(h, b * n, -1), matrices)
+    return found.view(h, b, n, -1).transpose(0, 1)
