@@ -1,0 +1,218 @@
+"""Three seeds of a configuration as one batched computation, beside the same three one after the other.
+
+Batches are those of training, each seed's in its own order, so that a batched step is padded to the longest of
+three; without dropout and without compilation. That both come to the same is asserted first, in float64.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ape_cli import build, config, position, trial
+from ape_cli.batch import Batch
+from ape_cli.dataset import Dataset
+from ape_cli.model import Transformer
+from benchmarks._measure import Row, pair_of, paired
+from benchmarks._members import Folded, Joined, Singles, Vmapped, Way
+from benchmarks._steps import Shape
+
+SUMMARY = "three seeds trained as one batched computation, beside one after the other and beside processes"
+
+_STATUS = Path("/proc/self/status")  # of Linux
+_SEEDS = (42, 1312, 2310)
+_TINY, _SMALL, _PAPER = Shape("tiny", 16), Shape("small", 64), Shape("paper", 16)
+_STEPS = {"tiny": 13, "small": 4, "paper": 1}  # in a round; of tiny an epoch
+_ROUNDS = {"tiny": 15, "small": 7, "paper": 1}
+_WAYS: dict[str, Callable[[Sequence[Transformer]], Way]] = {"vmap": Vmapped, "by hand": Folded}
+_CASES = [("none", "vmap"), ("none", "by hand"), ("sinusoidal", "vmap"), ("rope", "by hand")]  # rope: no vmap rule
+
+
+def measure() -> Iterator[Row]:
+    # attention has no batching rule on a CPU: vmap loops over members there, and that is measured
+    warnings.filterwarnings("ignore", message=".*not yet implemented the batching rule.*")
+    torch.set_flush_denormal(True)
+    device, cores = torch.device("cuda" if torch.cuda.is_available() else "cpu"), os.cpu_count() or 1
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        for shape, task in ((_TINY, "reverse"), (_SMALL, "reverse"), (_SMALL, "tree-rotate"), (_PAPER, "reverse")):
+            yield _padding(shape, task, root)
+        for shape in (_TINY, _SMALL, _PAPER):
+            for scheme, way in _CASES[:2] if shape is _PAPER else _CASES:
+                yield _beside(shape, scheme, way, root, device)
+            if shape is not _PAPER:
+                yield _beside(shape, "none", "by hand", root, device, alike=True)
+        if device.type == "cpu" and cores > 1:
+            for shape in (_TINY, _SMALL):
+                yield _beside(shape, "none", "by hand", root, device, cores)
+                yield _processes(shape, root, cores)
+        for shape in (_SMALL, _PAPER) if _STATUS.exists() else ():
+            yield _memory(shape, root)
+
+
+def _padding(shape: Shape, task: str, root: Path) -> Row:
+    """Tokens of batched steps, over those of the same steps one after the other."""
+    steps = _batches(shape, _data(shape, task, root), 100)
+    joined = sum(j.source_ids.numel() + j.labels.numel() for j in map(Joined.of, steps))
+    apart = sum(b.source_ids.numel() + b.labels.numel() for step in steps for b in step)
+    return Row(f"tokens, three {task} batches padded alike / each by itself ({shape.name})", joined / apart)
+
+
+def _beside(
+    shape: Shape, scheme: str, way: str, root: Path, device: torch.device, threads: int = 1, alike: bool = False
+) -> Row:
+    """Time of batched steps of three members, over the same steps one after the other. `alike`: all members are given
+    the first one's batches, which no two seeds are: what would be left if nothing were padded."""
+    data = _data(shape, "reverse", root)
+    members = [m.to(device) for m in _members(shape, scheme, data)]
+    steps = [[b.to(device) for b in step] for step in _batches(shape, data, _STEPS[shape.preset])]
+    if alike:
+        steps = [step[:1] * len(step) for step in steps]
+    _assert_equal(members, _WAYS[way], steps[:2])
+    batched, apart = (partial(_run, made(members), steps, device) for made in (_WAYS[way], Singles))
+    # of one thread its own clock, which stands still while others have the processor
+    clock = time.process_time if threads == 1 and device.type == "cpu" else time.perf_counter
+    usual = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    pair = paired(batched, apart, rounds=_ROUNDS[shape.preset], clock=clock)
+    torch.set_num_threads(usual)
+    where = device.type if device.type == "cuda" else f"threads {threads}"
+    what = (
+        f"three of {scheme}{' on the same batch' * alike}, batched {way} / one after the other ({shape.name}, {where})"
+    )
+    absolute = {"batched step of three ms": 1e3 * pair.a / len(steps), "three steps ms": 1e3 * pair.b / len(steps)}
+    return Row(what, pair.ratio, None if alike else 1.0, low=pair.low, high=pair.high, absolute=absolute)
+
+
+def _run(way: Way, steps: list[list[Batch]], device: torch.device) -> None:
+    for step in steps:
+        way(step)
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def _assert_equal(
+    members: Sequence[Transformer], way: Callable[[Sequence[Transformer]], Way], steps: list[list[Batch]]
+) -> None:
+    """Of losses and of weights after some steps; in float64, since AdamW makes whole steps of what is nothing but
+    rounding: the gradient of the keys' biases, which softmax takes away."""
+    batched, apart = (made([m.double() for m in members]) for made in (way, Singles))
+    for step in steps:
+        torch.testing.assert_close(batched(step), apart(step), rtol=1e-5, atol=0.0)  # losses are summed in float32
+    torch.testing.assert_close(dict(batched.weights()), dict(apart.weights()), rtol=0.0, atol=1e-7)
+    for member in members:
+        member.float()
+
+
+def _processes(shape: Shape, root: Path, cores: int) -> Row:
+    """Steps a second of a process per member, as many at once as there are cores, over those of one on all cores."""
+    count = min(cores, len(_SEEDS))
+    _data(shape, "reverse", root)  # made once, before they all ask for it
+    steps = 8 * _STEPS[shape.preset]
+    many, one = [], []
+    for _ in range(3):
+        many.append(sum(steps / s for s in _alone(count, _seconds, shape, root, cores // count, steps)))
+        one.append(sum(steps / s for s in _alone(1, _seconds, shape, root, cores, steps)))
+    pair = pair_of(many, one)
+    what = f"steps a second, {count} processes of {cores // count} / one of {cores} threads ({shape.name})"
+    absolute = {"processes steps/s": pair.a, "one steps/s": pair.b}
+    return Row(what, pair.ratio, at_least=True, low=pair.low, high=pair.high, absolute=absolute)
+
+
+def _memory(shape: Shape, root: Path) -> Row:
+    """Resident bytes that training adds to a process: three members batched, over one alone."""
+    _data(shape, "reverse", root)
+    (three,), (one,) = (_alone(1, _bytes, shape, root, made) for made in (Folded, Singles))
+    return Row(
+        f"memory, three batched by hand / one alone ({shape.name})",
+        three / one,
+        absolute={"three batched bytes": three, "one alone bytes": one},
+    )
+
+
+# In processes of their own ---------------------------------------------------------------------------
+
+
+def _alone(count: int, work: Callable[..., float], *given: Any) -> list[float]:
+    """work(wait, *given) of some processes at once, each new; `wait` returns when all are ready."""
+    context = multiprocessing.get_context("spawn")
+    ready, answers = context.Barrier(count), context.SimpleQueue()
+    children = [context.Process(target=_answer, args=(answers, work, ready, *given)) for _ in range(count)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+        assert child.exitcode == 0
+    return [answers.get() for _ in children]
+
+
+def _answer(answers: Any, work: Callable[..., float], ready: Any, *given: Any) -> None:
+    torch.set_flush_denormal(True)
+    answers.put(work(lambda: ready.wait(60), *given))
+
+
+def _seconds(wait: Callable[[], object], shape: Shape, root: Path, threads: int, count: int) -> float:
+    """Of some steps of a single member."""
+    torch.set_num_threads(threads)
+    data = _data(shape, "reverse", root)
+    way, steps = Singles(_members(shape, "none", data)[:1]), [s[:1] for s in _batches(shape, data, count)]
+    way(steps[0])
+    wait()
+    start = time.perf_counter()
+    for step in steps:
+        way(step)
+    return time.perf_counter() - start
+
+
+def _bytes(wait: Callable[[], object], shape: Shape, root: Path, way: type[Folded] | type[Singles]) -> float:
+    """That three members, or a single one, add in a few steps to what the process takes at its most."""
+    torch.set_num_threads(1)
+    data = _data(shape, "reverse", root)
+    count = len(_SEEDS) if way is Folded else 1
+    members, steps = _members(shape, "none", data)[:count], [s[:count] for s in _batches(shape, data, 2)]
+    before = _resident("VmRSS")
+    taken = way(members)
+    for step in steps:
+        taken(step)
+    return _resident("VmHWM") - before
+
+
+def _resident(what: str) -> int:
+    """Bytes of this process, now (VmRSS) or at its most (VmHWM), its parent's not among them as in `getrusage`."""
+    lines = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
+    return 1024 * int(lines[what].split()[0])
+
+
+# What is trained -------------------------------------------------------------------------------------
+
+
+def _data(shape: Shape, task: str, root: Path) -> Dataset:
+    """Found in `root`, or generated there."""
+    return trial.preset_dataset(task, None, shape.preset, root, lambda said: None)
+
+
+def _members(shape: Shape, scheme: str, data: Dataset) -> list[Transformer]:
+    """A configuration's models by their seeds, without dropout."""
+    plain = config.resolve(shape.preset, scheme, position.options(scheme), settings={"dropout": 0.0})
+    settled = [build.settle(plain.model_copy(update={"seed": seed}), data) for seed in _SEEDS]
+    return [build.build(each, data.structure, data.ids) for each in settled]
+
+
+def _batches(shape: Shape, data: Dataset, count: int) -> list[list[Batch]]:
+    """The first steps of training; of each the members' batches, in the order of their seeds."""
+    train = data.split("train")
+
+    def of(seed: int) -> Iterator[Batch]:
+        return chain.from_iterable(train.batches(shape.batch_size, seed, epoch=epoch) for epoch in range(count))
+
+    return [list(step) for step in islice(zip(*map(of, _SEEDS), strict=True), count)]
