@@ -126,3 +126,25 @@ def build(config: Config, own: str, ids: int) -> Transformer:
         kind=attention.make(config.attention, **config.attention_options),
         generator=generator,
     )
+
+
+_HOOKS = ("context", "embed", "frame", "rotate", "turn", "bias", "decay")
+
+
+def compile_around(model: Transformer) -> None:
+    """Have `torch.compile` work on all of a model but the scheme's hooks, which plan by the positions' values.
+
+    Weights and results stay what they are, within float tolerance. Raises `UsageError` where nothing can be compiled.
+    """
+    try:
+        torch.compile(lambda x: x + 1)(torch.zeros(2))
+    except Exception as error:  # torch's own kinds are not public
+        raise UsageError(
+            "torch.compile does not work here",
+            got=str(error).strip().splitlines()[0],
+            allowed="a C++ compiler on a CPU, Triton on CUDA",
+            fix="leave --compile out; nothing needs it",
+        ) from error
+    for hook in _HOOKS:
+        setattr(model.scheme, hook, torch.compiler.disable(getattr(model.scheme, hook)))
+    model.compile(dynamic=True)

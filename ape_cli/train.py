@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ape_cli.batch import Batch, ahead
-from ape_cli.build import build, reading
+from ape_cli.build import build, compile_around, reading
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset, Split
 from ape_cli.errors import DataError, RunError
@@ -125,6 +125,7 @@ class Loop:
         store: Store,
         *,
         device: torch.device,
+        compiled: bool = False,
         watch: Callable[[Progress], None] | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -138,6 +139,8 @@ class Loop:
         self.structure = reading(config.scheme, data.structure, config.structure)
         self.steps, self.every = total_steps(config, self.train)
         self.model = build(config, data.structure, data.ids).to(device)
+        if compiled:
+            compile_around(self.model)
         self.optimiser = torch.optim.AdamW(
             self.model.parameters(),
             lr=config.lr_initial,

@@ -97,6 +97,7 @@ def run_trial(
     registry: Registry,
     *,
     device: torch.device,
+    compiled: bool = False,
     resume: bool = False,
     overwrite: bool = False,
     test: bool = True,
@@ -106,7 +107,8 @@ def run_trial(
 ) -> Trial:
     """Train, unless it is done; evaluate on the test split, unless that is done or not wanted.
 
-    `resume`: go on with a run that was stopped. `overwrite`: forget what there is and begin again.
+    `compiled`: by torch.compile, which changes no result. `resume`: go on with a run that was stopped.
+    `overwrite`: forget what there is and begin again.
     Raises `RunError` where a begun run is met and neither is said; `train.Stopped` when told to stop.
     """
     config = build.settle(config, data)
@@ -128,7 +130,7 @@ def run_trial(
         note(f"{run.name} is trained already (--overwrite trains it again)")
     else:
         with run.writing():
-            _train(run, config, data, registry, status is None, device, note, watch, stop)
+            _train(run, config, data, registry, status is None, device, compiled, note, watch, stop)
     evaluation = None
     if test and not data.manifest.plan.rows["test"]:
         note(f"{data.name} has no test rows: nothing to evaluate")
@@ -151,6 +153,7 @@ def _train(
     registry: Registry,
     new: bool,
     device: torch.device,
+    compiled: bool,
     note: Note,
     watch: Callable[[train.Progress], None] | None,
     stop: Callable[[], bool],
@@ -159,7 +162,7 @@ def _train(
         run.clear()
     try:
         # whatever is wrong with the configuration or the stored state shows here, before a run is registered
-        loop = train.Loop(config, data, run, device=device, watch=watch, stop=stop)
+        loop = train.Loop(config, data, run, device=device, compiled=compiled, watch=watch, stop=stop)
     except BaseException:
         if new:
             run.forget()

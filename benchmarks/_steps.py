@@ -23,13 +23,14 @@ class Shape:
 
     preset: str
     batch_size: int
+    batches: int = 1  # that are measured in turn
 
     @property
     def name(self) -> str:
         return f"{self.preset}, d={config.preset(self.preset).fields['d_model']}, batch {self.batch_size}"
 
 
-SHAPES = [Shape("paper", 16), Shape("paper", 64), Shape("small", 64)]
+SHAPES = [Shape("small", 64, batches=3), Shape("paper", 16), Shape("paper", 64)]
 
 
 def own_structure(scheme: str) -> str:
@@ -51,11 +52,11 @@ def window(task: str, preset: str, rows: int, seed: int = 1) -> tuple[Window, st
     return flatten(table.combine_chunks()), structure.parse(made.structure), len(made.id_names)
 
 
-def batches_of(task: str, shape: Shape, count: int, expression: str) -> list[Batch]:
-    """Some batches of like lengths, as training sees them, positions read as `expression`."""
+def batches_of(task: str, shape: Shape, expression: str) -> list[Batch]:
+    """Batches of like lengths, as training sees them, positions read as `expression`."""
     found, own, _ = window(task, shape.preset, shape.batch_size * 16)
     longest = np.argsort(np.maximum(found.source.length, found.target.length), kind="stable")
-    chosen = np.linspace(0, 15, count + 2).round().astype(int)[1:-1]  # neither the shortest nor the longest
+    chosen = np.linspace(0, 15, shape.batches + 2).round().astype(int)[1:-1]  # neither the shortest nor the longest
     reading = Reading.of(own, expression)
     size = shape.batch_size
     return [batches.collate(found, longest[i * size : (i + 1) * size], reading) for i in chosen]
@@ -80,7 +81,7 @@ class Step:
         torch.manual_seed(1)
         self.model: Transformer = build.build(settled, own, ids).to(self.device)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
-        self.batches = [b.to(self.device) for b in batches_of(task, shape, 3, expression)]
+        self.batches = [b.to(self.device) for b in batches_of(task, shape, expression)]
         self.done = 0
 
     def __call__(self, batch: Batch | None = None) -> None:

@@ -1,7 +1,7 @@
 """A training step of every scheme beside one of `none` on plain scaled_dot_product_attention, same batches.
 
-A step is forward, backward and the fused AdamW; dropout as the preset has it. Three batches of like lengths, short,
-middling and long, in turn. `none` reads the same batches along their linearisation and has no locality bias.
+A step is forward, backward and the fused AdamW; dropout as the preset has it. A batch of middling lengths, or three
+(short, middling and long) in turn. `none` reads the same batches along their linearisation, without locality bias.
 Each scheme is measured on data of its own structure, with the bias off and at 0.98. Whole machine: all threads.
 """
 
@@ -36,7 +36,7 @@ def row(name: str, shape: Shape, decay: float, bar: float) -> Row:
     plain = Step("none", shape, task=task, expression="seq", decay=1.0, device=DEVICE)
     for step in (ours, plain):
         step.seconds()  # warms up
-    rounds = 5 if shape.preset == "paper" else 15
+    rounds = 3 if shape.preset == "paper" else 11
     times = []
     for i in range(rounds):  # a b b a
         turn = [(0, ours), (1, plain)][:: -1 if i % 2 else 1]

@@ -31,6 +31,11 @@ class Offsets:
         distinct, which = torch.unique(k[:, None, :] - q[:, :, None], return_inverse=True)
         return cls(distinct, which, count)
 
+    def each(self, table: Tensor, queries: int) -> Tensor:
+        """Each pair its term, where all queries have the same. [H, L] -> [B or 1, H, M, N]"""
+        rows = 1 if self.which is None else self.which.shape[0]
+        return self.spread(table[None, :, None].expand(rows, -1, queries, -1))
+
     def spread(self, terms: Tensor) -> Tensor:
         """Each pair its term, out of those of all offsets. [B, H, M, L] -> [B, H, M, N]"""
         if self.which is not None:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ape_cli.position import Context, Scheme
+from ape_cli.position._offsets import Offsets
 
 
 class Alibi(Scheme):
@@ -32,5 +33,6 @@ class Alibi(Scheme):
         return q_context.once(k_context, self.penalty).to(q.dtype)
 
     def penalty(self, q_context: Context, k_context: Context) -> Tensor:
-        apart = self.structure.distance(q_context.positions[:, None, :, None], k_context.positions[:, None, None, :])
-        return -(self.slopes().to(apart.device)[:, None, None] * apart).float()
+        offsets = Offsets.of(q_context, k_context)
+        slopes = self.slopes().to(offsets.distinct.device)
+        return offsets.each(-(slopes[:, None] * offsets.distinct.abs()).float(), q_context.positions.shape[1])

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ape_cli.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
+from ape_cli.position._offsets import Offsets
 
 _ENCODER, _DECODER, _CROSS = range(3)
 
@@ -70,6 +71,6 @@ class T5(Scheme):
                 return None
         else:
             part = _DECODER if q_context.causal else _ENCODER
-        offset = k_context.positions[:, None, :] - q_context.positions[:, :, None]  # [B or 1, M, N]
-        chosen = self.bucket(offset, both_ways=part != _DECODER)
-        return self.scalars[part][:, chosen].transpose(0, 1)
+        offsets = Offsets.of(q_context, k_context)
+        chosen = self.bucket(offsets.distinct, both_ways=part != _DECODER)
+        return offsets.each(self.scalars[part][:, chosen], q_context.positions.shape[1])
