@@ -211,14 +211,17 @@ def test_autocast_keeps_the_dtypes(given: torch.dtype, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("encoder", [mixed(2) % 16, torch.tensor([[0, 1], [1, 0], [0, 0]])])
-def test_a_deeper_decoder_beside_its_encoder(encoder: Tensor) -> None:
+@pytest.mark.parametrize("share", [32, 0])  # 0: tables of whole paths, so that the two alone would differ
+def test_a_deeper_decoder_beside_its_encoder(encoder: Tensor, share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has the encoder's table, which is too short for it, and the same operators as alone."""
+    monkeypatch.setattr(_branches, "_SHARE", share)
     scheme, deeper = make(), mixed(2)
     x = draw(3, H, deeper.shape[1], K).requires_grad_()
     source = scheme.context(encoder)
     beside, alone = scheme.context(deeper, causal=True, beside=source), scheme.context(deeper, causal=True)
     assert beside.state.table is source.state.table
     assert alone.state.table is not source.state.table
+    assert (alone.state.reach > beside.state.reach) == (share == 0)
     found, expected = (results(scheme, x, scheme.turn(x, c, "query")) for c in (beside, alone))
     for one, other in zip(found, expected, strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-12)
