@@ -159,7 +159,7 @@ MISTAKES = [
         "position/__init__.py",
         "key = (make.__name__, id(other))",
         "key = make.__name__",
-        "position/test_context.py::test_once_for_each_pair_and_pass",
+        "position/test_context.py::test_a_pair_s_own",
     ),
     Mistake(
         "two functions of a pair taken for one",
