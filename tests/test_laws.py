@@ -12,7 +12,7 @@ from ape_cli import attention, laws, position, structure
 from ape_cli.attention import dot, linear
 from ape_cli.laws import LAWS, LIMITS, _subjects
 from ape_cli.position import sinusoidal
-from ape_cli.position._rotation import sinusoids
+from ape_cli.position._rotation import Turns, sinusoids
 from ape_cli.position.alibi import Alibi
 from ape_cli.position.learned import Learned
 from ape_cli.position.orthogonal import Orthogonal
@@ -53,7 +53,8 @@ def test_a_scheme_that_turns_both_sides_the_other_way_is_found(monkeypatch: pyte
     right = Rope.rotate
 
     def rotate(self: Rope, x: Tensor, context: position.Context, side: position.Side) -> Tensor:
-        turned = context if side == "query" else position.Context(context.positions, state=-context.state)
+        back = Turns(-context.state.of(torch.float64)[0])
+        turned = context if side == "query" else position.Context(context.positions, state=back)
         return right(self, x, turned, side)
 
     assert broken(monkeypatch, "rope", Rope, "rotate", rotate) == {"relative"}

@@ -139,7 +139,9 @@ def test_bf16_is_at_work_and_close(words: Dataset, trees: Dataset) -> None:
         assert rough.dtype == torch.bfloat16
         assert 0 < (exact - rough.float()).abs().mean() < 0.1
     with torch.autocast("cpu", torch.bfloat16):  # operators keep the parameters' precision
-        operators = model.scheme.context(torch.tensor([[2**7]])).state.operators.detach()
+        many = torch.full((1, 2**13), 2**7)  # so many that the table holds paths of 7 steps
+        operators = model.scheme.context(many).state.table.operators.detach()
+    assert len(operators) == 2**8 - 1
     assert operators.dtype == torch.float32
     assert (operators @ operators.mT - torch.eye(operators.shape[-1])).abs().max() < 1e-4
 

@@ -55,7 +55,8 @@ class Context:
         """make(self, other), made at the first call and kept: what the layers of a forward pass share of a pair."""
         key = (make.__name__, id(other))
         if key not in self._pairs:
-            self._pairs[key] = other, make(self, other)  # `other` is held, so that its id stays its own
+            held = None if other is self else other  # so that its id stays its own; oneself would never be let go
+            self._pairs[key] = held, make(self, other)
         return self._pairs[key][1]
 
     @cached_property

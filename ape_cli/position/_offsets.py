@@ -41,7 +41,7 @@ class Offsets:
         if self.which is not None:
             return terms.gather(-1, self.which[:, None].expand(*terms.shape[:3], -1))
         m, count = terms.shape[-2:]
-        if count == 1:
+        if m == 1:  # its keys are all the offsets that there are
             return terms
         # the terms of query i begin at its place M - 1 - i: on the whole, M - 1 from the start and then every L - 1
         diagonal = terms.flatten(2)[:, :, m - 1 : m - 1 + m * (count - 1)]

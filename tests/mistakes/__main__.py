@@ -14,11 +14,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mistakes import attention, data, model, positions
+from tests.mistakes import attention, data, model, positions, shortcuts
 from tests.mistakes._mistake import Mistake
 
 ROOT = Path(__file__).parents[2]
-MISTAKES = [*positions.MISTAKES, *attention.MISTAKES, *data.MISTAKES, *model.MISTAKES]
+MISTAKES = [
+    *positions.MISTAKES,
+    *attention.MISTAKES,
+    *data.MISTAKES,
+    *model.MISTAKES,
+    *shortcuts.MISTAKES,
+]
 
 
 def noticed(mistake: Mistake, copy: Path) -> str:

@@ -8,49 +8,56 @@ MISTAKES = [
     Mistake(
         "rotary pairs along the heads instead of the channels",
         "position/_rotation.py",
-        "pairs = torch.view_as_complex(wide(x).unflatten(-1, (-1, 2)).contiguous())",
-        "b, h, n, k = x.shape\n"
-        "    mixed = wide(x).permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)\n"
-        "    pairs = torch.view_as_complex(mixed.unflatten(-1, (-1, 2)).contiguous())",
+        "    pairs = x.unflatten(-1, (-1, 2))",
+        "    b, h, n, k = x.shape\n"
+        "    mixed = x.permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)\n"
+        "    pairs = mixed.unflatten(-1, (-1, 2))",
         "position/test_rope.py::test_heads_do_not_mix",
     ),
     Mistake(
         "both sides contracted with the same transpose (sequences)",
         "position/rope.py",
-        "turn = turns(context.state, x.dtype)",
-        "turn = turns(context.state, x.dtype)\n        turn = turn if side == 'query' else turn.conj()",
+        "return rotate_pairs(x, context.state) if self.interleaved",
+        "turns = context.state if side == 'query' else Turns(-context.state._exact[0])\n"
+        "        return rotate_pairs(x, turns) if self.interleaved",
         "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
     ),
     Mistake(
         "both sides contracted with the same transpose (trees)",
         "position/orthogonal.py",
-        "            return self.operators.turn(x, context.state)",
-        "            from dataclasses import replace\n"
-        "            state = context.state\n"
-        "            if side == 'key' and hasattr(state, 'operators'):\n"
-        "                state = replace(state, operators=state.operators.mT)\n"
-        "            return self.operators.turn(x, state)",
+        'return self.operators.turn(x, context.state) if self.side in ("both", side) else x',
+        "from copy import copy\n"
+        "        from dataclasses import replace\n"
+        "        from ape_cli.position._walk import Table\n"
+        "        state = context.state\n"
+        "        if side == 'key' and getattr(state, 'walk', None):\n"
+        "            walk = copy(state.walk)\n"
+        "            walk.table, walk.stages = Table(walk.table.operators.mT), [copy(s) for s in walk.stages]\n"
+        "            for stage in walk.stages:\n"
+        "                stage._cast = {}\n"
+        "            state = replace(state, walk=walk)\n"
+        "        return self.operators.turn(x, state)",
         "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
     ),
     Mistake(
         "tree paths off by one: SOS at the root's place",
         "position/_branches.py",
-        "heap = positions.flatten().clamp(min=1)",
-        "heap = positions.flatten() + 1",
+        "heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)",
+        "heap = positions.detach().cpu().numpy().ravel() + 1",
         "position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root",
     ),
     Mistake(
         "the path composed from the leaf up instead of from the root down",
         "position/_branches.py",
-        "levels.append(levels[-1][parent] @ w[self.tree.branch(here)])",
-        "levels.append(w[self.tree.branch(here)] @ levels[-1][parent])",
-        "position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root",
+        "below = (above @ w).unflatten(2, (-1, self.channels))",
+        "below = w[:, :, None] @ above.unflatten(1, (-1, self.channels))",
+        "position/test_walk.py::test_every_reach_is_the_product_along_the_path",
     ),
     Mistake(
         "one set of generators used for all heads",
         "position/_branches.py",
-        "return torch.linalg.matrix_exp(skew(self.free))",
-        "return torch.linalg.matrix_exp(skew(self.free))[:, :1].expand(-1, self.heads, -1, -1)",
+        "return exponential(skew(self.free))",
+        "return exponential(skew(self.free))[:, :1].expand(-1, self.heads, -1, -1)",
         "position/test_contract.py::test_every_parameter_gets_a_gradient",
     ),
     Mistake(
@@ -98,15 +105,17 @@ MISTAKES = [
     Mistake(
         "a bias that never reaches cross-attention",
         "position/relative.py",
-        "        k = self.shape.max_size\n",
-        "        if q_context is not k_context:\n            return q.new_zeros(1)\n        k = self.shape.max_size\n",
+        "        offsets, w = q_context.once(k_context, self.vectors)",
+        "        if q_context is not k_context:\n"
+        "            return q.new_zeros(1)\n"
+        "        offsets, w = q_context.once(k_context, self.vectors)",
         "position/test_contract.py::test_every_scheme_reaches_cross_attention",
     ),
     Mistake(
         "Shaw's term without 1/sqrt(K)",
         "position/relative.py",
-        "terms = (q * q.shape[-1] ** -0.5) @",
-        "terms = q @",
+        "offsets.spread((q * q.shape[-1] ** -0.5) @",
+        "offsets.spread(q @",
         "position/test_relative.py::test_against_the_definition",
     ),
     Mistake(
@@ -126,17 +135,17 @@ MISTAKES = [
     Mistake(
         "a rotary cache keyed on length alone",
         "position/rope.py",
-        "return positions[:, None, :, None] * one[:, None]",
+        "return Turns(positions[:, None, :, None] * one[:, None])",
         "return self.__dict__.setdefault('cache', {}).setdefault(\n"
-        "            positions.shape[1], positions[:, None, :, None] * one[:, None]\n"
+        "            positions.shape[1], Turns(positions[:, None, :, None] * one[:, None])\n"
         "        )",
         "position/test_rope.py::test_the_base_is_followed_at_once",
     ),
     Mistake(
         "halves paired where neighbours are meant",
         "position/rope.py",
-        "return rotate_pairs(x, turn) if self.interleaved",
-        "return rotate_pairs(x, turn) if not self.interleaved",
+        "return rotate_pairs(x, context.state) if self.interleaved",
+        "return rotate_pairs(x, context.state) if not self.interleaved",
         "position/test_rope.py::test_both_pairings_of_other_implementations",
     ),
     Mistake(
@@ -149,15 +158,15 @@ MISTAKES = [
     Mistake(
         "the factors of a product read one coordinate",
         "position/_algebra.py",
-        "[part.prepare(positions[..., i]) for i, part in enumerate(self._each())]",
-        "[part.prepare(positions[..., 0]) for part in self._each()]",
-        "position/test_algebra.py::test_a_grid_is_a_block_for_each_axis",
+        "[part.prepare(positions[..., i], given[i]) for i, part in enumerate(self._each())]",
+        "[part.prepare(positions[..., 0], given[i]) for i, part in enumerate(self._each())]",
+        "position/test_algebra.py::test_a_sequence_of_trees",
     ),
     Mistake(
         "the absolute variant on both sides",
         "position/orthogonal.py",
-        'if self.side in ("both", side):',
-        "if self.side:",
+        'if self.side in ("both", side) else x',
+        "if self.side else x",
         "position/test_algebra.py::test_the_absolute_variant_turns_one_side",
     ),
     Mistake(
@@ -191,8 +200,8 @@ MISTAKES = [
     Mistake(
         "Transformer-XL's offset with the wrong sign",
         "position/transformer_xl.py",
-        "offset = q_context.positions[:, :, None] - k_context.positions[:, None, :]",
-        "offset = k_context.positions[:, None, :] - q_context.positions[:, :, None]",
+        "behind = sinusoids(-offsets.distinct,",
+        "behind = sinusoids(offsets.distinct,",
         "position/test_transformer_xl.py::test_scores_of_another_implementation",
     ),
     Mistake(

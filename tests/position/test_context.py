@@ -1,0 +1,110 @@
+"""What layers share of a forward pass: made once for each pair of positions, and no longer kept than the pass."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli import position
+from ape_cli.model import Transformer
+from ape_cli.position import Context
+
+SHARED = {"relative": "vectors", "transformer-xl": "projected", "t5": "terms", "alibi": "penalty"}
+IDS = torch.tensor([[5, 6, 7, 8, 9], [3, 4, 9, 8, 7]])
+
+
+def net(name: str) -> Transformer:
+    draws = torch.Generator().manual_seed(4)
+    scheme = position.make(name, 16, 2, max_size=3, generator=draws)
+    made = Transformer(scheme, ids=12, d_ff=24, encoder_layers=2, decoder_layers=2, dropout=0.0, generator=draws)
+    return made.double().eval()
+
+
+def read(made: Transformer) -> torch.Tensor:
+    """5 source tokens from 1 on, 4 target tokens from 0 on."""
+    source_at, target_at = torch.arange(1, 6)[None], torch.arange(4)[None]
+    return made(IDS, source_at, torch.ones_like(IDS, dtype=torch.bool), IDS[:, :4], target_at)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_once_for_each_pair_and_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two layers of encoder, decoder and between them: three pairs. Another pass sees other parameters."""
+    made = net(name)
+    kind, hook = type(made.scheme), SHARED[name]
+    whole = getattr(kind, hook)
+    pairs: list[tuple[list, list]] = []
+
+    def counted(self: Any, q_context: Context, k_context: Context) -> Any:
+        pairs.append((q_context.positions.tolist(), k_context.positions.tolist()))
+        return whole(self, q_context, k_context)
+
+    monkeypatch.setattr(kind, hook, counted)
+    source, target = [[1, 2, 3, 4, 5]], [[0, 1, 2, 3]]
+    expected = [(source, source), (target, target), (target, source)]
+    before = read(made)
+    assert pairs == expected
+    assert torch.equal(read(made), before)
+    assert pairs == 2 * expected
+    with torch.no_grad():
+        for parameter in made.scheme.parameters():
+            parameter.mul_(2)
+    assert torch.equal(read(made), before) == (name == "alibi")  # which has none
+
+
+def test_a_pair_s_own() -> None:
+    """Of another second, in the other order, or of another function it is another."""
+
+    def sums(x: Context, y: Context) -> torch.Tensor:
+        return x.positions + y.positions
+
+    def differences(x: Context, y: Context) -> torch.Tensor:
+        return x.positions - y.positions
+
+    a, b, c = (Context(torch.tensor([[at]])) for at in (1, 20, 300))
+    first = a.once(b, sums)
+    assert first.item() == 21
+    assert a.once(b, sums) is first
+    assert a.once(c, sums).item() == 301
+    assert a.once(a, sums).item() == 2
+    assert a.once(b, differences).item() == -19
+    assert b.once(a, differences).item() == 19
+    assert Context(torch.tensor([[5]])).once(b, sums).item() == 25
+
+
+def test_a_second_that_is_gone_is_not_mistaken_for_a_new_one() -> None:
+    """Contexts are told apart by where they are in memory: none may take the place of one that was asked for."""
+    a = Context(torch.tensor([[0]]))
+    for at in range(50):
+        assert a.once(Context(torch.tensor([[at]])), lambda x, y: int(y.positions)) == at
+
+
+def test_nothing_outlives_its_pass() -> None:
+    """Not even until the next collection of cycles: what is kept holds the graph of all layers."""
+    scheme = net("t5").scheme
+    context = scheme.context(torch.arange(4)[None])
+    kept = weakref.ref(context.once(context, scheme.terms))
+    assert kept() is not None
+    del context
+    assert kept() is None
+
+
+@pytest.mark.parametrize(
+    ("positions", "start"),
+    [
+        (torch.arange(5)[None], 0),
+        (torch.arange(1, 6)[None], 1),
+        (torch.arange(300, 302)[None], 300),
+        (torch.tensor([[7]]), 7),
+        (torch.tensor([[1, 2, 4]]), None),
+        (torch.tensor([[3, 2, 1]]), None),
+        (torch.tensor([[4, 4]]), None),
+        (torch.arange(5).expand(2, 5), None),  # rows may differ, and to look is not free
+        (torch.arange(5)[None, :, None].expand(1, 5, 2), None),  # of a product
+        (torch.empty(1, 0, dtype=torch.int64), None),
+    ],
+)
+def test_the_start_of_a_line(positions: torch.Tensor, start: int | None) -> None:
+    assert Context(positions).start == start

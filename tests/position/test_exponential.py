@@ -1,0 +1,104 @@
+"""The exponential of skew matrices: against closed forms and torch's own, its gradient, the laws of a one-parameter
+group."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ape_cli.position._orthogonal import exponential, random_orthogonal, skew, skew_of
+
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-13}  # of angles of one turn; doubled with each doubling
+LARGEST = [1e-6, 0.3, 1.0, 3.0, 30.0]  # angles, in radians: from next to nothing to five turns
+
+
+def drawn(largest: float, channels: int, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    """Angles up to `largest`, and the planes that they turn. -> [2, 3, K/2], [2, 3, K, K], float64"""
+    draws = torch.Generator().manual_seed(seed)
+    angles = largest * torch.rand(2, 3, channels // 2, dtype=torch.float64, generator=draws)
+    angles[0, 0, 0] = largest
+    return angles, random_orthogonal((2, 3, channels, channels), draws)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("channels", [2, 4, 16])
+@pytest.mark.parametrize("largest", LARGEST)
+def test_values(dtype: torch.dtype, channels: int, largest: float) -> None:
+    """exp(Q T Q') = Q R Q' with R the rotation by each angle, written out; torch's; and an orthogonal matrix."""
+    angles, planes = drawn(largest, channels)
+    turn = torch.zeros(2, 3, channels, channels, dtype=torch.float64)
+    for i in range(channels // 2):
+        c, s, block = angles[..., i].cos(), angles[..., i].sin(), slice(2 * i, 2 * i + 2)
+        turn[..., block, block] = torch.stack([c, -s, s, c], dim=-1).unflatten(-1, (2, 2))
+    s = skew_of(angles, planes)
+    found = exponential(s.to(dtype))
+    assert found.dtype == dtype
+    tolerance = TOLERANCE[dtype] * max(1.0, largest)
+    assert torch.allclose(found.double(), planes @ turn @ planes.mT, rtol=0, atol=tolerance)
+    assert torch.allclose(found, torch.linalg.matrix_exp(s.to(dtype)), rtol=0, atol=tolerance)
+    identity = torch.eye(channels, dtype=dtype).expand_as(found)
+    assert torch.allclose(found @ found.mT, identity, rtol=0, atol=tolerance)
+    assert torch.allclose(torch.linalg.det(found), torch.ones(2, 3, dtype=dtype), rtol=0, atol=channels * tolerance)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_just_below_a_power_of_two(dtype: torch.dtype) -> None:
+    """Where the polynomial reaches furthest: the norm of a plane's matrix is its angle."""
+    for exponent in range(-3, 6):
+        for angle in (math.nextafter(2.0**exponent, 0.0), 2.0**exponent):
+            s = torch.tensor([[0.0, -angle], [angle, 0.0]], dtype=dtype)
+            c, n = math.cos(angle), math.sin(angle)
+            expected = torch.tensor([[c, -n], [n, c]], dtype=torch.float64)
+            assert torch.allclose(exponential(s).double(), expected, rtol=0, atol=TOLERANCE[dtype] * max(1.0, angle))
+
+
+def test_zero_is_the_identity() -> None:
+    for dtype in TOLERANCE:
+        assert torch.equal(exponential(torch.zeros(2, 6, 6, dtype=dtype)), torch.eye(6, dtype=dtype).expand(2, 6, 6))
+    assert exponential(torch.zeros(0, 4, 4)).shape == (0, 4, 4)
+
+
+def test_a_small_one_beside_a_large_one() -> None:
+    """All are halved as often as the largest: that changes no digit that counts."""
+    small, large = (skew_of(*drawn(largest, 8)) for largest in (0.1, 30.0))
+    beside = exponential(torch.stack([small, large]))
+    assert torch.allclose(beside[0], exponential(small), rtol=0, atol=1e-13)
+    assert torch.allclose(beside[1], exponential(large), rtol=0, atol=1e-13)
+
+
+def test_powers_of_one_generator() -> None:
+    """exp(s)^n = exp(n s), exp(-s) = exp(s)', and for another basis exp(Q s Q') = Q exp(s) Q'."""
+    angles, planes = drawn(0.7, 8)
+    s = skew_of(angles, planes)
+    once = exponential(s)
+    for n in (2, 3, 10):
+        assert torch.allclose(torch.linalg.matrix_power(once, n), exponential(n * s), rtol=0, atol=1e-12)
+    assert torch.allclose(exponential(-s), once.mT, rtol=0, atol=1e-13)
+    _, q = drawn(1.0, 8, seed=2)
+    assert torch.allclose(exponential(q @ s @ q.mT), q @ once @ q.mT, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("largest", [0.0, *LARGEST])
+@pytest.mark.parametrize("channels", [2, 6])
+def test_gradient(channels: int, largest: float) -> None:
+    """By differences, and against that of torch, of matrices that stay skew."""
+    free = (skew_of(*drawn(largest, channels)) / 2).requires_grad_()
+    weights = torch.randn(free.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    one, other = (
+        torch.autograd.grad((f(skew(free)) * weights).sum(), free)[0] for f in (exponential, torch.linalg.matrix_exp)
+    )
+    assert torch.allclose(one, other, rtol=0, atol=1e-12 * max(1.0, largest))
+    single = free.detach()[0, 0].requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: exponential(skew(x)), single)
+    a, b = (
+        torch.autograd.grad((f(skew(free).float()) * weights).sum(), free)[0]
+        for f in (exponential, torch.linalg.matrix_exp)
+    )
+    assert torch.allclose(a, b, rtol=0, atol=1e-4 * max(1.0, largest))
+
+
+def test_what_is_no_number_stays_none() -> None:
+    for value in (math.inf, math.nan):
+        assert not exponential(torch.tensor([[0.0, -value], [value, 0.0]])).isfinite().any()

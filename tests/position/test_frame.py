@@ -1,0 +1,184 @@
+"""Frames: what of a rotation is the same at all positions may be taken into the projections, and nothing changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import attention, position, structure
+from ape_cli.attention import Attention, Link
+from ape_cli.attention.dot import Dot
+from ape_cli.position import Context
+from ape_cli.position._algebra import blocks
+from ape_cli.position.orthogonal import Orthogonal
+
+D, H, K = 32, 4, 8
+SCHEMES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "sequence": ("orthogonal-seq", "seq", {}),
+    "grid": ("orthogonal-grid", "grid(2)", {}),
+    "ring": ("orthogonal", "cyclic(6)", {}),
+    "sequence of trees": ("orthogonal", "seq*tree(2)", {}),
+    "trees of a ring": ("orthogonal", "tree(2)*cyclic(3)", {}),
+    "queries alone": ("orthogonal", "seq", {"side": "query"}),
+    "keys alone": ("orthogonal", "seq*tree(2)", {"side": "key"}),
+}
+
+
+class WithoutFrame(Dot):
+    takes_frame = False
+
+
+def make(name: str, decay: float = 1.0) -> Orthogonal:
+    kind, expression, options = SCHEMES[name]
+    generator = torch.Generator().manual_seed(3)
+    scheme = position.make(kind, D, H, structure=expression, decay=decay, generator=generator, **options)
+    assert isinstance(scheme, Orthogonal)
+    return scheme.double()
+
+
+def places(scheme: Orthogonal, rows: int, count: int, seed: int) -> Tensor:
+    shape = (rows, count, scheme.structure.width) if scheme.structure.width > 1 else (rows, count)
+    return torch.randint(0, 30, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def draw(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("side", ["query", "key"])
+def test_a_rotation_is_a_turn_in_the_frame(name: str, side: position.Side) -> None:
+    """rotate(x) = turn(x F), with F orthogonal, other than the identity, and the same at all positions."""
+    scheme = make(name)
+    here, there = (scheme.context(places(scheme, 2, 5, seed)) for seed in (1, 2))
+    frame = scheme.frame(here)
+    assert frame is not None
+    assert frame.shape == (H, K, K)
+    identity = torch.eye(K, dtype=torch.float64).expand(H, K, K)
+    assert torch.allclose(frame @ frame.mT, identity, atol=1e-12)
+    assert (frame - frame.mT).abs().max() > 0.1, "a transpose would not be noticed"
+    other = scheme.frame(there)
+    assert other is not None
+    assert torch.equal(frame, other)
+    x = draw(2, H, 5, K)
+    framed = torch.einsum("bhni,hij->bhnj", x, frame)
+    assert torch.allclose(scheme.rotate(x, here, side), scheme.turn(framed, here, side), atol=1e-12)
+
+
+def test_schemes_without_one() -> None:
+    """Trees act from the root on, by matrices that are no powers of one; rope turns in the basis that it is given."""
+    for name in position.names():
+        scheme = position.make(name, D, H, max_size=4)
+        shape = (1, 3, scheme.structure.width) if scheme.structure.width > 1 else (1, 3)
+        context = scheme.context(torch.ones(shape, dtype=torch.int64))
+        framed = name in ("orthogonal", "orthogonal-seq", "orthogonal-grid")
+        assert (scheme.frame(context) is not None) == framed, name
+        if not framed:
+            x = torch.randn(1, H, 3, K)
+            assert torch.equal(scheme.turn(x, context, "query"), scheme.rotate(x, context, "query"))
+
+
+def test_a_product_s_frame_is_that_of_its_factors() -> None:
+    one, two = draw(H, 2, 2), draw(H, 4, 4, seed=2)
+    assert blocks([None, None], [2, 4]) is None
+    for parts, expected in (
+        ([one, two], [torch.block_diag(one[h], two[h]) for h in range(H)]),
+        ([None, two], [torch.block_diag(torch.eye(2), two[h]) for h in range(H)]),
+        ([one, None], [torch.block_diag(one[h], torch.eye(4)) for h in range(H)]),
+    ):
+        found = blocks(parts, [2, 4])
+        assert found is not None
+        assert torch.equal(found, torch.stack(expected))
+
+
+# In attention ------------------------------------------------------------------------------------
+
+
+def layer(kind: attention.Kind) -> Attention:
+    """Weights and biases as they might be after training: none of them 0."""
+    made = Attention(D, H, 0.0, kind).double()
+    with torch.no_grad():
+        for i, parameter in enumerate(made.parameters()):
+            parameter.copy_(draw(*parameter.shape, seed=10 + i) * D**-0.5)
+    return made
+
+
+def run(kind: attention.Kind, scheme: Orthogonal, contexts: tuple[Context, Context]) -> dict[str, Tensor]:
+    """The output, and the gradients of inputs, projections and generators."""
+    made = layer(kind)
+    before = {name: value.clone() for name, value in made.state_dict().items()}
+    x, memory = draw(2, 5, D).requires_grad_(), draw(2, 7, D, seed=2).requires_grad_()
+    out = made(x, memory, scheme, Link.of(scheme, *contexts))
+    leaves = {"x": x, "memory": memory} | dict(made.named_parameters()) | dict(scheme.named_parameters())
+    grads = torch.autograd.grad((out * draw(2, 5, D, seed=3)).sum(), list(leaves.values()))
+    assert list(made.state_dict()) == list(before)
+    assert all(torch.equal(value, before[name]) for name, value in made.state_dict().items())
+    return {"output": out} | dict(zip(leaves, grads, strict=True))
+
+
+def plainly(scheme: Orthogonal, contexts: tuple[Context, Context]) -> Tensor:
+    """The same layer by einsum and `rotate` alone. -> [2, 5, D]"""
+    made, x, memory = layer(Dot()), draw(2, 5, D), draw(2, 7, D, seed=2)
+    q, k, v = (f(z).unflatten(-1, (H, K)) for f, z in ((made.query, x), (made.key, memory), (made.value, memory)))
+    q = scheme.rotate(q.transpose(1, 2), contexts[0], "query")
+    k = scheme.rotate(k.transpose(1, 2), contexts[1], "key")
+    scores = torch.einsum("bhmk,bhnk->bhmn", q, k) / K**0.5
+    decay = scheme.decay(*contexts)
+    weights = (scores if decay is None else scores * decay).softmax(-1)
+    return made.out(torch.einsum("bhmn,bnhk->bmhk", weights, v).flatten(2))
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_projections_in_the_frame_change_nothing(name: str, decay: float, rows: int) -> None:
+    """Output and all gradients, of the path with the frame and of the one without; parameters stay what they are."""
+    found = []
+    for kind in (Dot(), WithoutFrame()):
+        scheme = make(name, decay)
+        source = scheme.context(places(scheme, rows, 7, 2))
+        contexts = scheme.context(places(scheme, rows, 5, 1), beside=source), source
+        found.append(run(kind, scheme, contexts))
+        assert torch.allclose(found[-1]["output"], plainly(scheme, contexts), atol=1e-6 if decay < 1 else 1e-12)
+    for label, value in found[0].items():
+        assert torch.allclose(value, found[1][label], rtol=1e-9, atol=1e-11), label
+        # 0 but for rounding: a shift of all keys by what positions do not turn
+        assert value.abs().max() > 1e-6 or label == "key.bias", label
+
+
+@pytest.mark.parametrize("name", ["sequence", "sequence of trees"])
+def test_frames_within_autocast(name: str) -> None:
+    """bf16 projections of float32 weights in a float32 frame: close to the exact ones, and gradients float32."""
+    exact, rough = make(name), make(name).float()
+    contexts = []
+    for scheme in (exact, rough):
+        source = scheme.context(places(scheme, 2, 7, 2))
+        contexts.append((scheme.context(places(scheme, 2, 5, 1), beside=source), source))
+    made = layer(Dot()).float()
+    with torch.autocast("cpu", torch.bfloat16):
+        out = made(draw(2, 5, D).float(), draw(2, 7, D, seed=2).float(), rough, Link.of(rough, *contexts[1]))
+    assert out.dtype == torch.bfloat16
+    expected = plainly(exact, contexts[0])
+    assert 0 < (out.double() - expected).norm() < 0.03 * expected.norm()
+    out.float().pow(2).sum().backward()
+    for parameter in [*made.parameters(), *rough.parameters()]:
+        assert parameter.grad is not None
+        assert parameter.grad.dtype == torch.float32
+        assert parameter.grad.isfinite().all()
+
+
+def test_every_structure_s_turn_is_in_its_frame() -> None:
+    """Also of structures that mix all kinds: scores from turned vectors in the frame are those of rotated ones."""
+    for expression in ("seq*cyclic(4)", "tree(3)*seq", "grid(3)", "seq*seq*tree(2)"):
+        scheme = position.make("orthogonal", D, H, structure=expression, decay=1.0).double()
+        assert isinstance(scheme, Orthogonal)
+        assert structure.parse(expression).width > 1
+        at, of = (scheme.context(places(scheme, 2, n, n)) for n in (5, 7))
+        q, k = draw(2, H, 5, K), draw(2, H, 7, K, seed=2)
+        frame = scheme.frame(at)
+        assert frame is not None
+        framed = scheme.turn(q @ frame, at, "query") @ scheme.turn(k @ frame, of, "key").mT
+        assert torch.allclose(framed / K**0.5, attention.logits(scheme, q, k, at, of), atol=1e-12), expression

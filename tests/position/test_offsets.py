@@ -1,0 +1,88 @@
+"""Terms of offsets: consecutive positions, whose pairs lie along diagonals, against each pair looked up by itself."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ape_cli import attention, position, structure
+from ape_cli.model import Transformer
+from ape_cli.position import Context
+from ape_cli.position._offsets import Offsets
+
+# queries and keys; first query and first key: (0, 1) is a decoder that asks an encoder
+SIZES = [(1, 1), (1, 2), (1, 6), (2, 1), (6, 1), (2, 2), (3, 7), (7, 3), (6, 6)]
+STARTS = [(0, 1), (1, 1), (0, 0), (4, 300), (9, 2)]
+
+
+def run(start: int, count: int, rows: int = 1) -> torch.Tensor:
+    """Consecutive positions, one line of them, or the same in several rows. -> [rows, count]"""
+    return torch.arange(start, start + count).expand(rows, -1)
+
+
+@pytest.mark.parametrize(("m", "n"), SIZES)
+@pytest.mark.parametrize(("ask", "answer"), STARTS)
+def test_each_pair_has_the_term_of_its_offset(m: int, n: int, ask: int, answer: int) -> None:
+    """By its definition, pair by pair; and as a gather of all pairs, with the gradient."""
+    line = Offsets.of(Context(run(ask, m)), Context(run(answer, n)))
+    rows = Offsets.of(Context(run(ask, m, 2)), Context(run(answer, n, 2)))
+    assert line.which is None
+    assert rows.which is not None
+    expected = sorted({j - i for i in range(ask, ask + m) for j in range(answer, answer + n)})
+    assert line.distinct.tolist() == rows.distinct.tolist() == expected
+
+    draws = torch.Generator().manual_seed(1)
+    terms = torch.randn(2, 3, m, len(expected), dtype=torch.float64, generator=draws, requires_grad=True)
+    found, gathered = line.spread(terms), rows.spread(terms)
+    assert found.shape == (2, 3, m, n)
+    for i in range(m):
+        for j in range(n):
+            offset = (answer + j) - (ask + i)
+            assert torch.equal(found[:, :, i, j], terms[:, :, i, expected.index(offset)])
+    assert torch.equal(found, gathered)
+    weights = torch.randn(found.shape, dtype=torch.float64, generator=draws)
+    one, other = (torch.autograd.grad((x * weights).sum(), terms)[0] for x in (found, gathered))
+    assert torch.equal(one, other)
+
+
+def test_what_is_not_consecutive_is_gathered() -> None:
+    at, line = torch.tensor([[3, 1, 4]]), run(2, 4)
+    offsets = Offsets.of(Context(at), Context(line))
+    assert offsets.which is not None
+    spread = offsets.spread(offsets.distinct.expand(1, 1, 3, -1))
+    assert torch.equal(spread[0, 0], line - at.T)
+
+
+@pytest.mark.parametrize("name", ["relative", "transformer-xl"])
+@pytest.mark.parametrize(("m", "n"), SIZES)
+@pytest.mark.parametrize(("ask", "answer"), STARTS)
+def test_one_line_is_the_same_as_rows_of_it(name: str, m: int, n: int, ask: int, answer: int) -> None:
+    """Scores and the gradients of queries and parameters; clipped offsets among them (k = 3)."""
+    scheme = position.make(name, 16, 2, max_size=3, generator=torch.Generator().manual_seed(4)).double()
+    draws = torch.Generator().manual_seed(5)
+    q, k, weights = (
+        torch.randn(2, 2, *size, dtype=torch.float64, generator=draws) for size in ((m, 8), (n, 8), (m, n))
+    )
+    found = []
+    for rows in (1, 2):
+        asking = q.clone().requires_grad_()
+        contexts = scheme.context(run(ask, m, rows)), scheme.context(run(answer, n, rows))
+        scores = attention.logits(scheme, asking, k, *contexts)
+        found.append([scores, *torch.autograd.grad((scores * weights).sum(), [asking, *scheme.parameters()])])
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, atol=1e-12)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", [n for n in position.names() if position.load(n).reads(structure.Seq())])
+def test_a_prefix_is_scored_alike(name: str) -> None:
+    """Greedy decoding reads one token, then two, then three: each time as when all are there at once."""
+    draws = torch.Generator().manual_seed(4)
+    scheme = position.make(name, 16, 2, structure="seq", max_size=3, generator=draws)
+    made = Transformer(scheme, ids=12, d_ff=24, encoder_layers=1, decoder_layers=2, dropout=0.0, generator=draws)
+    made = made.double().eval()
+    ids, at = torch.tensor([[5, 6, 7, 8, 9], [3, 4, 9, 8, 7]]), run(1, 5)
+    memory, source = made.encode(ids, at, torch.ones_like(ids, dtype=torch.bool))
+    whole = made.decode(ids, run(0, 5), memory, source)
+    for m in range(1, 5):
+        assert torch.allclose(made.decode(ids[:, :m], run(0, m), memory, source), whole[:, :m], atol=1e-12), m

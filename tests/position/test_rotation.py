@@ -1,0 +1,117 @@
+"""The rotation of channel pairs: sines and cosines written out, its gradients, strides and dtypes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli.position._rotation import Turns, rotate_halves, rotate_pairs, token_major
+
+B, H, N, K = 2, 3, 4, 6
+ANGLES = {  # as positions shared by rows and heads have them, those of learned angles, and those of rows of their own
+    "shared": (1, 1, N, K // 2),
+    "of heads": (1, H, N, K // 2),
+    "of rows": (B, 1, N, K // 2),
+    "each its own": (B, H, N, K // 2),
+}
+
+
+def draw(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def written_out(x: Tensor, angle: Tensor) -> Tensor:
+    """(a, b) -> (a cos - b sin, a sin + b cos), channels (2i, 2i+1) as (a, b)."""
+    a, b = x[..., 0::2], x[..., 1::2]
+    c, s = angle.cos(), angle.sin()
+    return torch.stack([a * c - b * s, a * s + b * c], dim=-1).flatten(-2)
+
+
+@pytest.mark.parametrize("shape", ANGLES.values(), ids=ANGLES)
+def test_against_sines_and_cosines(shape: tuple[int, ...]) -> None:
+    """Values, and both gradients, of vectors and of angles that several of them share."""
+    x, angle, weights = draw(B, H, N, K).requires_grad_(), 9 * draw(*shape, seed=2), draw(B, H, N, K, seed=3)
+    angle.requires_grad_()
+    found = []
+    for rotated in (rotate_pairs(x, Turns(angle)), written_out(x, angle)):
+        found.append([rotated, *torch.autograd.grad((rotated * weights).sum(), [x, angle])])
+    for one, other in zip(*found, strict=True):
+        assert one.shape == other.shape
+        assert torch.allclose(one, other, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", ANGLES.values(), ids=ANGLES)
+@pytest.mark.parametrize("rotate", [rotate_pairs, rotate_halves])
+def test_gradients_by_differences(shape: tuple[int, ...], rotate) -> None:
+    x, angle = draw(B, H, N, K).requires_grad_(), (9 * draw(*shape, seed=2)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, angle: rotate(x, Turns(angle)), (x, angle))
+    assert torch.autograd.gradcheck(lambda x: rotate(x, Turns(angle.detach())), x)
+    assert torch.autograd.gradcheck(lambda angle: rotate(x.detach(), Turns(angle)), angle)
+
+
+def test_turns_add_up_and_keep_lengths() -> None:
+    x, one, other = draw(B, H, N, K), draw(1, H, N, K // 2, seed=2), draw(1, H, N, K // 2, seed=3)
+    twice = rotate_pairs(rotate_pairs(x, Turns(one)), Turns(other))
+    assert torch.allclose(twice, rotate_pairs(x, Turns(one + other)), rtol=0, atol=1e-14)
+    assert torch.allclose(rotate_pairs(rotate_pairs(x, Turns(one)), Turns(-one)), x, rtol=0, atol=1e-14)
+    assert torch.allclose(twice.norm(dim=-1), x.norm(dim=-1))
+
+
+def strided() -> dict[str, Tensor]:
+    """The same shape by other ways through memory."""
+    return {
+        "token-major": draw(B, N, H, K).transpose(1, 2),
+        "channels before tokens": draw(B, H, K, N).transpose(2, 3),
+        "an odd offset": draw(B, H, N, K + 2)[..., 1 : K + 1],
+        "odd rows": draw(B, H, N, K + 1)[..., :K],
+        "each second channel": draw(B, H, N, 2 * K)[..., ::2],
+        "one vector for all tokens": draw(B, H, 1, K).expand(-1, -1, N, -1),
+        "one number for all channels": draw(B, H, N, 1).expand(-1, -1, -1, K),
+    }
+
+
+@pytest.mark.parametrize("how", strided())
+def test_strides_change_nothing(how: str) -> None:
+    """Of the vectors, and of the gradient that comes back."""
+    x, angle = strided()[how], draw(1, H, N, K // 2, seed=2).requires_grad_()
+    plain, kept = x.clone(memory_format=torch.contiguous_format), x.clone()
+    assert torch.allclose(rotate_pairs(x, Turns(angle)), rotate_pairs(plain, Turns(angle)), rtol=0, atol=1e-14)
+    assert torch.equal(x, kept), "what is given is not written on"
+    leaf = plain.requires_grad_()
+    found = [torch.autograd.grad(rotate_pairs(leaf, Turns(angle)), [leaf, angle], g) for g in (x, kept.contiguous())]
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("rotate", [rotate_pairs, rotate_halves])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_vectors_are_turned_in_float32(rotate, dtype: torch.dtype) -> None:
+    angle = (9 * draw(1, H, N, K // 2, seed=2)).requires_grad_()
+    x = draw(B, H, N, K).to(dtype).requires_grad_()
+    found = rotate(x, Turns(angle))
+    assert found.dtype == dtype
+    assert torch.equal(found, rotate(x.float(), Turns(angle)).to(dtype))
+    of_x, of_angle = torch.autograd.grad(found.float().sum(), [x, angle])
+    assert of_x.dtype == dtype
+    assert of_angle.dtype == torch.float64
+    wide = x.detach().double().requires_grad_()
+    expected = torch.autograd.grad(rotate(wide, Turns(angle)).sum(), [wide, angle])
+    assert torch.allclose(of_x.double(), expected[0], atol=0.02)
+    assert torch.allclose(of_angle, expected[1], atol=1e-5)
+
+
+def test_more_rows_of_angles_than_of_vectors() -> None:
+    """One row of vectors at several rows of places: its gradient is their sum."""
+    x, angle = draw(1, H, N, K).requires_grad_(), draw(B, H, N, K // 2, seed=2)
+    found, expected = rotate_pairs(x, Turns(angle)), written_out(x, angle)
+    assert torch.allclose(found, expected, rtol=0, atol=1e-14)
+    weights = draw(B, H, N, K, seed=3)
+    one, other = (torch.autograd.grad((y * weights).sum(), x)[0] for y in (found, expected))
+    assert torch.allclose(one, other, rtol=0, atol=1e-14)
+
+
+def test_token_major_is_the_same_numbers() -> None:
+    x = draw(B, H, N, K)
+    assert torch.equal(token_major(x), x)
+    assert token_major(x).transpose(1, 2).is_contiguous()
