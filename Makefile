@@ -29,9 +29,11 @@ pytest: install
 mistakes: install
 	$(BIN)/python -m tests.mistakes
 
-# Speed and memory as ratios, in a table and in benchmarks/results/; `make bench ONLY="step gen"` takes some of them.
+# Speed and memory as ratios, in a table and in benchmarks/results/; `make bench ONLY="start gen"` takes some of them.
+# All take about three quarters of an hour on 2 cores, which should have nothing else to do.
 ONLY :=
 bench: install
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,plots]'
 	$(BIN)/python -m benchmarks $(ONLY)
 
 # From nothing to a table: two tasks, six runs of preset `small`, in a folder of its own; about 7 minutes on 2 cores.

@@ -131,13 +131,13 @@ def build(config: Config, own: str, ids: int) -> Transformer:
 _HOOKS = ("context", "embed", "frame", "rotate", "turn", "bias", "decay")
 
 
-def compile_around(model: Transformer) -> None:
+def compile_around(model: Transformer, backend: str = "inductor") -> None:
     """Have `torch.compile` work on all of a model but the scheme's hooks, which plan by the positions' values.
 
     Weights and results stay what they are, within float tolerance. Raises `UsageError` where nothing can be compiled.
     """
     try:
-        torch.compile(lambda x: x + 1)(torch.zeros(2))
+        torch.compile(lambda x: x + 1, backend=backend)(torch.zeros(2))
     except Exception as error:  # torch's own kinds are not public
         raise UsageError(
             "torch.compile does not work here",
@@ -147,4 +147,4 @@ def compile_around(model: Transformer) -> None:
         ) from error
     for hook in _HOOKS:
         setattr(model.scheme, hook, torch.compiler.disable(getattr(model.scheme, hook)))
-    model.compile(dynamic=True)
+    model.compile(dynamic=True, backend=backend)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -474,3 +476,33 @@ def test_a_variant_is_what_was_changed(words: Dataset) -> None:
     assert build.variant(build.settle(changed, words), words) == {"decay": 1.0, "steps": 3}
     same = config.resolve("tiny", "orthogonal-seq", {}, settings={"decay": 0.98})
     assert build.settle(same, words) == plain
+
+
+def test_compiled_training_comes_to_the_same(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--compile` changes no weight and no result; the scheme's own work is left as it is.
+
+    Without the last stage of compilation, the making of machine code, which would take half a minute.
+    """
+    monkeypatch.setattr(train, "compile_around", functools.partial(build.compile_around, backend="aot_eager"))
+    wanted = tiny("orthogonal-seq", words, steps=2, validate_every_steps=2, dropout=0.0)
+    stores = Memory(), Memory()
+    with warnings.catch_warnings():  # torch's own, about itself
+        warnings.simplefilter("ignore")
+        outcomes = [
+            fit(wanted, words, store, device=CPU, compiled=c) for store, c in zip(stores, (False, True), strict=True)
+        ]
+    assert outcomes[0].best_accuracy == pytest.approx(outcomes[1].best_accuracy)
+    one, other = (weights(store) for store in stores)
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        assert torch.allclose(value, other[name], atol=1e-5), name
+
+
+def test_where_nothing_compiles_it_is_said(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no compiler\nanywhere")
+
+    monkeypatch.setattr(torch, "compile", broken)
+    with pytest.raises(UsageError, match=r"torch\.compile does not work here") as error:
+        Loop(tiny("rope", words), words, Memory(), device=CPU, compiled=True)
+    assert error.value.got == "no compiler"

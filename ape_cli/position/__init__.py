@@ -15,6 +15,10 @@ agree, with one more axis for the factors of a product; 0 is SOS, the empty path
 the encoder, in the decoder and in the attention between them, as in the paper; a scheme whose source
 says otherwise states it.
 
+For speed alone a scheme may say more, and need not: `prepare_beside` shares between contexts what follows from the
+parameters, `Context.once` between layers what follows from two contexts, and a `frame` that is common to all
+positions is taken into the projections of queries and keys.
+
 Shape letters here and in `attention/`: B batch, H heads, M queries, N keys, K channels of a head,
 D channels of the model. Randomness at construction comes from `generator`.
 """
@@ -53,7 +57,7 @@ class Context:
 
     def once(self, other: Context, make: Callable[[Context, Context], Any]) -> Any:
         """make(self, other), made at the first call and kept: what the layers of a forward pass share of a pair."""
-        key = (make.__name__, id(other))
+        key = (make.__qualname__, id(other))
         if key not in self._pairs:
             held = None if other is self else other  # so that its id stays its own; oneself would never be let go
             self._pairs[key] = held, make(self, other)
