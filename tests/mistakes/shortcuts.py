@@ -157,14 +157,14 @@ MISTAKES = [
     Mistake(
         "what a pair shares given to another pair",
         "position/__init__.py",
-        "key = (make.__name__, id(other))",
+        "key = (make.__qualname__, id(other))",
         "key = make.__name__",
         "position/test_context.py::test_a_pair_s_own",
     ),
     Mistake(
         "two functions of a pair taken for one",
         "position/__init__.py",
-        "key = (make.__name__, id(other))",
+        "key = (make.__qualname__, id(other))",
         "key = id(other)",
         "position/test_context.py::test_a_pair_s_own",
     ),
