@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ape_cli.position import Context, Scheme
-from ape_cli.position._offsets import Offsets
+from ape_cli.position._offsets import each
 
 
 class Alibi(Scheme):
@@ -33,6 +33,8 @@ class Alibi(Scheme):
         return q_context.once(k_context, self.penalty).to(q.dtype)
 
     def penalty(self, q_context: Context, k_context: Context) -> Tensor:
-        offsets = Offsets.of(q_context, k_context)
-        slopes = self.slopes().to(offsets.distinct.device)
-        return offsets.each(-(slopes[:, None] * offsets.distinct.abs()).float(), q_context.positions.shape[1])
+        def term(offset: Tensor) -> Tensor:
+            slopes = self.slopes().to(offset.device)
+            return -(slopes.view(-1, *(1 for _ in offset.shape)) * offset.abs()).float()
+
+        return each(q_context, k_context, term)

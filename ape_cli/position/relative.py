@@ -39,5 +39,5 @@ class Relative(Scheme):
     def vectors(self, q_context: Context, k_context: Context) -> tuple[Offsets, Tensor]:
         """The offsets that there are, and the vector of each. -> [L, K]"""
         k = self.shape.max_size
-        offsets = Offsets.of(q_context, k_context)
-        return offsets, self.offsets[offsets.distinct.clamp(-k, k) + k]
+        offsets = Offsets.of(q_context, k_context, clip=k)
+        return offsets, self.offsets[offsets.distinct + k]

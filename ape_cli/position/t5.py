@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ape_cli.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
-from ape_cli.position._offsets import Offsets
+from ape_cli.position._offsets import each
 
 _ENCODER, _DECODER, _CROSS = range(3)
 
@@ -71,6 +71,5 @@ class T5(Scheme):
                 return None
         else:
             part = _DECODER if q_context.causal else _ENCODER
-        offsets = Offsets.of(q_context, k_context)
-        chosen = self.bucket(offsets.distinct, both_ways=part != _DECODER)
-        return offsets.each(self.scalars[part][:, chosen], q_context.positions.shape[1])
+        scalars = self.scalars[part]
+        return each(q_context, k_context, lambda at: scalars[:, self.bucket(at, both_ways=part != _DECODER)])
