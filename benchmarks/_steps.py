@@ -10,9 +10,10 @@ import torch
 
 from ape_cli import batch as batches
 from ape_cli import build, config, position, structure, tasks
-from ape_cli.batch import Batch, Reading, Window
+from ape_cli.batch import Batch, Reading
 from ape_cli.dataset import flatten
 from ape_cli.model import Transformer, loss
+from ape_cli.tasks import Task
 
 _TASK = {"seq": "reverse", "tree(2)": "tree-rotate", "grid(2)": "grid-rotate"}
 
@@ -40,24 +41,23 @@ def own_structure(scheme: str) -> str:
 
 
 def task_of(expression: str) -> str:
-    return _TASK[next(s for s in reversed(expression.split("*")))]
+    """Whose data has such positions."""
+    return _TASK[expression.rsplit("*", maxsplit=1)[-1]]
 
 
-def window(task: str, preset: str, rows: int, seed: int = 1) -> tuple[Window, structure.Structure, int]:
-    """Rows of a task at a preset's sizes, their structure, and the size of the vocabulary."""
-    sizes = config.preset(preset).sizes
-    made = tasks.make(task)
-    made = tasks.make(task, **{k: v for k, v in sizes.items() if k in made.options})
-    table = made.sample(rows=range(rows), split="train", seed=seed)
-    return flatten(table.combine_chunks()), structure.parse(made.structure), len(made.id_names)
+def sized(task: str, preset: str) -> Task:
+    """A task at a preset's sizes."""
+    sizes, known = config.preset(preset).sizes, tasks.make(task).options
+    return tasks.make(task, **{k: v for k, v in sizes.items() if k in known})
 
 
 def batches_of(task: str, shape: Shape, expression: str) -> list[Batch]:
     """Batches of like lengths, as training sees them, positions read as `expression`."""
-    found, own, _ = window(task, shape.preset, shape.batch_size * 16)
+    made = sized(task, shape.preset)
+    found = flatten(made.sample(rows=range(shape.batch_size * 16), split="train", seed=1).combine_chunks())
     longest = np.argsort(np.maximum(found.source.length, found.target.length), kind="stable")
     chosen = np.linspace(0, 15, shape.batches + 2).round().astype(int)[1:-1]  # neither the shortest nor the longest
-    reading = Reading.of(own, expression)
+    reading = Reading.of(structure.parse(made.structure), expression)
     size = shape.batch_size
     return [batches.collate(found, longest[i * size : (i + 1) * size], reading) for i in chosen]
 
@@ -69,17 +69,16 @@ class Step:
         self, scheme: str, shape: Shape, *, task: str, expression: str, decay: float, device: str = "cpu"
     ) -> None:
         self.shape, self.device = shape, torch.device(device)
-        ids = window(task, shape.preset, 1)[2]
+        made = sized(task, shape.preset)
         settled = config.resolve(
             shape.preset, scheme, position.options(scheme), structure=expression, settings={"decay": decay}
         )
         found = position.load(scheme)
         if found.bounded:
-            mean = tasks.make(task).mean_size if expression != "seq" else tasks.make(task).mean_tokens
+            mean = made.mean_size if expression == made.structure else made.mean_tokens
             settled = settled.model_copy(update={"max_size": round(mean)})
-        own = tasks.make(task).structure
         torch.manual_seed(1)
-        self.model: Transformer = build.build(settled, own, ids).to(self.device)
+        self.model: Transformer = build.build(settled, made.structure, len(made.id_names)).to(self.device)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
         self.batches = [b.to(self.device) for b in batches_of(task, shape, expression)]
         self.done = 0
