@@ -98,9 +98,8 @@ def pending(registry: Registry, data: Dataset | None, split: str, decode: str) -
 
     And a line about each run that cannot be read.
     """
-    good, bad = registry.sound()
-    found = []
-    for run, about in good:
+    found, bad = [], list[str]()
+    for run, about in registry.sound(bad):
         own = about["dataset"]
         rows = own["rows"] if data is None else data.manifest.plan.rows
         fingerprint = own["fingerprint"] if data is None else data.manifest.fingerprint

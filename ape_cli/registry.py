@@ -42,17 +42,18 @@ class Registry:
                 names = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
             yield from (Run(runs / name) for name in names)
 
-    def sound(self) -> tuple[list[tuple[Run, dict[str, Any]]], list[str]]:
-        """The runs that can be read, each with its run.json, and a line about each that cannot."""
-        good, bad = [], []
+    def sound(self, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any]]]:
+        """The runs that can be read, each with its run.json; `bad` gets a line about each that cannot.
+
+        One after the other, so that no more of ten thousand runs is in memory than what is made of them.
+        """
         for run in self:
             try:
                 about = run.read()
             except RunError as error:
                 bad.append(f"{run.name}: {error.what}{f' ({error.got})' if error.got else ''}")
             else:
-                good.append((run, about))
-        return good, bad
+                yield run, about
 
     def find(self, name: str) -> Run:
         """A run by its name, its folder here, or a beginning that only it has."""
@@ -119,9 +120,8 @@ class Registry:
 
     def table(self) -> tuple[pl.DataFrame, list[str]]:
         """One line a run, and a line of text about each that cannot be read."""
-        good, bad = self.sound()
-        lines = []
-        for run, about in good:
+        lines, bad = [], list[str]()
+        for run, about in self.sound(bad):
             config, data, result = about["config"], about["dataset"], about.get("result") or {}
             lines.append(
                 {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -76,18 +77,18 @@ class Table:
 
 def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     """One line for each run, evaluation and metric; and a line of text for each run that is unreadable."""
-    runs, bad = registry.sound()
-    lines = []
-    for run, about in runs:
+    lines, bad = [], list[str]()
+    for run, about in registry.sound(bad):
         config, trained = about["config"], about["dataset"]
-        checked = Config.model_validate(config)
+        apart_from_seed = json.dumps(config | {"seed": 0})
+        configuration, attention = _identity(apart_from_seed, trained["fingerprint"])
         of_run = {
             "task": trained["task"],
             "order": trained["order"],
             "scheme": config["scheme"],
             "variant": variant_text(about),
-            "configuration": checked.digest(trained["fingerprint"], without=("seed",)),
-            "attention": checked.attention,
+            "configuration": configuration,
+            "attention": attention,
             "preset": config["preset"],
             "seed": config["seed"],
             "structure": trained["structure"],
@@ -107,6 +108,13 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
             ]
     schema = {k: v for k, v in LINES.items() if k not in ("mean", "std", "seeds", "best")}
     return pl.DataFrame(lines, schema=schema | {"value": pl.Float64, "seed": pl.Int64}, orient="row"), bad
+
+
+@cache
+def _identity(config: str, fingerprint: str) -> tuple[str, str]:
+    """The digest of a configuration apart from its seed, and its attention; seeds ask for the same again."""
+    checked = Config.model_validate_json(config)
+    return checked.digest(fingerprint, without=("seed",)), checked.attention
 
 
 def _form(trained: dict[str, Any]) -> str:
