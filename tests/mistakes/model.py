@@ -114,7 +114,7 @@ MISTAKES = [
     Mistake(
         "every run in the table under `dot`",
         "report.py",
-        '"attention": checked.attention',
+        '"attention": attention',
         '"attention": "dot"',
         "attention/test_choice.py::test_tables_tell_kinds_apart",
     ),
