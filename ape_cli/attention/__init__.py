@@ -40,6 +40,7 @@ class Link:
     keys: Tensor | None = None  # bool [B, N], True = token. None: all are
     queries: Tensor | None = None  # bool [B, M], likewise
     causal: bool = False  # the m-th query sees the keys up to the m-th
+    first: int = 0  # where the first of the queries stands among those of the whole
     framed: bool = False  # queries and keys are in the scheme's frame already
 
     @classmethod
@@ -53,6 +54,19 @@ class Link:
         """The same for queries and keys whose projections have taken in the scheme's frame."""
         return replace(self, framed=True)
 
+    def part(self, begin: int, end: int) -> Link:
+        """For some of the queries, and the keys that they may see. Contexts have no state then: it is of the whole."""
+        seen = end if self.causal else self.k_context.positions.shape[1]
+        return replace(
+            self,
+            q_context=self.q_context.part(begin, end),
+            k_context=self.k_context.part(0, seen),
+            decay=None if self.decay is None else self.decay[:, :, begin:end, :seen],
+            keys=None if self.keys is None else self.keys[:, :seen],
+            queries=None if self.queries is None else self.queries[:, begin:end],
+            first=self.first + begin,
+        )
+
     @cached_property
     def mask(self) -> Tensor | None:
         """`keys` and `causal` in one: bool, broadcasts to [B, 1, M, N], True = may attend. None: all may.
@@ -63,7 +77,8 @@ class Link:
         if not self.causal:
             return mask
         at = self.k_context.positions
-        before = torch.ones(at.shape[1], at.shape[1], dtype=torch.bool, device=at.device).tril()[None, None]
+        count = self.q_context.positions.shape[1], at.shape[1]
+        before = torch.ones(count, dtype=torch.bool, device=at.device).tril(self.first)[None, None]
         return before if mask is None else before & mask
 
     @cached_property
@@ -169,8 +184,13 @@ def logits(scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: 
 
 def products(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> Tensor:
     """(q k) / sqrt(K), rotated, times decay, plus bias. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
-    turned_q, turned_k = turned(scheme, q, k, link)
-    return adjusted((turned_q * q.shape[-1] ** -0.5) @ turned_k.transpose(-1, -2), scheme, q, link)
+    bias = scheme.bias(q, link.q_context, link.k_context)
+    return adjusted(scaled(*turned(scheme, q, k, link)), bias, link)
+
+
+def scaled(q: Tensor, k: Tensor) -> Tensor:
+    """(q k) / sqrt(K). [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
+    return (q * q.shape[-1] ** -0.5) @ k.mT
 
 
 def turned(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> tuple[Tensor, Tensor]:
@@ -179,11 +199,10 @@ def turned(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> tuple[Tensor, Te
     return act(q, link.q_context, "query"), act(k, link.k_context, "key")
 
 
-def adjusted(scores: Tensor, scheme: Scheme, q: Tensor, link: Link) -> Tensor:
-    """Scores [B, H, M, N], times decay, plus the scheme's bias. q: [B, H, M, K], unrotated"""
+def adjusted(scores: Tensor, bias: Tensor | None, link: Link) -> Tensor:
+    """Scores [B, H, M, N], times decay, plus the scheme's bias. bias: broadcasts to them"""
     if link.decay is not None:
         scores = scores * link.decay.to(scores.dtype)
-    bias = scheme.bias(q, link.q_context, link.k_context)
     return scores if bias is None else scores + bias.to(scores.dtype)
 
 

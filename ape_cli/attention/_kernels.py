@@ -51,4 +51,5 @@ class Kernel(Kind):
 
     def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
         scores = self.kernel(*turned(scheme, q, k, link, self.unit(q.shape[-1])))
-        return average(adjusted(scores, scheme, q, link), v, link, dropout)
+        bias = scheme.bias(q, link.q_context, link.k_context)
+        return average(adjusted(scores, bias, link), v, link, dropout)

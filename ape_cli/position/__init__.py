@@ -63,6 +63,11 @@ class Context:
             self._pairs[key] = held, make(self, other)
         return self._pairs[key][1]
 
+    def part(self, begin: int, end: int) -> Context:
+        """Some of the positions, without a state."""
+        mask = None if self.mask is None else self.mask[:, begin:end]
+        return Context(self.positions[:, begin:end], mask, causal=self.causal)
+
     @cached_property
     def start(self) -> int | None:
         """The first position, if all rows share a run of consecutive ones and that can be seen at no cost."""

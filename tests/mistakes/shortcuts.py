@@ -221,9 +221,9 @@ MISTAKES = [
     # learned biases
     Mistake(
         "a learned bias beside scores without 1/sqrt(K)",
-        "attention/dot.py",
-        "scores = (turned_q * q.shape[-1] ** -0.5) @ turned_k.mT",
-        "scores = turned_q @ turned_k.mT",
+        "attention/__init__.py",
+        "return (q * q.shape[-1] ** -0.5) @ k.mT",
+        "return q @ k.mT",
         "attention/test_dot.py::test_a_learned_bias_is_that_of_torch",
     ),
     Mistake(
@@ -239,5 +239,26 @@ MISTAKES = [
         'mask = bias if link.hidden is None else bias.masked_fill(link.hidden, float("-inf"))',
         "mask = bias",
         "attention/test_dot.py::test_what_is_not_learned_takes_the_fused_path",
+    ),
+    Mistake(
+        "blocks of queries of which each sees as far as the first one",
+        "attention/__init__.py",
+        "first=self.first + begin",
+        "first=0",
+        "attention/test_blocks.py::test_in_blocks_as_at_once",
+    ),
+    Mistake(
+        "blocks of queries at the positions of the first one",
+        "attention/__init__.py",
+        "q_context=self.q_context.part(begin, end)",
+        "q_context=self.q_context.part(0, end - begin)",
+        "attention/test_blocks.py::test_in_blocks_as_at_once",
+    ),
+    Mistake(
+        "gradients by another dropout than was drawn",
+        "attention/_blocks.py",
+        "preserve_rng_state=rng",
+        "preserve_rng_state=False",
+        "attention/test_blocks.py::test_dropout_is_drawn_again_as_it_was",
     ),
 ]

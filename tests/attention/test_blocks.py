@@ -1,0 +1,110 @@
+"""Long sequences, worked off in blocks of queries, give what they give at once: values and gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import attention, position
+from ape_cli.attention import Link, _blocks
+from ape_cli.position import Scheme
+from tests.attention.plain import D, H, vectors
+
+N = 13
+WHO = ["keys", "causal", "causal and keys", "another sequence"]
+SCHEMES = [("relative", 1.0), ("t5", 1.0), ("transformer-xl", 1.0), ("transformer-xl", 0.9), ("alibi", 1.0)]
+SCHEMES += [("alibi", 0.9), ("rope", 0.9), ("orthogonal-seq", 0.9)]
+
+
+def make(name: str, decay: float) -> Scheme:
+    scheme = position.make(name, D, H, max_size=3, decay=decay, generator=torch.Generator().manual_seed(4)).double()
+    with torch.no_grad():
+        for parameter in scheme.parameters():
+            parameter.mul_(5)
+    return scheme
+
+
+def link_of(scheme: Scheme, who: str) -> tuple[Link, int]:
+    """The link, and how many queries ask."""
+    mask = torch.ones(2, N, dtype=torch.bool)
+    mask[1, 9:] = mask[1, 1] = False
+    if who == "another sequence":
+        source = scheme.context(torch.arange(1, N + 1)[None], mask)
+        return Link.of(scheme, scheme.context(torch.arange(8)[None], causal=True, beside=source), source), 8
+    here = scheme.context(torch.arange(1, N + 1)[None], mask if "keys" in who else None, causal="causal" in who)
+    return Link.of(scheme, here, here), N
+
+
+def small_blocks(patch: pytest.MonkeyPatch, *, queries: int = 4) -> list[int]:
+    """Blocks from the first pair on. -> the number of queries of each that is worked off, gradients aside"""
+    patch.setattr(_blocks, "_LONG", 1)
+    patch.setattr(_blocks, "_LONG_FUSED", 1)
+    patch.setattr(_blocks, "_AT_ONCE", 1)
+    patch.setattr(_blocks, "_AT_LEAST", queries)
+    sizes, checkpoint = [], _blocks.checkpoint
+    patch.setattr(_blocks, "checkpoint", lambda *a, **b: (sizes.append(a[2].shape[-2]), checkpoint(*a, **b))[1])
+    return sizes
+
+
+@pytest.mark.parametrize(("name", "decay"), SCHEMES)
+@pytest.mark.parametrize("who", WHO)
+def test_in_blocks_as_at_once(name: str, decay: float, who: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheme = make(name, decay)
+
+    def answer() -> list[Tensor]:
+        link, m = link_of(scheme, who)
+        q, k, v = (x.requires_grad_() for x in (vectors(1, m), vectors(2, N), vectors(3, N)))
+        out = attention.make().mix(scheme, q, k, v, link, 0.0)
+        return [out, *torch.autograd.grad((out * vectors(5, m)).sum(), [q, k, v, *scheme.parameters()])]
+
+    expected = answer()
+    sizes = small_blocks(monkeypatch)
+    for found, one in zip(answer(), expected, strict=True):
+        assert torch.allclose(found, one, rtol=1e-9, atol=1e-12)
+    assert sizes == ([4, 4] if who == "another sequence" else [4, 4, 4, 1])
+
+
+def test_dropout_is_drawn_again_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean is linear in the values, so its gradient is that of the very weights that were drawn."""
+    scheme = make("t5", 1.0)
+    small_blocks(monkeypatch)
+    link, m = link_of(scheme, "keys")
+    v = vectors(3, N).requires_grad_()
+    torch.manual_seed(7)
+    out = attention.make().mix(scheme, vectors(1, m), vectors(2, N), v, link, 0.5)
+    torch.rand(3)  # the stream goes on before the gradient is asked for
+    grad = torch.autograd.grad((out * vectors(5, m)).sum(), v)[0]
+    assert torch.allclose((grad * v).sum(), (out * vectors(5, m)).sum(), rtol=1e-9)
+
+
+def test_a_bias_of_a_state_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The context of a part has no state, so whoever may want one gets the whole."""
+
+    class Stateful(position.load("alibi")):  # type: ignore[misc]
+        def prepare(self, positions: Tensor) -> Tensor:
+            return positions.double()
+
+        def bias(self, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor:
+            return -(q_context.state[:, None, :, None] - k_context.state[:, None, None, :]).abs()
+
+    sizes = small_blocks(monkeypatch)
+    scheme = Stateful(make("alibi", 1.0).shape)
+    link, m = link_of(scheme, "keys")
+    attention.make().mix(scheme, vectors(1, m), vectors(2, N), vectors(3, N), link, 0.0)
+    assert not sizes
+
+
+def test_what_is_short_or_fused_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the constants as they are: 1,024 by 1,024 pairs are many for a learned bias or a locality bias."""
+    sizes, checkpoint = [], _blocks.checkpoint
+    monkeypatch.setattr(_blocks, "checkpoint", lambda *a, **b: (sizes.append(0), checkpoint(*a, **b))[1])
+    expected = {("t5", 1.0, 1023): 0, ("t5", 1.0, 1024): 4, ("none", 1.0, 1024): 0, ("none", 0.9, 1024): 4}
+    for (name, decay, n), count in (expected | {("alibi", 1.0, 1024): 0}).items():
+        scheme = make(name, decay)
+        here = scheme.context(torch.arange(1, n + 1)[None])
+        q, k, v = (vectors(seed, n) for seed in (1, 2, 3))
+        with torch.no_grad():
+            attention.make().mix(scheme, q, k, v, Link.of(scheme, here, here), 0.0)
+        assert len(sizes) == count, (name, n)
+        sizes.clear()
