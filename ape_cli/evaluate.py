@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import torch
 
-from ape_cli import dataset, tasks
+from ape_cli import dataset, process, tasks
 from ape_cli.batch import Batch, Reading
 from ape_cli.build import build, reading
 from ape_cli.dataset import Dataset, Split
@@ -44,7 +44,7 @@ def evaluate(
     pick("decoding", decode, DECODINGS)
     part = data.split(split)
     check_fits(run, data, part)
-    torch.set_flush_denormal(True)
+    process.tune()
     config = run.config()
     model = build(config, data.structure, data.ids)
     run.load_model(model)

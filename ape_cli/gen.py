@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 import ape_cli
-from ape_cli import draft, files, schema, structure
+from ape_cli import draft, files, process, schema, structure
 from ape_cli.card import card
 from ape_cli.errors import DataError, UsageError
 from ape_cli.schema import Manifest, Piece, Plan, Shard
@@ -186,13 +186,8 @@ def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | Non
 
 @contextmanager
 def _reused_memory() -> Iterator[None]:
-    """What is freed stays with the process, to be used again: a new page costs more than a pass over it.
-
-    glibc keeps all blocks up to the size of the largest one that was ever given back (mallopt(3), on the dynamic
-    threshold), and knows no larger size than 32 MiB; other allocators take no notice. Arrow's own default pool
-    gives back and asks anew for hundreds of megabytes while a row group is written.
-    """
-    np.empty(30 * 2**20, dtype=np.uint8)
+    """Kept and used again. Arrow's own default pool gives back hundreds of megabytes while a row group is written."""
+    process.keep_memory()
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from ape_cli import process
 from ape_cli.batch import Batch, ahead
 from ape_cli.build import build, compile_around, reading
 from ape_cli.config import Config
@@ -129,7 +130,7 @@ class Loop:
         watch: Callable[[Progress], None] | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        torch.set_flush_denormal(True)
+        process.tune()
         self.config, self.store, self.device, self.stop = config, store, device, stop
         self.watch = watch or (lambda progress: None)
         self.train, self.validation = data.split("train"), data.split("validation")

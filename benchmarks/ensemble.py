@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from ape_cli import build, config, position, trial
+from ape_cli import build, config, position, process, trial
 from ape_cli.batch import Batch
 from ape_cli.dataset import Dataset
 from ape_cli.model import Transformer
@@ -42,7 +42,7 @@ _CASES = [("none", "vmap"), ("none", "by hand"), ("rope", "by hand")]  # rope: n
 def measure() -> Iterator[Row]:
     # attention has no batching rule on a CPU: vmap loops over members there, and that is measured
     warnings.filterwarnings("ignore", message=".*not yet implemented the batching rule.*")
-    torch.set_flush_denormal(True)
+    process.tune()
     device, cores = torch.device("cuda" if torch.cuda.is_available() else "cpu"), os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
@@ -157,7 +157,7 @@ def _alone(count: int, work: Callable[..., float], *given: Any) -> list[float]:
 
 
 def _answer(answers: Any, work: Callable[..., float], ready: Any, *given: Any) -> None:
-    torch.set_flush_denormal(True)
+    process.tune()
     answers.put(work(lambda: ready.wait(60), *given))
 
 

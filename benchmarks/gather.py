@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ape_cli import structure
+from ape_cli import process, structure
 from ape_cli.position._branches import Branches
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import SHAPES, Step
@@ -41,7 +41,7 @@ class Gathered(Branches):
 
 
 def measure() -> Iterator[Row]:
-    torch.set_flush_denormal(True)
+    process.tune()
     for shape in SHAPES:
         ours, theirs = (
             Step("orthogonal-tree", shape, task="tree-rotate", expression="tree(2)", decay=1.0) for _ in range(2)

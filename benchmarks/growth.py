@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from ape_cli import position
+from ape_cli import position, process
 from ape_cli.model import Transformer
 from ape_cli.structure import Tree
 from benchmarks._measure import Row
@@ -30,7 +30,7 @@ PLOT = Path(__file__).parent / "results" / "growth.svg"
 
 
 def measure() -> Iterator[Row]:
-    torch.set_flush_denormal(True)
+    process.tune()
     torch.set_num_threads(1)
     found: dict[str, dict[str, list[float]]] = {"length": {}, "depth": {}}
     sizes = {"length": LENGTHS, "depth": DEPTHS}

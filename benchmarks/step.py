@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import torch
 
-from ape_cli import position
+from ape_cli import position, process
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import SHAPES, Shape, Step, own_structure, task_of
 
@@ -21,7 +21,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def measure() -> Iterator[Row]:
-    torch.set_flush_denormal(True)
+    process.tune()
     for shape in SHAPES:
         for name in position.names():
             for decay, bar in BARS.items():

@@ -261,4 +261,11 @@ MISTAKES = [
         "preserve_rng_state=False",
         "attention/test_blocks.py::test_dropout_is_drawn_again_as_it_was",
     ),
+    Mistake(
+        "memory that is given back all the same",
+        "process.py",
+        "mallopt(_MMAP_THRESHOLD, 2**30)",
+        "mallopt(_MMAP_THRESHOLD, 2**10)",
+        "test_process.py::test_memory_is_kept",
+    ),
 ]
