@@ -13,7 +13,6 @@ numbers. The row of vector t and head h is t * H + h.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -47,23 +46,6 @@ class Table:
         return torch.from_numpy(np.ascontiguousarray(index)).to(self.operators.device, non_blocking=True)
 
 
-@dataclass(frozen=True)
-class Group:
-    """Operators that meet the same number of vectors, some of them none. Places are operators by heads by vectors."""
-
-    operators: Tensor  # int64 [O], their numbers
-    places: slice
-    heads: int
-
-    def of(self, table: Tensor) -> Tensor:
-        """[P, H, K, K] -> [O * H, K, K]"""
-        return table.index_select(0, self.operators).flatten(0, 1)
-
-    def vectors(self, rows: Tensor, channels: int) -> Tensor:
-        """Those at its places. [., m * K] -> [O * H, n * m, K]"""
-        return rows[self.places].view(len(self.operators) * self.heads, -1, channels)
-
-
 class Stage:
     """Which vectors meet which operator. A of them take part; those that meet none have places at the end."""
 
@@ -74,19 +56,21 @@ class Stage:
         slot = np.empty_like(inverse)
         slot[np.argsort(inverse, kind="stable")] = np.arange(inverse.size) - np.repeat(np.cumsum(count) - count, count)
         first, size = np.empty_like(count), count.copy()  # of each operator: its first place, its places for a head
-        self.groups: list[Group] = []
         self.size = 0  # places
-        for members in _alike(np.flatnonzero(used >= 0), count):
+        groups = _alike(np.flatnonzero(used >= 0), count)
+        for members in groups:
             size[members] = count[members[0]]
             first[members] = self.size + np.arange(members.size) * heads * count[members[0]]
-            end = self.size + members.size * heads * int(count[members[0]])
-            self.groups.append(Group(table.there(used[members]), slice(self.size, end), heads))
-            self.size = end
-        self.idle = slice(self.size, self.size + (int(count[0]) * heads if used[0] < 0 else 0))
+            self.size += members.size * heads * int(count[members[0]])
         first[used < 0] = self.size
-        self.size = self.idle.stop
+        idle = int(count[0]) * heads if used[0] < 0 else 0
+        self.operators = table.there(used[np.concatenate(groups)] if groups else used[:0])  # group by group
+        self._met = [members.size * heads for members in groups]  # operators of each group, each head's own
+        self._sizes = [met * int(count[members[0]]) for met, members in zip(self._met, groups, strict=True)]
+        self._sizes.append(idle)
+        self.size += idle
         self._place = (first[inverse] + slot)[:, None] + size[inverse][:, None] * np.arange(heads)
-        self._cast: dict[tuple[torch.dtype, bool], list[Tensor]] = {}
+        self._cast: dict[tuple[torch.dtype, bool], tuple[Tensor, ...]] = {}
 
     def places(self, vectors: I64) -> I64:
         """Where the rows of some of the vectors stand. [V] -> [V * H]"""
@@ -105,12 +89,21 @@ class Stage:
     def empty(self) -> I64:
         return np.flatnonzero(self.at_places(np.ones(self._place.size, dtype=np.int64)) == 0)
 
-    def of(self, table: Table, dtype: torch.dtype, transposed: bool) -> list[Tensor]:
-        """Each group's operators."""
+    def of(self, table: Table, dtype: torch.dtype, transposed: bool) -> tuple[Tensor, ...]:
+        """Each group's operators. -> [O * H, K, K] each"""
         key = dtype, transposed
         if key not in self._cast:
-            self._cast[key] = [group.of(table.of(dtype)[transposed]) for group in self.groups]
+            self._cast[key] = self.by_group(table.of(dtype)[transposed].index_select(0, self.operators))
         return self._cast[key]
+
+    def by_group(self, operators: Tensor) -> tuple[Tensor, ...]:
+        """Operators in the order of this stage, cut into its groups. [O, H, K, K] -> [O * H, K, K] each"""
+        return operators.flatten(0, 1).split(self._met)
+
+    def in_groups(self, rows: Tensor, channels: int) -> tuple[list[Tensor], Tensor]:
+        """Each group's, and the rows that meet nothing. [., m * K] -> [O * H, n * m, K] each, [., m * K]"""
+        *parts, idle = rows.split(self._sizes)
+        return [part.view(met, -1, channels) for part, met in zip(parts, self._met, strict=True)], idle
 
 
 def _rows(vectors: I64, heads: int) -> I64:
@@ -160,9 +153,10 @@ class _Walking(torch.autograd.Function):
             if i:
                 here.index_copy_(0, walk.onward[i - 1], met.index_select(0, walk.place[i - 1]))
             met = torch.empty_like(here)
-            for group, w in zip(stage.groups, stage.of(walk.table, x.dtype, True), strict=True):
-                torch.bmm(group.vectors(here, channels), w, out=group.vectors(met, channels))
-            met[stage.idle] = here[stage.idle]
+            (vectors, idle), (out, idle_out) = stage.in_groups(here, channels), stage.in_groups(met, channels)
+            for v, w, o in zip(vectors, stage.of(walk.table, x.dtype, True), out, strict=True):
+                torch.bmm(v, w, out=o)
+            idle_out.copy_(idle)
             given.append(here)
         ctx.walk = walk
         ctx.save_for_backward(*given)
@@ -179,12 +173,15 @@ class _Walking(torch.autograd.Function):
             stage, here = walk.stages[i], ctx.saved_tensors[i]
             there.index_fill_(0, walk.empty[i], 0.0)
             back = torch.empty_like(there)
-            for group, w in zip(stage.groups, stage.of(walk.table, grad.dtype, False), strict=True):
-                after = group.vectors(there, channels)
-                of_operators = torch.bmm(after.mT, group.vectors(here, channels))
-                found.index_add_(0, group.operators, of_operators.view(-1, *found.shape[1:]))
-                torch.bmm(after, w, out=group.vectors(back, channels))
-            back[stage.idle] = there[stage.idle]
+            (after, idle), (before, _) = stage.in_groups(there, channels), stage.in_groups(here, channels)
+            out_of, back_idle = stage.in_groups(back, channels)
+            of_operators = found.new_empty(stage.operators.numel(), *found.shape[1:])
+            operators = stage.of(walk.table, grad.dtype, False), stage.by_group(of_operators)
+            for g, v, o, w, of_w in zip(after, before, out_of, *operators, strict=True):
+                torch.bmm(g.mT, v, out=of_w)
+                torch.bmm(g, w, out=o)
+            found.index_add_(0, stage.operators, of_operators)
+            back_idle.copy_(idle)
             if i == last:
                 out = back.index_select(0, walk.place[i])
             else:

@@ -77,15 +77,15 @@ MISTAKES = [
     Mistake(
         "vectors that meet no operator lost on the way",
         "position/_walk.py",
-        "met[stage.idle] = here[stage.idle]",
-        "met[stage.idle] = 0.0",
+        "idle_out.copy_(idle)",
+        "idle_out.zero_()",
         "position/test_walk.py::test_any_operators",
     ),
     Mistake(
         "no gradient for vectors that meet no operator",
         "position/_walk.py",
-        "back[stage.idle] = there[stage.idle]",
-        "back[stage.idle] = 0.0",
+        "back_idle.copy_(idle)",
+        "back_idle.zero_()",
         "position/test_walk.py::test_any_operators",
     ),
     Mistake(
@@ -98,8 +98,8 @@ MISTAKES = [
     Mistake(
         "an operator's gradient from the last of its stages alone",
         "position/_walk.py",
-        "found.index_add_(0, group.operators,",
-        "found.index_copy_(0, group.operators,",
+        "found.index_add_(0, stage.operators,",
+        "found.index_copy_(0, stage.operators,",
         "position/test_walk.py::test_any_operators",
     ),
     Mistake(
