@@ -122,14 +122,6 @@ def graft(heap: I64, root: I64 | int, branching: int = 2) -> I64:
     return moved
 
 
-def below(heap: I64, root: I64, branching: int = 2) -> Bool:
-    """Whether each node stands in the subtree at `root` (the root itself included)."""
-    tree = Tree(branching)
-    down = tree.level(heap) - tree.level(root)
-    inside: Bool = (down >= 0) & (tree.ancestor(heap, np.maximum(down, 0)) == root)
-    return inside
-
-
 def reroot(heap: I64, root: I64 | int, branching: int = 2) -> I64:
     """The heap index, seen from `root` as 1, of nodes that stand below it.
 

@@ -5,6 +5,7 @@ Units: seconds, bytes; a ratio is without unit. Medians are quoted, with the qua
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -88,21 +89,34 @@ class Usage:
     peak: int  # resident bytes, of its largest process
 
 
+# A small process between this one and the command: a peak counts what stood in memory when the command was begun, and
+# that is all that its parent has.
+_RUN = """
+import json, os, subprocess, sys, time
+start = time.perf_counter()
+child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL)
+_, status, usage = os.wait4(child.pid, 0)
+taken = {"wall": time.perf_counter() - start, "cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss}
+with open(sys.argv[1], "w") as file:
+    json.dump(taken, file)
+sys.exit(os.waitstatus_to_exitcode(status) and 1)
+"""
+
+
 def process(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> Usage:
     """Run a command to its end; a failure is an error with what it said."""
-    with tempfile.TemporaryFile() as said:
-        start = time.perf_counter()
-        child = subprocess.Popen(
-            command, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "usage.json"
+        run = [sys.executable, "-I", "-S", "-c", _RUN, str(result), *command]
+        environment = {**os.environ, **(env or {})}
+        done = subprocess.run(
+            run, cwd=cwd, env=environment, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-        _, status, usage = os.wait4(child.pid, 0)
-        wall = time.perf_counter() - start
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode:
-            said.seek(0)
-            raise RuntimeError(f"{' '.join(command)} ended with {child.returncode}:\n{said.read().decode()[-4000:]}")
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout.decode()[-4000:]}")
+        taken = json.loads(result.read_text())
     unit = 1 if sys.platform == "darwin" else 1024
-    return Usage(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit)
+    return Usage(taken["wall"], taken["cpu"], taken["peak"] * unit)
 
 
 def ape(*words: str) -> list[str]:
