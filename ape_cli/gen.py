@@ -186,7 +186,7 @@ def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | Non
 
 @contextmanager
 def _reused_memory() -> Iterator[None]:
-    """Kept and used again. Arrow's own default pool gives back hundreds of megabytes while a row group is written."""
+    """What is freed is used again, by Arrow too: its own pool gives back hundreds of megabytes in a row group."""
     process.keep_memory()
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())

@@ -2,7 +2,7 @@
 
 Asked for is the growth over the last step, from the second largest size to the largest, beside that of `none` in the
 same run: a scheme may cost a constant times as much, but not more and more. The growth over the whole range stands
-beside it: a scheme whose biases hold M N numbers leaves the caches on the way, where `none`, fused, holds none.
+beside it: biases of M N numbers fit the caches at the smallest size, and go in blocks from 1,024 places on.
 Forward and backward of a narrow model (one layer each way, d=32, 2 heads) on a line of L places, or on 128 trees that
 are one long path with a leaf at each step (2 depth + 1 nodes). The locality bias is off. One thread.
 """

@@ -179,13 +179,8 @@ class Attention(nn.Module):
 
 def logits(scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context) -> Tensor:
     """The scores of `dot` before mask and softmax. q: [B, H, M, K], k: [B, H, N, K] -> [B, H, M, N]"""
-    return products(scheme, q, k, Link.of(scheme, q_context, k_context))
-
-
-def products(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> Tensor:
-    """(q k) / sqrt(K), rotated, times decay, plus bias. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
-    bias = scheme.bias(q, link.q_context, link.k_context)
-    return adjusted(scaled(*turned(scheme, q, k, link)), bias, link)
+    link = Link.of(scheme, q_context, k_context)
+    return adjusted(scaled(*turned(scheme, q, k, link)), scheme.bias(q, q_context, k_context), link)
 
 
 def scaled(q: Tensor, k: Tensor) -> Tensor:

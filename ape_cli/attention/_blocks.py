@@ -25,13 +25,13 @@ Answer = Callable[[Tensor, Tensor, Tensor, Tensor, Link], Tensor]
 
 def are_worth_it(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> bool:
     """Whether so many scores or biases would have to be made. Measured on a CPU, so not elsewhere. [B, H, ., K] both"""
-    biased = type(scheme).bias is not Scheme.bias
-    if q.device.type != "cpu" or not (biased or link.decay is not None):
+    pairs, biased = q.shape[-2] * k.shape[-2], type(scheme).bias is not Scheme.bias
+    if pairs < _LONG or q.device.type != "cpu" or not (biased or link.decay is not None):
         return False
     if biased and not (link.q_context.state is None and link.k_context.state is None):
         return False  # the context of a part has none
     fused = link.decay is None and not any(True for _ in scheme.parameters())
-    return q.shape[-2] * k.shape[-2] >= (_LONG_FUSED if fused else _LONG)
+    return pairs >= _LONG_FUSED or not fused
 
 
 def each(answer: Answer, q: Tensor, turned_q: Tensor, turned_k: Tensor, v: Tensor, link: Link, rng: bool) -> Tensor:

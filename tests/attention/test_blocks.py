@@ -8,7 +8,8 @@ from torch import Tensor
 
 from ape_cli import attention, position
 from ape_cli.attention import Link, _blocks
-from ape_cli.position import Scheme
+from ape_cli.position import Context, Scheme
+from ape_cli.position.alibi import Alibi
 from tests.attention.plain import D, H, vectors
 
 N = 13
@@ -81,11 +82,11 @@ def test_dropout_is_drawn_again_as_it_was(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_bias_of_a_state_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The context of a part has no state, so whoever may want one gets the whole."""
 
-    class Stateful(position.load("alibi")):  # type: ignore[misc]
+    class Stateful(Alibi):
         def prepare(self, positions: Tensor) -> Tensor:
             return positions.double()
 
-        def bias(self, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor:
+        def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
             return -(q_context.state[:, None, :, None] - k_context.state[:, None, None, :]).abs()
 
     sizes = small_blocks(monkeypatch)
