@@ -33,7 +33,6 @@ mistakes: install
 # All take about three quarters of an hour on 2 cores, which should have nothing else to do.
 ONLY :=
 bench: install
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	$(BIN)/python -m benchmarks $(ONLY)
 
 # From nothing to a table: two tasks, six runs of preset `small`, in a folder of its own; about 7 minutes on 2 cores.
