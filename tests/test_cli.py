@@ -309,3 +309,29 @@ def test_greedy_stands_beside_teacher_forcing(here: Path) -> None:
     table = ape("eval", "--decode", "greedy")[0]
     assert "token accuracy, teacher" in table
     assert "exact match, teacher" in table
+
+
+def test_several_datasets_at_once(here: Path) -> None:
+    """As one after the other; a run that fits none of them is left out, or says why where it was named."""
+    few = ["--n", "60", "--n-validation", "5", "--n-test", "20", "--length-std", "1"]
+    for name, mean in (("short", "4"), ("long", "12")):
+        ape("gen", "reverse", *few, "--length-mean", mean, "--out", f"datasets/{name}")
+    for scheme in ("rope", "none"):
+        ape("train", "--scheme", scheme, "--data", "datasets/short", "--preset", "tiny", "--set", "steps=2")
+    ape("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--set", "steps=2")
+    both = json.loads(ape("eval", "--data", "short", "--data", "long", "--decode", "greedy", "--json")[0])
+    pairs = {(e["run"].rsplit("-", 2)[0], e["dataset"]) for e in both}
+    assert len(both) == 4
+    assert pairs == {(f"reverse-{s}", d) for s in ("rope", "none") for d in ("short", "long")}
+    kept = {path: path.read_text() for path in here.glob("results/runs/*/eval/*greedy.json")}
+    assert len(kept) == 4
+    for path in kept:
+        path.unlink()
+    for name in ("long", "short"):
+        assert "--by size" in ape("eval", "--data", name, "--decode", "greedy")[1]
+    assert {path: path.read_text() for path in here.glob("results/runs/*/eval/*greedy.json")} == kept
+    assert "nothing to evaluate" in ape("eval", "--data", "short", "--data", "short", "--decode", "greedy")[1]
+    named = json.loads(ape("eval", "reverse-none", "--data", "short", "--data", "short", "--json")[0])
+    assert len(named) == 1
+    message = ape("eval", "copy-rope", "--data", "short", "--data", "long", code=1)[1]
+    assert message.count("another task or order than the run") == 2
