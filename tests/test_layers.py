@@ -14,7 +14,7 @@ PIPELINE = [
     *("errors", "process", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
     *("tasks", "draft", "card", "gen", "sample", "batch", "dataset", "position", "attention", "model", "laws", "cost"),
     *("config", "build", "score", "decode", "record", "train", "run", "registry", "evaluate", "trial"),
-    *("report", "render", "display", "catalogue", "cli"),
+    *("stats", "paper", "report", "render", "compare", "display", "catalogue", "cli"),
 ]
 
 
