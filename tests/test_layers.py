@@ -14,7 +14,20 @@ PIPELINE = [
     *("errors", "process", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
     *("tasks", "draft", "card", "gen", "sample", "batch", "dataset", "position", "attention", "model", "laws", "cost"),
     *("config", "build", "score", "decode", "record", "train", "run", "registry", "evaluate", "trial"),
-    *("stats", "paper", "report", "render", "compare", "display", "catalogue", "cli"),
+    *(
+        "stats",
+        "paper",
+        "report",
+        "curves",
+        "sizes",
+        "render",
+        "plots",
+        "page",
+        "compare",
+        "display",
+        "catalogue",
+        "cli",
+    ),
 ]
 
 
