@@ -18,9 +18,10 @@ import logging
 import os
 import secrets
 import signal
+import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ class Ray(Engine):
         return self.workers or max(1, int((os.cpu_count() or 1) / max(self.cpus, 0.01)))
 
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
-        with _cluster(self.address) as ray:
+        with redirect_stdout(sys.stderr), _cluster(self.address) as ray:  # it prints what it has to say of its nodes
             here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                 ray.get_runtime_context().get_node_id(), soft=False
             )
