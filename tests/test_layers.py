@@ -28,7 +28,7 @@ PIPELINE = [
         "cost",
     ),
     *("config", "build", "score", "decode", "record", "train", "run", "registry", "evaluate", "trial", "grid", "sweep"),
-    *("report", "render", "display", "live", "catalogue", "cli"),
+    *("stats", "paper", "report", "render", "compare", "display", "live", "catalogue", "cli"),
 ]
 
 
