@@ -45,7 +45,7 @@ _COLOURS = {
     "orthogonal-grid": "#0f9da8",
     "orthogonal": "#c2407a",
 }
-_MARKS = dict(zip(_COLOURS, "os^vDPX<oshDPX", strict=True))
+_MARKS = dict(zip(_COLOURS, "ds><Dph8o^vPX*", strict=True))
 _DASHES = [(0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (2.5, 1))]
 _INK = "#1b1e21"  # of all that is neutral, so that a page can put its own in its place
 

@@ -12,22 +12,11 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 # nouns first, then the stages in the order of the data
 PIPELINE = [
     *("errors", "process", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
-    *("tasks", "draft", "card", "gen", "sample", "batch", "dataset", "position", "attention", "model", "laws", "cost"),
-    *("config", "build", "score", "decode", "record", "train", "run", "registry", "evaluate", "trial"),
-    *(
-        "stats",
-        "paper",
-        "report",
-        "curves",
-        "sizes",
-        "render",
-        "plots",
-        "page",
-        "compare",
-        "display",
-        "catalogue",
-        "cli",
-    ),
+    *("engine", "tasks", "draft", "card", "gen", "sample", "batch", "dataset"),
+    *("position", "attention", "model", "laws", "cost"),
+    *("config", "build", "score", "decode", "record", "train", "run", "registry", "evaluate", "trial", "grid", "sweep"),
+    *("stats", "paper", "report", "curves", "sizes", "render", "plots", "page", "compare"),
+    *("display", "live", "catalogue", "cli"),
 ]
 
 

@@ -30,7 +30,7 @@ def report(
     metric: Annotated[str, typer.Option(help="token_accuracy, exact_match or cross_entropy.")] = "token_accuracy",
     against: Annotated[str | None, typer.Option(help="`paper`: its numbers beside ours.")] = None,
     compare: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="A B", help="Two rows of the tables, seed by seed.")
+        tuple[str, str] | None, typer.Option(metavar="A B", help="Two rows of the tables, in pairs by seed.")
     ] = None,
     by: Annotated[
         str | None, typer.Option(help="`size`: by length or depth, over all datasets that runs were evaluated on.")
