@@ -1,25 +1,21 @@
 """Figures of a report: learning curves, scores by size, and the tables' scores as dots.
 
-A scheme looks the same in every figure, whatever stands beside it: its colour and its mark follow from its name
-alone, the dashes of a variant from its words. Bands reach from the smallest to the largest score over seeds.
+A scheme looks the same in every figure (`looks.py`). Bands reach from the smallest to the largest score over seeds.
 Equal input gives equal bytes: no date, no random ids. Needs matplotlib (the extra `plots`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import math
 import re
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from ape_cli.curves import Panel
+from ape_cli.looks import INK, drawing, look
 from ape_cli.report import Cell, Table
 
 if TYPE_CHECKING:
@@ -28,51 +24,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("svg", "png", "pdf")  # of files, by their endings
 
-# Lines keep a contrast of 2.5 with white and with a dark page, and neighbours in a table differ in mark and lightness.
-_COLOURS = {
-    "none": "#7f7f7f",
-    "sinusoidal": "#d98e04",
-    "learned": "#a6761d",
-    "matrix-power": "#b08d00",
-    "relative": "#cc79a7",
-    "t5": "#8f8f2a",
-    "transformer-xl": "#7a6ff0",
-    "alibi": "#5c9e31",
-    "rope": "#2f7fc1",
-    "tree": "#009e73",
-    "orthogonal-seq": "#d55e00",
-    "orthogonal-tree": "#a44fc4",
-    "orthogonal-grid": "#0f9da8",
-    "orthogonal": "#c2407a",
-}
-_MARKS = dict(zip(_COLOURS, "ds><Dph8o^vPX*", strict=True))
-_DASHES = [(0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (2.5, 1))]
-_INK = "#1b1e21"  # of all that is neutral, so that a page can put its own in its place
-
-_STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 8.5,
-    "axes.titlesize": 9,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.7,
-    "axes.axisbelow": True,
-    "grid.alpha": 0.15,
-    "grid.linewidth": 0.7,
-    "lines.linewidth": 1.5,
-    "lines.markersize": 4,
-    "legend.frameon": False,
-    "legend.handlelength": 2.6,
-    "text.parse_math": False,  # a name is what it is
-    "svg.hashsalt": "ape",
-    "svg.fonttype": "path",
-    "pdf.fonttype": 42,  # TrueType; publishers refuse Type 3
-    **dict.fromkeys(
-        ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color"), _INK
-    ),
-}
+MOST_ROWS = 60  # of a table whose scores are drawn as dots
 _METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
@@ -87,37 +39,13 @@ def missing() -> str | None:
     return None if find_spec("matplotlib") else "pip install 'ape-cli[plots]', then the same command"
 
 
-def look(row: str) -> tuple[str, str, Any]:
-    """Colour, mark and dashes of a row of the tables, `rope` or `rope (decay=0.98)`; by its words alone."""
-    scheme, _, variant = row.partition(" ")
-    number = _hash(scheme)
-    colour = _COLOURS.get(scheme) or list(_COLOURS.values())[1 + number % (len(_COLOURS) - 1)]
-    mark = _MARKS.get(scheme) or "os^vDPX<"[number // 64 % 8]
-    if not variant:
-        return colour, mark, "-"
-    return colour, "os^vDPX<"[_hash(variant) // 64 % 8], _DASHES[_hash(variant) % len(_DASHES)]
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-
-
-@contextmanager
-def _drawing() -> Iterator[None]:
-    """Our style, and nothing of a matplotlibrc."""
-    from matplotlib import style
-
-    with style.context(["default", _STYLE]), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # somebody's name in another script
-        yield
-
-
 def figures(scores: list[Table], by_size: list[Panel], learning: list[Panel], metric: str) -> dict[str, Figure]:
     """The figures of a report by their names as files; without those that there is nothing for.
 
     `metric`: what is measured, in words.
     """
-    drawn, percent = {"scores": dots(scores)}, scores[0].percent
+    percent = scores[0].percent
+    drawn = {"scores": dots(scores)} if max(len(table.rows) for table in scores) <= MOST_ROWS else {}
     if by_size:
         drawn["by-size"] = lines(by_size, metric, percent=percent)
     if learning:
@@ -129,7 +57,7 @@ def lines(panels: list[Panel], score: str, *, percent: bool, columns: int = 3) -
     """A figure with a panel for each of `panels`, in rows of `columns`. `score`: what y is, without its unit."""
     from matplotlib.figure import Figure
 
-    with _drawing():
+    with drawing():
         across = min(columns, len(panels))
         down = -(-len(panels) // across)
         names = list(dict.fromkeys(row for panel in panels for row in panel.lines["row"]))
@@ -164,7 +92,7 @@ def _curves(axes: Axes, panel: Panel, unit: int) -> None:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     if panel.seen:
-        axes.axvspan(panel.seen[0] - 0.5, panel.seen[1] + 0.5, color=_INK, alpha=0.09, linewidth=0, zorder=0)
+        axes.axvspan(panel.seen[0] - 0.5, panel.seen[1] + 0.5, color=INK, alpha=0.09, linewidth=0, zorder=0)
     for (row,), line in panel.lines.group_by("row", maintain_order=True):
         colour, mark, dashes = look(str(row))
         x, mean = line["x"].to_numpy(), unit * line["mean"].to_numpy()
@@ -183,7 +111,7 @@ def dots(tables: list[Table]) -> Figure:
     """The scores of tables: their columns down, a dot for each row, a bar of one standard deviation to either side."""
     from matplotlib.figure import Figure
 
-    with _drawing():
+    with drawing():
         cells = [cell for table in tables for _, row in table.rows for cell in row if isinstance(cell, Cell)]
         names = list(dict.fromkeys(row for table in tables for row, _ in table.rows))
         legend = _Legend(names, [], 2.3 * _PANEL[0], lines=False, hollow=any(cell.paper for cell in cells))
@@ -216,7 +144,7 @@ def _dots(axes: Axes, table: Table) -> None:
     axes.set_yticks(range(len(table.columns)), table.columns)
     axes.set_ylim(len(table.columns) - 0.5, -0.5)
     for edge in range(1, len(table.columns)):
-        axes.axhline(edge - 0.5, color=_INK, alpha=0.15, linewidth=0.7)
+        axes.axhline(edge - 0.5, color=INK, alpha=0.15, linewidth=0.7)
     axes.grid(visible=True, axis="x")
     axes.tick_params(axis="y", length=0)
     axes.set_title(table.title)
@@ -258,8 +186,8 @@ class _Legend:
             )
         if hollow:
             circle: dict[str, Any] = {"marker": "o", "linestyle": "none", "markerfacecolor": "none"}
-            self.handles.append(Line2D([], [], color=_INK, label="the paper's", **circle))
-        self.handles += [Patch(color=_INK, alpha=alpha, linewidth=0, label=words) for words, alpha in shades]
+            self.handles.append(Line2D([], [], color=INK, label="the paper's", **circle))
+        self.handles += [Patch(color=INK, alpha=alpha, linewidth=0, label=words) for words, alpha in shades]
         longest = max(len(str(handle.get_label())) for handle in self.handles)
         self.width = max(width, 0.7 + 0.075 * longest)
         self.columns = max(1, min(len(self.handles), int(self.width / (0.6 + 0.075 * longest))))
@@ -275,7 +203,7 @@ class _Legend:
 def encode(figure: Figure, kind: str) -> bytes:
     """A figure as one of `FORMATS`, on white."""
     out = io.BytesIO()
-    with _drawing():
+    with drawing():
         figure.savefig(out, format=kind, metadata=_METADATA[kind], dpi=200)
     return out.getvalue()
 
@@ -294,5 +222,5 @@ def inline(figure: Figure, name: str) -> str:
     svg = re.sub(r' (?:xmlns(?::\w+)?|version)="[^"]*"', "", svg)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-")
-    svg = svg.replace(_INK, "currentColor")
-    return svg.replace("<svg", f'<svg role="img" aria-label="{name}"', 1)
+    svg = svg.replace(INK, "currentColor")
+    return svg.replace("<svg", f'<svg role="img" aria-label="{name.replace("-", " ")}, a plot"', 1)

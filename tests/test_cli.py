@@ -331,6 +331,9 @@ def test_several_datasets_at_once(here: Path) -> None:
     pairs = {(e["run"].rsplit("-", 2)[0], e["dataset"]) for e in both}
     assert len(both) == 4
     assert pairs == {(f"reverse-{s}", d) for s in ("rope", "none") for d in ("short", "long")}
+    by_size = json.loads(ape("report", "--by", "size", "--decode", "greedy", "--format", "json")[0])
+    assert {line["decode"] for line in by_size} == {"greedy"}
+    assert sum(line["weight"] for line in by_size) == sum(e["overall"]["tokens"] for e in both)
     kept = {path: path.read_text() for path in here.glob("results/runs/*/eval/*greedy.json")}
     assert len(kept) == 4
     for path in kept:

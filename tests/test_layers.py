@@ -15,7 +15,7 @@ PIPELINE = [
     *("engine", "tasks", "draft", "card", "gen", "sample", "batch", "dataset"),
     *("position", "attention", "model", "laws", "cost"),
     *("config", "build", "score", "decode", "record", "train", "run", "registry", "evaluate", "trial", "grid", "sweep"),
-    *("stats", "paper", "report", "curves", "sizes", "render", "plots", "page", "compare"),
+    *("stats", "paper", "report", "curves", "sizes", "render", "looks", "plots", "page", "compare"),
     *("display", "live", "catalogue", "cli"),
 ]
 

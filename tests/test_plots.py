@@ -15,7 +15,7 @@ from matplotlib import colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ape_cli import plots, position
+from ape_cli import looks, plots, position
 from ape_cli.curves import Panel
 from ape_cli.report import Cell, Table
 
@@ -115,6 +115,14 @@ def test_dots_are_the_cells() -> None:
     assert axes.get_xlabel() == "token accuracy, %"
 
 
+def test_too_many_rows_are_no_dots() -> None:
+    """They would be a figure of metres."""
+    cells: list[Cell | None] = [Cell(0.5, None, 1, False, None)]
+    for rows, names in ((60, {"scores", "learning-curves"}), (61, {"learning-curves"})):
+        made = table({f"x{i}": cells for i in range(rows)}, ["reverse"])
+        assert set(plots.figures([made], [], [panel(ROWS)], "token accuracy")) == names
+
+
 def test_a_scheme_has_its_colour_whatever_stands_beside_it() -> None:
     """In each kind of figure, alone or with others, in any order; and so has one that nobody has heard of."""
     everything = [*position.names(), "somebody-s-own", "another"]
@@ -150,7 +158,7 @@ def test_colours_can_be_seen_on_white_and_on_dark() -> None:
 
     dark = luminance("#14171a")
     for name in [*position.names(), *(f"x{i}" for i in range(40))]:
-        light = luminance(plots.look(name)[0])
+        light = luminance(looks.look(name)[0])
         assert 1.05 / (light + 0.05) > 2.5, name
         assert (light + 0.05) / (dark + 0.05) > 2.5, name
 

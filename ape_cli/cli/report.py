@@ -134,6 +134,8 @@ def _drawn(
         note(f"no learning curves: {METRICS[metric]} is not measured while a run trains")
     learning, more = curves.learning(registry, metric=metric, preset=asked["preset"])
     figures = plots.figures(scores, sizes.panels(by_size), learning, METRICS[metric])
+    if "scores" not in figures:
+        note(f"no plot of the scores: a table has more than {plots.MOST_ROWS} rows")
     return tables, figures, bad + more
 
 
