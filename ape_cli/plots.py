@@ -211,7 +211,7 @@ def encode(figure: Figure, kind: str) -> bytes:
 def inline(figure: Figure, name: str) -> str:
     """A figure as an SVG element for an HTML page, its neutral colour the text's own, nothing behind it.
 
-    `name` goes before every id, so that several figures can stand in one page.
+    `name` goes before every id, so that several figures can stand in one page. The figure is transparent from then on.
     """
     figure.patch.set_alpha(0)
     for axes in figure.axes:
