@@ -141,6 +141,17 @@ def test_a_scheme_has_its_colour_whatever_stands_beside_it() -> None:
     assert len(set(own)) == len(own)
 
 
+def test_looks_stay_what_they_are() -> None:
+    """In another process, on another day: figures that were made apart stand side by side.
+
+    By sha256sum, of `somebody-s-own` d0304180c4a2b99a, colour 2 and mark 3; of `(decay=0.98)`
+    58074edfae59bb30, mark 0 and dashes 2.
+    """
+    assert looks.look("somebody-s-own") == ("#009e73", "v", "-")
+    assert looks.look("rope") == ("#2f7fc1", "o", "-")
+    assert looks.look("rope (decay=0.98)") == ("#2f7fc1", "o", (0, (5, 1.5, 1, 1.5)))
+
+
 def test_a_variant_has_its_scheme_s_colour_and_dashes_of_its_own() -> None:
     (axes,) = plots.lines([panel(ROWS)], "token accuracy", percent=True).axes
     found = drawn(axes)

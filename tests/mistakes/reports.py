@@ -72,8 +72,8 @@ MISTAKES = [
         "colours that change from one process to the next",
         "looks.py",
         'int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")',
-        "id(text)",
-        "test_plots.py::test_a_scheme_has_its_colour_whatever_stands_beside_it",
+        "hash(text) % 2**64",
+        "test_plots.py::test_looks_stay_what_they_are",
     ),
     Mistake(
         "unfinished runs in the means of learning curves",
