@@ -6,15 +6,15 @@ Memory does not grow with the dataset: rows are read, shuffled and bucketed in w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from ape_cli import schema
+from ape_cli import place, schema
 from ape_cli import structure as structures
 from ape_cli.batch import Batch, Reading, Side, Window, collate
 from ape_cli.errors import UsageError, pick
+from ape_cli.place import Place
 from ape_cli.schema import Manifest
 from ape_cli.streams import I64
 
@@ -22,7 +22,7 @@ from ape_cli.streams import I64
 class Dataset:
     """A dataset whose shards were found whole. Make one with `open`."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Place, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
 
     @property
@@ -127,13 +127,13 @@ class Split:
         return window
 
 
-def open(folder: str | Path) -> Dataset:
-    """The dataset in a folder, if its manifest and every shard are whole.
+def open(folder: str | Place) -> Dataset:
+    """The dataset in a folder or at an address, if its manifest and every shard are whole.
 
     Raises `DataError`: no such folder, no dataset, unfinished, or a shard that is missing, altered,
     cut short or of another schema.
     """
-    path = Path(folder)
+    path = place.of(folder)
     manifest = schema.read_manifest(path)
     schema.check_shards(path, manifest)
     for shards in manifest.shards.values():

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from ape_cli import config as configs
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset
 from ape_cli.errors import DataError, RunError, UsageError
+from ape_cli.place import Place
 from ape_cli.registry import Registry
 from ape_cli.run import Run
 
@@ -40,7 +40,7 @@ class Trial:
     evaluation: dict[str, Any] | None
 
 
-def preset_dataset(task: str, order: str | None, preset: str, root: Path, note: Note) -> Dataset:
+def preset_dataset(task: str, order: str | None, preset: str, root: Place, note: Note) -> Dataset:
     """A task's dataset at a preset's own sizes, in `root`/TASK[-ORDER]-PRESET; generated if it is missing."""
     chosen = configs.preset(preset)
     own = {f.name for f in dataclasses.fields(tasks.load(task))}
@@ -53,10 +53,10 @@ def preset_dataset(task: str, order: str | None, preset: str, root: Path, note: 
     return dataset.open(folder)
 
 
-def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: str, root: Path, note: Note) -> Dataset:
+def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: str, root: Place, note: Note) -> Dataset:
     """The newest dataset in `root` that the scheme can read, or its default one at the preset's sizes."""
-    found = []
-    for path in sorted(root.glob("*/manifest.json")):
+    found, all_of_them = list[Place](), list[Place](root.glob("*/manifest.json"))
+    for path in sorted(all_of_them, key=lambda path: path.parent.name):
         try:
             plan = schema.read_manifest(path.parent).plan
         except DataError:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ape_cli.cli._app import RESULTS, Results, app, command, note_unreadable
+from ape_cli.cli._app import RESULTS, Results, Somewhere, app, command, note_unreadable, somewhere
 from ape_cli.display import draw, note
 from ape_cli.errors import UsageError
 
@@ -23,7 +22,9 @@ def report(
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     decode: Annotated[str, typer.Option(help="teacher or greedy.")] = "teacher",
     preset: Annotated[str | None, typer.Option(help="Only runs of this preset.")] = None,
-    to: Annotated[Path | None, typer.Option("--out", help="Write to a file; its ending tells the format.")] = None,
+    to: Annotated[
+        Somewhere | None, somewhere("Write to a file; its ending tells the format.", "--out", metavar="FILE")
+    ] = None,
     results: Results = RESULTS,
 ) -> None:
     """Aggregate the registry over seeds into the paper's tables."""
