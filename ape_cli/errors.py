@@ -42,6 +42,10 @@ class PlaceError(ApeError):
     """An address that cannot be used: no such bucket, no right to it, nobody there."""
 
 
+class BusyError(ApeError):
+    """Another process is at the same thing; it may be done when it ends."""
+
+
 def unknown(kind: str, name: str, allowed: Iterable[str]) -> UsageError:
     """An unknown `kind` called `name`: the nearest match, and the full list.
 

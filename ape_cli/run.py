@@ -20,7 +20,7 @@ import polars as pl
 
 from ape_cli import files, record
 from ape_cli.config import Config
-from ape_cli.errors import RunError
+from ape_cli.errors import BusyError, RunError
 from ape_cli.place import Place
 from ape_cli.record import Evaluation, Outcome, Record
 
@@ -67,9 +67,15 @@ class Run:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """The right to write; one process at a time."""
-        busy = RunError("another process is training this run", got=self.name, fix="wait for it, or stop it")
+        busy = BusyError("another process is training this run", got=self.name, fix="wait for it, or stop it")
         with files.locked(self.folder / ".lock", busy):
             yield
+
+    def settled(self) -> str:
+        """The status when nobody else writes; while another process does, a `BusyError` that says which."""
+        with self.writing():
+            said = str(self.read()["status"])
+        return "stopped" if said == "running" else said
 
     # What train.Loop stores
 

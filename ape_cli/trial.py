@@ -40,13 +40,18 @@ class Trial:
     evaluation: dict[str, Any] | None
 
 
-def preset_dataset(task: str, order: str | None, preset: str, root: Place, note: Note) -> Dataset:
-    """A task's dataset at a preset's own sizes, in `root`/TASK[-ORDER]-PRESET; generated if it is missing."""
+def preset_plan(task: str, order: str | None, preset: str, root: Place) -> tuple[tasks.Task, schema.Plan, Place]:
+    """A task's dataset at a preset's own sizes, and its folder, `root`/TASK[-ORDER]-PRESET."""
     chosen = configs.preset(preset)
     own = {f.name for f in dataclasses.fields(tasks.load(task))}
     made = tasks.make(task, order, **{k: v for k, v in chosen.sizes.items() if k in own})
     folder = root / "-".join(p for p in (task, made.order, preset) if p)
-    wanted = gen.plan(made, seed=42, rows=chosen.rows, shard_rows=schema.ROW_GROUP)
+    return made, gen.plan(made, seed=42, rows=chosen.rows, shard_rows=schema.ROW_GROUP), folder
+
+
+def preset_dataset(task: str, order: str | None, preset: str, root: Place, note: Note) -> Dataset:
+    """A task's dataset at a preset's own sizes; generated if it is missing."""
+    made, wanted, folder = preset_plan(task, order, preset, root)
     outcome = gen.generate(made, wanted, folder)
     if outcome.written:
         note(f"generated {folder} ({outcome.written:,} rows)")
@@ -117,7 +122,7 @@ def run_trial(
     if status == "failed" and not resume:
         raise RunError("this run failed", got=run.name, fix="--overwrite begins again; other settings are another run")
     if status == "running":
-        raise RunError("another process is training this run", got=run.name, fix="wait for it, or stop it")
+        status = run.settled()
     if status == "stopped" and not resume:
         raise RunError(
             "this run was begun and did not finish",
