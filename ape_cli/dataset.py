@@ -90,8 +90,8 @@ class Split:
 
     def __init__(self, dataset: Dataset, name: str) -> None:
         self.dataset, self.name = dataset, name
-        files = [schema.read_shard(dataset.folder / s.file, dataset.width) for s in dataset.manifest.shards[name]]
-        self._groups = [(f, i) for f in files for i in range(f.num_row_groups)]
+        opened = schema.read_shards(dataset.folder, dataset.manifest, name)
+        self._groups = [(f, i) for f in opened for i in range(f.num_row_groups)]
         self._group_rows = [f.metadata.row_group(i).num_rows for f, i in self._groups]
         self.rows: int = sum(self._group_rows)
         self._kept: dict[tuple[int, ...], Window] = {}
@@ -174,9 +174,8 @@ def open(folder: str | Place) -> Dataset:
     path = place.of(folder)
     manifest = schema.read_manifest(path)
     schema.check_shards(path, manifest)
-    for shards in manifest.shards.values():
-        for shard in shards:
-            schema.read_shard(path / shard.file, manifest.plan.width)
+    for split in schema.SPLITS:
+        schema.read_shards(path, manifest, split)
     return Dataset(path, manifest)
 
 

@@ -14,14 +14,19 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ape_cli import lease
 from ape_cli.errors import ApeError
 from ape_cli.place import Place, Remote
+
+_AT_ONCE = 16  # requests to an object store
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 def folder(path: Place) -> Place:
@@ -124,6 +129,23 @@ def entries(folder: Place) -> list[tuple[str, bool]]:
         return []
     with os.scandir(folder) as found:
         return sorted((entry.name, entry.is_dir()) for entry in found)
+
+
+def each(do: Callable[[T], U], items: Iterable[T], where: Place) -> Iterator[U]:
+    """`do` of each item, in their order. In an object store, where every answer takes its time, several at once."""
+    if not isinstance(where, Remote):
+        yield from map(do, items)
+        return
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    waiting: deque[Future[U]] = deque()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for item in items:
+            waiting.append(pool.submit(do, item))
+            if len(waiting) == 2 * _AT_ONCE:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 @contextmanager

@@ -45,12 +45,16 @@ class Registry:
 
         One after the other, so that no more of ten thousand runs is in memory than what is made of them.
         """
-        for run in self:
+
+        def read(run: Run) -> tuple[Run, dict[str, Any] | None]:
             try:
-                about = run.read()
+                return run, run.read()
             except RunError as error:
                 bad.append(f"{run.name}: {error.what}{f' ({error.got})' if error.got else ''}")
-            else:
+                return run, None
+
+        for run, about in files.each(read, self, self.folder):
+            if about is not None:
                 yield run, about
 
     def find(self, name: str) -> Run:

@@ -74,6 +74,8 @@ def test_the_options_go_with_what_is_in_it() -> None:
         ("s3:///x", "names no bucket"),
         ("s3://b/x?regoin=r", r"unknown option[\s\S]*did you mean 'region'"),
         ("s3://b/x?anonymous=yes", r"anonymous[\s\S]*true"),
+        ("s3://b/x?scheme=htp", "did you mean 'http'"),
+        ("gs://b/x?region=r", "unknown option of gs://"),
         (Path("s3://bucket/x"), r"a Path cannot carry an address[\s\S]*as a string"),
     ],
 )

@@ -7,12 +7,13 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ape_cli import files, structure
 from ape_cli.errors import DataError, PlaceError, UsageError
 from ape_cli.place import Place
-from ape_cli.schema._shards import FIRST_SYMBOL
+from ape_cli.schema._shards import FIRST_SYMBOL, read_shard
 
 VERSIONS = (1, 2)
 SPECIAL = ["<pad>", "<sos>", "<eos>"]
@@ -167,9 +168,15 @@ def read_manifest(folder: Place) -> Manifest:
 
 def check_shards(folder: Place, manifest: Manifest) -> None:
     """Every shard is there, byte for byte as generated; else a `DataError` names the first that is not."""
-    for shards in manifest.shards.values():
-        for shard in shards:
-            check_shard(folder, shard)
+    every = [shard for shards in manifest.shards.values() for shard in shards]
+    for _ in files.each(lambda shard: check_shard(folder, shard), every, folder):
+        pass
+
+
+def read_shards(folder: Place, manifest: Manifest, split: str) -> list[pq.ParquetFile]:
+    """The open shards of a split."""
+    width = manifest.plan.width
+    return list(files.each(lambda s: read_shard(folder / s.file, width), manifest.shards[split], folder))
 
 
 def check_shard(folder: Place, shard: Shard) -> None:

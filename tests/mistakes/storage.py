@@ -24,7 +24,7 @@ MISTAKES = [
     ),
     Mistake(
         "a lease that is not checked before an upload",
-        "place.py",
+        "place/_remote.py",
         "        self._guard()\n        self._copy(str(local), None",
         "        self._copy(str(local), None",
         "test_lease.py::test_who_has_lost_it_writes_no_more",
@@ -60,7 +60,7 @@ MISTAKES = [
     ),
     Mistake(
         "the server of an address forgotten in the address of its files",
-        "place.py",
+        "place/_remote.py",
         'return f"{self.bucket.kind}://{self.path}" + (f"?{self.bucket.query}" if self.bucket.query else "")',
         'return f"{self.bucket.kind}://{self.path}"',
         "test_place.py::test_the_options_go_with_what_is_in_it",
