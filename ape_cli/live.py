@@ -28,12 +28,13 @@ class Line:
     item: Item
     state: str = "waiting"
     began: float = 0.0
+    ended: float = 0.0
     told: dict[str, Any] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
     error: str = ""
 
     def took(self, now: float) -> str:
-        return clock(now - self.began) if self.began else ""
+        return clock((self.ended or now) - self.began) if self.began else ""
 
     def left(self, now: float) -> float | None:
         """Seconds, by its own pace; before that shows, as long as runs like it took."""
@@ -62,9 +63,11 @@ class Watch:
             first = {"first": event.value.get("step", 0), "since": now} if "first" not in line.told else {}
             line.told |= first | event.value
         elif event.kind == "failed":
+            line.ended = now
             line.state, line.error = "failed", event.value.text.strip()
             self._say(line, f"failed: {line.error.splitlines()[-1]}")
         else:
+            line.ended = now
             line.state, line.result = event.value["state"], event.value
             test = line.result.get("test")
             score = "" if test is None else f", test token accuracy {test:.2%}"
@@ -106,7 +109,7 @@ class Watch:
         states = ", ".join(
             f"{n} {s}" for s in ("finished", "running", "waiting", "failed", "elsewhere") if (n := self.count(s))
         )
-        return Group(table, Text(states + (f"; about {clock(left)} left" if left is not None else "")))
+        return Group(table, Text(states + (f"; about {clock(left)} left" if left else "")))
 
     def _cells(self, line: Line, now: float) -> list[str]:
         told = line.told
@@ -118,7 +121,7 @@ class Watch:
             return [line.item.name, state, step, *percent, line.took(now), "" if left is None else clock(left)]
         if line.result.get("test") is not None:
             percent = ["", f"test {line.result['test']:.2%}"]
-        return [line.item.name, line.state, "", *percent, "", ""]
+        return [line.item.name, line.state, "", *percent, line.took(now), ""]
 
     def __rich__(self) -> RenderableType:
         return self.drawn()
@@ -135,6 +138,10 @@ def watching(items: list[Item], slots: int) -> Iterator[Watch]:
 
     with Live(watch, console=Console(stderr=True), refresh_per_second=2):
         yield watch
+
+
+def trials(number: int) -> str:
+    return f"{number} trial{'s' * (number != 1)}"
 
 
 def clock(seconds: float) -> str:

@@ -64,7 +64,9 @@ def sweep(
     given = _given(schemes, tasks, data, orders, seeds, structures, attentions, preset, precision, settings)
     grids = [grid.check(fields | given) for fields in (grid.read(file) if file else [{}])]
     where = choose_device(device)
-    usual = "paper" if where.type == "cuda" and engine == "local" else "small"
+    usual = "paper" if where.type == "cuda" or gpus_per_trial else "small"
+    if not all(one.preset for one in grids):
+        note(f"preset: {usual}; --preset chooses another")
     registry = registering.open(results)
     items, left = sweeping.plan(
         grid.points(grids, usual), registry, datasets, lambda d: dataset_folder(place.of(d), datasets)
@@ -89,7 +91,7 @@ def sweep(
         return
     items = sweeping.prepare(items, registry, datasets, note)
     todo = [item for item in items if item.state not in _DONE]
-    note(f"{len(items)} trials: {len(items) - len(todo)} done or elsewhere, {len(todo)} to do")
+    note(f"{live.trials(len(items))}: {len(items) - len(todo)} done or elsewhere, {len(todo)} to do")
     jobs = [sweeping.job(item, registry, device, compiled) for item in todo]
     with live.watching(todo, made.slots) as watch, closing(made.work(jobs)) as events:
         for event in events if jobs else ():
@@ -159,7 +161,7 @@ def _gpus() -> int:
 
 
 def _print_plan(items: list[Item], slots: int, as_json: bool) -> None:
-    from ape_cli.live import clock
+    from ape_cli.live import clock, trials
 
     todo = [item for item in items if item.state not in _DONE]
     known = [item.seconds for item in todo if item.seconds is not None]
@@ -186,11 +188,13 @@ def _print_plan(items: list[Item], slots: int, as_json: bool) -> None:
     print_table(["run", "to do", "dataset", "about"], rows)
     at_once = min(slots, max(1, len(todo)))
     guess = "nobody knows how long" if total is None else f"about {clock(total)}, by the runs that are registered"
-    say(f"{len(items)} trials, {len(todo)} to do, {at_once} at once: {guess if todo else 'nothing to do'}")
+    say(f"{trials(len(items))}, {len(todo)} to do, {at_once} at once: {guess if todo else 'nothing to do'}")
 
 
 def _print_end(items: list[Item], lines: dict[str, Line], registry: Registry, as_json: bool) -> None:
     """What came of each; of those that failed, the end of the log."""
+    from ape_cli.live import trials
+
     ends: list[dict[str, Any]] = []
     for item in items:
         line = lines.get(item.name)
@@ -208,4 +212,4 @@ def _print_end(items: list[Item], lines: dict[str, Line], registry: Registry, as
     if not as_json:
         count = {state: sum(end["state"] == state for end in ends) for state in dict.fromkeys(e["state"] for e in ends)}
         trained = sum(end["trained"] for end in ends)
-        say(f"{len(ends)} trials: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")
+        say(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")

@@ -18,6 +18,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
@@ -29,6 +30,7 @@ from ape_cli.engine import Engine, Event, Failure, Job, at_least, outcome
 from ape_cli.errors import ApeError, UsageError
 
 _POLL = 0.25  # seconds between two looks at what the tasks told
+_KNOCK = 10.0  # seconds that a cluster gets to answer at all
 _STOP = 30.0  # seconds that running tasks get to store what they have
 
 
@@ -189,6 +191,8 @@ def _cluster(address: str | None) -> Iterator[Any]:
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     if address is None and "RAY_AUTH_TOKEN_PATH" not in os.environ:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    if address is not None and address != "auto":
+        _knock(address)
     import ray
     import ray.util.scheduling_strategies
 
@@ -204,12 +208,7 @@ def _cluster(address: str | None) -> Iterator[Any]:
             include_dashboard=None if address else False,
         )
     except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError, TimeoutError) as error:
-        raise ApeError(
-            "cannot join the Ray cluster" if address else "cannot start Ray",
-            got=f"{address or 'a cluster of our own'}: {str(error).strip().splitlines()[0]}",
-            fix="give the address of `ray start --head`, and its token: RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or "
-            "~/.ray/auth_token (`ray get-auth-token --generate`)",
-        ) from error
+        raise _unreachable(address, str(error).strip().splitlines()[0]) from error
     finally:
         for number, handler in handlers.items():  # Ray puts its own in their place
             signal.signal(number, handler or signal.SIG_DFL)
@@ -217,3 +216,25 @@ def _cluster(address: str | None) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Whether anybody is there at all; Ray would ask for minutes."""
+    host, _, port = address.rpartition(":")
+    if "//" in address or not port.isdecimal():
+        raise UsageError(
+            "bad --address", got=repr(address), allowed="HOST:PORT or auto", fix="as `ray start` printed it"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, str(error)) from error
+
+
+def _unreachable(address: str | None, reason: str) -> ApeError:
+    return ApeError(
+        "cannot join the Ray cluster" if address else "cannot start Ray",
+        got=f"{address or 'a cluster of our own'}: {reason}",
+        fix="give the address of `ray start --head`, and its token: RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or "
+        "~/.ray/auth_token (`ray get-auth-token --generate`)",
+    )
