@@ -6,16 +6,16 @@ Memory does not grow with the dataset: rows are read, shuffled and bucketed in w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from ape_cli import schema
+from ape_cli import place, schema
 from ape_cli import structure as structures
 from ape_cli.batch import Batch, Reading, Side, Window, collate
 from ape_cli.errors import UsageError, pick
+from ape_cli.place import Place
 from ape_cli.schema import Manifest
 from ape_cli.streams import I64
 
@@ -40,7 +40,7 @@ class Facts(Protocol):
 class Dataset:
     """A dataset whose shards were found whole, with its `Facts`. Make one with `open`."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Place, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
 
     @property
@@ -90,8 +90,8 @@ class Split:
 
     def __init__(self, dataset: Dataset, name: str) -> None:
         self.dataset, self.name = dataset, name
-        files = [schema.read_shard(dataset.folder / s.file, dataset.width) for s in dataset.manifest.shards[name]]
-        self._groups = [(f, i) for f in files for i in range(f.num_row_groups)]
+        opened = schema.read_shards(dataset.folder, dataset.manifest, name)
+        self._groups = [(f, i) for f in opened for i in range(f.num_row_groups)]
         self._group_rows = [f.metadata.row_group(i).num_rows for f, i in self._groups]
         self.rows: int = sum(self._group_rows)
         self._kept: dict[tuple[int, ...], Window] = {}
@@ -165,18 +165,17 @@ class Split:
         return window
 
 
-def open(folder: str | Path) -> Dataset:
-    """The dataset in a folder, if its manifest and every shard are whole.
+def open(folder: str | Place) -> Dataset:
+    """The dataset in a folder or at an address, if its manifest and every shard are whole.
 
     Raises `DataError`: no such folder, no dataset, unfinished, or a shard that is missing, altered,
     cut short or of another schema.
     """
-    path = Path(folder)
+    path = place.of(folder)
     manifest = schema.read_manifest(path)
     schema.check_shards(path, manifest)
-    for shards in manifest.shards.values():
-        for shard in shards:
-            schema.read_shard(path / shard.file, manifest.plan.width)
+    for split in schema.SPLITS:
+        schema.read_shards(path, manifest, split)
     return Dataset(path, manifest)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import shutil
-from pathlib import Path
 
 from ape_cli import files, schema
-from ape_cli.errors import ApeError, DataError
+from ape_cli.errors import ApeError, DataError, PlaceError
+from ape_cli.place import Place, Remote
 from ape_cli.schema import Manifest, Piece, Plan, Shard
 from ape_cli.tasks import Task
 
@@ -21,7 +21,7 @@ _PLAN = ".plan.json"
 _SHARD = re.compile(r"\.{0,2}(train|validation|test)-\d{5,}-of-\d{5,}\.parquet(\.json)?(\.tmp)?")
 
 
-def standing(out: Path, wanted: Plan, overwrite: bool) -> Manifest | None:
+def standing(out: Place, wanted: Plan, overwrite: bool) -> Manifest | None:
     """The manifest, if the folder holds just this dataset; None if it is to be written, or finished.
 
     Raises `DataError` where it holds something else.
@@ -62,7 +62,7 @@ def standing(out: Path, wanted: Plan, overwrite: bool) -> Manifest | None:
     return None
 
 
-def begin(out: Path, task: Task, wanted: Plan) -> dict[str, Shard]:
+def begin(out: Place, task: Task, wanted: Plan) -> dict[str, Shard]:
     """Make the folder ready for this plan; the shards of it that are whole already.
 
     Nothing is removed before it is known that there is room for what replaces it.
@@ -83,55 +83,60 @@ def begin(out: Path, task: Task, wanted: Plan) -> dict[str, Shard]:
     return found
 
 
-def record(out: Path, shard: Shard) -> None:
+def record(out: Place, shard: Shard) -> None:
     """Vouch for a shard that is done."""
     path = out / shard.file
     files.write_text(path.with_name(f".{path.name}.json"), shard.model_dump_json())
 
 
-def finish(out: Path) -> None:
+def finish(out: Place) -> None:
     """The manifest is there: what led to it goes."""
     _drop_vouchers(out)
     (out / _PLAN).unlink(missing_ok=True)
 
 
-def _drop_vouchers(out: Path) -> None:
+def _drop_vouchers(out: Place) -> None:
     for path in _shards(out):
         if path.name.endswith(".json"):
             path.unlink()
 
 
-def _own(path: Path) -> bool:
+def _own(path: Place) -> bool:
     """Whether an entry of the folder can only be ours, or holds nothing."""
     if path.name == "data" and path.is_dir():
         return all(_SHARD.fullmatch(p.name) for p in path.iterdir())
-    return path.name in {LOCK, _PLAN, "manifest.json"} or path.name.endswith(".tmp")
+    lease = path.name.startswith(f"{LOCK}.")
+    return lease or path.name in {LOCK, _PLAN, "manifest.json"} or path.name.endswith(".tmp")
 
 
-def _shards(out: Path) -> list[Path]:
+def _shards(out: Place) -> list[Place]:
     """Shards, and what stands beside them."""
     data = out / "data"
     return [p for p in data.iterdir() if p.is_file() and _SHARD.fullmatch(p.name)] if data.is_dir() else []
 
 
-def _adopt(out: Path, piece: Piece) -> Shard | None:
+def _adopt(out: Place, piece: Piece) -> Shard | None:
     """A shard that was finished before an interruption and is still as it was."""
     path = out / piece.file
     try:
         shard = Shard.model_validate_json(path.with_name(f".{path.name}.json").read_text(encoding="utf-8"))
         return shard if shard.rows == len(piece.rows) and files.sha256(path) == shard.sha256 else None
+    except PlaceError:
+        raise
     except (OSError, ValueError):
         return None
 
 
-def _read_plan(path: Path) -> Plan | None:
+def _read_plan(path: Place) -> Plan | None:
     try:
         return Plan.model_validate_json(path.read_text(encoding="utf-8"))
+    except PlaceError:
+        raise
     except (OSError, ValueError):
         return None
 
 
-def _different(out: Path, there: Plan, wanted: Plan) -> DataError:
+def _different(out: Place, there: Plan, wanted: Plan) -> DataError:
     def flat(plan: Plan) -> dict[str, object]:
         fields = plan.model_dump()
         nested = {f"{k}.{kk}": vv for k, v in fields.items() if isinstance(v, dict) for kk, vv in v.items()}
@@ -147,8 +152,10 @@ def _different(out: Path, there: Plan, wanted: Plan) -> DataError:
     )
 
 
-def _check_space(out: Path, task: Task, wanted: Plan, found: dict[str, Shard]) -> None:
-    """A byte a token is less than was ever seen."""
+def _check_space(out: Place, task: Task, wanted: Plan, found: dict[str, Shard]) -> None:
+    """A byte a token is less than was ever seen. An object store has no end."""
+    if isinstance(out, Remote):
+        return
     rows = sum(wanted.rows.values()) - sum(s.rows for s in found.values())
     need = rows * (task.mean_tokens + task.mean_answer_tokens) / 2
     freed = sum(p.stat().st_size for p in _shards(out)) - sum((out / f).stat().st_size for f in found)

@@ -38,6 +38,10 @@ class RunError(ApeError):
     """A run on disk is missing, damaged, in use, or does not fit what is asked of it."""
 
 
+class PlaceError(ApeError):
+    """An address that cannot be used: no such bucket, no right to it, nobody there."""
+
+
 class BusyError(ApeError):
     """Another process is at the same thing; it may be done when it ends."""
 

@@ -2,6 +2,7 @@
 
 Every artefact is written as `.NAME.tmp` in its own folder (the leading dot keeps it out of every
 Parquet reader), flushed to the disk, and renamed. A reader never sees half a file under a final name.
+In an object store (`place.py`) it is written to this machine's temporary folder first, and uploaded whole.
 """
 
 from __future__ import annotations
@@ -11,16 +12,24 @@ import fcntl
 import hashlib
 import json
 import os
+import tempfile
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from ape_cli import lease
 from ape_cli.errors import ApeError
+from ape_cli.place import Place, Remote
+
+_AT_ONCE = 16  # requests to an object store
+T = TypeVar("T")
+U = TypeVar("U")
 
 
-def folder(path: Path) -> Path:
+def folder(path: Place) -> Place:
     """`path` as an existing folder; a clear error where it cannot be one."""
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -29,7 +38,7 @@ def folder(path: Path) -> Path:
     return path
 
 
-def cannot_write(path: Path, error: OSError) -> ApeError:
+def cannot_write(path: Place, error: OSError) -> ApeError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return ApeError(
         f"cannot write {path}",
@@ -39,8 +48,12 @@ def cannot_write(path: Path, error: OSError) -> ApeError:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Place) -> Iterator[Path]:
     """A temporary name beside `path`; when the block ends well it becomes `path`, else it is removed."""
+    if isinstance(path, Remote):
+        with _uploading(path) as temporary:
+            yield temporary
+        return
     if not path.name or path.is_dir():
         raise cannot_write(path, IsADirectoryError(errno.EISDIR, "it is a folder"))
     temporary = path.with_name(f".{path.name}.tmp")
@@ -59,35 +72,97 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def _uploading(path: Remote) -> Iterator[Path]:
+    with _elsewhere(path) as temporary:
+        try:
+            yield temporary
+        except OSError as error:  # this machine's
+            raise cannot_write(temporary, error) from error
+        path.upload(temporary)
+
+
+@contextmanager
+def local(path: Place) -> Iterator[Path]:
+    """A file of this machine with the bytes of `path`: itself, or a copy that goes with the block."""
+    if isinstance(path, Path):
+        yield path
+        return
+    with _elsewhere(path) as copy:
+        path.download(copy)
+        yield copy
+
+
+@contextmanager
+def _elsewhere(path: Remote) -> Iterator[Path]:
+    """A file's name in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="ape-") as here:
+        yield Path(here) / path.name
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Place, text: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Place, content: bytes) -> None:
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Place, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def sha256(path: Path) -> str:
+def sha256(path: Place) -> str:
     """Of the file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def entries(folder: Place) -> list[tuple[str, bool]]:
+    """What is in a folder, by name, and whether it is a folder itself; nothing where there is none."""
+    if isinstance(folder, Remote):
+        return sorted((entry.name, entry.is_dir()) for entry in folder.iterdir())
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as found:
+        return sorted((entry.name, entry.is_dir()) for entry in found)
+
+
+def each(do: Callable[[T], U], items: Iterable[T], where: Place) -> Iterator[U]:
+    """`do` of each item, in their order. In an object store, where every answer takes its time, several at once."""
+    if not isinstance(where, Remote):
+        yield from map(do, items)
+        return
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    waiting: deque[Future[U]] = deque()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for item in items:
+            waiting.append(pool.submit(do, item))
+            if len(waiting) == 2 * _AT_ONCE:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
 @contextmanager
-def locked(path: Path, busy: ApeError) -> Iterator[None]:
-    """Hold `path` as a lock that ends with the process; `busy` is raised where another holds it."""
+def locked(path: Place, busy: ApeError) -> Iterator[None]:
+    """Hold `path` as a lock that ends with the process; `busy` is raised where another holds it.
+
+    In an object store it is a lease (`lease.py`), which a process that was killed holds for a while longer.
+    """
+    if isinstance(path, Remote):
+        with lease.held(path, busy):
+            yield
+        return
     folder(path.parent)
     try:
         held = _acquire(path)
@@ -116,8 +191,10 @@ def _acquire(path: Path) -> int | None:
     return None
 
 
-def is_locked(path: Path) -> bool:
+def is_locked(path: Place) -> bool:
     """Whether some process holds `path` as its lock at this moment."""
+    if isinstance(path, Remote):
+        return lease.is_held(path)
     try:
         with path.open("r") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -11,7 +11,6 @@ import platform
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from ape_cli import draft, files, process, schema, structure
 from ape_cli.card import card
 from ape_cli.engine import Engine, Job, Link
 from ape_cli.errors import BusyError, DataError, UsageError
+from ape_cli.place import Place
 from ape_cli.schema import Manifest, Piece, Plan, Shard
 from ape_cli.tasks import Task
 
@@ -35,7 +35,7 @@ class Outcome:
     """What `generate` did: how many rows it wrote, and the dataset that is there now."""
 
     manifest: Manifest
-    folder: Path
+    folder: Place
     written: int
 
     @property
@@ -71,7 +71,7 @@ def plan(task: Task, *, seed: int, rows: dict[str, int], shard_rows: int) -> Pla
 def generate(
     task: Task,
     wanted: Plan,
-    out: Path,
+    out: Place,
     *,
     engine: Engine | None = None,
     overwrite: bool = False,
@@ -102,7 +102,7 @@ def generate(
 
 
 @contextmanager
-def _working_in(out: Path) -> Iterator[None]:
+def _working_in(out: Place) -> Iterator[None]:
     """The folder, for this process alone; a folder that was made for nothing is removed again."""
     busy = BusyError("another process is generating into this folder", got=str(out), fix="wait for it to end")
     new = not out.exists()
@@ -117,7 +117,7 @@ def _working_in(out: Path) -> Iterator[None]:
 
 
 def _make(
-    task: Task, seed: int, out: Path, todo: list[Piece], engine: Engine | None, tick: Tick | None
+    task: Task, seed: int, out: Place, todo: list[Piece], engine: Engine | None, tick: Tick | None
 ) -> dict[str, Shard]:
     """Write the shards, in this process or by an engine."""
     tick = tick or (lambda rows: None)
@@ -137,7 +137,7 @@ def _make(
     return made
 
 
-def _write_for(link: Link, task: Task, seed: int, out: Path, piece: Piece) -> Shard:
+def _write_for(link: Link, task: Task, seed: int, out: Place, piece: Piece) -> Shard:
     """`write_shard` as an engine's job; it stops between two blocks."""
 
     def tick(rows: int) -> None:
@@ -148,25 +148,27 @@ def _write_for(link: Link, task: Task, seed: int, out: Path, piece: Piece) -> Sh
     return write_shard(task, seed, out, piece, tick)
 
 
-def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | None = None) -> Shard:
+def write_shard(task: Task, seed: int, out: Place, piece: Piece, tick: Tick | None = None) -> Shard:
     """Make one shard; a pure function of its arguments, whoever calls it."""
     path = out / piece.file
     total, rows, shared = (0, 0), 0, 0
     cost = task.mean_tokens + task.mean_answer_tokens
     width = structure.parse(task.structure).width
-    with _reused_memory(), files.replacing(path) as temporary, schema.writer(temporary, width) as writer:
-        for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / cost, 1, schema.ROW_GROUP))):
-            parts = []
-            for block in _cut(group, int(np.clip(_BLOCK_TOKENS / cost, 1, 8192))):
-                part, found = task.sample_counted(rows=block, split=piece.split, seed=seed)
-                parts.append(part)
-                shared += found
-                total = _add(total, schema.content(parts[-1]))
-                rows += len(block)
-                if tick:
-                    tick(len(block))
-            writer.write_table(pa.concat_tables(parts).combine_chunks(), row_group_size=schema.ROW_GROUP)
-    shard = Shard(file=piece.file, rows=rows, sha256=files.sha256(path), content=total, shared=shared)
+    with _reused_memory(), files.replacing(path) as temporary:
+        with schema.writer(temporary, width) as writer:
+            for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / cost, 1, schema.ROW_GROUP))):
+                parts = []
+                for block in _cut(group, int(np.clip(_BLOCK_TOKENS / cost, 1, 8192))):
+                    part, found = task.sample_counted(rows=block, split=piece.split, seed=seed)
+                    parts.append(part)
+                    shared += found
+                    total = _add(total, schema.content(parts[-1]))
+                    rows += len(block)
+                    if tick:
+                        tick(len(block))
+                writer.write_table(pa.concat_tables(parts).combine_chunks(), row_group_size=schema.ROW_GROUP)
+        digest = files.sha256(temporary)
+    shard = Shard(file=piece.file, rows=rows, sha256=digest, content=total, shared=shared)
     draft.record(out, shard)
     return shard
 

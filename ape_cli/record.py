@@ -6,14 +6,14 @@ Fields that nothing reads back (versions, commit, device, times) are not looked 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
 from ape_cli.config import Config
-from ape_cli.errors import RunError
+from ape_cli.errors import PlaceError, RunError
+from ape_cli.place import Place
 
 VERSION = 1
 DECODINGS = ("teacher", "greedy")  # of evaluations
@@ -85,7 +85,7 @@ class Evaluation(BaseModel):
     by_op: list[Metrics]
 
 
-def read(path: Path, kind: type[BaseModel], again: str) -> dict[str, Any]:
+def read(path: Place, kind: type[BaseModel], again: str) -> dict[str, Any]:
     """A JSON file as it is, if it is what it should be; else a `RunError` that tells to do `again`."""
     try:
         raw = from_json(path.read_bytes(), allow_inf_nan=False)
@@ -95,7 +95,7 @@ def read(path: Path, kind: type[BaseModel], again: str) -> dict[str, Any]:
         where = ".".join(map(str, first["loc"]))
         raise RunError(f"{path} is damaged", got=f"{where}: {first['msg']}", fix=again) from error
     except (OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError):
+        if isinstance(error, FileNotFoundError | PlaceError):
             raise
         raise RunError(f"cannot read {path}", got=str(error), fix=again) from error
     found: dict[str, Any] = raw

@@ -6,7 +6,6 @@ configuration is the same run.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from functools import lru_cache
@@ -16,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import ape_cli
-from ape_cli import files, record
+from ape_cli import files, place, record
 from ape_cli.config import Config
 from ape_cli.errors import RunError, UsageError, unknown
+from ape_cli.place import Place
 from ape_cli.run import Run, now
 
 if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and reporting stay fast
@@ -30,35 +30,37 @@ if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and repo
 class Registry:
     """All runs under a folder. Make one with `open`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Place) -> None:
         self.folder = folder
 
     def __iter__(self) -> Iterator[Run]:
         runs = self.folder / "runs"
         if self.folder.exists() and not self.folder.is_dir():
             raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with --results")
-        if runs.is_dir():
-            with os.scandir(runs) as entries:
-                names = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
-            yield from (Run(runs / name) for name in names)
+        names = (name for name, is_folder in files.entries(runs) if is_folder and not name.startswith("."))
+        yield from (Run(runs / name) for name in names)
 
     def sound(self, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any]]]:
         """The runs that can be read, each with its run.json; `bad` gets a line about each that cannot.
 
         One after the other, so that no more of ten thousand runs is in memory than what is made of them.
         """
-        for run in self:
+
+        def read(run: Run) -> tuple[Run, dict[str, Any] | None]:
             try:
-                about = run.read()
+                return run, run.read()
             except RunError as error:
                 bad.append(f"{run.name}: {error.what}{f' ({error.got})' if error.got else ''}")
-            else:
+                return run, None
+
+        for run, about in files.each(read, self, self.folder):
+            if about is not None:
                 yield run, about
 
     def find(self, name: str) -> Run:
         """A run by its name, its folder here, or a beginning that only it has."""
         names = [run.name for run in self]
-        path = Path(name)
+        path = place.of(name)
         wanted = path.name if path.resolve().parent == (self.folder / "runs").resolve() else name
         if wanted in names:
             return Run(self.folder / "runs" / wanted)
@@ -157,9 +159,9 @@ _RUNS = {
 }
 
 
-def open(folder: str | Path) -> Registry:
-    """The registry in a folder, which need not exist yet."""
-    return Registry(Path(folder))
+def open(folder: str | Place) -> Registry:
+    """The registry in a folder or at an address, where there need not be anything yet."""
+    return Registry(place.of(folder))
 
 
 @lru_cache(maxsize=1)

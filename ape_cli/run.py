@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -23,6 +21,7 @@ import polars as pl
 from ape_cli import files, record
 from ape_cli.config import Config
 from ape_cli.errors import BusyError, RunError
+from ape_cli.place import Place
 from ape_cli.record import Evaluation, Outcome, Record
 
 if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and reporting stay fast
@@ -33,7 +32,7 @@ if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and repo
 class Run:
     """One run's folder. It is what `train.Loop` stores into."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Place) -> None:
         self.folder = folder
 
     @property
@@ -72,6 +71,12 @@ class Run:
         with files.locked(self.folder / ".lock", busy):
             yield
 
+    def settled(self) -> str:
+        """The status when nobody else writes; while another process does, a `BusyError` that says which."""
+        with self.writing():
+            said = str(self.read()["status"])
+        return "stopped" if said == "running" else said
+
     # What train.Loop stores
 
     def save_state(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
@@ -88,7 +93,7 @@ class Run:
         with files.replacing(self.folder / "history.parquet") as temporary:
             pl.DataFrame(rows, infer_schema_length=None).write_parquet(temporary)
 
-    def _save(self, path: Path, tensors: Tensors, about: dict[str, Any]) -> None:
+    def _save(self, path: Place, tensors: Tensors, about: dict[str, Any]) -> None:
         import safetensors.torch
 
         contiguous = {k: v.detach().contiguous() for k, v in tensors.items()}
@@ -122,9 +127,10 @@ class Run:
 
     def forget(self) -> None:
         """Remove the folder of a run that was never begun, if there is nothing in it but its lock."""
-        if {p.name for p in self.folder.iterdir()} <= {".lock"}:
+        if all(p.name == ".lock" or p.name.startswith(".lock.") for p in self.folder.iterdir()):
             (self.folder / ".lock").unlink(missing_ok=True)
-            self.folder.rmdir()
+            with suppress(OSError):  # not empty: in an object store it goes with the lease
+                self.folder.rmdir()
 
     # What was found
 
@@ -150,7 +156,10 @@ class Run:
 
     def history(self) -> pl.DataFrame:
         path = self.folder / "history.parquet"
-        return pl.read_parquet(path) if path.exists() else pl.DataFrame()
+        if not path.exists():
+            return pl.DataFrame()
+        with files.local(path) as here:
+            return pl.read_parquet(here)
 
     def save_evaluation(self, name: str, evaluation: dict[str, Any]) -> None:
         files.write_json(self.folder / "eval" / f"{name}.json", evaluation)
@@ -165,9 +174,8 @@ class Run:
     def evaluations(self) -> tuple[list[dict[str, Any]], list[str]]:
         """All of them, by name; and a line about each that cannot be read."""
         good, bad = [], []
-        folder = self.folder / "eval"
-        entries = os.scandir(folder) if folder.is_dir() else ()
-        for name in sorted(e.name.removesuffix(".json") for e in entries if e.name.endswith(".json")):
+        entries = files.entries(self.folder / "eval")
+        for name in (name.removesuffix(".json") for name, _ in entries if name.endswith(".json")):
             try:
                 found = self.evaluation(name)
             except RunError as error:
@@ -177,13 +185,13 @@ class Run:
         return good, bad
 
 
-def load_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
+def load_tensors(path: Place) -> tuple[Tensors, dict[str, Any]]:
     """Tensors and the JSON beside them. Anything but a whole safetensors file of ours is a `RunError`."""
     import safetensors
 
     again = "train the run again with --overwrite"
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
+        with files.local(path) as here, safetensors.safe_open(here, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         return tensors, json.loads(metadata["ape"])

@@ -4,7 +4,6 @@ side by side."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -14,6 +13,7 @@ from rich.tree import Tree as Drawn
 
 from ape_cli import schema, structure
 from ape_cli.errors import DataError, UsageError, pick
+from ape_cli.place import Place
 from ape_cli.schema import Manifest
 
 
@@ -79,7 +79,7 @@ def _ring(places: list[int], names: list[str], order: int) -> RenderableType:
     return Group(Text(" ".join(names[:before])), ring) if before else ring
 
 
-def read(folder: Path, split: str, row: int) -> Sample:
+def read(folder: Place, split: str, row: int) -> Sample:
     """One row, read from its row group alone. Raises `DataError` or `UsageError`."""
     pick("split", split, schema.SPLITS)
     manifest = schema.read_manifest(folder)

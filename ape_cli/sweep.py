@@ -12,7 +12,6 @@ import io
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from ape_cli import build, dataset, evaluate, files, schema, trial
@@ -21,6 +20,7 @@ from ape_cli.config import Config
 from ape_cli.engine import Job, Link
 from ape_cli.errors import ApeError, BusyError, DataError
 from ape_cli.grid import Point
+from ape_cli.place import Place
 from ape_cli.registry import Registry
 from ape_cli.run import Run
 
@@ -36,7 +36,7 @@ Note = Callable[[str], None]
 class Data:
     """The dataset of a trial, there or not: `dataset.Facts`. Its fingerprint is "" where nobody knows it yet."""
 
-    folder: Path
+    folder: Place
     task: str
     order: str | None
     structure: str
@@ -72,8 +72,8 @@ class Work:
     """What a worker has to know."""
 
     config: Config
-    data: Path
-    results: Path
+    data: Place
+    results: Place
     device: str
     compiled: bool
 
@@ -82,7 +82,7 @@ class Work:
 
 
 def plan(
-    points: Iterable[Point], registry: Registry, datasets: Path, named: Callable[[str], Path]
+    points: Iterable[Point], registry: Registry, datasets: Place, named: Callable[[str], Place]
 ) -> tuple[list[Item], list[str]]:
     """The trials of a grid as they stand, each run once; and a line about each that makes no sense.
 
@@ -129,7 +129,7 @@ def _item(config: Config, data: Data, registry: Registry) -> Item:
     return Item(settled, data, run, state)
 
 
-def _standing(folder: Path) -> Data:
+def _standing(folder: Place) -> Data:
     manifest = schema.read_manifest(folder)
     own = manifest.plan
     return Data(
@@ -138,7 +138,7 @@ def _standing(folder: Path) -> Data:
     )
 
 
-def _of_task(point: Point, datasets: Path, past: _Past) -> Data:
+def _of_task(point: Point, datasets: Place, past: _Past) -> Data:
     """A task's dataset at its preset's sizes. One of another plan in its place is an error when it is generated."""
     assert point.task is not None
     made, wanted, folder = trial.preset_plan(point.task, point.order, point.config.preset, datasets)
@@ -190,12 +190,12 @@ def _alike(config: Config, task: str, order: str | None) -> list[Any]:
 # The work -----------------------------------------------------------------------------------------
 
 
-def prepare(items: list[Item], registry: Registry, datasets: Path, note: Note) -> list[Item]:
+def prepare(items: list[Item], registry: Registry, datasets: Place, note: Note) -> list[Item]:
     """The trials with their datasets, of which those that are missing are generated.
 
     What another process generates is waited for. A trial is dropped if it turns out to be one of the others.
     """
-    ready: dict[Path, Data] = {}
+    ready: dict[Place, Data] = {}
     found: dict[str, Item] = {}
     for item in items:
         data, now = item.data, item
@@ -208,7 +208,7 @@ def prepare(items: list[Item], registry: Registry, datasets: Path, note: Note) -
     return list(found.values())
 
 
-def _generate(data: Data, preset: str, datasets: Path, note: Note) -> None:
+def _generate(data: Data, preset: str, datasets: Place, note: Note) -> None:
     """A preset's dataset; where another process is at it, that is waited for."""
     told = False
     while True:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +17,8 @@ from ape_cli import build, dataset, evaluate, gen, position, schema, structure, 
 from ape_cli import config as configs
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset
-from ape_cli.errors import BusyError, DataError, RunError, UsageError
+from ape_cli.errors import DataError, RunError, UsageError
+from ape_cli.place import Place
 from ape_cli.registry import Registry
 from ape_cli.run import Run
 
@@ -40,7 +40,7 @@ class Trial:
     evaluation: dict[str, Any] | None
 
 
-def preset_plan(task: str, order: str | None, preset: str, root: Path) -> tuple[tasks.Task, schema.Plan, Path]:
+def preset_plan(task: str, order: str | None, preset: str, root: Place) -> tuple[tasks.Task, schema.Plan, Place]:
     """A task's dataset at a preset's own sizes, and its folder, `root`/TASK[-ORDER]-PRESET."""
     chosen = configs.preset(preset)
     own = {f.name for f in dataclasses.fields(tasks.load(task))}
@@ -49,7 +49,7 @@ def preset_plan(task: str, order: str | None, preset: str, root: Path) -> tuple[
     return made, gen.plan(made, seed=42, rows=chosen.rows, shard_rows=schema.ROW_GROUP), folder
 
 
-def preset_dataset(task: str, order: str | None, preset: str, root: Path, note: Note) -> Dataset:
+def preset_dataset(task: str, order: str | None, preset: str, root: Place, note: Note) -> Dataset:
     """A task's dataset at a preset's own sizes; generated if it is missing."""
     made, wanted, folder = preset_plan(task, order, preset, root)
     outcome = gen.generate(made, wanted, folder)
@@ -58,10 +58,10 @@ def preset_dataset(task: str, order: str | None, preset: str, root: Path, note: 
     return dataset.open(folder)
 
 
-def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: str, root: Path, note: Note) -> Dataset:
+def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: str, root: Place, note: Note) -> Dataset:
     """The newest dataset in `root` that the scheme can read, or its default one at the preset's sizes."""
-    found = []
-    for path in sorted(root.glob("*/manifest.json")):
+    found, all_of_them = list[Place](), list[Place](root.glob("*/manifest.json"))
+    for path in sorted(all_of_them, key=lambda path: path.parent.name):
         try:
             plan = schema.read_manifest(path.parent).plan
         except DataError:
@@ -122,7 +122,7 @@ def run_trial(
     if status == "failed" and not resume:
         raise RunError("this run failed", got=run.name, fix="--overwrite begins again; other settings are another run")
     if status == "running":
-        raise BusyError("another process is training this run", got=run.name, fix="wait for it, or stop it")
+        status = run.settled()
     if status == "stopped" and not resume:
         raise RunError(
             "this run was begun and did not finish",

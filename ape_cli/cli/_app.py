@@ -7,13 +7,15 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 import ape_cli
+from ape_cli import place
 from ape_cli.display import note
 from ape_cli.errors import ApeError
+from ape_cli.place import Place, Remote
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,8 +26,30 @@ app = typer.Typer(
     "with any scheme, evaluate it, print the paper's tables.",
 )
 
-Results = Annotated[Path, typer.Option("--results", help="Where runs are registered.")]
-Datasets = Annotated[Path, typer.Option("--datasets", help="Where datasets are.")]
+
+if TYPE_CHECKING:
+    Somewhere: TypeAlias = Place
+else:
+    Somewhere = Path  # Typer takes no unions; what `_place` makes of the text is a Place
+
+
+def somewhere(about: str, *names: str, metavar: str = "DIR") -> Any:
+    """An option that takes a folder (or a file), or an address in an object store."""
+    return typer.Option(*names, parser=_place, metavar=metavar, help=about)
+
+
+def _place(text: str | Place) -> Place:
+    try:
+        return place.of(text)
+    except ApeError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Dataset = Annotated[
+    Somewhere, typer.Argument(parser=_place, metavar="DATASET", help="Folder or address, or its name under datasets/.")
+]
+Results = Annotated[Somewhere, somewhere("Where runs are registered: a folder, s3://… or gs://…", "--results")]
+Datasets = Annotated[Somewhere, somewhere("Where datasets are: a folder, s3://… or gs://…", "--datasets")]
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads; default all cores.")]
 RESULTS, DATASETS = Path("results"), Path("datasets")
@@ -73,7 +97,9 @@ def note_unreadable(bad: list[str]) -> None:
         note(f"left out: {line}")
 
 
-def dataset_folder(data: Path, datasets: Path = DATASETS) -> Path:
+def dataset_folder(data: Place, datasets: Place = DATASETS) -> Place:
     """A dataset's folder, or its name in `datasets`; as it was given where there is neither."""
-    named = datasets / data
+    if isinstance(data, Remote):
+        return data
+    named = datasets / str(data)
     return named if named.exists() and not data.exists() else data

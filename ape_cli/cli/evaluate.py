@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ape_cli import display
-from ape_cli.cli._app import RESULTS, Json, Results, Threads, app, command, dataset_folder, note_unreadable
+from ape_cli.cli._app import (
+    RESULTS,
+    Json,
+    Results,
+    Somewhere,
+    Threads,
+    app,
+    command,
+    dataset_folder,
+    note_unreadable,
+    somewhere,
+)
 from ape_cli.display import answer, note
 from ape_cli.errors import ApeError, UsageError
 
@@ -23,7 +33,7 @@ def evaluate(
     runs: Annotated[list[str] | None, typer.Argument(help="Names, or beginnings of them.")] = None,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     data: Annotated[
-        list[Path] | None, typer.Option(help="Another dataset, or several: --data A --data B; default each run's own.")
+        list[Somewhere] | None, somewhere("Another dataset, or several: --data A --data B; default each run's own.")
     ] = None,
     decode: Annotated[str, typer.Option(help="teacher; greedy: the model reads what it wrote.")] = "teacher",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ape_cli import display
-from ape_cli.cli._app import DATASETS, Json, app, command
+from ape_cli.cli._app import DATASETS, Json, Somewhere, app, command, somewhere
 from ape_cli.display import answer, note, say
 from ape_cli.errors import UsageError
 
@@ -22,7 +21,9 @@ def gen(
     seed: Annotated[int, typer.Option(help="Of the random draws.")] = 42,
     n_validation: Annotated[int, typer.Option(help="Validation rows.")] = 1_000,
     n_test: Annotated[int, typer.Option(help="Test rows.")] = 1_000,
-    to: Annotated[Path | None, typer.Option("--out", help="Folder; default datasets/TASK[-ORDER].")] = None,
+    to: Annotated[
+        Somewhere | None, somewhere("A folder, s3://… or gs://…; default datasets/TASK[-ORDER].", "--out")
+    ] = None,
     shard_rows: Annotated[int, typer.Option(help="Rows of a Parquet file.")] = 32_768,
     workers: Annotated[
         int | None, typer.Option(help="Shards at once; default one (ray: all there is room for).")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ape_cli import catalogue, display
-from ape_cli.cli._app import RESULTS, Json, Results, Threads, app, command, dataset_folder, note_unreadable
+from ape_cli.cli._app import (
+    RESULTS,
+    Dataset,
+    Json,
+    Results,
+    Threads,
+    app,
+    command,
+    dataset_folder,
+    note_unreadable,
+)
 from ape_cli.display import answer, draw, note
 from ape_cli.errors import UsageError
 
@@ -89,7 +98,7 @@ def runs(results: Results = RESULTS, as_json: Json = False) -> None:
 @app.command()
 @command
 def show(
-    data: Annotated[Path, typer.Argument(metavar="DATASET", help="Folder, or its name under datasets/.")],
+    data: Dataset,
     row: Annotated[int, typer.Option(help="Which row.")] = 0,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "train",
     as_json: Json = False,

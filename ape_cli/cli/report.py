@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ape_cli.cli._app import RESULTS, Results, app, command, note_unreadable
+from ape_cli.cli._app import RESULTS, Results, Somewhere, app, command, note_unreadable, somewhere
 from ape_cli.display import draw, note
 from ape_cli.errors import UsageError, pick
 
@@ -39,9 +39,11 @@ def report(
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     decode: Annotated[str, typer.Option(help="teacher or greedy.")] = "teacher",
     preset: Annotated[str | None, typer.Option(help="Only runs of this preset.")] = None,
-    to: Annotated[Path | None, typer.Option("--out", help="Write to a file; its ending tells the format.")] = None,
+    to: Annotated[
+        Somewhere | None, somewhere("Write to a file; its ending tells the format.", "--out", metavar="FILE")
+    ] = None,
     plots: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Draw scores, scores by size and learning curves into a folder.")
+        Somewhere | None, somewhere("Draw scores, scores by size and learning curves into a folder.", metavar="DIR")
     ] = None,
     plot_format: Annotated[
         list[str] | None, typer.Option(help="svg, png, pdf; several: the option again. Default svg.")
@@ -139,7 +141,7 @@ def _drawn(
     return tables, figures, bad + more
 
 
-def _plot_kinds(folder: Path | None, kinds: list[str], compare: tuple[str, str] | None) -> list[str]:
+def _plot_kinds(folder: Somewhere | None, kinds: list[str], compare: tuple[str, str] | None) -> list[str]:
     """The formats of the plots that are asked for; none, if none are."""
     from ape_cli import plots
     from ape_cli.errors import ApeError

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ape_cli import place
 from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, app, command, dataset_folder
 from ape_cli.display import answer, note, print_table, say
 from ape_cli.errors import UsageError
@@ -68,7 +69,7 @@ def sweep(
         note(f"preset: {usual}; --preset chooses another")
     registry = registering.open(results)
     items, left = sweeping.plan(
-        grid.points(grids, usual), registry, datasets, lambda d: dataset_folder(Path(d), datasets)
+        grid.points(grids, usual), registry, datasets, lambda d: dataset_folder(place.of(d), datasets)
     )
     for line in left:
         note(f"left out: {line}")

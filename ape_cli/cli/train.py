@@ -5,13 +5,24 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ape_cli import display
-from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, Threads, app, command, dataset_folder
+from ape_cli.cli._app import (
+    DATASETS,
+    RESULTS,
+    Datasets,
+    Json,
+    Results,
+    Somewhere,
+    Threads,
+    app,
+    command,
+    dataset_folder,
+    somewhere,
+)
 from ape_cli.display import answer, note
 from ape_cli.errors import UsageError
 
@@ -22,7 +33,7 @@ def train(
     scheme: Annotated[str, typer.Option(help="Positional encoding (`ape schemes` lists them).")],
     structure: Annotated[str | None, typer.Option(help="What positions are read as: seq*tree(2), …")] = None,
     attention: Annotated[str, typer.Option(help="Its kind (`ape attentions` lists them).")] = "dot",
-    data: Annotated[Path | None, typer.Option(help="Dataset: a folder, or its name under --datasets.")] = None,
+    data: Annotated[Somewhere | None, somewhere("Dataset: a folder, its name under --datasets, s3://…")] = None,
     task: Annotated[str | None, typer.Option(help="A task's dataset at the preset's own sizes.")] = None,
     order: Annotated[str | None, typer.Option(help="Of trees: breadth or depth.")] = None,
     preset: Annotated[str | None, typer.Option(help="paper, small or tiny; default by the machine.")] = None,

@@ -23,6 +23,7 @@ from ape_cli.schema._manifest import (
     manifest_path,
     pieces_of,
     read_manifest,
+    read_shards,
 )
 from ape_cli.schema._shards import (
     EOS,
@@ -63,6 +64,7 @@ __all__ = [
     "positions",
     "read_manifest",
     "read_shard",
+    "read_shards",
     "shard",
     "table",
     "writer",

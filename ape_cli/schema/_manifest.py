@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ape_cli import files, structure
-from ape_cli.errors import DataError, UsageError
-from ape_cli.schema._shards import FIRST_SYMBOL
+from ape_cli.errors import DataError, PlaceError, UsageError
+from ape_cli.place import Place
+from ape_cli.schema._shards import FIRST_SYMBOL, read_shard
 
 VERSIONS = (1, 2)
 SPECIAL = ["<pad>", "<sos>", "<eos>"]
@@ -126,11 +127,11 @@ class Manifest(_Frozen):
         return self
 
 
-def manifest_path(folder: Path) -> Path:
+def manifest_path(folder: Place) -> Place:
     return folder / "manifest.json"
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Place) -> Manifest:
     """The manifest of a dataset; a `DataError` says why a folder is not one."""
     path = manifest_path(folder)
     how = "generate one with `ape gen TASK --out DIR`"
@@ -147,6 +148,8 @@ def read_manifest(folder: Path) -> Manifest:
             got=str(folder),
             fix="run the same `ape gen` command again to go on" if half else how,
         ) from None
+    except PlaceError:
+        raise
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read {path}", got=str(error), fix=how) from error
     if not isinstance(raw, dict) or "schema_version" not in raw:
@@ -163,14 +166,20 @@ def read_manifest(folder: Path) -> Manifest:
         raise DataError(f"{path} is damaged", got=f"{where}: {first['msg']}", fix="generate it again") from error
 
 
-def check_shards(folder: Path, manifest: Manifest) -> None:
+def check_shards(folder: Place, manifest: Manifest) -> None:
     """Every shard is there, byte for byte as generated; else a `DataError` names the first that is not."""
-    for shards in manifest.shards.values():
-        for shard in shards:
-            check_shard(folder, shard)
+    every = [shard for shards in manifest.shards.values() for shard in shards]
+    for _ in files.each(lambda shard: check_shard(folder, shard), every, folder):
+        pass
 
 
-def check_shard(folder: Path, shard: Shard) -> None:
+def read_shards(folder: Place, manifest: Manifest, split: str) -> list[pq.ParquetFile]:
+    """The open shards of a split."""
+    width = manifest.plan.width
+    return list(files.each(lambda s: read_shard(folder / s.file, width), manifest.shards[split], folder))
+
+
+def check_shard(folder: Place, shard: Shard) -> None:
     path = folder / shard.file
     if not path.is_file():
         raise DataError("a shard is missing", got=str(path), fix="run the same `ape gen` command again")

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from ape_cli import streams
 from ape_cli.errors import DataError
+from ape_cli.place import Place, Remote
 from ape_cli.streams import I64, U64
 from ape_cli.structure import Cyclic, Structure, Tree
 
@@ -178,10 +179,11 @@ def _range(factor: Structure) -> tuple[int, int]:
     return 0, factor.order - 1 if isinstance(factor, Cyclic) else 2**63 - 2  # 1 is added to it
 
 
-def read_shard(path: Path, width: int = 1) -> pq.ParquetFile:
+def read_shard(path: Place, width: int = 1) -> pq.ParquetFile:
     """An open shard, if it is a Parquet file of the schema for positions of `width` coordinates."""
     try:
-        file = pq.ParquetFile(path)
+        # in an object store, the columns of a row group come by few requests
+        file = pq.ParquetFile(path.opened(), pre_buffer=True) if isinstance(path, Remote) else pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix="generate it again") from error
     wanted = shard(width)
