@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -19,6 +20,7 @@ from ape_cli.errors import ApeError, BusyError, DataError, PlaceError, RunError
 from ape_cli.lease import Lease
 from ape_cli.place import Place, Remote, of
 from ape_cli.train import Stopped
+from tests import google
 from tests.store import Server, serving
 
 WORDS = ["--n-validation", "30", "--n-test", "30", "--length-mean", "5", "--length-std", "1"]
@@ -295,6 +297,54 @@ def test_weights_cut_short_are_named(server: Server, words: str) -> None:
     server.put(path, server.objects("ape/cut")[path.removeprefix("ape/cut/")][:-10])
     with pytest.raises(RunError, match=r"s3://ape/cut/.*is not a whole safetensors file"):
         evaluate.evaluate(done, dataset.open(words), split="test", decode="teacher", device=torch.device("cpu"))
+
+
+# Google's -----------------------------------------------------------------------------------------
+
+
+def test_google_s_store_as_far_as_a_stand_in_tells(
+    reference: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same dataset, and a run that is trained, stopped, found, gone on with, evaluated and reported."""
+    monkeypatch.chdir(tmp_path)
+    with google.serving() as endpoint:
+
+        def at(path: str) -> str:
+            return f"gs://{google.BUCKET}/{path}?endpoint_override={endpoint}&anonymous=true"
+
+        def objects(path: str) -> dict[str, bytes]:
+            system = of(at(path)).bucket.system  # type: ignore[union-attr]
+            selector = pyarrow.fs.FileSelector(f"{google.BUCKET}/{path}", recursive=True)
+            names = [f.path for f in system.get_file_info(selector) if f.type == pyarrow.fs.FileType.File]
+            return {n.removeprefix(f"{google.BUCKET}/{path}/"): system.open_input_file(n).read() for n in names}
+
+        assert gen.generate(TASK, PLAN, of(at("same"))).written == 420
+        assert objects("same") == reference
+        (of(at("same")) / "data" / "train-00002-of-00004.parquet").unlink()
+        assert gen.generate(TASK, PLAN, of(at("same"))).written == 100
+        assert objects("same") == reference
+        ape("gen", "reverse", "--n", "120", *WORDS, "--out", at("shelf/reverse"))
+        with pytest.raises(Stopped):
+            run(at("shelf/reverse"), of(at("results")), stop=stopping_after(3))
+        (found,) = registry.open(at("results"))
+        assert found.status == "stopped"
+        locked, refused = (
+            files.locked(found.folder / ".lock", BusyError("busy")),
+            pytest.raises(BusyError, match=r"by process \d+"),
+        )
+        with locked, refused:
+            run(at("shelf/reverse"), of(at("results")), resume=True)
+        done = run(at("shelf/reverse"), of(at("results")), resume=True)
+        straight = run(at("shelf/reverse"), tmp_path)
+        assert done.evaluation == straight.evaluation
+        assert objects(f"results/runs/{found.name}").keys() == snapshot(straight.run.folder).keys()  # type: ignore[arg-type]
+        assert "| reverse |" in ape("report", "--results", at("results"), "--format", "markdown")[0]
+        (line,) = json.loads(ape("runs", "--results", at("results"), "--json")[0])
+        assert (line["run"], line["status"]) == (found.name, "finished")
+        asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval"]
+        assert "shelf/reverse?" in ape(*asked, "--datasets", at("shelf"), "--results", at("results"))[1]
+        with pytest.raises(PlaceError, match=r"no such bucket\n  got:     gs://nobody-s"):
+            dataset.open(at("x").replace(google.BUCKET, "nobody-s", 1))
 
 
 # What a user is told ------------------------------------------------------------------------------

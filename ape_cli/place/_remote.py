@@ -70,18 +70,25 @@ class Remote:
     def stat(self) -> Stat:
         about = self._found or self._ask()
         if self._kind(about) != "File":
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+            raise self._missing()
         return Stat(about.size, about.mtime_ns)
 
     def iterdir(self) -> Iterator[Remote]:
         """What is in it, nothing if it is not there; each as it is now, even if it is asked later."""
-        from pyarrow.fs import FileSelector
+        from pyarrow.fs import FileInfo, FileSelector, FileType
 
+        all_of_it = self.bucket.kind == "gs"  # of a folder's own names, pyarrow leaves out those that go on there
         with explained(self.bucket):
-            found = self.bucket.system.get_file_info(FileSelector(self.path, allow_not_found=True))
-        if not found:
+            selector = FileSelector(self.path, allow_not_found=True, recursive=all_of_it)
+            listed = self.bucket.system.get_file_info(selector)
+        if not listed:
             self.bucket.check()
-        return (Remote(self.bucket, about.path, about) for about in found)
+        found = {}
+        for about in listed:
+            first, more, _ = about.path.removeprefix(f"{self.path}/").partition("/")
+            path = f"{self.path}/{first}"
+            found[path] = FileInfo(path, FileType.Directory) if more else about
+        return (Remote(self.bucket, path, about) for path, about in found.items())
 
     def glob(self, pattern: str) -> Iterator[Remote]:
         """`*` and the like within a name; no `**`."""
@@ -152,8 +159,13 @@ class Remote:
         """Remove what is left of an empty folder."""
         if self.path == self.bucket.name or any(self.iterdir()):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(self))
+        if not self.exists():
+            raise self._missing()
         with explained(self.bucket):
             self.bucket.system.delete_dir(self.path)
+
+    def _missing(self) -> FileNotFoundError:
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
 
     def _ask(self) -> Any:
         with explained(self.bucket):

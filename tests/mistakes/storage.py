@@ -65,4 +65,11 @@ MISTAKES = [
         'return f"{self.bucket.kind}://{self.path}"',
         "test_place.py::test_the_options_go_with_what_is_in_it",
     ),
+    Mistake(
+        "folders of Google's store that only the names of their files tell of, not seen",
+        "place/_remote.py",
+        'all_of_it = self.bucket.kind == "gs"',
+        "all_of_it = False",
+        "test_object_store.py::test_google_s_store_as_far_as_a_stand_in_tells",
+    ),
 ]
