@@ -81,7 +81,15 @@ class Registry:
         ]
         return Run(self.folder / "runs" / "-".join(p for p in parts if p))
 
-    def begin(self, run: Run, config: Config, data: Dataset, device: torch.device, variant: dict[str, Any]) -> None:
+    def begin(
+        self,
+        run: Run,
+        config: Config,
+        data: Dataset,
+        device: torch.device,
+        variant: dict[str, Any],
+        processes: int = 1,
+    ) -> None:
         """Write the first run.json. `variant`: the fields in which it differs from its preset."""
         import torch
 
@@ -110,6 +118,7 @@ class Registry:
             "commit": _commit(),
             "device": str(device),
             "threads": torch.get_num_threads(),
+            "processes": processes,
             "started": now(),
         }
         files.write_json(run.folder / "run.json", about)

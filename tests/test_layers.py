@@ -13,7 +13,8 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 PIPELINE = [
     *("errors", "process", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
     *("tasks", "draft", "card", "gen", "sample", "batch", "dataset", "position", "attention", "model", "laws", "cost"),
-    *("config", "build", "score", "decode", "record", "train", "run", "registry", "evaluate", "trial"),
+    *("config", "build", "score", "decode", "schedule", "record", "state", "world", "ranks", "progress", "train"),
+    *("run", "registry", "evaluate", "trial"),
     *("report", "render", "display", "catalogue", "cli"),
 ]
 

@@ -1,12 +1,12 @@
-"""`ape train`: one run."""
+"""`ape train`: one run; under torchrun, in several processes."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,10 @@ from ape_cli import display
 from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, Threads, app, command, dataset_folder
 from ape_cli.display import answer, note
 from ape_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from ape_cli.dataset import Dataset
+    from ape_cli.trial import Trial
 
 
 @app.command()
@@ -39,9 +43,9 @@ def train(
     datasets: Datasets = DATASETS,
     as_json: Json = False,
 ) -> None:
-    """Train one run, evaluate it on the test split, register it."""
+    """Train one run, evaluate it on the test split, register it. torchrun -m ape_cli train …: in several processes."""
     from ape_cli import attention as attentions
-    from ape_cli import config, position, trial
+    from ape_cli import config, position, ranks, trial
     from ape_cli import dataset as reading
     from ape_cli import registry as registering
     from ape_cli import train as training
@@ -51,45 +55,63 @@ def train(
         raise UsageError("--data names a whole dataset", got="--data with --task or --order", fix="use one")
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one")
-    where = choose_device(device, threads)
-    name = preset or ("paper" if where.type == "cuda" else "small")
-    resolved = config.resolve(
-        name,
-        scheme,
-        position.options(scheme),
-        structure=structure,
-        attention=attention,
-        attention_options=attentions.options(attention),
-        seed=seed,
-        precision=precision,
-        settings=config.parse_settings(settings or []),
-    )
-    locality(resolved)
-    note(f"preset: {name} ({config.preset(name).about}){'' if preset else '; --preset chooses another'}")
-    if data is not None:
-        found = reading.open(dataset_folder(data, datasets))
-    elif task is not None:
-        found = trial.preset_dataset(task, order, name, datasets, note)
-    else:
-        found = trial.choose_dataset(scheme, structure, order, name, datasets, note)
-    with _stoppable() as stop, display.steps_bar() as watch:
-        try:
-            done = trial.run_trial(
-                resolved,
-                found,
-                registering.open(results),
-                device=where,
-                compiled=compiled,
-                resume=resume,
-                overwrite=overwrite,
-                test=not no_eval,
-                note=note,
-                watch=watch,
-                stop=stop,
-            )
-        except training.Stopped:
-            note("stopped, and stored: the same command with --resume goes on")
-            raise typer.Exit(130) from None
+    done = None
+    with ranks.joined() as world:
+        heard = note if world.first else _unheard
+        where = world.device(choose_device(device, threads))
+        name = preset or ("paper" if where.type == "cuda" else "small")
+        resolved = config.resolve(
+            name,
+            scheme,
+            position.options(scheme),
+            structure=structure,
+            attention=attention,
+            attention_options=attentions.options(attention),
+            seed=seed,
+            precision=precision,
+            settings=config.parse_settings(settings or []),
+        )
+        locality(resolved)
+        heard(f"preset: {name} ({config.preset(name).about}){'' if preset else '; --preset chooses another'}")
+
+        def find() -> Dataset:
+            if data is not None:
+                return reading.open(dataset_folder(data, datasets))
+            if task is not None:
+                return trial.preset_dataset(task, order, name, datasets, note)
+            return trial.choose_dataset(scheme, structure, order, name, datasets, note)
+
+        found = world.dataset(find)
+        # where there are others it is torchrun that stops them, and says so
+        with _stoppable(note if world.size == 1 else _unheard) as stop, display.steps_bar() if world.first else nullcontext() as watch:
+            try:
+                done = trial.run_trial(
+                    resolved,
+                    found,
+                    registering.open(results),
+                    device=where,
+                    compiled=compiled,
+                    resume=resume,
+                    overwrite=overwrite,
+                    test=not no_eval,
+                    note=heard,
+                    watch=watch,
+                    stop=stop,
+                    world=world,
+                )
+            except training.Stopped:
+                heard("stopped, and stored: the same command with --resume goes on")
+    if done is None:
+        raise typer.Exit(130)
+    if world.first:
+        _print(done, as_json)
+
+
+def _unheard(line: str) -> None:
+    """What the first of several processes says, the others need not."""
+
+
+def _print(done: Trial, as_json: bool) -> None:
     about = done.run.read()
     if as_json:
         answer({"run": done.run.name, "trained": done.trained, **about["result"], "test": done.evaluation})
@@ -98,7 +120,7 @@ def train(
 
 
 @contextmanager
-def _stoppable() -> Iterator[Callable[[], bool]]:
+def _stoppable(heard: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
     """The first Ctrl-C (or SIGTERM) asks for a stop at the next step; the second one interrupts."""
     asked = False
 
@@ -107,7 +129,7 @@ def _stoppable() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        note("stopping after this step …")
+        heard("stopping after this step …")
 
     before = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
