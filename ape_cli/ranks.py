@@ -206,6 +206,7 @@ def joined() -> Iterator[World]:
             raise
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)) from None
     if dist.is_initialized():  # a run that was stopped
+        world.tell(lambda: None)  # none leaves before the first has stored it: torchrun would end that one too
         dist.destroy_process_group()
 
 

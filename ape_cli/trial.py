@@ -210,5 +210,5 @@ def _note_training(run: Run, config: Config, loop: train.Loop, device: torch.dev
 def _note_ranks(run: Run, config: Config, world: World, note: Note) -> None:
     before = run.read().get("processes", 1)
     if before != world.size:
-        same = "the batches are the same" + ("; the masks of dropout are others" if config.dropout else "")
+        same = "the same batches" + (", other masks of dropout" if config.dropout else "")
         note(f"trained in {before} process{'' if before == 1 else 'es'} so far, in {world.size} from here on: {same}")

@@ -18,6 +18,7 @@ from ape_cli.errors import UsageError
 if TYPE_CHECKING:
     from ape_cli.dataset import Dataset
     from ape_cli.trial import Trial
+    from ape_cli.world import World
 
 
 @app.command()
@@ -82,8 +83,7 @@ def train(
             return trial.choose_dataset(scheme, structure, order, name, datasets, note)
 
         found = world.dataset(find)
-        # where there are others it is torchrun that stops them, and says so
-        with _stoppable(note if world.size == 1 else _unheard) as stop, display.steps_bar() if world.first else nullcontext() as watch:
+        with _stoppable(world) as stop, display.steps_bar() if world.first else nullcontext() as watch:
             try:
                 done = trial.run_trial(
                     resolved,
@@ -120,16 +120,20 @@ def _print(done: Trial, as_json: bool) -> None:
 
 
 @contextmanager
-def _stoppable(heard: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C (or SIGTERM) asks for a stop at the next step; the second one interrupts."""
-    asked = False
+def _stoppable(world: World) -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C (or SIGTERM) asks for a stop at the next step; the second one interrupts.
+
+    Of several processes it interrupts none: a scheduler and torchrun may both send one, and torchrun kills in the end.
+    """
+    asked, alone = False, world.size == 1
 
     def ask(number: int, frame: Any) -> None:
         nonlocal asked
-        if asked:
+        if asked and alone:
             raise KeyboardInterrupt
         asked = True
-        heard("stopping after this step …")
+        if alone:  # torchrun says it itself
+            note("stopping after this step …")
 
     before = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
