@@ -12,7 +12,7 @@ import torch
 from ape_cli import attention, position, structure
 from ape_cli import config as configs
 from ape_cli.config import Config
-from ape_cli.dataset import Dataset
+from ape_cli.dataset import Facts
 from ape_cli.errors import DataError, UsageError, pick
 from ape_cli.model import Transformer
 
@@ -69,16 +69,15 @@ def locality(config: Config) -> float:
     return rate
 
 
-def settle(config: Config, data: Dataset) -> Config:
+def settle(config: Config, data: Facts) -> Config:
     """The configuration with what scheme, attention and data decide filled in: locality bias and size.
 
     Bounded schemes are sized at exactly the mean of the data's distribution (paper, appendix B). A kind
     of attention that takes no locality bias gets none, unless one is asked for: then it refuses.
     """
     found = position.load(config.scheme)
-    manifest = data.manifest
     plain, read = (reading(config.scheme, data.structure, wanted) for wanted in (None, config.structure))
-    mean = manifest.mean_size if read == data.structure else manifest.mean_tokens
+    mean = data.mean_size if read == data.structure else data.mean_tokens
     size = (config.max_size or max(1, round(mean))) if found.bounded else None
     if config.max_size is not None and not found.bounded:
         raise UsageError(
@@ -91,7 +90,7 @@ def settle(config: Config, data: Dataset) -> Config:
     )
 
 
-def variant(config: Config, data: Dataset) -> dict[str, Any]:
+def variant(config: Config, data: Facts) -> dict[str, Any]:
     """The fields and options in which a settled configuration differs from what its preset and scheme say.
 
     The kind of attention is among them, and so is the locality bias that it took away.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,25 @@ from ape_cli.schema import Manifest
 from ape_cli.streams import I64
 
 
+class Facts(Protocol):
+    """What of a dataset decides a run, beside the run's configuration."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def order(self) -> str | None: ...
+    @property
+    def structure(self) -> str: ...
+    @property
+    def mean_size(self) -> float: ...
+    @property
+    def mean_tokens(self) -> float: ...
+    @property
+    def fingerprint(self) -> str: ...
+
+
 class Dataset:
-    """A dataset whose shards were found whole. Make one with `open`."""
+    """A dataset whose shards were found whole, with its `Facts`. Make one with `open`."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
@@ -30,8 +48,28 @@ class Dataset:
         return self.folder.resolve().name
 
     @property
+    def task(self) -> str:
+        return self.manifest.plan.task
+
+    @property
+    def order(self) -> str | None:
+        return self.manifest.plan.order
+
+    @property
     def structure(self) -> str:
         return self.manifest.plan.structure
+
+    @property
+    def mean_size(self) -> float:
+        return self.manifest.mean_size
+
+    @property
+    def mean_tokens(self) -> float:
+        return self.manifest.mean_tokens
+
+    @property
+    def fingerprint(self) -> str:
+        return self.manifest.fingerprint
 
     @property
     def width(self) -> int:

@@ -38,6 +38,10 @@ class RunError(ApeError):
     """A run on disk is missing, damaged, in use, or does not fit what is asked of it."""
 
 
+class BusyError(ApeError):
+    """Another process is at the same thing; it may be done when it ends."""
+
+
 def unknown(kind: str, name: str, allowed: Iterable[str]) -> UsageError:
     """An unknown `kind` called `name`: the nearest match, and the full list.
 

@@ -17,7 +17,7 @@ import torch
 from ape_cli import dataset, process, tasks
 from ape_cli.batch import Batch, Reading
 from ape_cli.build import build, reading
-from ape_cli.dataset import Dataset, Split
+from ape_cli.dataset import Dataset, Facts, Split
 from ape_cli.decode import greedy
 from ape_cli.errors import DataError, RunError, UsageError, pick
 from ape_cli.record import DECODINGS, is_sound
@@ -111,9 +111,9 @@ def pending(registry: Registry, data: Dataset | None, split: str, decode: str) -
     return found, bad
 
 
-def name_of(data: Dataset, split: str, decode: str) -> str:
+def name_of(data: Facts, split: str, decode: str) -> str:
     """Of the evaluation's file. A dataset is its fingerprint, wherever it lies and whatever it is called."""
-    return f"{data.manifest.fingerprint[:12]}-{split}-{decode}"
+    return f"{data.fingerprint[:12]}-{split}-{decode}"
 
 
 def check_fits(run: Run, data: Dataset, part: Split) -> None:

@@ -1,18 +1,15 @@
 """Generation: a task and a seed become Parquet shards, a manifest and a dataset card.
 
 Streaming: a shard is made block by block and written row group by row group, so memory does not grow
-with the number of rows. Shards are independent, so workers (processes) share nothing. What is on disk
+with the number of rows. Shards are independent, so the workers of an engine share nothing. What is on disk
 is a function of the plan alone: neither the workers nor an interruption can be told from the files.
 """
 
 from __future__ import annotations
 
-import os
 import platform
-import signal
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +19,8 @@ import pyarrow as pa
 import ape_cli
 from ape_cli import draft, files, process, schema, structure
 from ape_cli.card import card
-from ape_cli.errors import DataError, UsageError
+from ape_cli.engine import Engine, Job, Link
+from ape_cli.errors import BusyError, DataError, UsageError
 from ape_cli.schema import Manifest, Piece, Plan, Shard
 from ape_cli.tasks import Task
 
@@ -75,28 +73,27 @@ def generate(
     wanted: Plan,
     out: Path,
     *,
-    workers: int = 1,
+    engine: Engine | None = None,
     overwrite: bool = False,
     tick: Tick | None = None,
 ) -> Outcome:
     """Write the dataset of a plan to `out`, or complete it, or find that there is nothing to do.
 
-    `tick` is called with numbers of rows as they are written. Raises `DataError` where `out` holds
-    something else or something damaged, `ApeError` where it cannot be written.
+    `engine`: where shards are made; without one, here. `tick` is called with numbers of rows as they are
+    written. Raises `DataError` where `out` holds something else or something damaged, `BusyError` where another
+    process writes there, `ApeError` where it cannot be written.
     """
-    if workers < 1:
-        raise UsageError("bad --workers", got=workers, allowed="1 or more", fix="leave it out for one")
     with _working_in(out):
         known = draft.standing(out, wanted, overwrite)
         pieces = [p for split in schema.pieces_of(wanted).values() for p in split]
         if known is not None:
             todo = [p for p in pieces if not (out / p.file).exists()]
-            _check_remade(known, _make(task, wanted.seed, out, todo, workers, tick))
+            _check_remade(known, _make(task, wanted.seed, out, todo, engine, tick))
             draft.finish(out)
             return Outcome(known, out, sum(len(p.rows) for p in todo))
         found = draft.begin(out, task, wanted)
         todo = [p for p in pieces if p.file not in found]
-        made = _make(task, wanted.seed, out, todo, workers, tick)
+        made = _make(task, wanted.seed, out, todo, engine, tick)
         manifest = _manifest(task, wanted, found | made)
         files.write_text(out / "README.md", card(manifest))
         files.write_text(schema.manifest_path(out), manifest.model_dump_json(indent=2) + "\n")
@@ -107,7 +104,7 @@ def generate(
 @contextmanager
 def _working_in(out: Path) -> Iterator[None]:
     """The folder, for this process alone; a folder that was made for nothing is removed again."""
-    busy = DataError("another process is generating into this folder", got=str(out), fix="wait for it to end")
+    busy = BusyError("another process is generating into this folder", got=str(out), fix="wait for it to end")
     new = not out.exists()
     files.folder(out)
     try:
@@ -119,46 +116,36 @@ def _working_in(out: Path) -> Iterator[None]:
                 out.rmdir()
 
 
-def _make(task: Task, seed: int, out: Path, todo: list[Piece], workers: int, tick: Tick | None) -> dict[str, Shard]:
-    """Write the shards, in this process or in several."""
+def _make(
+    task: Task, seed: int, out: Path, todo: list[Piece], engine: Engine | None, tick: Tick | None
+) -> dict[str, Shard]:
+    """Write the shards, in this process or by an engine."""
     tick = tick or (lambda rows: None)
-    if workers == 1 or len(todo) < 2:
+    if engine is None or len(todo) < 2:
         return {piece.file: write_shard(task, seed, out, piece, tick) for piece in todo}
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-
+    largest_first = sorted(todo, key=lambda piece: -len(piece.rows))  # so that none is left alone for long
+    jobs = [Job(piece.file, _write_for, (task, seed, out, piece)) for piece in largest_first]
     made = {}
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(todo)), context, _end_with_the_parent) as pool:
-        try:
-            # workers begin with Ctrl-C blocked, and keep it so: it is the parent's to handle
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                largest_first = sorted(todo, key=lambda piece: -len(piece.rows))  # so that none is left alone for long
-                futures = {pool.submit(write_shard, task, seed, out, piece): piece for piece in largest_first}
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            for future in as_completed(futures):
-                made[futures[future].file] = future.result()
-                tick(len(futures[future].rows))
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+    with closing(engine.work(jobs)) as events:
+        for event in events:
+            if event.kind == "told":
+                tick(event.value)
+            elif event.kind == "done":
+                made[event.key] = event.value
+            elif event.kind == "failed":
+                raise event.value.raised()
     return made
 
 
-def _end_with_the_parent() -> None:
-    """A worker whose parent was killed would write on into a folder that is no longer locked."""
-    import multiprocessing
+def _write_for(link: Link, task: Task, seed: int, out: Path, piece: Piece) -> Shard:
+    """`write_shard` as an engine's job; it stops between two blocks."""
 
-    parent = multiprocessing.parent_process()
-    assert parent is not None
+    def tick(rows: int) -> None:
+        link.tell(rows)
+        if link.stopping():
+            raise KeyboardInterrupt
 
-    def follow() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
+    return write_shard(task, seed, out, piece, tick)
 
 
 def write_shard(task: Task, seed: int, out: Path, piece: Piece, tick: Tick | None = None) -> Shard:

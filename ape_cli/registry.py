@@ -24,7 +24,7 @@ from ape_cli.run import Run, now
 if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and reporting stay fast
     import torch
 
-    from ape_cli.dataset import Dataset
+    from ape_cli.dataset import Dataset, Facts
 
 
 class Registry:
@@ -69,16 +69,9 @@ class Registry:
             raise UsageError("several runs begin like this", got=name, allowed=", ".join(alike), fix="give more of it")
         raise unknown("run", name, names)
 
-    def place(self, config: Config, data: Dataset) -> Run:
-        """Where the run of this configuration on this data stands, whether or not it exists."""
-        plan = data.manifest.plan
-        parts = [
-            plan.task,
-            plan.order,
-            config.scheme,
-            str(config.seed),
-            config.digest(data.manifest.fingerprint),
-        ]
+    def place(self, config: Config, data: Facts) -> Run:
+        """Where the run of this settled configuration on this data stands, whether or not it exists."""
+        parts = [data.task, data.order, config.scheme, str(config.seed), config.digest(data.fingerprint)]
         return Run(self.folder / "runs" / "-".join(p for p in parts if p))
 
     def begin(

@@ -26,10 +26,11 @@ class _Markup:
     paper: str  # the paper's score, written plainly
     paper_std: str
     empty: str
+    number: str  # a cell that is text
 
 
-_MARKDOWN = _Markup("%s%s", "<ins>%s</ins>%s", " ±%s", " ×%s", " [%s]", " ±%s", "—")
-_LATEX = _Markup("$%s%s$", r"\underline{$%s%s$}", r"_{\pm %s}", r" $\times %s$", " [$%s$]", r"_{\pm %s}", "---")
+_MARKDOWN = _Markup("%s%s", "<ins>%s</ins>%s", " ±%s", " ×%s", " [%s]", " ±%s", "—", "%s")
+_LATEX = _Markup("$%s%s$", r"\underline{$%s%s$}", r"_{\pm %s}", r" $\times %s$", " [$%s$]", r"_{\pm %s}", "---", "$%s$")
 _HTML = _Markup(
     "%s%s",
     '<span class="best">%s</span>%s',
@@ -38,30 +39,40 @@ _HTML = _Markup(
     ' <span class="paper">[%s]</span>',
     " ±%s",
     "—",
+    "%s",
 )
 
 
-def _number(value: float, percent: bool, digits: int) -> str:
-    return f"{100 * value:.{digits}f}" if percent else f"{value:.{digits + 1}f}"
+def number(value: float, percent: bool, digits: int, sign: str = "") -> str:
+    """A score for people; with the sign `+` a difference of scores."""
+    return f"{100 * value:{sign}.{digits}f}" if percent else f"{value:{sign}.{digits + 1}f}"
 
 
 def _parts(mean: float, std: float | None, percent: bool, mark: str) -> tuple[str, str]:
     """Mean and deviation, the latter within its mark."""
-    return _number(mean, percent, 2), "" if std is None else mark % _number(std, percent, 1)
+    return number(mean, percent, 2), "" if std is None else mark % number(std, percent, 1)
 
 
 def _most_seeds(table: Table) -> int:
-    return max(cell.seeds for _, cells in table.rows for cell in cells if cell)
+    return max((cell.seeds for _, cells in table.rows for cell in cells if isinstance(cell, Cell)), default=0)
+
+
+def _spread(cell: Cell, table: Table) -> float | None:
+    """What stands after ±."""
+    return cell.half if table.interval else cell.std
 
 
 def _rows(table: Table, markup: _Markup) -> list[list[str]]:
     """The rows in a markup, their labels as they are."""
     most = _most_seeds(table)
 
-    def draw(cell: Cell | None) -> str:
+    def draw(cell: Cell | str | None) -> str:
         if cell is None:
             return markup.empty
-        text = (markup.best if cell.best else markup.plain) % _parts(cell.mean, cell.std, table.percent, markup.std)
+        if isinstance(cell, str):
+            return markup.number % cell
+        parts = _parts(cell.mean, _spread(cell, table), table.percent, markup.std)
+        text = (markup.best if cell.best else markup.plain) % parts
         text += markup.seeds % cell.seeds if cell.seeds < most else ""
         if cell.paper:
             text += markup.paper % "".join(_parts(*cell.paper, table.percent, markup.paper_std))
@@ -74,7 +85,7 @@ def rich(tables: list[Table]) -> RenderableType:
     parts: list[RenderableType] = []
     for table in tables:
         grid = RichTable(title=Text(table.title), title_justify="left", header_style="bold")
-        grid.add_column("scheme", overflow="fold")
+        grid.add_column(table.head, overflow="fold")
         for column in table.columns:
             grid.add_column(Text(column), justify="right", overflow="fold", min_width=6)
         most = _most_seeds(table)
@@ -84,9 +95,12 @@ def rich(tables: list[Table]) -> RenderableType:
                 if cell is None:
                     line.append(Text("—", style="dim"))
                     continue
-                text = Text(_number(cell.mean, table.percent, 2), style="bold underline" if cell.best else "")
-                if cell.std is not None:
-                    text.append(f" ±{_number(cell.std, table.percent, 1)}", style="not bold not underline dim")
+                if isinstance(cell, str):
+                    line.append(Text(cell))
+                    continue
+                text = Text(number(cell.mean, table.percent, 2), style="bold underline" if cell.best else "")
+                if (spread := _spread(cell, table)) is not None:
+                    text.append(f" ±{number(spread, table.percent, 1)}", style="not bold not underline dim")
                 if cell.seeds < most:
                     text.append(f" ×{cell.seeds}", style="not bold not underline dim")
                 if cell.paper:
@@ -102,7 +116,7 @@ def markdown(tables: list[Table]) -> str:
     out = []
     for table in tables:
         out += [f"### {table.title}", ""]
-        out.append("| " + " | ".join(["scheme", *table.columns]) + " |")
+        out.append("| " + " | ".join([table.head, *table.columns]) + " |")
         out.append("|" + "|".join(["---", *["---:"] * len(table.columns)]) + "|")
         out += ["| " + " | ".join(row) + " |" for row in _rows(table, _MARKDOWN)]
         out += ["", " ".join(table.notes), ""]
@@ -129,7 +143,7 @@ def latex(tables: list[Table]) -> str:
     out = ["% needs \\usepackage{booktabs} and \\usepackage{graphicx}"]
     for table in tables:
         body = [" & ".join([_tex(row[0]), *row[1:]]) + " \\\\" for row in _rows(table, _LATEX)]
-        head = " & ".join(_tex(name) for name in ["Scheme", *table.columns]) + " \\\\"
+        head = " & ".join(_tex(name) for name in [table.head.capitalize(), *table.columns]) + " \\\\"
         wide = len(table.columns) > _PAGE_COLUMNS
         out += [
             "\\begin{table}",
@@ -163,7 +177,7 @@ def page(tables: list[Table]) -> str:
 
     body = []
     for table in tables:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in ["scheme", *table.columns])
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in [table.head, *table.columns])
         rows = "\n".join(
             "<tr>" + "".join(f"<td>{x}</td>" for x in [html.escape(row[0]), *row[1:]]) + "</tr>"
             for row in _rows(table, _HTML)

@@ -1,7 +1,8 @@
 """Reports: every evaluation in a registry, aggregated over seeds, as the paper's tables.
 
 A cell is one scheme (with what was set differently from its preset) on one task, order and dataset:
-the mean over seeds, the sample standard deviation, the number of seeds. As in the paper, every score
+the mean over seeds, the sample standard deviation, the number of seeds, and the 95% interval of the
+mean (`stats.py`), which speaks of other seeds of training on the same data. As in the paper, every score
 within one standard deviation (the best one's) of the best in its column is underlined. Runs that
 differ in anything but the seed are never averaged.
 """
@@ -9,14 +10,14 @@ differ in anything but the seed are never averaged.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import polars as pl
 
-from ape_cli import tasks
+from ape_cli import paper, stats, tasks
 from ape_cli.config import PRESETS, Config
 from ape_cli.errors import ApeError, pick
 from ape_cli.record import DECODINGS, variant_text
@@ -24,7 +25,7 @@ from ape_cli.registry import Registry
 from ape_cli.schema import SPLITS
 
 METRICS = {"token_accuracy": "token accuracy", "exact_match": "exact match", "cross_entropy": "cross-entropy"}
-_SMALLER_IS_BETTER = {"cross_entropy"}
+SMALLER_IS_BETTER = {"cross_entropy"}
 
 _COLUMNS = ["copy", "reverse", "repeat"]  # in the paper's order, what is not here comes after
 _COLUMNS += [f"{t}/{o}" for t in ("tree-copy", "tree-rotate", "c3", "tree-ops") for o in ("breadth", "depth")]
@@ -52,6 +53,8 @@ LINES = {
     "dataset": pl.String,
     "fingerprint": pl.String,
     "paper_size": pl.Boolean,
+    "low": pl.Float64,
+    "high": pl.Float64,
 }
 
 
@@ -64,6 +67,7 @@ class Cell:
     seeds: int
     best: bool  # within one standard deviation of the best
     paper: tuple[float, float | None] | None  # mean and deviation, as fractions
+    half: float | None = None  # of the 95% interval of the mean
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,10 @@ class Table:
     title: str
     notes: list[str]
     columns: list[str]
-    rows: list[tuple[str, list[Cell | None]]]
+    rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # text is a number, in no need of escapes
     percent: bool
+    interval: bool = False  # beside a mean stands half of its interval, not its deviation
+    head: str = "scheme"
 
 
 def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
@@ -106,7 +112,7 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
                 for metric in METRICS
                 if (value := evaluation["overall"].get(metric)) is not None
             ]
-    schema = {k: v for k, v in LINES.items() if k not in ("mean", "std", "seeds", "best")}
+    schema = {k: v for k, v in LINES.items() if k not in ("mean", "std", "seeds", "best", "low", "high")}
     return pl.DataFrame(lines, schema=schema | {"value": pl.Float64, "seed": pl.Int64}, orient="row"), bad
 
 
@@ -133,28 +139,41 @@ def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
 
 
 # what a column is, what a cell is beside it, and names that may change without changing either
-_COLUMN = ["task", "order", "preset", "decode", "split", "metric", "structure", "form"]
-_COLUMN += ["trained_fingerprint", "fingerprint"]
-_CELL = ["configuration", "scheme", "variant", "attention"]
+COLUMN = ["task", "order", "preset", "decode", "split", "metric", "structure", "form"]
+COLUMN += ["trained_fingerprint", "fingerprint"]
+CELL = ["configuration", "scheme", "variant", "attention"]
 _NAMES = ["trained_on", "dataset", "paper_size"]
 
 
+def once(values: pl.DataFrame) -> pl.DataFrame:
+    """Each run's last value in each column.
+
+    A dataset may have been moved or renamed, and evaluated again: the fingerprint says what it is.
+    """
+    return values.unique([*COLUMN, *CELL, "seed"], keep="last", maintain_order=True)
+
+
 def aggregate(values: pl.DataFrame) -> pl.DataFrame:
-    """Lines of `LINES`: mean, deviation and number over seeds, and what is best in its column."""
-    # a dataset may have been moved or renamed, and evaluated again: the fingerprint says what it is
-    once = values.unique([*_COLUMN, *_CELL, "seed"], keep="last", maintain_order=True)
-    lines = once.group_by([*_COLUMN, *_CELL], maintain_order=True).agg(
-        *(pl.col(c).last() for c in _NAMES),
-        pl.col("value").mean().alias("mean"),
-        pl.col("value").std().alias("std"),
-        pl.len().cast(pl.Int64).alias("seeds"),
+    """Lines of `LINES`: mean, deviation, interval and number over seeds, and what is best in its column."""
+    lines = (
+        once(values)
+        .group_by([*COLUMN, *CELL], maintain_order=True)
+        .agg(
+            *(pl.col(c).last() for c in _NAMES),
+            pl.col("value").mean().alias("mean"),
+            pl.col("value").std().alias("std"),
+            pl.len().cast(pl.Int64).alias("seeds"),
+        )
     )
-    sign = pl.when(pl.col("metric").is_in(list(_SMALLER_IS_BETTER))).then(-1.0).otherwise(1.0)
+    widths = {n: stats.half_width(n) for n in lines["seeds"].unique()}
+    half = pl.col("seeds").replace_strict(widths, return_dtype=pl.Float64) * pl.col("std")
+    lines = lines.with_columns((pl.col("mean") - half).alias("low"), (pl.col("mean") + half).alias("high"))
+    sign = pl.when(pl.col("metric").is_in(list(SMALLER_IS_BETTER))).then(-1.0).otherwise(1.0)
     lines = lines.with_columns((sign * pl.col("mean")).alias("score"))
-    top = lines.group_by(_COLUMN).agg(
+    top = lines.group_by(COLUMN).agg(
         pl.col("score").max().alias("top"), pl.col("std").sort_by("score").last().fill_null(0.0).alias("slack")
     )
-    lines = lines.join(top, on=_COLUMN, nulls_equal=True, maintain_order="left")
+    lines = lines.join(top, on=COLUMN, nulls_equal=True, maintain_order="left")
     lines = lines.with_columns((pl.col("score") >= pl.col("top") - pl.col("slack") - 1e-12).alias("best"))
     return lines.select(list(LINES))
 
@@ -162,7 +181,20 @@ def aggregate(values: pl.DataFrame) -> pl.DataFrame:
 def lines(
     registry: Registry, *, metric: str, decode: str, split: str, preset: str | None, against: str | None
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The aggregated lines that are asked for. An empty choice is an `ApeError` that says what to run."""
+    """The aggregated lines that are asked for, and a line of text for each run that is unreadable."""
+    if against is not None:
+        pick("comparison", against, ["paper"])
+    values, bad = wanted(registry, metric=metric, decode=decode, split=split, preset=preset)
+    found = aggregate(values)
+    if against is not None:
+        found = paper.beside(found, [_column(line) for line in found.iter_rows(named=True)])
+    return found, bad
+
+
+def wanted(
+    registry: Registry, *, metric: str, decode: str, split: str, preset: str | None
+) -> tuple[pl.DataFrame, list[str]]:
+    """The scores that are asked for. An empty choice is an `ApeError` that says what to run."""
     pick("metric", metric, METRICS)
     pick("split", split, SPLITS)
     pick("decoding", decode, DECODINGS)
@@ -175,13 +207,13 @@ def lines(
             got=f"{registry.folder}",
             fix="train one first: `ape train --scheme rope --task copy`, then `ape report`",
         )
-    wanted = values.filter(
+    chosen = values.filter(
         pl.col("metric") == metric,
         pl.col("decode") == decode,
         pl.col("split") == split,
         pl.lit(True) if preset is None else pl.col("preset") == preset,
     )
-    if wanted.is_empty():
+    if chosen.is_empty():
         there = values.select("metric", "decode", "split", "preset").unique().sort(pl.all()).rows()
         raise ApeError(
             "no evaluation is like this",
@@ -189,36 +221,7 @@ def lines(
             allowed="; ".join(", ".join(row) for row in there),
             fix="evaluate the runs so: `ape eval --split … --decode …`, or ask for what there is",
         )
-    found = aggregate(wanted)
-    if against is not None:
-        pick("comparison", against, ["paper"])
-        found = found.with_columns(*_paper_columns(found))
-    return found, bad
-
-
-def _paper_columns(found: pl.DataFrame) -> list[pl.Series]:
-    published = paper_scores()
-    means, stds = [], []
-    for line in found.iter_rows(named=True):
-        kind = (line["metric"], line["decode"], line["split"])
-        plain = not line["variant"] and kind == ("token_accuracy", "teacher", "test")
-        own = line["fingerprint"] == line["trained_fingerprint"]
-        score = published.get((line["scheme"], _column(line))) if plain and own else None
-        means.append(None if score is None else score[0])
-        stds.append(None if score is None else score[1])
-    return [pl.Series("paper_mean", means, pl.Float64), pl.Series("paper_std", stds, pl.Float64)]
-
-
-def paper_scores() -> dict[tuple[str, str], tuple[float, float | None]]:
-    """(scheme, column) -> mean and deviation as fractions, from tables 1 and 2 of the paper."""
-    tables = json.loads(resources.files("ape_cli").joinpath("paper_tables.json").read_text(encoding="utf-8"))
-    return {
-        (scheme, column): (mean / 100, None if std is None else std / 100)
-        for table in (tables["table1"], tables["table2"])
-        for scheme, cells in table["rows"].items()
-        for column, (mean, std) in zip(table["columns"], cells, strict=True)
-        if mean is not None
-    }
+    return chosen, bad
 
 
 def _column(line: dict[str, Any]) -> str:
@@ -226,46 +229,69 @@ def _column(line: dict[str, Any]) -> str:
     return f"{name} ({line['form']})" if line["form"] else name
 
 
-def tables(found: pl.DataFrame) -> list[Table]:
+def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
     """Lines as tables: one for each preset and kind of structure, schemes down, tasks across."""
-    made = []
+    groups = named(found).partition_by("structure", "preset", maintain_order=True)
+    return [_table(group, interval) for group in groups]
+
+
+def named(found: pl.DataFrame) -> pl.DataFrame:
+    """The lines, in the order of their tables, each with the `row` and the `column` that it has in its table."""
     groups = found.partition_by("structure", "preset", maintain_order=True)
+    made = []
     for group in sorted(groups, key=lambda g: (g["structure"][0], g["preset"][0])):
-        made.append(_table(group))
-    return made
+        names, places = _column_names(group), dict[tuple[str, str], None]()
+        for line in group.iter_rows(named=True):
+            column = names[tuple(line[k] for k in _DATA)]
+            row = line["scheme"] + (f" ({line['variant']})" if line["variant"] else "")
+            if (row, column) in places:  # the same words for another configuration: a preset or a scheme has changed
+                row += f" #{line['configuration']}"
+            places[row, column] = None
+        rows, columns = zip(*places, strict=True)
+        made.append(group.with_columns(pl.Series("row", rows), pl.Series("column", columns)))
+    return pl.concat(made)
 
 
-def _table(group: pl.DataFrame) -> Table:
+def column_rank(line: dict[str, Any]) -> tuple[int, str]:
+    """Where a column stands among the others of its table, by one of its named lines."""
+    return _rank(_COLUMNS, _column(line)), line["column"]
+
+
+def _table(group: pl.DataFrame, interval: bool) -> Table:
     cells: dict[tuple[str, str], Cell] = {}
     order: dict[str, tuple[int, str]] = {}
     rows: dict[str, tuple[int, str]] = {}
-    names = _column_names(group)
     against = "paper_mean" in group.columns
     for line in group.iter_rows(named=True):
-        key = (line["task"], line["order"], line["trained_fingerprint"], line["fingerprint"])
-        column, row = names[key], line["scheme"] + (f" ({line['variant']})" if line["variant"] else "")
-        if (row, column) in cells:  # the same words for another configuration: a preset or a scheme has changed
-            row += f" #{line['configuration']}"
-        order[column] = (_rank(_COLUMNS, _column(line)), column)
+        row, column = line["row"], line["column"]
+        order[column] = column_rank(line)
         rows[row] = (_rank(_ROWS, line["scheme"]), row)
         paper = (line["paper_mean"], line["paper_std"]) if against and line["paper_mean"] is not None else None
-        cells[row, column] = Cell(line["mean"], line["std"], line["seeds"], line["best"], paper)
+        half = None if line["high"] is None else line["high"] - line["mean"]
+        cells[row, column] = Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, half)
     columns = sorted(order, key=order.__getitem__)
     first = group.row(0, named=True)
     kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
     seeds = sorted({c.seeds for c in cells.values()})
-    percent = first["metric"] not in _SMALLER_IS_BETTER
-    unit = "%" if percent else "nats a token"
-    what = f"{METRICS[first['metric']]} in {unit}, {first['decode']} decoding, {first['split']} split"
+    percent = first["metric"] not in SMALLER_IS_BETTER
+    spread = "half of its 95% interval (Student's t)" if interval else "standard deviation"
     notes = [
-        f"Preset {first['preset']}; {what}; mean ± standard deviation over {_count(seeds)}.",
+        f"{settings(first)}; mean ± {spread} over {_count(seeds)}.",
         "Underlined: within one standard deviation of the best in the column.",
     ]
     if against:
         size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
-        notes.append(f"In brackets: the paper's number, over 3 seeds{size}.")
+        deviation = " ± standard deviation" if interval else ""
+        notes.append(f"In brackets: the paper's number{deviation}, over 3 seeds{size}.")
     body = [(row, [cells.get((row, column)) for column in columns]) for row in sorted(rows, key=rows.__getitem__)]
-    return Table(f"{kind}, {METRICS[first['metric']]}", notes, columns, body, percent)
+    return Table(f"{kind}, {METRICS[first['metric']]}", notes, columns, body, percent, interval)
+
+
+def settings(line: dict[str, Any]) -> str:
+    """What all lines of a table have in common, for the note under it."""
+    unit = "nats a token" if line["metric"] in SMALLER_IS_BETTER else "%"
+    what = f"{METRICS[line['metric']]} in {unit}, {line['decode']} decoding, {line['split']} split"
+    return f"Preset {line['preset']}; {what}"
 
 
 def _count(seeds: list[int]) -> str:
@@ -278,10 +304,12 @@ def _rank(known: list[str], name: str) -> int:
     return known.index(name) if name in known else len(known)
 
 
+_DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # what tells the columns of a table apart
+
+
 def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
     """A name for each column; datasets are named only where the task alone does not tell them apart."""
-    keys = ["task", "order", "trained_fingerprint", "fingerprint"]
-    columns = group.unique(keys, maintain_order=True)
+    columns = group.unique(_DATA, maintain_order=True)
     names: dict[tuple[Any, ...], str] = {}
     for line in columns.iter_rows(named=True):
         name = _column(line)
@@ -292,5 +320,5 @@ def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
             name += f" on {line['dataset']}"
         if name in names.values():
             name += f" {line['fingerprint'][:6]}"
-        names[tuple(line[k] for k in keys)] = name
+        names[tuple(line[k] for k in _DATA)] = name
     return names

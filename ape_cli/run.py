@@ -22,7 +22,7 @@ import polars as pl
 
 from ape_cli import files, record
 from ape_cli.config import Config
-from ape_cli.errors import RunError
+from ape_cli.errors import BusyError, RunError
 from ape_cli.record import Evaluation, Outcome, Record
 
 if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and reporting stay fast
@@ -68,7 +68,7 @@ class Run:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """The right to write; one process at a time."""
-        busy = RunError("another process is training this run", got=self.name, fix="wait for it, or stop it")
+        busy = BusyError("another process is training this run", got=self.name, fix="wait for it, or stop it")
         with files.locked(self.folder / ".lock", busy):
             yield
 

@@ -18,7 +18,7 @@ from ape_cli import build, dataset, evaluate, gen, position, schema, structure, 
 from ape_cli import config as configs
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset
-from ape_cli.errors import DataError, RunError, UsageError
+from ape_cli.errors import BusyError, DataError, RunError, UsageError
 from ape_cli.progress import Progress
 from ape_cli.registry import Registry
 from ape_cli.run import Run
@@ -42,13 +42,18 @@ class Trial:
     evaluation: dict[str, Any] | None
 
 
-def preset_dataset(task: str, order: str | None, preset: str, root: Path, note: Note) -> Dataset:
-    """A task's dataset at a preset's own sizes, in `root`/TASK[-ORDER]-PRESET; generated if it is missing."""
+def preset_plan(task: str, order: str | None, preset: str, root: Path) -> tuple[tasks.Task, schema.Plan, Path]:
+    """A task's dataset at a preset's own sizes, and its folder, `root`/TASK[-ORDER]-PRESET."""
     chosen = configs.preset(preset)
     own = {f.name for f in dataclasses.fields(tasks.load(task))}
     made = tasks.make(task, order, **{k: v for k, v in chosen.sizes.items() if k in own})
     folder = root / "-".join(p for p in (task, made.order, preset) if p)
-    wanted = gen.plan(made, seed=42, rows=chosen.rows, shard_rows=schema.ROW_GROUP)
+    return made, gen.plan(made, seed=42, rows=chosen.rows, shard_rows=schema.ROW_GROUP), folder
+
+
+def preset_dataset(task: str, order: str | None, preset: str, root: Path, note: Note) -> Dataset:
+    """A task's dataset at a preset's own sizes; generated if it is missing."""
+    made, wanted, folder = preset_plan(task, order, preset, root)
     outcome = gen.generate(made, wanted, folder)
     if outcome.written:
         note(f"generated {folder} ({outcome.written:,} rows)")
@@ -122,7 +127,7 @@ def run_trial(
     if status == "failed" and not resume:
         raise RunError("this run failed", got=run.name, fix="--overwrite begins again; other settings are another run")
     if status == "running":
-        raise RunError("another process is training this run", got=run.name, fix="wait for it, or stop it")
+        raise BusyError("another process is training this run", got=run.name, fix="wait for it, or stop it")
     if status == "stopped" and not resume:
         raise RunError(
             "this run was begun and did not finish",

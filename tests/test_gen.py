@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ape_cli import files, gen, schema, tasks
-from ape_cli.errors import ApeError, DataError, UsageError
+from ape_cli.engine.local import Local
+from ape_cli.errors import ApeError, BusyError, DataError, UsageError
 from ape_cli.gen import generate
 
 OPTIONS: dict[str, Any] = {"depth_mean": 3, "depth_std": 1}
@@ -85,7 +86,7 @@ def test_positions_of_several_coordinates_are_version_2(tmp_path: Path) -> None:
     expected = task.sample(rows=range(350), split="train", seed=7).to_pylist()
     assert pl.read_parquet(tmp_path / "data" / "train-*.parquet").to_dicts() == expected
     assert pq.read_table(tmp_path / "data" / "train-00001-of-00004.parquet").to_pylist() == expected[100:200]
-    again = generate(task, plan(task, 64), tmp_path / "again", workers=2).manifest
+    again = generate(task, plan(task, 64), tmp_path / "again", engine=Local(2)).manifest
     assert again.fingerprint == manifest.fingerprint
 
 
@@ -124,7 +125,7 @@ def test_op_is_null_elsewhere(tmp_path: Path) -> None:
 def test_fingerprint_knows_neither_shards_nor_workers(tmp_path: Path, task: Any, workers: int) -> None:
     """Rows of the two cuts are equal one by one; shard for shard, workers change no byte."""
     whole = generate(task, plan(task, 1000), tmp_path / "whole")
-    cut = generate(task, plan(task, 64), tmp_path / "cut", workers=workers)
+    cut = generate(task, plan(task, 64), tmp_path / "cut", engine=None if workers == 1 else Local(workers))
     assert whole.manifest.fingerprint == cut.manifest.fingerprint
     for split in schema.SPLITS:
         one, other = (pl.read_parquet(tmp_path / d / "data" / f"{split}-*.parquet") for d in ("whole", "cut"))
@@ -337,7 +338,7 @@ def test_a_folder_that_can_not_be_made(tmp_path: Path, task: Any) -> None:
 
 
 def test_two_writers_are_kept_apart(tmp_path: Path, task: Any) -> None:
-    with files.locked(tmp_path / ".lock", DataError("busy")), pytest.raises(DataError, match="another process"):
+    with files.locked(tmp_path / ".lock", BusyError("busy")), pytest.raises(BusyError, match="another process"):
         generate(task, plan(task), tmp_path)
 
 

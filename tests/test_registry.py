@@ -11,7 +11,7 @@ import torch
 
 from ape_cli import build, config, evaluate, files, position, registry, trial
 from ape_cli.dataset import Dataset
-from ape_cli.errors import ApeError, RunError, UsageError
+from ape_cli.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.registry import Registry
 from ape_cli.run import Run, load_tensors
 from ape_cli.train import Stopped
@@ -165,7 +165,7 @@ def test_a_run_whose_process_is_gone_counts_as_stopped(words: Dataset, tmp_path:
     with files.locked(done.run.folder / ".lock", RunError("busy")):
         assert done.run.status == "running"
         for options in ({}, {"resume": True}):
-            with pytest.raises(RunError, match="another process"):
+            with pytest.raises(BusyError, match="another process"):
                 run(words, tmp_path, **options)
 
 

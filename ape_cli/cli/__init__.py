@@ -9,7 +9,14 @@ from importlib import import_module
 
 from ape_cli.cli._app import app
 
-for stage in ("gen", "train", "evaluate", "report", "lists"):  # each registers its commands, listed in this order
+for stage in (
+    "gen",
+    "train",
+    "sweep",
+    "evaluate",
+    "report",
+    "lists",
+):  # each registers its commands, listed in this order
     import_module(f"{__name__}.{stage}")
 
 

@@ -24,7 +24,11 @@ def gen(
     n_test: Annotated[int, typer.Option(help="Test rows.")] = 1_000,
     to: Annotated[Path | None, typer.Option("--out", help="Folder; default datasets/TASK[-ORDER].")] = None,
     shard_rows: Annotated[int, typer.Option(help="Rows of a Parquet file.")] = 32_768,
-    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option(help="Shards at once; default one (ray: all there is room for).")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="local: processes; ray: tasks of a cluster.")] = "local",
+    address: Annotated[str | None, typer.Option(help="ray: of a cluster; default one of our own.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another dataset there.")] = False,
     length_mean: Annotated[float | None, typer.Option(help="Words: mean length (paper: 100).")] = None,
     length_std: Annotated[float | None, typer.Option(help="Words: its deviation (paper: 10).")] = None,
@@ -41,6 +45,7 @@ def gen(
     as_json: Json = False,
 ) -> None:
     """Generate a dataset: shards, manifest, dataset card."""
+    from ape_cli import engine as engines
     from ape_cli import gen as generation
     from ape_cli import tasks
     from ape_cli.config import parse_settings
@@ -67,8 +72,10 @@ def gen(
     folder = to or DATASETS / (f"{task}-{made.order}" if made.order else task)
     rows = {"train": n, "validation": n_validation, "test": n_test}
     wanted = generation.plan(made, seed=seed, rows=rows, shard_rows=shard_rows)
+    alone = engine == "local" and workers in (None, 1) and address is None
+    where = None if alone else engines.make(engine, workers=workers, address=address)
     with display.rows_bar(sum(rows.values())) as tick:
-        outcome = generation.generate(made, wanted, folder, workers=workers, overwrite=overwrite, tick=tick)
+        outcome = generation.generate(made, wanted, folder, engine=where, overwrite=overwrite, tick=tick)
     total = sum(rows.values())
     if outcome.shared:
         note(f"{outcome.shared:,} rows: there are too few sources like theirs for each split to have its own")

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mistakes import attention, data, model, positions, ranks, shortcuts
+from tests.mistakes import attention, data, model, positions, ranks, shortcuts, sweeps
 from tests.mistakes._mistake import Mistake
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +25,7 @@ MISTAKES = [
     *model.MISTAKES,
     *ranks.MISTAKES,
     *shortcuts.MISTAKES,
+    *sweeps.MISTAKES,
 ]
 
 

@@ -1,0 +1,212 @@
+"""`ape sweep`: a grid of trials."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, app, command, dataset_folder
+from ape_cli.display import answer, note, print_table, say
+from ape_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from ape_cli.live import Line
+    from ape_cli.registry import Registry
+    from ape_cli.sweep import Item
+
+_DONE = ("finished", "running")  # nothing of ours to do
+_TAIL = 12  # lines of a failed trial's log
+
+
+@app.command()
+@command
+def sweep(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE.toml", help="The grid; options go before it.")] = None,
+    schemes: Annotated[str | None, typer.Option(help="Such as rope,orthogonal-seq.")] = None,
+    tasks: Annotated[str | None, typer.Option(help="Each one's dataset at the preset's sizes.")] = None,
+    data: Annotated[list[str] | None, typer.Option(help="A dataset that is there; may be repeated.")] = None,
+    orders: Annotated[str | None, typer.Option(help="Of trees: breadth,depth.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Such as 42,43,44, or 42-44.")] = None,
+    structures: Annotated[str | None, typer.Option(help="What positions are read as.")] = None,
+    attentions: Annotated[str | None, typer.Option(help="Kinds of attention.")] = None,
+    preset: Annotated[str | None, typer.Option(help="paper, small or tiny; default by the machine.")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32 or bf16.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=V,V", help="A field's values.")] = None,
+    engine: Annotated[str, typer.Option(help="local: processes; ray: a cluster.")] = "local",
+    workers: Annotated[int | None, typer.Option(help="Trials at once; default what the machine has room for.")] = None,
+    threads: Annotated[int | None, typer.Option(help="local: of each trial; default its share.")] = None,
+    retries: Annotated[int | None, typer.Option(help="For a trial whose process or node dies.")] = None,
+    address: Annotated[str | None, typer.Option(help="ray: of a cluster; default one of our own.")] = None,
+    cpus_per_trial: Annotated[float | None, typer.Option(help="ray: default 1.")] = None,
+    gpus_per_trial: Annotated[float | None, typer.Option(help="ray: default 0; 0.25 for four on one GPU.")] = None,
+    trials_per_task: Annotated[int | None, typer.Option(help="ray: default by how short they are.")] = None,
+    share: Annotated[
+        str | None, typer.Option("--shard", metavar="I/N", help="Every N-th trial, from the I-th.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    compiled: Annotated[bool, typer.Option("--compile", help="By torch.compile.")] = False,
+    results: Results = RESULTS,
+    datasets: Datasets = DATASETS,
+    as_json: Json = False,
+) -> None:
+    """Train and evaluate a grid of runs: what is finished is skipped, what was stopped goes on."""
+    from ape_cli import engine as engines
+    from ape_cli import grid, live
+    from ape_cli import registry as registering
+    from ape_cli import sweep as sweeping
+    from ape_cli.build import choose_device
+
+    given = _given(schemes, tasks, data, orders, seeds, structures, attentions, preset, precision, settings)
+    grids = [grid.check(fields | given) for fields in (grid.read(file) if file else [{}])]
+    where = choose_device(device)
+    usual = "paper" if where.type == "cuda" and engine == "local" else "small"
+    registry = registering.open(results)
+    items, left = sweeping.plan(
+        grid.points(grids, usual), registry, datasets, lambda d: dataset_folder(Path(d), datasets)
+    )
+    for line in left:
+        note(f"left out: {line}")
+    if not items:
+        raise UsageError("the sweep has no trials", got="; ".join(left), fix="choose schemes that can read the data")
+    items = sweeping.shard(items, *_share(share))
+    made = engines.make(
+        engine,
+        workers=workers or (_gpus() if engine == "local" and where.type == "cuda" else None),
+        threads=threads,
+        retries=retries,
+        address=address,
+        cpus_per_trial=cpus_per_trial,
+        gpus_per_trial=gpus_per_trial,
+        trials_per_task=trials_per_task or (sweeping.per_task(items) if engine == "ray" else None),
+    )
+    if dry_run:
+        _print_plan(items, made.slots, as_json)
+        return
+    items = sweeping.prepare(items, registry, datasets, note)
+    todo = [item for item in items if item.state not in _DONE]
+    note(f"{live.trials(len(items))}: {len(items) - len(todo)} done or elsewhere, {len(todo)} to do")
+    jobs = [sweeping.job(item, registry, device, compiled) for item in todo]
+    with live.watching(todo, made.slots) as watch, closing(made.work(jobs)) as events:
+        for event in events if jobs else ():
+            watch.heed(event)
+    _print_end(items, watch.lines, registry, as_json)
+    if watch.count("failed"):
+        raise typer.Exit(1)
+
+
+def _given(
+    schemes: str | None,
+    tasks: str | None,
+    data: list[str] | None,
+    orders: str | None,
+    seeds: str | None,
+    structures: str | None,
+    attentions: str | None,
+    preset: str | None,
+    precision: str | None,
+    settings: list[str] | None,
+) -> dict[str, Any]:
+    """The options as fields of a grid; they go before what a file says."""
+    from ape_cli.config import parse_values
+
+    lists = {
+        "schemes": schemes,
+        "tasks": tasks,
+        "orders": orders,
+        "structures": structures,
+        "attentions": attentions,
+    }
+    found: dict[str, Any] = {key: _list(text) for key, text in lists.items() if text is not None}
+    if data:
+        found |= {"data": data} | ({} if tasks else {"tasks": []})
+    elif tasks:
+        found["data"] = []
+    found |= {} if seeds is None else {"seeds": _seeds(seeds)}
+    found |= {key: value for key, value in (("preset", preset), ("precision", precision)) if value is not None}
+    return found | ({"set": parse_values(settings)} if settings else {})
+
+
+def _list(text: str) -> list[str]:
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _seeds(text: str) -> list[int]:
+    found: list[int] = []
+    for part in _list(text):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) - int(first) > 10_000:
+            raise UsageError("bad --seeds", got=repr(part), allowed="whole numbers and ranges", fix="--seeds 42,43,44")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def _share(text: str | None) -> tuple[int, int]:
+    number, slash, of = (text or "1/1").partition("/")
+    if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise UsageError("bad --shard", got=repr(text), allowed="I/N with I from 1 to N", fix="for example --shard 2/8")
+    return int(number), int(of)
+
+
+def _gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def _print_plan(items: list[Item], slots: int, as_json: bool) -> None:
+    from ape_cli.live import clock, trials
+
+    todo = [item for item in items if item.state not in _DONE]
+    known = [item.seconds for item in todo if item.seconds is not None]
+    total = sum(known) / max(1, min(slots, len(todo))) if len(known) == len(todo) else None
+    lines = [
+        {
+            "run": item.name,
+            "state": item.state,
+            "dataset": str(item.data.folder),
+            "dataset_missing": item.data.missing,
+            "seconds": item.seconds,
+        }
+        for item in items
+    ]
+    if as_json:
+        answer({"trials": lines, "to_do": len(todo), "at_once": slots, "seconds": total})
+        return
+    rows = []
+    for item in items:
+        state = item.state if item.state in _DONE else {"new": "train"}.get(item.state, f"go on ({item.state})")
+        took = "?" if item.seconds is None else clock(item.seconds)
+        missing = " (to generate)" if item.data.missing and item.state not in _DONE else ""
+        rows.append([item.name, state, f"{item.data.folder}{missing}", "" if item.state in _DONE else took])
+    print_table(["run", "to do", "dataset", "about"], rows)
+    at_once = min(slots, max(1, len(todo)))
+    guess = "nobody knows how long" if total is None else f"about {clock(total)}, by the runs that are registered"
+    say(f"{trials(len(items))}, {len(todo)} to do, {at_once} at once: {guess if todo else 'nothing to do'}")
+
+
+def _print_end(items: list[Item], lines: dict[str, Line], registry: Registry, as_json: bool) -> None:
+    """What came of each; of those that failed, the end of the log."""
+    from ape_cli.live import trials
+
+    ends: list[dict[str, Any]] = []
+    for item in items:
+        line = lines.get(item.name)
+        state = line.state if line else item.state
+        ends.append({"run": item.name, "state": state, "trained": bool(line and line.result.get("trained"))})
+        if line and line.error:
+            ends[-1]["error"] = line.error
+    if as_json:
+        answer(ends)
+    for line in (found for found in lines.values() if found.state == "failed"):
+        path = registry.folder / "logs" / f"{line.item.name}.log"
+        log = path.read_text(encoding="utf-8") if path.exists() else line.error
+        note(f"\nfailed: {line.item.name}" + (f" ({path})" if path.exists() else ""))
+        note("\n".join(f"  {text}" for text in log.strip().splitlines()[-_TAIL:]))
+    if not as_json:
+        count = {state: sum(end["state"] == state for end in ends) for state in dict.fromkeys(e["state"] for e in ends)}
+        trained = sum(end["trained"] for end in ends)
+        say(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")

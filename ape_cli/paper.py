@@ -1,0 +1,61 @@
+"""The paper's own numbers (tables 1 and 2), and ours beside them.
+
+Where a run has the paper's own size (`paper_size`), the difference of the means is given, and whether the paper's
+mean lies in our interval, which says nothing of how far their mean over 3 seeds may be off. There is no test with
+their deviations (Welch's): they are rounded to a tenth of a percent, 7 of 52 to 0.0, 2 are missing, and the paper
+does not say whether they are of a sample or of a population.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+import polars as pl
+
+_ROUNDED = 0.5e-4  # the paper rounds means to hundredths of a percent
+
+_COLUMNS = {
+    "paper_mean": pl.Float64,
+    "paper_std": pl.Float64,
+    "paper_difference": pl.Float64,
+    "paper_in_interval": pl.Boolean,
+}
+
+
+def scores() -> dict[tuple[str, str], tuple[float, float | None]]:
+    """(scheme, column) -> mean and deviation as fractions, from tables 1 and 2 of the paper."""
+    tables = json.loads(resources.files("ape_cli").joinpath("paper_tables.json").read_text(encoding="utf-8"))
+    return {
+        (scheme, column): (mean / 100, None if std is None else std / 100)
+        for table in (tables["table1"], tables["table2"])
+        for scheme, cells in table["rows"].items()
+        for column, (mean, std) in zip(table["columns"], cells, strict=True)
+        if mean is not None
+    }
+
+
+def beside(lines: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+    """Lines of a report with the paper's mean and deviation, and at its size the difference, ours minus theirs.
+
+    `columns`: what each line's column is called in the paper's tables.
+    """
+    published = scores()
+    found = []
+    for line, column in zip(lines.iter_rows(named=True), columns, strict=True):
+        kind = (line["metric"], line["decode"], line["split"])
+        plain = not line["variant"] and kind == ("token_accuracy", "teacher", "test")
+        own = line["fingerprint"] == line["trained_fingerprint"]
+        score = published.get((line["scheme"], column)) if plain and own else None
+        found.append((None,) * len(_COLUMNS) if score is None else (*score, *_compared(line, score[0])))
+    return lines.hstack(pl.DataFrame(found, schema=_COLUMNS, orient="row"))
+
+
+def _compared(line: dict[str, Any], paper_mean: float) -> tuple[float | None, bool | None]:
+    if not line["paper_size"]:
+        return None, None
+    inside = None
+    if line["low"] is not None:
+        inside = line["low"] - _ROUNDED <= paper_mean <= line["high"] + _ROUNDED
+    return line["mean"] - paper_mean, inside

@@ -1,0 +1,265 @@
+"""Sweeps: each run once, whatever happens meanwhile, and the same run that `ape train` makes."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ape_cli import dataset, files, grid, registry, sweep, trial
+from ape_cli.cli import app
+from ape_cli.errors import BusyError
+from ape_cli.live import Watch
+
+GRID = ["--schemes", "rope,none", "--tasks", "copy,tree-copy", "--seeds", "1-2", "--preset", "tiny"]
+SHORT = ["--set", "steps=6", "--set", "validate_every_steps=3", "--device", "cpu"]
+ONE = ["--workers", "1", "--threads", "1"]  # one process comes up sooner than two
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ape(*words: str, code: int = 0) -> tuple[str, str]:
+    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert result.exit_code == code, result.stderr + result.stdout
+    return result.stdout, result.stderr
+
+
+def facts(results: Path) -> dict[str, Any]:
+    """Of each run all that is no time: what a second sweep must give again."""
+    found = {}
+    for run in registry.open(results):
+        about = run.read()
+        assert run.status == "finished"
+        outcome = {k: v for k, v in about["result"].items() if k not in ("seconds", "tokens_per_second")}
+        history = run.history().drop("seconds").to_dicts()
+        found[run.name] = (about["config"], outcome, history, run.evaluations())
+    return found
+
+
+def test_a_sweep_is_what_train_makes_one_by_one(here: Path) -> None:
+    out, err = ape("sweep", *GRID, *SHORT)
+    assert out.splitlines()[-1] == "8 trials: 8 finished; 8 trained now"
+    assert "generated datasets/copy-tiny" in err
+    ours = facts(here / "results")
+    for scheme in ("rope", "none"):
+        for words in (["--task", "copy"], ["--task", "tree-copy", "--order", "breadth"]):
+            for seed in ("1", "2"):
+                words = [*words, "--scheme", scheme, "--seed", seed, "--preset", "tiny", "--results", "alone"]  # noqa: PLW2901
+                ape("train", *words, *SHORT)
+    assert facts(here / "alone") == ours
+    assert len(ours) == 8
+
+    before = {p: p.stat().st_mtime_ns for p in (here / "results").rglob("*") if p.is_file()}
+    assert ape("sweep", *GRID, *SHORT)[0].splitlines()[-1] == "8 trials: 8 finished; 0 trained now"
+    assert {p: p.stat().st_mtime_ns for p in (here / "results").rglob("*") if p.is_file()} == before
+
+    # where the data is gone, the registry knows it by its plan, and nothing has to be generated
+    for path in sorted((here / "datasets").rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    assert ape("sweep", *GRID, *SHORT)[0].splitlines()[-1] == "8 trials: 8 finished; 0 trained now"
+    assert not any((here / "datasets").iterdir())
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "ape_cli", "sweep", *words]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+def test_killed_or_stopped_and_started_again_nothing_is_trained_twice(here: Path, number: int, code: int) -> None:
+    words = ["--schemes", "rope", "--tasks", "tree-copy", "--seeds", "1-5", "--preset", "tiny", "--device", "cpu"]
+    words += ["--set", "steps=40", "--set", "validate_every_steps=10", "--threads", "1"]
+    process = start(*words, "--workers", "2")
+    while sum(run.read()["status"] == "finished" for run in begun(here)) < 1:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == code
+    done = {run.name: run.read() for run in begun(here) if run.read()["status"] == "finished"}
+    assert 1 <= len(done) < 5
+    deadline = time.monotonic() + 30
+    while any(files.is_locked(run.folder / ".lock") for run in begun(here)):  # workers end with their parent
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    out, _ = ape("sweep", *words, "--workers", "1")
+    assert f"5 finished; {5 - len(done)} trained now" in out
+    assert {name: registry.open("results").find(name).read() for name in done} == done
+    ape("sweep", *words, "--workers", "1", "--results", "whole")
+    assert facts(here / "results") == facts(here / "whole")
+
+
+def begun(here: Path) -> list[Any]:
+    return [run for run in registry.open(here / "results") if (run.folder / "run.json").exists()]
+
+
+def test_a_trial_that_fails_is_reported_and_the_others_go_on(here: Path) -> None:
+    Path("sweep.toml").write_text(
+        'preset = "tiny"\ntasks = ["copy"]\nschemes = ["rope", "none"]\n'
+        "[[grid]]\nset = { steps = 40, lr_peak = 1e30 }\n[[grid]]\nset = { steps = 4 }\n"
+    )
+    out, err = ape("sweep", "sweep.toml", "--device", "cpu", *ONE, code=1)
+    assert "4 trials: 2 failed, 2 finished; 2 trained now" in out
+    assert err.count("the loss is no longer a number") >= 2
+    assert err.count("\nfailed: copy-") == 2
+    logs = sorted(Path("results/logs").iterdir())
+    assert len(logs) == 2
+    assert "training copy-none" in logs[0].read_text()
+    assert "the loss is no longer a number" in logs[0].read_text()
+    ends = json.loads(ape("sweep", "sweep.toml", "--device", "cpu", *ONE, "--json", code=1)[0])
+    assert [(e["state"], e["trained"], "error" in e) for e in ends] == [
+        *[("failed", False, True)] * 2,
+        *[("finished", False, False)] * 2,
+    ]
+
+
+def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
+    plan = json.loads(ape("sweep", *GRID, *SHORT, "--dry-run", "--json")[0])
+    assert not list(here.iterdir())
+    assert (plan["to_do"], plan["seconds"]) == (8, None)
+    assert {t["state"] for t in plan["trials"]} == {"new"}
+    assert all(t["dataset_missing"] for t in plan["trials"])
+
+    ape("sweep", "--schemes", "rope,none", "--tasks", "copy", "--seeds", "1-2", "--preset", "tiny", *SHORT, *ONE)
+    took = {"rope": (10.0, 30.0), "none": (50.0, 70.0)}
+    for run in registry.open("results"):
+        about = run.read()
+        config = about["config"]
+        about["result"]["seconds"] = took[config["scheme"]][config["seed"] - 1]
+        files.write_json(run.folder / "run.json", about)
+    words = ["--tasks", "copy,tree-copy", "--preset", "tiny", *SHORT, "--workers", "2", "--dry-run", "--json"]
+    plan = json.loads(ape("sweep", "--schemes", "rope,none,alibi", "--seeds", "2-3", *words)[0])
+    guesses = {t["run"].rsplit("-", 1)[0]: (t["state"], t["seconds"]) for t in plan["trials"]}
+    assert guesses["copy-rope-2"][0] == "finished"
+    assert guesses["copy-rope-3"] == ("new", 30.0)  # the upper median of the same configuration, 10 and 30
+    assert guesses["copy-none-3"] == ("new", 70.0)
+    assert guesses["copy-alibi-3"] == ("new", 50.0)  # of the same task: 10, 30, 50, 70
+    assert guesses["tree-copy-breadth-rope-3"] == ("new", 50.0)  # of the preset
+    # to do: rope and none on copy once, alibi on copy twice, three schemes on tree-copy twice; two at a time
+    assert plan["seconds"] == (30 + 70 + 2 * 50 + 6 * 50) / 2
+    table = ape("sweep", *GRID, *SHORT, "--dry-run")[0]
+    assert "8 trials, 4 to do" in table
+    assert "by the runs that are registered" in table
+
+
+def test_shards_share_a_sweep_out(here: Path) -> None:
+    shards = [
+        [
+            t["run"]
+            for t in json.loads(ape("sweep", *GRID, *SHORT, "--shard", f"{i}/3", "--dry-run", "--json")[0])["trials"]
+        ]
+        for i in (1, 2, 3)
+    ]
+    whole = [t["run"] for t in json.loads(ape("sweep", *GRID, *SHORT, "--dry-run", "--json")[0])["trials"]]
+    assert [len(part) for part in shards] == [3, 3, 2]
+    assert sorted(itertools.chain(*shards)) == sorted(whole)
+
+
+def test_what_a_scheme_cannot_read_is_left_out_and_said(here: Path) -> None:
+    _, err = ape("sweep", "--schemes", "tree,rope", "--tasks", "copy", "--preset", "tiny", *SHORT, "--dry-run")
+    assert "left out: tree on copy-tiny" in err
+    _, err = ape("sweep", "--schemes", "tree", "--tasks", "copy", "--preset", "tiny", "--dry-run", code=2)
+    assert "the sweep has no trials" in err
+
+
+def test_datasets_that_are_there(here: Path) -> None:
+    ape("gen", "reverse", "--n", "40", "--n-validation", "9", "--n-test", "9", "--length-mean", "5", "--out", "mine")
+    ape("gen", "copy", "--n", "40", "--n-validation", "9", "--n-test", "9", "--length-mean", "5")
+    out, _ = ape("sweep", "--schemes", "rope", "--data", "mine", "--data", "copy", "--preset", "tiny", *SHORT, *ONE)
+    assert "2 trials: 2 finished" in out
+    assert set(registry.open("results").runs()["dataset"]) == {"mine", "copy"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--schemes", "rope"], "names no tasks"),
+        (["none.toml"], "cannot read the sweep's file"),
+        (["--schemes", "rope", "--tasks", "copy", "--seeds", "a"], "bad --seeds"),
+        (["--schemes", "rope", "--tasks", "copy", "--seeds", "9-1"], "bad seeds"),
+        (["--schemes", "rope", "--tasks", "copy", "--shard", "3/2"], "bad --shard"),
+        (["--schemes", "rope", "--tasks", "copy", "--engine", "slrum"], "unknown engine"),
+        (["--schemes", "rope", "--tasks", "copy", "--gpus-per-trial", "1"], "engine local has no such option"),
+        (["--schemes", "rope", "--tasks", "copy", "--address", "x:1"], "engine local has no such option"),
+        (["--schemes", "rope", "--tasks", "copy", "--set", "decy=1"], "unknown setting"),
+    ],
+)
+def test_bad_usage(here: Path, words: list[str], message: str) -> None:
+    _, err = ape("sweep", *words, "--device", "cpu", "--dry-run", code=2)
+    assert message in err
+    assert not list(here.iterdir())
+
+
+class FakeLink:
+    number = 0
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def tell(self, value: Any) -> None:
+        self.told.append(value)
+
+    def stopping(self) -> bool:
+        return False
+
+
+def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is waited for, as it may be that of a worker which is dying; in the end it is left to the other."""
+    monkeypatch.setattr(sweep, "_LOOK", 0.01)
+    monkeypatch.setattr(sweep, "_PATIENCE", 0.5)
+    data = trial.preset_dataset("copy", None, "tiny", Path("datasets"), lambda line: None)
+    point = grid.points([grid.check({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny")
+    found = registry.open("results")
+    (item,), _ = sweep.plan(point, found, Path("datasets"), Path)
+    job, link = sweep.job(item, found, "cpu", False), FakeLink()
+    assert item.run is not None
+    with files.locked(item.run.folder / ".lock", BusyError("busy")):
+        assert job.call(link, *job.args) == {"state": "elsewhere"}
+    assert {"waiting": True} in link.told
+    assert job.call(link, *job.args)["state"] == "finished"
+    assert dataset.open("datasets/copy-tiny").fingerprint == data.fingerprint
+
+
+def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ape_cli import live
+    from ape_cli.engine import Event, Failure
+
+    clock = [100.0]
+    monkeypatch.setattr(live.time, "monotonic", lambda: clock[0])
+    points = grid.points([grid.check({"schemes": ["none", "rope", "alibi"], "tasks": ["copy"]})], "tiny")
+    items, _ = sweep.plan(points, registry.open("results"), Path("datasets"), Path)
+    watch = Watch(items, 2)
+    a, b, c = (item.name for item in items)
+    assert watch.time_left() is None
+    watch.heed(Event(a, "started"))
+    watch.heed(Event(b, "started"))
+    watch.heed(Event(a, "told", {"step": 10, "steps": 100, "accuracy": 0.5, "validation": None}))
+    clock[0] = 110.0
+    watch.heed(Event(a, "told", {"step": 30, "steps": 100, "accuracy": 0.5, "validation": 0.25}))
+    assert watch.lines[a].left(110.0) == 10 / 20 * 70
+    assert watch.time_left() == (35 + 35 + 35) / 2  # the others as long as the one that is known, two at once
+    watch.heed(Event(b, "failed", Failure(None, "trace\nit broke")))
+    watch.heed(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
+    assert watch.time_left() == 50 / 2
+    from rich.console import Console
+
+    text = io.StringIO()
+    Console(width=160, file=text).print(watch)
+    assert "test 75.00%" in text.getvalue()
+    assert "1 finished, 1 waiting, 1 failed; about 0:25 left" in text.getvalue()
+    assert [line.item.name for line in watch.of("waiting")] == [c]
