@@ -200,14 +200,14 @@ def joined() -> Iterator[World]:
     world = _from_environment()
     try:
         yield world
+        if dist.is_initialized():  # a run that was stopped
+            world.any(True)  # none leaves before the first has stored it: torchrun would end that one too
+            dist.destroy_process_group()
     except BaseException as error:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun's, once another rank has ended: this one is about to
         if world.speaks():
             raise
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)) from None
-    if dist.is_initialized():  # a run that was stopped
-        world.tell(lambda: None)  # none leaves before the first has stored it: torchrun would end that one too
-        dist.destroy_process_group()
 
 
 def _from_environment() -> Ranks:

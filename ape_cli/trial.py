@@ -116,7 +116,6 @@ def run_trial(
     """Train, unless it is done; evaluate on the test split, unless that is done or not wanted.
 
     Of several ranks all train; the first alone has to do with the registry, and evaluates when the others have left.
-
     `compiled`: by torch.compile, which changes no result. `resume`: go on with a run that was stopped.
     `overwrite`: forget what there is and begin again.
     Raises `RunError` where a begun run is met and neither is said; `train.Stopped` when told to stop.
@@ -151,16 +150,21 @@ def run_trial(
         else:
             with world.together(device):
                 make(None).run()
-    evaluation = None
-    if not world.first:
-        return Trial(run, status != "finished", None)
-    if test and not data.manifest.plan.rows["test"]:
-        note(f"{data.name} has no test rows: nothing to evaluate")
-    elif test:
-        evaluation = run.evaluation(evaluate.name_of(data, "test", "teacher"))
-        if evaluation is None:
-            evaluation = evaluate.evaluate(run, data, split="test", decode="teacher", device=device, stop=stop)
+    evaluation = _evaluated(run, data, device, note, stop) if test and world.first else None
     return Trial(run, status != "finished", evaluation)
+
+
+def _evaluated(
+    run: Run, data: Dataset, device: torch.device, note: Note, stop: Callable[[], bool]
+) -> dict[str, Any] | None:
+    """On the test split, if it has rows; now, unless that was done before."""
+    if not data.manifest.plan.rows["test"]:
+        note(f"{data.name} has no test rows: nothing to evaluate")
+        return None
+    found = run.evaluation(evaluate.name_of(data, "test", "teacher"))
+    if found is None:
+        found = evaluate.evaluate(run, data, split="test", decode="teacher", device=device, stop=stop)
+    return found
 
 
 def _status(run: Run) -> str | None:

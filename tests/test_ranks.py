@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -196,8 +196,11 @@ def begin(here: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def two(here: Path, *words: str) -> list[tuple[int, str, str]]:
-    """Two ranks by their variables alone, as another launcher sets them: of each its exit status, stdout and stderr."""
+def two(here: Path, *words: str, largest: int | None = None) -> list[tuple[int, str, str]]:
+    """Two ranks by their variables alone, as another launcher sets them: of each its exit status, stdout and stderr.
+
+    `largest`: bytes of a file that they may write.
+    """
     both = {"PYTHONPATH": str(ROOT), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     started = [
         subprocess.Popen(
@@ -210,6 +213,8 @@ def two(here: Path, *words: str) -> list[tuple[int, str, str]]:
         )
         for rank in ("0", "1")
     ]
+    for process in started if largest else ():
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (largest, largest))
     said = [process.communicate(timeout=120) for process in started]
     return [(process.returncode, *streams) for process, streams in zip(started, said, strict=True)]
 
@@ -261,14 +266,12 @@ def test_stopped_ranks_end_as_if_they_had_not_stopped(tmp_path: Path) -> None:
     assert [code for code, *_ in straight] == [0, 0], straight
     assert straight[0][2].count("generated datasets/reverse-tiny") == 1
     assert straight[1][1:] == ("", "")
-    process = begin(tmp_path, *LONG)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("step 10/"):
-            break
-    process.send_signal(signal.SIGTERM)  # torchrun hands it on to its processes
-    _, err = process.communicate(timeout=60)
-    assert process.returncode != 0
+    with begin(tmp_path, *LONG) as process:
+        assert process.stderr is not None
+        assert any(line.startswith("step 10/") for line in process.stderr)  # reads no further
+        process.send_signal(signal.SIGTERM)  # torchrun hands it on to its processes
+        err = process.stderr.read()
+        assert process.wait(timeout=60) != 0
     assert err.count("stopped, and stored: the same command with --resume goes on") == 1
     (folder,) = (tmp_path / "results" / "runs").iterdir()
     assert json.loads((folder / "run.json").read_text())["status"] == "stopped"
@@ -283,14 +286,27 @@ def test_stopped_ranks_end_as_if_they_had_not_stopped(tmp_path: Path) -> None:
     assert told.equals(history)
 
 
-def test_ranks_that_diverge_say_so_once(tmp_path: Path) -> None:
-    wild = ["--scheme", "rope", "--task", "reverse", "--preset", "tiny", "--set", "lr_peak=1e30"]
-    begun = time.monotonic()
-    ended = two(tmp_path, *wild, "--set", "lr_initial=1e30")
+def failed(ended: list[tuple[int, str, str]], results: Path) -> str:
+    """What two ranks said that failed, in one message of one of them."""
     assert [code for code, *_ in ended] == [1, 1]
     said = "".join(err for *_, err in ended)
-    assert said.count("error:") == said.count("the loss is no longer a number") == 1, said
+    assert [line[:6] for line in said.splitlines()].count("error:") == 1, said
     assert "Traceback" not in said
-    assert time.monotonic() - begun < 60
-    (folder,) = (tmp_path / "results" / "runs").iterdir()
+    (folder,) = (results / "runs").iterdir()
     assert json.loads((folder / "run.json").read_text())["status"] == "failed"
+    return said
+
+
+WILD = ["--scheme", "rope", "--preset", "tiny", "--set", "lr_peak=1e30", "--set", "lr_initial=1e30"]
+
+
+def test_ranks_that_diverge_say_so_once(words: Dataset, tmp_path: Path) -> None:
+    ended = two(tmp_path, *WILD, "--data", str(words.folder))
+    assert "the loss is no longer a number" in failed(ended, tmp_path / "results")
+
+
+def test_what_the_first_rank_cannot_store_ends_both(words: Dataset, tmp_path: Path) -> None:
+    """An error of one of them alone: the other, which waits for it, ends too, and leaves the reason to it."""
+    ended = two(tmp_path, "--scheme", "rope", "--preset", "tiny", "--data", str(words.folder), largest=20_000)
+    assert "error: cannot write" in ended[0][2]
+    assert "File too large" in failed(ended, tmp_path / "results")
