@@ -70,6 +70,10 @@ class Metrics(BaseModel):
     tokens: int
 
 
+class SizeMetrics(Metrics):
+    size: int
+
+
 class Evaluation(BaseModel):
     """eval/*.json"""
 
@@ -78,7 +82,7 @@ class Evaluation(BaseModel):
     split: str
     decode: str
     overall: Metrics
-    by_size: list[Metrics]
+    by_size: list[SizeMetrics]
     by_op: list[Metrics]
 
 

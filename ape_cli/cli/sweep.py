@@ -63,7 +63,9 @@ def sweep(
     given = _given(schemes, tasks, data, orders, seeds, structures, attentions, preset, precision, settings)
     grids = [grid.check(fields | given) for fields in (grid.read(file) if file else [{}])]
     where = choose_device(device)
-    usual = "paper" if where.type == "cuda" and engine == "local" else "small"
+    usual = "paper" if where.type == "cuda" or gpus_per_trial else "small"
+    if not all(one.preset for one in grids):
+        note(f"preset: {usual}; --preset chooses another")
     registry = registering.open(results)
     items, left = sweeping.plan(
         grid.points(grids, usual), registry, datasets, lambda d: dataset_folder(Path(d), datasets)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mistakes import attention, data, model, positions, ranks, shortcuts, sweeps
+from tests.mistakes import attention, data, model, positions, ranks, reports, shortcuts, sweeps
 from tests.mistakes._mistake import Mistake
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +24,7 @@ MISTAKES = [
     *data.MISTAKES,
     *model.MISTAKES,
     *ranks.MISTAKES,
+    *reports.MISTAKES,
     *shortcuts.MISTAKES,
     *sweeps.MISTAKES,
 ]
