@@ -16,7 +16,7 @@ PIPELINE = [
     *("position", "attention", "model", "laws", "cost"),
     *("config", "build", "score", "decode", "schedule", "record", "state", "world", "ranks", "progress", "train"),
     *("run", "registry", "evaluate", "trial", "grid", "sweep"),
-    *("stats", "paper", "report", "curves", "sizes", "render", "looks", "plots", "page", "compare"),
+    *("stats", "paper", "report", "table", "curves", "sizes", "render", "looks", "plots", "page", "compare"),
     *("display", "live", "catalogue", "cli"),
 ]
 
