@@ -39,7 +39,7 @@ class Grid(BaseModel):
     schemes: list[str] = Field(min_length=1)
     tasks: list[str] = []  # each one's dataset at the preset's own sizes
     data: list[str] = []  # datasets that are there: folders, or names under --datasets
-    orders: list[str] = ["breadth"]  # of the tasks that have one
+    orders: list[str] = Field(["breadth"], min_length=1)  # of the tasks that have one
     seeds: list[int] = Field([42], min_length=1)
     structures: list[str] = []
     attentions: list[str] = Field(["dot"], min_length=1)
@@ -61,16 +61,25 @@ class Point:
 def read(path: Path) -> list[dict[str, Any]]:
     """The grids of a file, as it gives them. Raises `UsageError` for what is no TOML."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError("cannot read the sweep's file", got=f"{path}: {reason}", fix="name a TOML file") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML", got=str(error), fix='for example: schemes = ["rope"]') from error
     parts = found.pop("grid", [{}])
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise UsageError("`grid` is no list of tables", got=repr(parts), fix="write [[grid]]")
-    return [found | part | ({"set": found.get("set", {}) | part.get("set", {})}) for part in parts]
+    if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
+        raise UsageError("`grid` is no list of tables", got=repr(parts)[:80], fix="write [[grid]]")
+    return [over(found, part) for part in parts]
+
+
+def over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a grid under others, which go before them; settings one by one."""
+    sets = [fields.get("set", {}) for fields in (below, above)]
+    for given in sets:
+        if not isinstance(given, dict):
+            raise UsageError("`set` is no table", got=repr(given)[:80], fix="write set = { decay = 1 }, or [set]")
+    return below | above | {"set": sets[0] | sets[1]}
 
 
 def check(fields: dict[str, Any]) -> Grid:
@@ -86,7 +95,12 @@ def check(fields: dict[str, Any]) -> Grid:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"bad {where} of a sweep", got=repr(first.get("input")), allowed=first["msg"]) from error
+        if where.startswith("set."):
+            where, first = where.split(".bool")[0], first | {"msg": "true, false, a number, a word, or a list of these"}
+        got = repr(first.get("input"))[:80]
+        raise UsageError(
+            f"bad {where} of a sweep", got=got, allowed=first["msg"], fix="see `ape sweep --help`"
+        ) from error
     for name in grid.orders:
         pick("order", name, ["breadth", "depth"])
     return grid
@@ -97,6 +111,11 @@ def points(grids: list[Grid], preset: str) -> list[Point]:
 
     `preset`: where a grid names none. Raises `UsageError` for names and values that do not exist.
     """
+    given = [grid for grid in grids if "orders" in grid.model_fields_set]
+    if given and not any(tasks.load(task).ordered for grid in given for task in grid.tasks):
+        raise UsageError(
+            "no task of the sweep has an order", got=f"orders {', '.join(given[0].orders)}", fix="leave it out"
+        )
     seeds = list(dict.fromkeys(seed for grid in grids for seed in grid.seeds))
     found = (point for seed in seeds for grid in grids if seed in grid.seeds for point in _points(grid, seed, preset))
     return list({repr(point): point for point in found}.values())

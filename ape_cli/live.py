@@ -15,8 +15,8 @@ from ape_cli.display import note
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from ape_cli.agenda import Item
     from ape_cli.engine import Event
-    from ape_cli.sweep import Item
 
 _ENDED = 6  # of the trials that have ended, how many are shown
 
@@ -65,7 +65,8 @@ class Watch:
         elif event.kind == "failed":
             line.ended = now
             line.state, line.error = "failed", event.value.text.strip()
-            self._say(line, f"failed: {line.error.splitlines()[-1]}")
+            own = event.value.error
+            self._say(line, f"failed: {own.what.splitlines()[0] if own else line.error.splitlines()[-1]}")
         else:
             line.ended = now
             line.state, line.result = event.value["state"], event.value
@@ -103,13 +104,15 @@ class Watch:
         table = Table(header_style="bold")
         for head in ("trial", "state", "step", "accuracy", "validation", "time", "left"):
             table.add_column(head, justify="left" if head in ("trial", "state") else "right", no_wrap=head != "trial")
-        for line in [*self.of("finished", "failed", "elsewhere")[-_ENDED:], *self.of("running")]:
+        ended = sorted(self.of("finished", "failed", "elsewhere"), key=lambda line: line.ended)
+        for line in [*ended[-_ENDED:], *self.of("running")]:
             table.add_row(*(Text(cell) for cell in self._cells(line, now)))
         left = self.time_left()
         states = ", ".join(
             f"{n} {s}" for s in ("finished", "running", "waiting", "failed", "elsewhere") if (n := self.count(s))
         )
-        return Group(table, Text(states + (f"; about {clock(left)} left" if left else "")))
+        # on a short terminal the end of what is drawn is cut off
+        return Group(Text(states + (f"; about {clock(left)} left" if left else "")), table)
 
     def _cells(self, line: Line, now: float) -> list[str]:
         told = line.told

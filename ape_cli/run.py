@@ -101,8 +101,9 @@ class Run:
             try:
                 # one key: several would be written in an order that changes from run to run
                 safetensors.torch.save_file(contiguous, temporary, metadata={"ape": json.dumps(about, sort_keys=True)})
-            except safetensors.SafetensorError as error:  # a full disk among others
-                raise OSError(errno.EIO, str(error)) from error
+            except safetensors.SafetensorError as error:
+                full = f"os error {errno.ENOSPC}" in str(error)
+                raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
 
     # Life
 

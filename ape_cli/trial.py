@@ -17,7 +17,7 @@ from ape_cli import build, dataset, evaluate, gen, position, schema, structure, 
 from ape_cli import config as configs
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset
-from ape_cli.errors import DataError, RunError, UsageError
+from ape_cli.errors import BusyError, DataError, RunError, UsageError
 from ape_cli.place import Place
 from ape_cli.progress import Progress
 from ape_cli.registry import Registry
@@ -105,7 +105,7 @@ def run_trial(
     *,
     device: torch.device,
     compiled: bool = False,
-    resume: bool = False,
+    resume: bool | None = False,
     overwrite: bool = False,
     test: bool = True,
     note: Note = lambda line: None,
@@ -116,18 +116,16 @@ def run_trial(
     """Train, unless it is done; evaluate on the test split, unless that is done or not wanted.
 
     Of several ranks all train; the first alone has to do with the registry, and evaluates when the others have left.
-    `compiled`: by torch.compile, which changes no result. `resume`: go on with a run that was stopped.
-    `overwrite`: forget what there is and begin again.
+    `compiled`: by torch.compile, which changes no result. `resume`: go on with a run that was stopped; None: go on
+    with one that was stopped or failed, and begin where there is none. `overwrite`: forget what there is and begin.
     Raises `RunError` where a begun run is met and neither is said; `train.Stopped` when told to stop.
     """
     config = build.settle(config, data)
     run = registry.place(config, data)
     status = world.tell(lambda: None if overwrite else _status(run))
-    if status == "failed" and not resume:
+    if status == "failed" and resume is False:
         raise RunError("this run failed", got=run.name, fix="--overwrite begins again; other settings are another run")
-    if status == "running":
-        status = run.settled()
-    if status == "stopped" and not resume:
+    if status == "stopped" and resume is False:
         raise RunError(
             "this run was begun and did not finish",
             got=f"{run.name}: {status}",
@@ -146,6 +144,8 @@ def run_trial(
 
         if world.first:
             with run.writing():
+                if not overwrite:
+                    _check_unchanged(run, status)
                 _train(run, config, data, registry, status is None, device, world, make, note)
         else:
             with world.together(device):
@@ -168,8 +168,18 @@ def _evaluated(
 
 
 def _status(run: Run) -> str | None:
-    """None where there is no run, or only what a start that was cut short has left."""
-    return run.status if (run.folder / "run.json").exists() else None
+    """None where there is no run, or only what a start that was cut short has left; `BusyError` while it is trained."""
+    if not (run.folder / "run.json").exists():
+        return None
+    status = run.status
+    return run.settled() if status == "running" else status
+
+
+def _check_unchanged(run: Run, status: str | None) -> None:
+    """That nobody has written the run between the look at it and the lock; else a `BusyError`."""
+    now = str(run.read()["status"]) if (run.folder / "run.json").exists() else None
+    if ("stopped" if now == "running" else now) != status:
+        raise BusyError("another process has trained this run meanwhile", got=f"{run.name}: {now}", fix="try again")
 
 
 def _train(

@@ -55,6 +55,13 @@ def test_a_file(tmp_path: Path) -> None:
     [
         ("schemes = [", "is not TOML"),
         ("grid = 3", "no list of tables"),
+        ("grid = []", "no list of tables"),
+        ("set = 3", "`set` is no table"),
+        ("[[grid]]\nset = 3", "`set` is no table"),
+        ("a = " + "[" * 5000, "is not TOML"),
+        ('schemes = ["rope"]\ntasks = ["c3"]\norders = []', "bad orders of a sweep"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\norders = ["depth"]', "no task of the sweep has an order"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\nset = { decay = [[1]] }', "bad set.decay"),
         ('schemes = ["rope"]', "names no tasks"),
         ('tasks = ["copy"]', "names no schemes"),
         ('scheme = ["rope"]', "unknown field of a sweep"),

@@ -15,7 +15,7 @@ PIPELINE = [
     *("engine", "tasks", "draft", "card", "gen", "sample", "batch", "dataset"),
     *("position", "attention", "model", "laws", "cost"),
     *("config", "build", "score", "decode", "schedule", "record", "state", "world", "ranks", "progress", "train"),
-    *("run", "registry", "evaluate", "trial", "grid", "sweep"),
+    *("run", "registry", "evaluate", "trial", "grid", "agenda", "sweep"),
     *("stats", "paper", "report", "table", "curves", "sizes", "render", "looks", "plots", "page", "compare"),
     *("display", "live", "catalogue", "cli"),
 ]

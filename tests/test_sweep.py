@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
-from ape_cli import dataset, files, grid, registry, sweep, trial
+from ape_cli import agenda, dataset, files, grid, registry, sweep, trial
 from ape_cli.cli import app
 from ape_cli.errors import BusyError
 from ape_cli.live import Watch
@@ -191,12 +192,23 @@ def test_datasets_that_are_there(here: Path) -> None:
         (["--schemes", "rope"], "names no tasks"),
         (["none.toml"], "cannot read the sweep's file"),
         (["--schemes", "rope", "--tasks", "copy", "--seeds", "a"], "bad --seeds"),
-        (["--schemes", "rope", "--tasks", "copy", "--seeds", "9-1"], "bad seeds"),
+        (["--schemes", "rope", "--tasks", "copy", "--seeds", "9-1"], "bad --seeds"),
         (["--schemes", "rope", "--tasks", "copy", "--shard", "3/2"], "bad --shard"),
         (["--schemes", "rope", "--tasks", "copy", "--engine", "slrum"], "unknown engine"),
         (["--schemes", "rope", "--tasks", "copy", "--gpus-per-trial", "1"], "engine local has no such option"),
         (["--schemes", "rope", "--tasks", "copy", "--address", "x:1"], "engine local has no such option"),
         (["--schemes", "rope", "--tasks", "copy", "--set", "decy=1"], "unknown setting"),
+        (["--schemes", "rope", "--tasks", "copy", "--workers", "0"], "bad --workers"),
+        (["--schemes", "rope", "--tasks", "copy", "--trials-per-task", "0"], "engine local has no such option"),
+        (["--schemes", "rope", "--tasks", "copy", "--shard", ""], "bad --shard"),
+        (["--schemes", "rope", "--tasks", "copy", "--orders", "depth"], "no task of the sweep has an order"),
+        (["--schemes", "rope", "--tasks", "copy", "--seeds", "3-1,7"], "bad --seeds"),
+        (["--schemes", "rope", "--tasks", "copy", "--seeds", "9" * 5000], "bad --seeds"),
+        (["--schemes", "rope", "--tasks", "copy", "--engine", "ray", "--address", "garbage"], "bad --address"),
+        (
+            ["--schemes", "rope", "--tasks", "copy", "--engine", "ray", "--cpus-per-trial", "inf"],
+            "bad --cpus-per-trial",
+        ),
     ],
 )
 def test_bad_usage(here: Path, words: list[str], message: str) -> None:
@@ -225,7 +237,7 @@ def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.Monkey
     data = trial.preset_dataset("copy", None, "tiny", Path("datasets"), lambda line: None)
     point = grid.points([grid.check({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny")
     found = registry.open("results")
-    (item,), _ = sweep.plan(point, found, Path("datasets"), Path)
+    (item,), _ = agenda.plan(point, found, Path("datasets"), Path)
     job, link = sweep.job(item, found, "cpu", False), FakeLink()
     assert item.run is not None
     with files.locked(item.run.folder / ".lock", BusyError("busy")):
@@ -242,7 +254,7 @@ def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.M
     clock = [100.0]
     monkeypatch.setattr(live.time, "monotonic", lambda: clock[0])
     points = grid.points([grid.check({"schemes": ["none", "rope", "alibi"], "tasks": ["copy"]})], "tiny")
-    items, _ = sweep.plan(points, registry.open("results"), Path("datasets"), Path)
+    items, _ = agenda.plan(points, registry.open("results"), Path("datasets"), Path)
     watch = Watch(items, 2)
     a, b, c = (item.name for item in items)
     assert watch.time_left() is None
@@ -263,3 +275,83 @@ def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.M
     assert "test 75.00%" in text.getvalue()
     assert "1 finished, 1 waiting, 1 failed; about 0:25 left" in text.getvalue()
     assert [line.item.name for line in watch.of("waiting")] == [c]
+
+
+def test_options_go_before_a_file_setting_by_setting(here: Path) -> None:
+    Path("sweep.toml").write_text(
+        'schemes = ["rope"]\ntasks = ["copy"]\npreset = "tiny"\nset = {steps = 7, heads = 4}\n'
+    )
+    words = ["sweep", "sweep.toml", "--device", "cpu", "--dry-run", "--json"]
+    trials = json.loads(ape(*words, "--set", "heads=1,2", "--set", "dropout=0.5", "--seeds", "5")[0])["trials"]
+    assert [t["variant"] for t in trials] == ["dropout=0.5, heads=1, steps=7", "dropout=0.5, steps=7"]
+    assert all("-5-" in t["run"] for t in trials)
+
+
+def test_another_dataset_in_the_place_of_a_preset_s(here: Path) -> None:
+    ape("gen", "copy", "--n", "40", "--out", "datasets/reverse-tiny", "--length-mean", "5")
+    words = ["sweep", "--schemes", "none", "--tasks", "copy,reverse", "--preset", "tiny", *SHORT]
+    for more in ([], ["--dry-run"]):
+        _, err = ape(*words, *more, code=1)
+        assert "reverse-tiny holds another dataset than that of preset tiny" in err
+    assert not (here / "results").exists()
+
+
+def test_what_is_damaged_fails_alone(here: Path) -> None:
+    words = ["sweep", "--schemes", "none,rope", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]
+    ape(*words)
+    runs = {run.read()["config"]["scheme"]: run for run in registry.open("results")}
+    (runs["none"].folder / "run.json").write_text("{")
+    shard = next(Path("datasets/copy-tiny/data").glob("test-*.parquet"))
+    shard.unlink()  # made again, as it is needed
+    out, err = ape(*words, code=1)
+    assert "2 trials: 1 failed, 1 finished; 0 trained now" in out
+    assert "run.json is damaged" in err or "cannot read" in err
+    assert shard.exists()
+
+
+def test_data_without_test_rows_is_finished_without_an_evaluation(here: Path) -> None:
+    ape("gen", "copy", "--n", "40", "--n-test", "0", "--length-mean", "5", "--out", "mine")
+    words = ["sweep", "--schemes", "none", "--data", "mine", "--preset", "tiny", *SHORT, *ONE]
+    ape(*words)
+    assert json.loads(ape(*words, "--dry-run", "--json")[0])["to_do"] == 0
+
+
+def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["sweep", "--schemes", "none", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]
+    ape(*words)
+    (run,) = registry.open("results")
+    about = run.read()
+    files.write_json(run.folder / "run.json", about | {"status": "running"})
+    with files.locked(run.folder / ".lock", BusyError("busy")):
+        plan = json.loads(ape(*words, "--dry-run", "--json")[0])
+        assert [t["state"] for t in plan["trials"]] == ["running"]
+        assert plan["to_do"] == 1
+    monkeypatch.setattr(sweep, "_LOOK", 0.01)
+    found, link = registry.open("results"), Asked()
+    point = grid.points([grid.check({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny")
+    (item,), _ = agenda.plan(point, found, Path("datasets"), Path)
+    job = sweep.job(item, found, "cpu", False)
+    assert item.run is not None
+    with files.locked(item.run.folder / ".lock", BusyError("busy")), pytest.raises(KeyboardInterrupt):
+        job.call(link, *job.args)  # told to stop, it does not wait on
+
+
+class Asked(FakeLink):
+    def stopping(self) -> bool:
+        return True
+
+
+def test_a_run_that_changes_between_the_look_and_the_lock(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process has finished it in that moment: then it is finished, and not trained once more."""
+    words = ["sweep", "--schemes", "none", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]
+    ape(*words)
+    (run,) = registry.open("results")
+    before, looks = run.read(), iter(["stopped", "finished"])
+    monkeypatch.setattr(trial, "_status", lambda run: next(looks))
+    data, found = dataset.open("datasets/copy-tiny"), registry.open("results")
+    with pytest.raises(BusyError, match="has trained this run meanwhile"):
+        trial.run_trial(run.config(), data, found, device=torch.device("cpu"), resume=None)
+    assert not trial.run_trial(run.config(), data, found, device=torch.device("cpu"), resume=None).trained
+    assert run.read() == before

@@ -14,11 +14,10 @@ from ape_cli.display import answer, note, print_table, say
 from ape_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from ape_cli.agenda import Item
     from ape_cli.live import Line
     from ape_cli.registry import Registry
-    from ape_cli.sweep import Item
 
-_DONE = ("finished", "running")  # nothing of ours to do
 _TAIL = 12  # lines of a failed trial's log
 
 
@@ -55,49 +54,49 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Train and evaluate a grid of runs: what is finished is skipped, what was stopped goes on."""
+    from ape_cli import agenda, grid, live
     from ape_cli import engine as engines
-    from ape_cli import grid, live
     from ape_cli import registry as registering
     from ape_cli import sweep as sweeping
     from ape_cli.build import choose_device
 
     given = _given(schemes, tasks, data, orders, seeds, structures, attentions, preset, precision, settings)
-    grids = [grid.check(fields | given) for fields in (grid.read(file) if file else [{}])]
+    grids = [grid.check(grid.over(fields, given)) for fields in (grid.read(file) if file else [{}])]
     where = choose_device(device)
     usual = "paper" if where.type == "cuda" or gpus_per_trial else "small"
     if not all(one.preset for one in grids):
         note(f"preset: {usual}; --preset chooses another")
     registry = registering.open(results)
-    items, left = sweeping.plan(
+    items, left = agenda.plan(
         grid.points(grids, usual), registry, datasets, lambda d: dataset_folder(place.of(d), datasets)
     )
     for line in left:
         note(f"left out: {line}")
     if not items:
         raise UsageError("the sweep has no trials", got="; ".join(left), fix="choose schemes that can read the data")
-    items = sweeping.shard(items, *_share(share))
+    items = agenda.shard(items, *_share(share))
     made = engines.make(
         engine,
-        workers=workers or (_gpus() if engine == "local" and where.type == "cuda" else None),
+        workers=_gpus() if workers is None and engine == "local" and where.type == "cuda" else workers,
         threads=threads,
         retries=retries,
         address=address,
         cpus_per_trial=cpus_per_trial,
         gpus_per_trial=gpus_per_trial,
-        trials_per_task=trials_per_task or (sweeping.per_task(items) if engine == "ray" else None),
+        trials_per_task=agenda.per_task(items) if trials_per_task is None and engine == "ray" else trials_per_task,
     )
     if dry_run:
         _print_plan(items, made.slots, as_json)
         return
-    items = sweeping.prepare(items, registry, datasets, note)
-    todo = [item for item in items if item.state not in _DONE]
-    note(f"{live.trials(len(items))}: {len(items) - len(todo)} done or elsewhere, {len(todo)} to do")
+    items = agenda.prepare(items, registry, datasets, note)
+    todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
+    note(f"{live.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")
     jobs = [sweeping.job(item, registry, device, compiled) for item in todo]
     with live.watching(todo, made.slots) as watch, closing(made.work(jobs)) as events:
         for event in events if jobs else ():
             watch.heed(event)
     _print_end(items, watch.lines, registry, as_json)
-    if watch.count("failed"):
+    if watch.count("finished") < len(todo):
         raise typer.Exit(1)
 
 
@@ -141,16 +140,22 @@ def _seeds(text: str) -> list[int]:
     found: list[int] = []
     for part in _list(text):
         first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) - int(first) > 10_000:
-            raise UsageError("bad --seeds", got=repr(part), allowed="whole numbers and ranges", fix="--seeds 42,43,44")
-        found += range(int(first), int(last or first) + 1)
+        last = last if dash else first
+        digits = all(text.isdecimal() and len(text) < 20 for text in (first, last))
+        if not digits or not 0 <= int(last) - int(first) <= 10_000:
+            allowed = "whole numbers, and ranges from the lower to the higher"
+            raise UsageError("bad --seeds", got=repr(part)[:80], allowed=allowed, fix="--seeds 42,43,44, or 42-44")
+        found += range(int(first), int(last) + 1)
     return found
 
 
 def _share(text: str | None) -> tuple[int, int]:
-    number, slash, of = (text or "1/1").partition("/")
-    if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-        raise UsageError("bad --shard", got=repr(text), allowed="I/N with I from 1 to N", fix="for example --shard 2/8")
+    number, slash, of = ("1/1" if text is None else text).partition("/")
+    digits = all(part.isdecimal() and len(part) < 10 for part in (number, of))
+    if not (slash and digits and 1 <= int(number) <= int(of)):
+        raise UsageError(
+            "bad --shard", got=repr(text)[:80], allowed="I/N with I from 1 to N", fix="for example --shard 2/8"
+        )
     return int(number), int(of)
 
 
@@ -163,13 +168,14 @@ def _gpus() -> int:
 def _print_plan(items: list[Item], slots: int, as_json: bool) -> None:
     from ape_cli.live import clock, trials
 
-    todo = [item for item in items if item.state not in _DONE]
+    todo = [item for item in items if item.state != "finished"]
     known = [item.seconds for item in todo if item.seconds is not None]
     total = sum(known) / max(1, min(slots, len(todo))) if len(known) == len(todo) else None
     lines = [
         {
             "run": item.name,
             "state": item.state,
+            "variant": item.variant,
             "dataset": str(item.data.folder),
             "dataset_missing": item.data.missing,
             "seconds": item.seconds,
@@ -180,12 +186,13 @@ def _print_plan(items: list[Item], slots: int, as_json: bool) -> None:
         answer({"trials": lines, "to_do": len(todo), "at_once": slots, "seconds": total})
         return
     rows = []
+    to_do = {"finished": "nothing", "new": "train", "running": "wait for another process"}
     for item in items:
-        state = item.state if item.state in _DONE else {"new": "train"}.get(item.state, f"go on ({item.state})")
-        took = "?" if item.seconds is None else clock(item.seconds)
-        missing = " (to generate)" if item.data.missing and item.state not in _DONE else ""
-        rows.append([item.name, state, f"{item.data.folder}{missing}", "" if item.state in _DONE else took])
-    print_table(["run", "to do", "dataset", "about"], rows)
+        missing = " (to generate)" if item.data.missing and item in todo else ""
+        took = "" if item not in todo else "?" if item.seconds is None else clock(item.seconds)
+        what = to_do.get(item.state, f"go on ({item.state})")
+        rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
+    print_table(["run", "set", "to do", "dataset", "about"], rows)
     at_once = min(slots, max(1, len(todo)))
     guess = "nobody knows how long" if total is None else f"about {clock(total)}, by the runs that are registered"
     say(f"{trials(len(items))}, {len(todo)} to do, {at_once} at once: {guess if todo else 'nothing to do'}")
@@ -193,6 +200,7 @@ def _print_plan(items: list[Item], slots: int, as_json: bool) -> None:
 
 def _print_end(items: list[Item], lines: dict[str, Line], registry: Registry, as_json: bool) -> None:
     """What came of each; of those that failed, the end of the log."""
+    from ape_cli import sweep
     from ape_cli.live import trials
 
     ends: list[dict[str, Any]] = []
@@ -205,7 +213,7 @@ def _print_end(items: list[Item], lines: dict[str, Line], registry: Registry, as
     if as_json:
         answer(ends)
     for line in (found for found in lines.values() if found.state == "failed"):
-        path = registry.folder / "logs" / f"{line.item.name}.log"
+        path = sweep.log_of(registry.folder, line.item.name)
         log = path.read_text(encoding="utf-8") if path.exists() else line.error
         note(f"\nfailed: {line.item.name}" + (f" ({path})" if path.exists() else ""))
         note("\n".join(f"  {text}" for text in log.strip().splitlines()[-_TAIL:]))

@@ -7,6 +7,7 @@ is gone, so what it does must be the same done twice: a shard is whole or absent
 from __future__ import annotations
 
 import inspect
+import math
 import pickle
 import sys
 import traceback
@@ -95,8 +96,8 @@ def make(name: str, **options: Any) -> Engine:
 
 
 def at_least(option: str, value: float, least: float) -> None:
-    """A `UsageError` if an engine's option is too small."""
-    if not value >= least:
+    """A `UsageError` if an engine's option is too small, or no number."""
+    if not least <= value < math.inf:
         raise UsageError(f"bad --{option}", got=value, allowed=f"{least} or more", fix="leave it out")
 
 

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import suppress
@@ -17,6 +18,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from ape_cli.engine import Engine, Event, Failure, Job, at_least, outcome
+
+_ASKED = 5.0  # seconds in which another SIGTERM is the same one: a group of processes gets it, and so does each
 
 
 class Local(Engine):
@@ -148,7 +151,7 @@ class _ToParent:
     """The link of a job in a worker."""
 
     def __init__(self, pipe: Connection, number: int) -> None:
-        self.pipe, self.number, self.key, self.asked = pipe, number, "", False
+        self.pipe, self.number, self.key, self.asked, self.since = pipe, number, "", False, 0.0
 
     def tell(self, value: Any) -> None:
         self._send(Event(self.key, "told", value))
@@ -169,12 +172,14 @@ class _ToParent:
 
 def _serve(pipe: Connection, number: int, environment: dict[str, str]) -> None:
     os.environ.update(environment)
+    os.dup2(2, 1)  # whatever a job prints, results are the parent's to print
     link = _ToParent(pipe, number)
 
     def ask(number: int, frame: Any) -> None:
-        if link.asked:
+        if link.asked and time.monotonic() - link.since > _ASKED:
             raise KeyboardInterrupt
-        link.asked = True
+        if not link.asked:
+            link.asked, link.since = True, time.monotonic()
 
     signal.signal(signal.SIGTERM, ask)
     _end_with_the_parent()

@@ -14,23 +14,21 @@ one task.
 from __future__ import annotations
 
 import importlib.util
-import logging
 import os
-import secrets
-import signal
-import socket
 import sys
+import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 from ape_cli.engine import Engine, Event, Failure, Job, at_least, outcome
-from ape_cli.errors import ApeError, UsageError
+from ape_cli.engine._cluster import fits, host_and_port, joined
+from ape_cli.errors import UsageError
 
+_ASK = 2.0  # seconds between two questions whether to stop
 _POLL = 0.25  # seconds between two looks at what the tasks told
-_KNOCK = 10.0  # seconds that a cluster gets to answer at all
 _STOP = 30.0  # seconds that running tasks get to store what they have
 
 
@@ -54,7 +52,10 @@ class Ray(Engine):
         at_least("cpus-per-trial", cpus_per_trial, 0)
         at_least("gpus-per-trial", gpus_per_trial, 0)
         if gpus_per_trial > 1 and gpus_per_trial != int(gpus_per_trial):
-            raise UsageError("bad --gpus-per-trial", got=gpus_per_trial, allowed="a share of one, or whole ones")
+            allowed = "a share of one, or whole ones"
+            raise UsageError("bad --gpus-per-trial", got=gpus_per_trial, allowed=allowed, fix="for example 0.25, or 2")
+        if address is not None and address != "auto":
+            host_and_port(address)
         self.workers, self.retries, self.address = workers, retries, address
         self.cpus, self.gpus, self.batch = cpus_per_trial, gpus_per_trial, trials_per_task
 
@@ -64,12 +65,13 @@ class Ray(Engine):
         return self.workers or max(1, int((os.cpu_count() or 1) / max(self.cpus, 0.01)))
 
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
-        with redirect_stdout(sys.stderr), _cluster(self.address) as ray:  # it prints what it has to say of its nodes
+        with redirect_stdout(sys.stderr), joined(self.address) as ray:  # it prints what it has to say of its nodes
             here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                 ray.get_runtime_context().get_node_id(), soft=False
             )
             board = ray.remote(_Board).options(num_cpus=0, scheduling_strategy=here).remote()
             task = ray.remote(_batch).options(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)
+            fits(ray, {"CPU": self.cpus, "GPU": self.gpus})
             tasks = _Tasks(ray, board, task, self.workers or len(jobs))
             tasks.add([list(jobs[i : i + self.batch]) for i in range(0, len(jobs), self.batch)])
             try:
@@ -129,11 +131,13 @@ class _Tasks:
         return found
 
     def cancel(self) -> None:
-        """Ask what runs to stop; a run stores what it has."""
+        """Ask what runs to stop, so that a run stores what it has; then make it."""
         with suppress(self.ray.exceptions.RayError):
-            for task in self.running:
+            running = list(self.running)
+            self.board.stop.remote()
+            _, running = self.ray.wait(running, num_returns=len(running), timeout=_STOP) if running else ([], [])
+            for task in running:
                 self.ray.cancel(task)
-            self.ray.wait(list(self.running), num_returns=len(self.running), timeout=_STOP)
 
 
 class _Board:
@@ -141,6 +145,13 @@ class _Board:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def stopping(self) -> bool:
+        return self.stopped
 
     def put(self, event: Event) -> None:
         self.events.append(event)
@@ -157,6 +168,7 @@ class _ToBoard:
 
     def __init__(self, board: Any, key: str) -> None:
         self.board, self.key = board, key
+        self.asked, self.answer = time.monotonic(), False
 
     def put(self, event: Event) -> None:
         self.board.put.remote(event)
@@ -165,7 +177,14 @@ class _ToBoard:
         self.put(Event(self.key, "told", value))
 
     def stopping(self) -> bool:
-        return False  # a task that is cancelled gets a `KeyboardInterrupt`
+        """As the board says, which is asked every few seconds; one that is gone cannot want anything to stop."""
+        import ray
+
+        if time.monotonic() - self.asked > _ASK:
+            self.asked = time.monotonic()
+            with suppress(ray.exceptions.RayError):
+                self.answer = ray.get(self.board.stopping.remote(), timeout=_ASK)
+        return self.answer
 
 
 def _batch(board: Any, jobs: list[Job], folder: str) -> list[Event]:
@@ -179,62 +198,9 @@ def _batch(board: Any, jobs: list[Job], folder: str) -> list[Event]:
     for job in jobs:
         link = _ToBoard(board, job.key)
         link.put(Event(job.key, "started"))
-        ended.append(outcome(link, job))
+        try:
+            ended.append(outcome(link, job))
+        except KeyboardInterrupt:  # it was asked to stop, and so are the others
+            break
         link.put(ended[-1])
     return ended
-
-
-@contextmanager
-def _cluster(address: str | None) -> Iterator[Any]:
-    """Ray, connected; afterwards disconnected, and a cluster of our own stopped."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
-    if address is None and "RAY_AUTH_TOKEN_PATH" not in os.environ:
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    if address is not None and address != "auto":
-        _knock(address)
-    import ray
-    import ray.util.scheduling_strategies
-
-    # somebody's own schemes are on the path; a relative one means the folder that the command was given in
-    path = os.pathsep.join(os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p)  # noqa: PTH100
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        ray.init(
-            address=address or "local",
-            runtime_env={"env_vars": {"PYTHONPATH": path}} if path else None,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-            include_dashboard=None if address else False,
-        )
-    except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError, TimeoutError) as error:
-        raise _unreachable(address, str(error).strip().splitlines()[0]) from error
-    finally:
-        for number, handler in handlers.items():  # Ray puts its own in their place
-            signal.signal(number, handler or signal.SIG_DFL)
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-
-
-def _knock(address: str) -> None:
-    """Whether anybody is there at all; Ray would ask for minutes."""
-    host, _, port = address.rpartition(":")
-    if "//" in address or not port.isdecimal():
-        raise UsageError(
-            "bad --address", got=repr(address), allowed="HOST:PORT or auto", fix="as `ray start` printed it"
-        )
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK).close()
-    except (OSError, OverflowError) as error:
-        raise _unreachable(address, str(error)) from error
-
-
-def _unreachable(address: str | None, reason: str) -> ApeError:
-    return ApeError(
-        "cannot join the Ray cluster" if address else "cannot start Ray",
-        got=f"{address or 'a cluster of our own'}: {reason}",
-        fix="give the address of `ray start --head`, and its token: RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or "
-        "~/.ray/auth_token (`ray get-auth-token --generate`)",
-    )

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -51,6 +52,21 @@ def wait_to_be_stopped(link: Link, folder: str) -> None:
         time.sleep(0.02)
     (Path(folder) / "stopped").touch()
     raise KeyboardInterrupt
+
+
+def store_when_stopped(link: Link, folder: str) -> None:
+    (Path(folder) / "part").write_text(str(os.getpid()))
+    (Path(folder) / "part").rename(Path(folder) / "running")
+    while not link.stopping():
+        time.sleep(0.02)
+    time.sleep(0.5)
+    (Path(folder) / "stored").touch()
+    raise KeyboardInterrupt
+
+
+def shout(link: Link) -> None:
+    print("from Python", flush=True)
+    os.system("echo from the system")
 
 
 def share(link: Link) -> tuple[int, str | None]:
@@ -117,6 +133,33 @@ def test_closing_asks_what_runs_to_stop(tmp_path: Path) -> None:
     until((tmp_path / "running").exists)
     events.close()
     assert (tmp_path / "stopped").exists()
+
+
+def test_a_second_signal_in_a_moment_is_the_same_one(tmp_path: Path) -> None:
+    """A group of processes is told to end, and the parent tells each as well: what is stored meanwhile is stored."""
+    events = Local(1).work([Job("x", store_when_stopped, (str(tmp_path),))])
+    next(events)
+    until((tmp_path / "running").exists)
+    os.kill(int((tmp_path / "running").read_text()), signal.SIGTERM)
+    events.close()
+    assert (tmp_path / "stored").exists()
+
+
+def test_what_a_job_prints_is_not_among_the_results() -> None:
+    text = (
+        "from ape_cli.engine import Job\nfrom ape_cli.engine.local import Local\n"
+        "from tests.engine.test_local import shout\n"
+        "if __name__ == '__main__':\n    list(Local(1).work([Job('a', shout, ())]))\n    print('result')\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+        script.write(text)
+        script.flush()
+        done = subprocess.run(
+            [sys.executable, script.name], env=environment, capture_output=True, text=True, timeout=60, check=True
+        )
+    assert done.stdout == "result\n"
+    assert "from the system" in done.stderr
 
 
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:

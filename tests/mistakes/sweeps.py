@@ -7,7 +7,7 @@ from tests.mistakes._mistake import Mistake
 MISTAKES = [
     Mistake(
         "runs that are finished are trained again",
-        "sweep.py",
+        "agenda.py",
         'state = run.status if (run.folder / "run.json").exists() else "new"',
         'state = "new"',
         "test_sweep.py::test_dry_run_says_what_would_be_done_and_does_nothing",
@@ -15,8 +15,8 @@ MISTAKES = [
     Mistake(
         "a run that was stopped is not resumed",
         "sweep.py",
-        'run.status in ("stopped", "failed")',
-        'run.status in ("failed",)',
+        "resume=None",
+        "resume=False",
         "test_sweep.py::test_killed_or_stopped_and_started_again_nothing_is_trained_twice",
     ),
     Mistake(
@@ -28,7 +28,7 @@ MISTAKES = [
     ),
     Mistake(
         "the shards of a sweep overlap",
-        "sweep.py",
+        "agenda.py",
         "items[number - 1 :: of]",
         "items[number - 1 :: of - 1 or 1]",
         "test_sweep.py::test_shards_share_a_sweep_out",

@@ -1,0 +1,217 @@
+"""What a sweep has to do: the trials of a grid as the registry and the datasets stand.
+
+Looking changes nothing; `prepare` generates the datasets that are missing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ape_cli import build, evaluate, files, record, schema, trial
+from ape_cli.config import Config
+from ape_cli.errors import BusyError, DataError, RunError
+from ape_cli.grid import Point
+from ape_cli.place import Place
+from ape_cli.registry import Registry
+from ape_cli.run import Run
+
+_LOOK = 2.0  # seconds between two looks at what another process generates
+_SHORT = 100.0  # seconds: a task of a cluster should not be shorter
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Data:
+    """The dataset of a trial, there or not: `dataset.Facts`. Its fingerprint is "" where nobody knows it yet."""
+
+    folder: Place
+    task: str
+    order: str | None
+    structure: str
+    mean_size: float
+    mean_tokens: float
+    fingerprint: str
+    tested: bool  # whether it has test rows
+    missing: bool  # or some of its shards are
+
+
+@dataclass(frozen=True)
+class Item:
+    """A trial of a sweep, and how it stands.
+
+    `state`: `finished`; `new`; `stopped` and `failed`, which go on; `running`, by another process. `variant`: what it
+    sets otherwise than its preset. `seconds`: as long as runs like it took; None where there are none.
+    """
+
+    config: Config
+    data: Data
+    run: Run | None
+    state: str
+    variant: str = ""
+    seconds: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The run's, or what is known of it."""
+        parts = (self.data.task, self.data.order, self.config.scheme, str(self.config.seed))
+        return self.run.name if self.run else "-".join(p for p in parts if p) + "-…"
+
+
+def plan(
+    points: Iterable[Point], registry: Registry, datasets: Place, named: Callable[[str], Place]
+) -> tuple[list[Item], list[str]]:
+    """The trials of a grid as they stand, each run once; and a line about each that makes no sense.
+
+    `named`: from the name of a dataset to its folder. Nothing is generated: where a dataset is missing, its fingerprint
+    is that of the runs that had it.
+    """
+    past = _Past(registry)
+    found: dict[str, Item] = {}
+    left: dict[str, None] = {}
+    known: dict[Any, Data] = {}
+    for point in points:
+        place = (point.data, point.task, point.order, point.config.preset)
+        if place not in known:
+            known[place] = _of_task(point, datasets, past) if point.data is None else _standing(named(point.data))
+        try:
+            item = _item(point.config, known[place], registry)
+        except DataError as error:
+            left[f"{point.config.scheme} on {known[place].folder.name}: {error.what} ({error.got})"] = None
+            continue
+        found.setdefault(item.run.name if item.run else repr(item), replace(item, seconds=past.seconds(item)))
+    return list(found.values()), list(left)
+
+
+def shard(items: list[Item], number: int, of: int) -> list[Item]:
+    """Every `of`-th trial, from `number` = 1 on: each of `of` machines takes its own."""
+    return items[number - 1 :: of]
+
+
+def per_task(items: list[Item]) -> int:
+    """How many trials make one task of a cluster: so many that it takes a minute or two, and no fewer than 16 tasks."""
+    known = sorted(item.seconds for item in items if item.seconds is not None)
+    usual = known[len(known) // 2] if known else _SHORT
+    return max(1, min(int(_SHORT / max(usual, 1.0)), len(items) // 16))
+
+
+def _item(config: Config, data: Data, registry: Registry) -> Item:
+    settled = build.settle(config, data)
+    variant = record.variant_text({"variant": build.variant(settled, data)})
+    if not data.fingerprint:
+        return Item(settled, data, None, "new", variant)
+    run = registry.place(settled, data)
+    return Item(settled, data, run, _state(run, data), variant)
+
+
+def _state(run: Run, data: Data) -> str:
+    """As `Item` has it. What is damaged counts as failed: whoever trains it meets the damage, and says so."""
+    try:
+        state = run.status if (run.folder / "run.json").exists() else "new"
+        done = not data.tested or run.evaluation(evaluate.name_of(data, "test", "teacher")) is not None
+    except RunError:
+        return "failed"
+    return "stopped" if state == "finished" and not done else state  # before it was evaluated
+
+
+def _standing(folder: Place) -> Data:
+    manifest = schema.read_manifest(folder)
+    own = manifest.plan
+    there = {name for name, _ in files.entries(folder / "data")}
+    missing = any(s.file.removeprefix("data/") not in there for shards in manifest.shards.values() for s in shards)
+    return Data(
+        *(folder, own.task, own.order, own.structure, manifest.mean_size, manifest.mean_tokens),
+        *(manifest.fingerprint, own.rows["test"] > 0, missing),
+    )
+
+
+def _of_task(point: Point, datasets: Place, past: _Past) -> Data:
+    """A task's dataset at its preset's sizes. Raises `DataError` where another one is in its place."""
+    assert point.task is not None
+    made, wanted, folder = trial.preset_plan(point.task, point.order, point.config.preset, datasets)
+    if schema.manifest_path(folder).exists():
+        if schema.read_manifest(folder).plan != wanted:
+            raise DataError(
+                f"{folder} holds another dataset than that of preset {point.config.preset}",
+                got="another plan in its manifest.json",
+                allowed=f"what `ape train --task {point.task} --preset {point.config.preset}` generates",
+                fix="move it away, name another folder with --datasets, or name it with --data",
+            )
+        return _standing(folder)
+    size, tokens, fingerprint = made.mean_size, made.mean_tokens, past.fingerprint(wanted)
+    tested = wanted.rows["test"] > 0
+    return Data(folder, wanted.task, wanted.order, wanted.structure, size, tokens, fingerprint, tested, True)
+
+
+class _Past:
+    """What the registered runs tell: how long they took, and the fingerprints of their data."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.took: dict[Any, list[float]] = {}
+        self.fingerprints: dict[str, str] = {}
+        for _, about in registry.sound([]):
+            data, config = about["dataset"], Config.model_validate(about["config"])
+            self.fingerprints[_plan_key(data)] = data["fingerprint"]
+            if about["status"] == "finished":
+                for key in _alike(config, data["task"], data["order"]):
+                    self.took.setdefault(key, []).append(about["result"]["seconds"])
+
+    def seconds(self, item: Item) -> float | None:
+        """The median of the runs most like it."""
+        for key in _alike(item.config, item.data.task, item.data.order):
+            if key in self.took:
+                return sorted(self.took[key])[len(self.took[key]) // 2]
+        return None
+
+    def fingerprint(self, wanted: schema.Plan) -> str:
+        return self.fingerprints.get(_plan_key(wanted.model_dump()), "")
+
+
+def _plan_key(plan: dict[str, Any]) -> str:
+    return repr([plan[key] for key in ("task", "order", "parameters", "seed", "rows")])
+
+
+def _alike(config: Config, task: str, order: str | None) -> list[Any]:
+    """What runs may have in common, the most telling first."""
+    own = config.model_copy(update={"seed": 0})
+    return [
+        (own.digest(f"{task} {order}"), "configuration"),
+        (config.preset, task, order, config.scheme),
+        (config.preset, task, order),
+        (config.preset,),
+    ]
+
+
+def prepare(items: list[Item], registry: Registry, datasets: Place, note: Note) -> list[Item]:
+    """The trials with their datasets, of which those that are missing are generated.
+
+    What another process generates is waited for. A trial is dropped if it turns out to be one of the others.
+    """
+    ready: dict[Place, Data] = {}
+    found: dict[str, Item] = {}
+    for item in items:
+        data, now = item.data, item
+        if data.missing and item.state != "finished":
+            if data.folder not in ready:
+                _generate(data, item.config.preset, datasets, note)
+                ready[data.folder] = _standing(data.folder)
+            now = replace(_item(item.config, ready[data.folder], registry), seconds=item.seconds)
+        found.setdefault(now.name, now)
+    return list(found.values())
+
+
+def _generate(data: Data, preset: str, datasets: Place, note: Note) -> None:
+    """A preset's dataset; where another process is at it, that is waited for."""
+    told = False
+    while True:
+        try:
+            trial.preset_dataset(data.task, data.order, preset, datasets, note)
+            return
+        except BusyError as error:
+            if not told:
+                note(f"waiting: {error.what} ({error.got})")
+            told = True
+            time.sleep(_LOOK)
