@@ -8,7 +8,7 @@ over all, by size and by operator. Sums are kept by row, so nothing depends on t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -93,22 +93,36 @@ def own_dataset(run: Run) -> Dataset:
     return data
 
 
-def pending(registry: Registry, data: Dataset | None, split: str, decode: str) -> tuple[list[Run], list[str]]:
-    """The finished runs that were not yet evaluated so: on `data`, of their task, or on their own data.
+def pending(
+    registry: Registry, data: Sequence[Dataset], split: str, decode: str
+) -> tuple[list[tuple[Run, Dataset | None]], list[str]]:
+    """What was not yet evaluated so: finished runs, each with every dataset of `data` that it fits.
 
-    And a line about each run that cannot be read.
+    Without `data`, with its own, which None stands for. And a line about each run that cannot be read.
     """
-    found, bad = [], list[str]()
+    found: list[tuple[Run, Dataset | None]] = []
+    bad: list[str] = []
     for run, about in registry.sound(bad):
         own = about["dataset"]
-        rows = own["rows"] if data is None else data.manifest.plan.rows
-        fingerprint = own["fingerprint"] if data is None else data.manifest.fingerprint
-        if run.status_in(about) != "finished" or (data is not None and _misfit(own, data)):
+        fits: list[Dataset | None] = [d for d in data if not _misfit(own, d)] if data else [None]
+        if run.status_in(about) != "finished" or not fits:
             continue
-        done = ((e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0])
-        if rows[split] and (fingerprint, split, decode) not in done:
-            found.append(run)
+        done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0]}
+        for other in fits:
+            rows = own["rows"] if other is None else other.manifest.plan.rows
+            fingerprint = own["fingerprint"] if other is None else other.manifest.fingerprint
+            if rows[split] and (fingerprint, split, decode) not in done:
+                found.append((run, other))
     return found, bad
+
+
+def fitting(run: Run, data: Sequence[Dataset]) -> Sequence[Dataset]:
+    """Those of several datasets that a run can be asked about; all, if it is none: `evaluate` says why not."""
+    try:
+        own = run.read()["dataset"]
+    except RunError:
+        return data
+    return [d for d in data if not _misfit(own, d)] or data
 
 
 def name_of(data: Facts, split: str, decode: str) -> str:

@@ -69,6 +69,10 @@ class Metrics(BaseModel):
     tokens: int
 
 
+class SizeMetrics(Metrics):
+    size: int
+
+
 class Evaluation(BaseModel):
     """eval/*.json"""
 
@@ -77,7 +81,7 @@ class Evaluation(BaseModel):
     split: str
     decode: str
     overall: Metrics
-    by_size: list[Metrics]
+    by_size: list[SizeMetrics]
     by_op: list[Metrics]
 
 

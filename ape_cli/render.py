@@ -1,4 +1,4 @@
-"""Tables of a report as text: for a terminal, Markdown, LaTeX (booktabs), HTML."""
+"""Tables of a report as text: for a terminal, Markdown, LaTeX (booktabs), and HTML for a page."""
 
 from __future__ import annotations
 
@@ -128,6 +128,7 @@ def _tex(text: str) -> str:
         "±": "$\\pm$",
         "×": "$\\times$",
         "—": "---",
+        "–": "--",
         "·": "$\\cdot$",
     }
     special |= {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
@@ -159,47 +160,21 @@ def latex(tables: list[Table]) -> str:
     return "\n".join(out)
 
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
-table { border-collapse: collapse; border-top: 2px solid; border-bottom: 2px solid; }
-thead { border-bottom: 1px solid; }
-th, td { padding: .3rem .8rem; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-.best { text-decoration: underline; font-weight: 600; }
-.minor, .notes { opacity: .65; }
-.paper { color: #0a7; }
-.wide { overflow-x: auto; }
-"""
-
-
-def page(tables: list[Table]) -> str:
-    """One HTML page that needs nothing else."""
-
-    body = []
-    for table in tables:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in [table.head, *table.columns])
-        rows = "\n".join(
-            "<tr>" + "".join(f"<td>{x}</td>" for x in [html.escape(row[0]), *row[1:]]) + "</tr>"
-            for row in _rows(table, _HTML)
-        )
-        notes = html.escape(" ".join(table.notes))
-        body.append(
-            f"<h2>{html.escape(table.title)}</h2>\n"
-            f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
-            f"<tbody>\n{rows}\n</tbody></table></div>\n"
-            f'<p class="notes">{notes}</p>'
-        )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>ape report</title>\n'
-        f'<meta name="viewport" content="width=device-width">\n<style>{_STYLE}</style></head>\n'
-        f"<body>\n<h1>ape report</h1>\n{chr(10).join(body)}\n</body></html>\n"
+def fragment(table: Table) -> str:
+    """A table and its notes as HTML, for a page."""
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in [table.head, *table.columns])
+    rows = "\n".join(
+        f'<tr><th scope="row">{html.escape(row[0])}</th>' + "".join(f"<td>{x}</td>" for x in row[1:]) + "</tr>"
+        for row in _rows(table, _HTML)
     )
+    body = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
+    return f'<div class="wide" tabindex="0">{body}</div>\n<p class="notes">{html.escape(" ".join(table.notes))}</p>'
 
 
 def text(style: str, tables: list[Table]) -> str:
-    """The tables in one of the textual formats."""
+    """The tables in one of the textual formats; a page of HTML is `page.py`'s."""
     if style == "rich":
         plain = io.StringIO()
         Console(file=plain, width=200, force_terminal=False).print(rich(tables))
         return plain.getvalue()
-    return {"markdown": markdown, "latex": latex, "html": page}[style](tables)
+    return {"markdown": markdown, "latex": latex}[style](tables)

@@ -10,7 +10,7 @@ differ in anything but the seed are never averaged.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -22,6 +22,7 @@ from ape_cli.config import PRESETS, Config
 from ape_cli.errors import ApeError, pick
 from ape_cli.record import DECODINGS, variant_text
 from ape_cli.registry import Registry
+from ape_cli.run import Run
 from ape_cli.schema import SPLITS
 
 METRICS = {"token_accuracy": "token accuracy", "exact_match": "exact match", "cross_entropy": "cross-entropy"}
@@ -81,9 +82,8 @@ class Table:
     head: str = "scheme"
 
 
-def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
-    """One line for each run, evaluation and metric; and a line of text for each run that is unreadable."""
-    lines, bad = [], list[str]()
+def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any], dict[str, Any]]]:
+    """The readable runs, each with its run.json and what tables say of it; `bad` gets a line about each other one."""
     for run, about in registry.sound(bad):
         config, trained = about["config"], about["dataset"]
         apart_from_seed = json.dumps(config | {"seed": 0})
@@ -103,6 +103,13 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
             "trained_fingerprint": trained["fingerprint"],
             "paper_size": _is_paper_size(config["preset"], trained),
         }
+        yield run, about, of_run
+
+
+def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
+    """One line for each run, evaluation and metric; and a line of text for each run that is unreadable."""
+    lines, bad = [], list[str]()
+    for run, _, of_run in described(registry, bad):
         evaluations, damaged = run.evaluations()
         bad += [f"{run.name}: {line}" for line in damaged]
         for evaluation in evaluations:
@@ -155,27 +162,30 @@ def once(values: pl.DataFrame) -> pl.DataFrame:
 
 def aggregate(values: pl.DataFrame) -> pl.DataFrame:
     """Lines of `LINES`: mean, deviation, interval and number over seeds, and what is best in its column."""
-    lines = (
-        once(values)
-        .group_by([*COLUMN, *CELL], maintain_order=True)
-        .agg(
-            *(pl.col(c).last() for c in _NAMES),
-            pl.col("value").mean().alias("mean"),
-            pl.col("value").std().alias("std"),
-            pl.len().cast(pl.Int64).alias("seeds"),
-        )
+    return over_seeds(once(values), COLUMN, [pl.col(c).last() for c in _NAMES]).select(list(LINES))
+
+
+def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr]) -> pl.DataFrame:
+    """Mean, deviation, interval and number of `value` over seeds in each `CELL` of a column; what is best in it.
+
+    `more`: what else is taken from the lines of a cell.
+    """
+    lines = values.group_by([*column, *CELL], maintain_order=True).agg(
+        *more,
+        pl.col("value").mean().alias("mean"),
+        pl.col("value").std().alias("std"),
+        pl.len().cast(pl.Int64).alias("seeds"),
     )
     widths = {n: stats.half_width(n) for n in lines["seeds"].unique()}
     half = pl.col("seeds").replace_strict(widths, return_dtype=pl.Float64) * pl.col("std")
     lines = lines.with_columns((pl.col("mean") - half).alias("low"), (pl.col("mean") + half).alias("high"))
     sign = pl.when(pl.col("metric").is_in(list(SMALLER_IS_BETTER))).then(-1.0).otherwise(1.0)
     lines = lines.with_columns((sign * pl.col("mean")).alias("score"))
-    top = lines.group_by(COLUMN).agg(
+    top = lines.group_by(column).agg(
         pl.col("score").max().alias("top"), pl.col("std").sort_by("score").last().fill_null(0.0).alias("slack")
     )
-    lines = lines.join(top, on=COLUMN, nulls_equal=True, maintain_order="left")
-    lines = lines.with_columns((pl.col("score") >= pl.col("top") - pl.col("slack") - 1e-12).alias("best"))
-    return lines.select(list(LINES))
+    lines = lines.join(top, on=column, nulls_equal=True, maintain_order="left")
+    return lines.with_columns((pl.col("score") >= pl.col("top") - pl.col("slack") - 1e-12).alias("best"))
 
 
 def lines(
@@ -191,15 +201,20 @@ def lines(
     return found, bad
 
 
-def wanted(
-    registry: Registry, *, metric: str, decode: str, split: str, preset: str | None
-) -> tuple[pl.DataFrame, list[str]]:
-    """The scores that are asked for. An empty choice is an `ApeError` that says what to run."""
+def check(*, metric: str, decode: str, split: str, preset: str | None) -> None:
+    """That there can be such scores; else a `UsageError`."""
     pick("metric", metric, METRICS)
     pick("split", split, SPLITS)
     pick("decoding", decode, DECODINGS)
     if preset is not None:
         pick("preset", preset, PRESETS)
+
+
+def wanted(
+    registry: Registry, *, metric: str, decode: str, split: str, preset: str | None
+) -> tuple[pl.DataFrame, list[str]]:
+    """The scores that are asked for. An empty choice is an `ApeError` that says what to run."""
+    check(metric=metric, decode=decode, split=split, preset=preset)
     values, bad = scores(registry)
     if values.is_empty():
         raise ApeError(
@@ -252,6 +267,11 @@ def named(found: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(made)
 
 
+def row_rank(line: dict[str, Any]) -> tuple[int, str]:
+    """Where a row stands among the others of its table, by one of its named lines."""
+    return _rank(_ROWS, line["scheme"]), line["row"]
+
+
 def column_rank(line: dict[str, Any]) -> tuple[int, str]:
     """Where a column stands among the others of its table, by one of its named lines."""
     return _rank(_COLUMNS, _column(line)), line["column"]
@@ -265,26 +285,35 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     for line in group.iter_rows(named=True):
         row, column = line["row"], line["column"]
         order[column] = column_rank(line)
-        rows[row] = (_rank(_ROWS, line["scheme"]), row)
-        paper = (line["paper_mean"], line["paper_std"]) if against and line["paper_mean"] is not None else None
-        half = None if line["high"] is None else line["high"] - line["mean"]
-        cells[row, column] = Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, half)
+        rows[row] = row_rank(line)
+        cells[row, column] = cell(line)
     columns = sorted(order, key=order.__getitem__)
     first = group.row(0, named=True)
     kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
     seeds = sorted({c.seeds for c in cells.values()})
     percent = first["metric"] not in SMALLER_IS_BETTER
-    spread = "half of its 95% interval (Student's t)" if interval else "standard deviation"
-    notes = [
-        f"{settings(first)}; mean ± {spread} over {_count(seeds)}.",
-        "Underlined: within one standard deviation of the best in the column.",
-    ]
+    notes = standing_notes(first, seeds, interval)
     if against:
         size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
         deviation = " ± standard deviation" if interval else ""
         notes.append(f"In brackets: the paper's number{deviation}, over 3 seeds{size}.")
     body = [(row, [cells.get((row, column)) for column in columns]) for row in sorted(rows, key=rows.__getitem__)]
     return Table(f"{kind}, {METRICS[first['metric']]}", notes, columns, body, percent, interval)
+
+
+def cell(line: dict[str, Any]) -> Cell:
+    paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_std"])
+    half = None if line["high"] is None else line["high"] - line["mean"]
+    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, half)
+
+
+def standing_notes(line: dict[str, Any], seeds: list[int], interval: bool) -> list[str]:
+    """What stands under every table of scores. `seeds`: how many there are in its cells."""
+    spread = "half of its 95% interval (Student's t)" if interval else "standard deviation"
+    return [
+        f"{settings(line)}; mean ± {spread} over {_count(seeds)}.",
+        "Underlined: within one standard deviation of the best in the column.",
+    ]
 
 
 def settings(line: dict[str, Any]) -> str:

@@ -224,6 +224,14 @@ def test_grids_and_rings_train(here: Path) -> None:
         (["report", "--format", "word"], 2, "unknown format"),
         (["report", "--out", "table.pdf"], 2, "--format"),
         (["report", "--split", "dev"], 2, "unknown split"),
+        (["report", "--by", "length"], 2, "unknown grouping"),
+        (["report", "--by", "size"], 1, "ape eval"),
+        (["report", "--by", "size", "--against", "paper"], 2, "no scores by size"),
+        (["report", "--by", "size", "--compare", "rope", "none"], 2, "over all sizes"),
+        (["report", "--by", "size", "--format", "html"], 2, "always has the tables by size"),
+        (["report", "--plot-format", "png"], 2, "--plot-format is for --plots"),
+        (["report", "--plots", "p", "--plot-format", "gif"], 2, "pdf, png, svg"),
+        (["report", "--plots", "p", "--compare", "rope", "none"], 2, "no plots"),
         (["reprot"], 2, "report"),
     ],
 )
@@ -309,3 +317,78 @@ def test_greedy_stands_beside_teacher_forcing(here: Path) -> None:
     table = ape("eval", "--decode", "greedy")[0]
     assert "token accuracy, teacher" in table
     assert "exact match, teacher" in table
+
+
+def test_several_datasets_at_once(here: Path) -> None:
+    """As one after the other; a run that fits none of them is left out, or says why where it was named."""
+    few = ["--n", "60", "--n-validation", "5", "--n-test", "20", "--length-std", "1"]
+    for name, mean in (("short", "4"), ("long", "12")):
+        ape("gen", "reverse", *few, "--length-mean", mean, "--out", f"datasets/{name}")
+    for scheme in ("rope", "none"):
+        ape("train", "--scheme", scheme, "--data", "datasets/short", "--preset", "tiny", "--set", "steps=2")
+    ape("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--set", "steps=2")
+    both = json.loads(ape("eval", "--data", "short", "--data", "long", "--decode", "greedy", "--json")[0])
+    pairs = {(e["run"].rsplit("-", 2)[0], e["dataset"]) for e in both}
+    assert len(both) == 4
+    assert pairs == {(f"reverse-{s}", d) for s in ("rope", "none") for d in ("short", "long")}
+    by_size = json.loads(ape("report", "--by", "size", "--decode", "greedy", "--format", "json")[0])
+    assert {line["decode"] for line in by_size} == {"greedy"}
+    assert sum(line["weight"] for line in by_size) == sum(e["overall"]["tokens"] for e in both)
+    kept = {path: path.read_text() for path in here.glob("results/runs/*/eval/*greedy.json")}
+    assert len(kept) == 4
+    for path in kept:
+        path.unlink()
+    for name in ("long", "short"):
+        assert "--by size" in ape("eval", "--data", name, "--decode", "greedy")[1]
+    assert {path: path.read_text() for path in here.glob("results/runs/*/eval/*greedy.json")} == kept
+    assert "nothing to evaluate" in ape("eval", "--data", "short", "--data", "short", "--decode", "greedy")[1]
+    named = json.loads(ape("eval", "reverse-none", "--data", "short", "--data", "short", "--json")[0])
+    assert len(named) == 1
+    message = ape("eval", "copy-rope", "--data", "short", "--data", "long", code=1)[1]
+    assert message.count("another task or order than the run") == 2
+
+
+def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On longer words than in training; with matplotlib, and without."""
+    ape("gen", "reverse", "--n", "60", *TINY, "--length-mean", "5", "--length-std", "0", "--out", "datasets/short")
+    ape("gen", "reverse", "--n", "6", *TINY, "--length-mean", "8", "--length-std", "0", "--out", "datasets/long")
+    ape("train", "--scheme", "rope", "--data", "datasets/short", "--preset", "tiny", "--set", "steps=2")
+    ape("eval", "--data", "long")
+    table = ape("report", "--by", "size", "--format", "markdown")[0]
+    assert "| scheme | 5 (seen) | 8 |" in table
+    assert "reverse by length, token accuracy" in table
+    lines = json.loads(ape("report", "--by", "size", "--format", "json")[0])
+    assert [(line["size"], line["seen"]) for line in lines] == [(5, True), (8, False)]
+    assert ape("report", "--by", "size", "--format", "csv")[0].splitlines()[0].split(",") == list(lines[0])
+    out, err = ape("report", "--plots", "p", "--plot-format", "png", "--plot-format", "svg", "--format", "markdown")
+    assert out == ape("report", "--format", "markdown")[0]
+    names = {f"{name}.{kind}" for name in ("scores", "by-size", "learning-curves") for kind in ("png", "svg")}
+    assert {path.name for path in Path("p").iterdir()} == names
+    assert all(f"written: p/{name}" in err for name in names)
+    ape("report", "--plots", "q", "--by", "size")
+    assert {path.name for path in Path("q").iterdir()} == {"scores.svg", "by-size.svg", "learning-curves.svg"}
+    assert (here / "q" / "scores.svg").read_bytes() == (here / "p" / "scores.svg").read_bytes()
+    page = ape("report", "--format", "html")[0]
+    assert page.count("<svg") == 3
+    assert "reverse by length" in page
+    err = ape("report", "--metric", "exact_match", "--out", "page.html")[1]
+    assert "exact match is not measured while a run trains" in err
+    assert Path("page.html").read_text().count("<svg") == 2
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install 'ape-cli[plots]'" in ape("report", "--plots", "r", code=1)[1]
+    assert not Path("r").exists()
+    page = ape("report", "--format", "html")[0]
+    assert "<svg" not in page
+    assert "Without plots, which need matplotlib" in page
+    assert "reverse by length" in page
+
+
+def test_reports_without_plots_never_import_matplotlib(here: Path) -> None:
+    ape("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--set", "steps=2")
+    code = (
+        "import sys; sys.argv = ['ape', 'report', '--by', 'size']\nfrom ape_cli.cli import app\n"
+        "try:\n    app()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "assert 'matplotlib' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

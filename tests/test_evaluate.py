@@ -88,12 +88,28 @@ def test_pending_runs(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
     one = run(words, tmp_path, test=False).run
     run(trees, tmp_path, scheme="tree", test=False)
     found = registry.open(tmp_path)
-    assert len(evaluate.pending(found, None, "test", "teacher")[0]) == 2
-    assert [r.name for r in evaluate.pending(found, words, "test", "teacher")[0]] == [one.name]
-    assert len(evaluate.pending(found, None, "test", "greedy")[0]) == 2
+
+    def waiting(data: list[Dataset], decode: str = "teacher") -> list[tuple[str, str | None]]:
+        pairs = evaluate.pending(found, data, "test", decode)[0]
+        return [(r.name, None if d is None else d.name) for r, d in pairs]
+
+    assert len(waiting([])) == 2
+    assert waiting([words]) == [(one.name, words.name)]
+    assert len(waiting([], "greedy")) == 2
     evaluate.evaluate(one, words, split="test", decode="teacher", device=CPU)
-    assert len(evaluate.pending(found, None, "test", "teacher")[0]) == 1
-    assert evaluate.pending(found, words, "test", "teacher")[0] == []
+    assert len(waiting([])) == 1
+    assert waiting([words]) == []
+    longer = write(tmp_path / "long", "reverse", length_mean=15)
+    shorter = write(tmp_path / "short", "reverse", length_mean=3)
+    assert waiting([longer, words, shorter]) == [(one.name, "long"), (one.name, "short")]
+    assert {name for name, _ in waiting([longer, trees])} == {r.name for r in found}
+
+
+def test_a_run_s_datasets_are_those_that_it_fits(
+    trained: Run, words: Dataset, trees: Dataset, operations: Dataset
+) -> None:
+    assert evaluate.fitting(trained, [trees, words]) == [words]
+    assert evaluate.fitting(trained, [trees, operations]) == [trees, operations]  # evaluating them says why not
 
 
 def test_data_that_changed_since_is_noticed(tmp_path: Path) -> None:

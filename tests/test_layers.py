@@ -12,23 +12,11 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 # nouns first, then the stages in the order of the data
 PIPELINE = [
     *("errors", "process", "place", "lease", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
-    *(
-        "engine",
-        "tasks",
-        "draft",
-        "card",
-        "gen",
-        "sample",
-        "batch",
-        "dataset",
-        "position",
-        "attention",
-        "model",
-        "laws",
-        "cost",
-    ),
+    *("engine", "tasks", "draft", "card", "gen", "sample", "batch", "dataset"),
+    *("position", "attention", "model", "laws", "cost"),
     *("config", "build", "score", "decode", "record", "train", "run", "registry", "evaluate", "trial", "grid", "sweep"),
-    *("stats", "paper", "report", "render", "compare", "display", "live", "catalogue", "cli"),
+    *("stats", "paper", "report", "curves", "sizes", "render", "looks", "plots", "page", "compare"),
+    *("display", "live", "catalogue", "cli"),
 ]
 
 

@@ -266,7 +266,7 @@ def test_damaged_evaluations_are_named(words: Dataset, tmp_path: Path) -> None:
         assert len(bad) == 1
         with pytest.raises(RunError, match=r"eval"):
             done.evaluation(path.stem)
-    assert [r.name for r in evaluate.pending(registry.open(tmp_path), None, "test", "teacher")[0]] == [done.name]
+    assert [r.name for r, _ in evaluate.pending(registry.open(tmp_path), [], "test", "teacher")[0]] == [done.name]
     evaluate.evaluate(done, words, split="test", decode="teacher", device=CPU)
     assert len(done.evaluations()[0]) == 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,13 +22,19 @@ from ape_cli.cli._app import (
 from ape_cli.display import answer, note
 from ape_cli.errors import ApeError, UsageError
 
+if TYPE_CHECKING:  # torch comes in with the command
+    from ape_cli.dataset import Dataset
+    from ape_cli.run import Run
+
 
 @app.command("eval")
 @command
 def evaluate(
     runs: Annotated[list[str] | None, typer.Argument(help="Names, or beginnings of them.")] = None,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
-    data: Annotated[Somewhere | None, somewhere("Another dataset; default each run's own.")] = None,
+    data: Annotated[
+        list[Somewhere] | None, somewhere("Another dataset, or several: --data A --data B; default each run's own.")
+    ] = None,
     decode: Annotated[str, typer.Option(help="teacher; greedy: the model reads what it wrote.")] = "teacher",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     batch_size: Annotated[int, typer.Option(help="Rows at once; no result depends on it.")] = 256,
@@ -36,7 +42,7 @@ def evaluate(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Evaluate runs. Without names: every finished run not yet evaluated on that data."""
+    """Evaluate runs, each on every dataset that it fits. Without names: what is finished and not yet evaluated so."""
     from ape_cli import dataset as reading
     from ape_cli import evaluate as evaluating
     from ape_cli import registry as registering
@@ -51,21 +57,24 @@ def evaluate(
     if batch_size < 1:
         raise UsageError("bad --batch-size", got=batch_size, allowed="1 or more", fix="leave it out")
     registry = registering.open(results)
-    other = None if data is None else reading.open(dataset_folder(data))
+    opened = [reading.open(dataset_folder(folder)) for folder in data or []]
+    others = list({found.manifest.fingerprint: found for found in opened}.values())
+    work: list[tuple[Run, Dataset | None]]
     if runs:
-        chosen = list({run.name: run for run in map(registry.find, runs)}.values())
+        named = {run.name: run for run in map(registry.find, runs)}.values()
+        work = [(run, other) for run in named for other in (evaluating.fitting(run, others) if others else [None])]
     else:
-        chosen, bad = evaluating.pending(registry, other, split, decode)
+        work, bad = evaluating.pending(registry, others, split, decode)
         note_unreadable(bad)
-        if not chosen:
+        if not work:
             note("nothing to evaluate: every finished run that fits has been evaluated so (or there is none)")
     done, failed = [], 0
-    for run in chosen:
+    for run, other in work:
         try:
             against = other or evaluating.own_dataset(run)
             found = evaluating.evaluate(run, against, split=split, decode=decode, device=where, batch_size=batch_size)
         except ApeError as error:
-            if len(chosen) == 1:
+            if len(work) == 1:
                 raise
             failed += 1
             note(f"error: {run.name}: {error}")
@@ -76,5 +85,7 @@ def evaluate(
             display.print_evaluation(found, run.evaluation(name) if decode == "greedy" else None)
     if as_json:
         answer(done)
+    elif done and others:
+        note("`ape report --by size` has all sizes side by side")
     if failed:
         raise typer.Exit(1)

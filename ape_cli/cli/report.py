@@ -1,16 +1,26 @@
-"""`ape report`: the tables."""
+"""`ape report`: the tables, and the plots."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ape_cli.cli._app import RESULTS, Results, Somewhere, app, command, note_unreadable, somewhere
 from ape_cli.display import draw, note
-from ape_cli.errors import UsageError
+from ape_cli.errors import UsageError, pick
+
+if TYPE_CHECKING:  # Polars comes in with the command
+    import polars as pl
+    from matplotlib.figure import Figure
+
+    from ape_cli.registry import Registry
+    from ape_cli.report import Table
+
+_ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
 
 @app.command()
@@ -22,6 +32,9 @@ def report(
     compare: Annotated[
         tuple[str, str] | None, typer.Option(metavar="A B", help="Two rows of the tables, in pairs by seed.")
     ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="`size`: by length or depth, over all datasets that runs were evaluated on.")
+    ] = None,
     interval: Annotated[bool, typer.Option("--interval", help="± half of the 95% interval for ± deviation.")] = False,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     decode: Annotated[str, typer.Option(help="teacher or greedy.")] = "teacher",
@@ -29,46 +42,134 @@ def report(
     to: Annotated[
         Somewhere | None, somewhere("Write to a file; its ending tells the format.", "--out", metavar="FILE")
     ] = None,
+    plots: Annotated[
+        Somewhere | None, somewhere("Draw scores, scores by size and learning curves into a folder.", metavar="DIR")
+    ] = None,
+    plot_format: Annotated[
+        list[str] | None, typer.Option(help="svg, png, pdf; several: the option again. Default svg.")
+    ] = None,
     results: Results = RESULTS,
 ) -> None:
-    """Aggregate the registry over seeds into the paper's tables."""
-    from ape_cli import compare as comparing
-    from ape_cli import files, render
+    """Aggregate the registry over seeds into the paper's tables. `--format html`: one page, plots and all."""
+    from ape_cli import files, page, render
+    from ape_cli import plots as plotting
     from ape_cli import registry as registering
-    from ape_cli import report as reporting
-    from ape_cli.errors import pick
 
-    endings = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
-    if style is None and to is not None and to.suffix not in endings:
-        known = ", ".join(endings)
+    if style is None and to is not None and to.suffix not in _ENDINGS:
+        known = ", ".join(_ENDINGS)
         raise UsageError("the file's ending tells no format", got=str(to), allowed=known, fix="name one with --format")
-    chosen = pick("format", style or (endings[to.suffix] if to else "rich"), render.FORMATS)
+    chosen = pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), render.FORMATS)
     _refuse_both(chosen, compare, interval, against)
+    _refuse_grouping(by, chosen, compare, against)
+    kinds = _plot_kinds(plots, plot_format or [], compare)
     registry = registering.open(results)
-    if compare:
-        values, bad = reporting.wanted(registry, metric=metric, decode=decode, split=split, preset=preset)
-        found, alone = comparing.lines(values, *compare)
-        bad += alone
-    else:
-        found, bad = reporting.lines(
-            registry, metric=metric, decode=decode, split=split, preset=preset, against=against
-        )
-    note_unreadable(bad)
+    asked = {"metric": metric, "decode": decode, "split": split, "preset": preset}
+    found, made, bad = _tables(registry, asked, compare, by, against, interval)
+    by_size: list[Table] = []
+    figures: dict[str, Figure] = {}
+    if not compare and (kinds or chosen == "html"):
+        scores = _tables(registry, asked, None, None, against, interval)[1] if by else made
+        by_size, figures, more = _drawn(registry, asked, scores, interval)
+        bad += more
+    note_unreadable(list(dict.fromkeys(bad)))
+    for kind in kinds:
+        for name, figure in figures.items():
+            path = (plots or Path()) / f"{name}.{kind}"
+            files.write_bytes(path, plotting.encode(figure, kind))
+            note(f"written: {path}")
+    if chosen == "rich" and to is None:
+        draw(render.rich(made))
+        return
     if chosen == "csv":
         text = found.write_csv()
     elif chosen == "json":
         text = json.dumps(found.to_dicts(), indent=2, ensure_ascii=False) + "\n"
+    elif chosen == "html":
+        svgs = {name: plotting.inline(figure, name) for name, figure in figures.items()}
+        text = page.page(made, by_size, svgs, plotting.missing() if not compare else None)
     else:
-        made = comparing.tables(found) if compare else reporting.tables(found, interval=interval)
-        if chosen == "rich" and to is None:
-            draw(render.rich(made))
-            return
         text = render.text(chosen, made)
     if to is None:
         sys.stdout.write(text)
     else:
         files.write_text(to, text)
         note(f"written: {to}")
+
+
+def _tables(
+    registry: Registry,
+    asked: dict[str, Any],
+    compare: tuple[str, str] | None,
+    by: str | None,
+    against: str | None,
+    interval: bool,
+) -> tuple[pl.DataFrame, list[Table], list[str]]:
+    """What is asked for, for programs and for people; and what could not be read or paired."""
+    from ape_cli import compare as comparing
+    from ape_cli import report as reporting
+    from ape_cli import sizes
+
+    if compare:
+        values, bad = reporting.wanted(registry, **asked)
+        found, alone = comparing.lines(values, *compare)
+        return found, comparing.tables(found), bad + alone
+    if by:
+        by_size, bad = sizes.read(registry, **asked)
+        return sizes.lines(by_size), sizes.tables(by_size, interval=interval), bad
+    found, bad = reporting.lines(registry, **asked, against=against)
+    return found, reporting.tables(found, interval=interval), bad
+
+
+def _drawn(
+    registry: Registry, asked: dict[str, Any], scores: list[Table], interval: bool
+) -> tuple[list[Table], dict[str, Figure], list[str]]:
+    """Tables by size, and the figures of a report, where there is matplotlib; and what could not be read."""
+    from ape_cli import curves, plots, sizes
+    from ape_cli.report import METRICS
+
+    by_size, bad = sizes.read(registry, **asked, needed=False)
+    tables = sizes.tables(by_size, interval=interval)
+    if plots.missing():
+        return tables, {}, bad
+    metric = asked["metric"]
+    if metric not in curves.MEASURED:
+        note(f"no learning curves: {METRICS[metric]} is not measured while a run trains")
+    learning, more = curves.learning(registry, metric=metric, preset=asked["preset"])
+    figures = plots.figures(scores, sizes.panels(by_size), learning, METRICS[metric])
+    if "scores" not in figures:
+        note(f"no plot of the scores: a table has more than {plots.MOST_ROWS} rows")
+    return tables, figures, bad + more
+
+
+def _plot_kinds(folder: Somewhere | None, kinds: list[str], compare: tuple[str, str] | None) -> list[str]:
+    """The formats of the plots that are asked for; none, if none are."""
+    from ape_cli import plots
+    from ape_cli.errors import ApeError
+
+    if folder is None:
+        if kinds:
+            raise UsageError("--plot-format is for --plots", got=f"--plot-format {kinds[0]}", fix="add --plots DIR")
+        return []
+    if compare:
+        raise UsageError("a comparison has no plots", got=f"--compare and --plots {folder}", fix="leave one out")
+    for kind in kinds:
+        pick("plot format", kind, plots.FORMATS)
+    if missing := plots.missing():
+        raise ApeError("plots need matplotlib, which is not installed", fix=missing)
+    return list(dict.fromkeys(kinds)) or ["svg"]
+
+
+def _refuse_grouping(by: str | None, style: str, compare: tuple[str, str] | None, against: str | None) -> None:
+    """What has no effect beside --by, or makes no sense with it."""
+    if by is None:
+        return
+    pick("grouping", by, ["size"])
+    if compare:
+        raise UsageError("a comparison is over all sizes", got=f"--compare and --by {by}", fix="leave one out")
+    if against:
+        raise UsageError("the paper has no scores by size", got=f"--against {against} --by {by}", fix="leave one out")
+    if style == "html":
+        raise UsageError("a page always has the tables by size", got=f"--by {by}", fix="leave it out")
 
 
 def _refuse_both(style: str, compare: tuple[str, str] | None, interval: bool, against: str | None) -> None:

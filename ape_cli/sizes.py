@@ -1,0 +1,234 @@
+"""Scores by the size of the source: how a scheme does on longer words and deeper trees than it was trained on.
+
+A score is that of one run over all datasets that it was evaluated on: a ratio of sums over the rows of a size
+(token accuracy and cross-entropy by tokens, exact match by rows), not a mean of the datasets' means. Then mean and
+deviation over seeds, as in the other tables.
+
+Seen in training: sizes from the smallest to the largest one among the rows of the training split. Those rows are a
+function of the task, its parameters and the seed, so they are drawn again, and the dataset need not be there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from ape_cli import tasks
+from ape_cli.curves import KEYS, Panel, label, numbered, split
+from ape_cli.errors import ApeError
+from ape_cli.registry import Registry
+from ape_cli.report import (
+    CELL,
+    LINES,
+    METRICS,
+    SMALLER_IS_BETTER,
+    Table,
+    cell,
+    check,
+    described,
+    over_seeds,
+    standing_notes,
+)
+
+Range = tuple[int, int]  # sizes, both ends included
+
+_WEIGHT = {"exact_match": "rows"}  # what a metric is a mean over, if not tokens
+_COLUMNS, _POINTS = 10, 16  # of a table, of a line of a plot: at most
+_BLOCK = 8192  # rows
+_OF_ONE_DATASET = {"dataset", "fingerprint", "paper_size"}
+_WORDS = {  # of structures: what a size is, and its axis
+    "seq": ("length", "length of the source, symbols"),
+    "tree": ("depth", "depth of the source, steps from the root"),
+    "grid": ("longer side", "longer side of the source, cells"),
+    "cyclic": ("ring", "places of the ring"),
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """`values`: a line for each run, evaluated dataset and size, with `value` and its `weight`, `tokens` or rows.
+
+    `seen`: by the fingerprint of the training data; None where its task is not known here.
+    """
+
+    values: pl.DataFrame
+    seen: dict[str, Range | None]
+
+
+def read(
+    registry: Registry, *, metric: str, decode: str, split: str, preset: str | None, needed: bool = True
+) -> tuple[Sizes, list[str]]:
+    """All evaluations of this kind, size by size, and a line about each run that cannot be read.
+
+    Where there are none it is an `ApeError`, if they are `needed`.
+    """
+    check(metric=metric, decode=decode, split=split, preset=preset)
+    bad: list[str] = []
+    runs: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
+    trained: dict[str, dict[str, Any]] = {}
+    for run, about, of_run in described(registry, bad):
+        if preset not in (None, of_run["preset"]):
+            continue
+        evaluations, damaged = run.evaluations()
+        bad += [f"{run.name}: {line}" for line in damaged]
+        for found in evaluations:
+            if (found["decode"], found["split"]) != (decode, split) or metric not in found["overall"]:
+                continue
+            of = {"run": len(runs), "dataset": found["dataset"], "fingerprint": found["fingerprint"]}
+            weight = _WEIGHT.get(metric, "tokens")
+            lines += [of | {"size": x["size"], "value": x[metric], "weight": x[weight]} for x in found["by_size"]]
+        runs.append(of_run)
+        trained[of_run["trained_fingerprint"]] = about["dataset"]
+    if needed and not lines:
+        raise ApeError(
+            "no run was evaluated like this",
+            got=f"metric {metric}, decode {decode}, split {split}, preset {preset or 'any'}",
+            fix="`ape train` evaluates what it trains; `ape eval --split … --decode …`, --data for other sizes",
+        )
+    kinds = {"run": pl.UInt32, "dataset": pl.String, "fingerprint": pl.String}
+    kinds |= {"size": pl.Int64, "value": pl.Float64, "weight": pl.Int64}
+    values = pl.DataFrame(lines, schema=kinds, orient="row").join(numbered(runs), on="run", maintain_order="left")
+    values = values.with_columns(metric=pl.lit(metric), decode=pl.lit(decode), split=pl.lit(split))
+    fingerprints = values["trained_fingerprint"].unique(maintain_order=True)
+    return Sizes(values, {f: seen(trained[f]) for f in fingerprints}), bad
+
+
+def seen(trained: dict[str, Any]) -> Range | None:
+    """The smallest and the largest size in a training split; None if its task is not known here."""
+    try:
+        task = tasks.make(trained["task"], trained["order"], **trained["parameters"])
+    except ApeError:
+        return None
+    rows = trained["rows"]["train"]
+    blocks = (range(first, min(rows, first + _BLOCK)) for first in range(0, rows, _BLOCK))
+    found = [task.sample(rows=block, split="train", seed=trained["seed"])["size"].to_numpy() for block in blocks]
+    return min(int(x.min()) for x in found), max(int(x.max()) for x in found)
+
+
+def bins(sizes: list[int], limits: Range | None, most: int) -> dict[int, Range]:
+    """The bin of each size: of equal steps of 1, 2, 5, 10, 20 … sizes, the smallest that make at most `most`.
+
+    A bin is named by the smallest and the largest size in it, and never reaches across `limits`.
+
+    >>> bins([3, 4, 8, 11, 12, 30], limits=(4, 11), most=5)
+    {3: (3, 3), 4: (4, 8), 8: (4, 8), 11: (11, 11), 12: (12, 12), 30: (30, 30)}
+    """
+    low, high = limits or (min(sizes), max(sizes))
+    step = 1
+    while True:
+        for width in (step, 2 * step, 5 * step):
+            members: dict[tuple[bool, bool, int], list[int]] = {}
+            for size in sorted(sizes):
+                members.setdefault((size < low, size > high, size // width), []).append(size)
+            if len(members) <= most:
+                return {size: (group[0], group[-1]) for group in members.values() for size in group}
+        step *= 10
+
+
+def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
+    """Mean, deviation and number over seeds of each row of the tables and each bin, `first` to `last`.
+
+    At most `most` bins for each dataset of training; without it each size is its own. `seen`: whether the training
+    split reaches to there; null if that is not known. `weight`: tokens, of exact match rows, over all seeds.
+    """
+    # a dataset may have been moved or renamed, and evaluated again: the fingerprint says what it is
+    once = sizes.values.unique([*KEYS, "seed", "fingerprint", "size"], keep="last", maintain_order=True)
+    parts = []
+    for part in once.partition_by("trained_fingerprint", "preset", maintain_order=True):
+        limits = sizes.seen[part["trained_fingerprint"][0]]
+        there = part["size"].unique().to_list()
+        ends = [{"size": s, "first": a, "last": b} for s, (a, b) in bins(there, limits, most or len(there)).items()]
+        within = pl.lit(None, pl.Boolean) if limits is None else pl.col("size").is_between(*limits)
+        parts.append(part.join(pl.DataFrame(ends), on="size", maintain_order="left").with_columns(within.alias("seen")))
+    column = [*(k for k in KEYS if k not in CELL), "metric", "decode", "split", "seen", "first", "last"]
+    value, weight = pl.col("value"), pl.col("weight")
+    by_run = (
+        pl.concat(parts)
+        .group_by([*column, *CELL, "seed"], maintain_order=True)
+        .agg((value * weight).sum() / weight.sum(), weight.sum(), pl.col("trained_on").last())
+    )
+    more = [pl.col("trained_on").last(), weight.sum(), value.min().alias("least"), value.max().alias("most")]
+    return label(over_seeds(by_run, column, more)).sort("rank", "first")
+
+
+def lines(sizes: Sizes) -> pl.DataFrame:
+    """Every size by itself, for programs."""
+    names = [name for name in LINES if name not in _OF_ONE_DATASET]
+    found = pool(sizes).rename({"first": "size"})
+    return found.select(*names[: names.index("mean")], "size", "seen", *names[names.index("mean") :], "weight")
+
+
+def tables(sizes: Sizes, *, interval: bool = False) -> list[Table]:
+    """A table for each column of the other tables and each preset: schemes down, sizes across."""
+    if sizes.values.is_empty():
+        return []
+    groups = pool(sizes, _COLUMNS).partition_by("structure", "preset", "column", maintain_order=True)
+    return [_table(group, sizes, interval) for group in groups]
+
+
+def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
+    first = group.row(0, named=True)
+    word = _word(first["structure"])[0]
+    ends = group.select("first", "last", "seen").unique().sort("first").rows()
+    cells = {(line["row"], line["first"]): cell(line) for line in group.iter_rows(named=True)}
+    limits = sizes.seen[first["trained_fingerprint"]]
+    notes = [
+        *standing_notes(first, sorted(set(group["seeds"])), interval),
+        f"(seen): {word} {_span(*limits)} is what the training split holds."
+        if limits
+        else f"What {word} training saw is not known: its task is not known here.",
+        *([f"Columns of more than one {word} pool its rows."] if any(a != b for a, b, _ in ends) else []),
+        *_datasets(sizes.values, first),
+        _support(group),
+    ]
+    columns = [_span(a, b) + " (seen)" * bool(inside) for a, b, inside in ends]
+    rows = group["row"].unique(maintain_order=True)
+    body = [(row, [cells.get((row, a)) for a, _, _ in ends]) for row in rows]
+    title = f"{first['column']} by {word}, {METRICS[first['metric']]}"
+    return Table(title, notes, columns, body, first["metric"] not in SMALLER_IS_BETTER, interval)
+
+
+def _datasets(values: pl.DataFrame, panel: dict[str, Any]) -> list[str]:
+    """What the runs of a table were evaluated on, and whether each was evaluated on all of it."""
+    mine = values.filter(pl.col(k) == panel[k] for k in ("trained_fingerprint", "preset"))
+    names = mine.unique("fingerprint", keep="last")["dataset"].sort().to_list()
+    of_run = mine.group_by(*CELL, "seed").agg(pl.col("fingerprint").n_unique())["fingerprint"]
+    told = [f"Evaluated on {', '.join(names)}."]
+    if of_run.min() != len(names):
+        told.append("Not every run was evaluated on all of them: `ape eval --data …` does what is missing.")
+    return told
+
+
+def _support(group: pl.DataFrame) -> str:
+    """How much a score is over."""
+    each = (group["weight"] / group["seeds"]).to_numpy()
+    what = _WEIGHT.get(group["metric"][0], "tokens")
+    numbers = dict.fromkeys((f"{each.min():,.0f}", f"{each.max():,.0f}"))
+    return f"A score is over {' to '.join(numbers)} {what} a seed."
+
+
+def panels(sizes: Sizes) -> list[Panel]:
+    """The same as lines of a plot; x is the middle of a bin. What has one size alone is no line."""
+    if sizes.values.is_empty():
+        return []
+    found = pool(sizes, _POINTS).with_columns(x=(pl.col("first") + pl.col("last")) / 2)
+    made = []
+    for title, drawn in split(found.drop("row", "column", "rank")):
+        if drawn["x"].n_unique() == 1:
+            continue
+        first = drawn.row(0, named=True)
+        axis = _word(first["structure"])[1]
+        made.append(Panel(title, axis, drawn, sizes.seen[first["trained_fingerprint"]]))
+    return made
+
+
+def _word(structure: str) -> tuple[str, str]:
+    """What a size is, and its axis."""
+    return _WORDS.get(structure.partition("(")[0], ("size", "size of the source"))
+
+
+def _span(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}–{last}"

@@ -1,0 +1,82 @@
+"""The page of a report: whole, escaped, by itself."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ape_cli import page, report
+from tests.test_report import Checker, add, tables
+
+SVG = '<svg role="img"><g id="by-size-x"></g></svg>'
+
+
+class Page(Checker):
+    """What is open at the end, and where links lead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.words = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        super().handle_starttag(tag, attrs)
+        for key, value in attrs:
+            assert key not in ("src", "onclick", "onload")
+            if key == "id":
+                self.ids.append(value or "")
+            if key == "href":
+                self.links.append(value or "")
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def parse(text: str) -> Page:
+    found = Page()
+    found.feed(text)
+    found.close()
+    assert found.open == []
+    assert len(found.ids) == len(set(found.ids))
+    assert all(link[0] == "#" and link[1:] in found.ids for link in found.links)  # within the page
+    return found
+
+
+def test_tables_and_plots_in_one_page_that_needs_nothing(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9)
+    made = tables(tmp_path)
+    text = page.page(made, made, {"by-size": SVG, "learning-curves": "<svg></svg>"})
+    found = parse(text)
+    assert text.count("<svg") == 2
+    assert re.search(r"https?:|@import|url\(|<script|<link", text) is None
+    assert re.search(r"\b20\d\d\b", text) is None  # no date
+    assert "#by-size" in found.links
+    assert [x for x in ("Scores", "By size", "Learning curves") if f">{x}</h2>" not in text] == []
+    assert "90.00" in found.words
+    assert "prefers-color-scheme: dark" in text
+    assert text == page.page(made, made, {"by-size": SVG, "learning-curves": "<svg></svg>"})
+
+
+def test_what_is_not_there_has_no_section(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9)
+    text = page.page(tables(tmp_path), [], {}, "pip install 'ape-cli[plots]'")
+    found = parse(text)
+    assert text.count("<h2") == 1
+    assert "Without plots, which need matplotlib: pip install 'ape-cli[plots]'." in found.words
+    assert "Without plots" not in page.page(tables(tmp_path), [], {})
+
+
+def test_somebody_s_names_are_text(tmp_path: Path) -> None:
+    """Of schemes, variants and datasets, in titles, cells, notes and contents."""
+    name = "<b>&\"'</b><script>"
+    add(tmp_path, "rope", 0.9, variant={"note": name})
+    add(tmp_path, "rope", 0.9, name=name, fingerprint="a" * 64)
+    add(tmp_path, "rope", 0.9, name="plain", fingerprint="b" * 64)
+    (made,) = tables(tmp_path)
+    titled = report.Table(f"{name} by length", [name], made.columns, made.rows, made.percent)
+    text = page.page([made, titled], [titled], {})
+    found = parse(text)
+    assert "<script" not in text
+    assert "<b>" not in text
+    assert found.words.count(name) >= 7  # a row and a column of two tables, a title twice and a note, twice

@@ -1,0 +1,216 @@
+"""Scores by size: pooled as ratios of sums, over seeds, with what training saw."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli import render, sizes
+from ape_cli.dataset import Dataset
+from ape_cli.errors import ApeError, UsageError
+from ape_cli.registry import Registry
+from tests.conftest import write
+from tests.test_report import add
+
+ALL: dict[str, Any] = {"metric": "token_accuracy", "decode": "teacher", "split": "test", "preset": None}
+# length 5 alone, in training: rows of it are drawn in no time
+TRAINED: dict[str, Any] = {"parameters": {"length_mean": 5, "length_std": 0}, "seed": 1, "rows": {"train": 9}}
+
+Found = dict[int, tuple[int, int]]  # size -> right and all tokens
+
+
+def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, trained: Any = TRAINED, **options: Any):
+    """A registered run, evaluated on datasets by their names; each token a row of its own, entropy 1 - accuracy."""
+    before = set(where.glob("runs/*"))
+    add(where, scheme, 0.5, seed, **options)
+    (folder,) = set(where.glob("runs/*")) - before
+    about = json.loads((folder / "run.json").read_text())
+    about["dataset"] |= trained
+    (folder / "run.json").write_text(json.dumps(about))
+    (folder / "eval" / "own.json").unlink()
+    for name, by_size in found.items():
+        lines = [
+            {
+                "size": n,
+                "token_accuracy": c / t,
+                "exact_match": c / t,
+                "cross_entropy": 1 - c / t,
+                "rows": t,
+                "tokens": t,
+            }
+            for n, (c, t) in by_size.items()
+        ]
+        evaluation = {"dataset": name, "fingerprint": f"of {name}", "split": "test", "decode": "teacher"}
+        evaluation |= {"overall": lines[0], "by_size": lines, "by_op": []}
+        (folder / "eval" / f"{name}.json").write_text(json.dumps(evaluation))
+    return folder
+
+
+def read(where: Path, **options: Any) -> sizes.Sizes:
+    return sizes.read(Registry(where), **(ALL | options))[0]
+
+
+def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:
+    """8 of 10 and 20 of 90 tokens are 28 of 100, not the mean of 0.8 and 0.222; so are the two sizes of a bin."""
+    put(tmp_path, "rope", {"a": {5: (8, 10), 6: (1, 2)}, "b": {5: (20, 90), 7: (6, 8)}})
+    by_size = sizes.lines(read(tmp_path))
+    assert by_size["size"].to_list() == [5, 6, 7]
+    assert by_size["mean"].to_list() == pytest.approx([0.28, 0.5, 0.75])
+    assert by_size["weight"].to_list() == [100, 2, 8]
+    pooled = sizes.pool(read(tmp_path), most=2)
+    assert pooled.select("first", "last").rows() == [(5, 5), (6, 7)]
+    assert pooled["mean"].to_list() == pytest.approx([0.28, 0.7])
+    entropy = sizes.pool(read(tmp_path, metric="cross_entropy"), most=2)
+    assert entropy["mean"].to_list() == pytest.approx([0.72, 0.3])
+
+
+def test_exact_match_is_over_rows(tmp_path: Path) -> None:
+    folder = put(tmp_path, "rope", {"a": {5: (1, 2)}, "b": {5: (0, 1)}})
+    for name, rows in (("a", 10), ("b", 30)):
+        path = folder / "eval" / f"{name}.json"
+        found = json.loads(path.read_text())
+        found["by_size"][0]["rows"] = rows
+        path.write_text(json.dumps(found))
+    (line,) = sizes.lines(read(tmp_path, metric="exact_match")).to_dicts()
+    assert line["mean"] == pytest.approx(0.5 * 10 / 40)
+    assert line["weight"] == 40
+
+
+def test_seeds_are_averaged_each_by_itself(tmp_path: Path) -> None:
+    """A seed that was evaluated on more tokens counts no more; sizes that one lacks are the others'."""
+    put(tmp_path, "rope", {"a": {5: (28, 100), 6: (1, 2)}}, 1)
+    put(tmp_path, "rope", {"a": {5: (5, 10)}}, 2)
+    five, six = sizes.lines(read(tmp_path)).to_dicts()
+    assert five["mean"] == pytest.approx((0.28 + 0.5) / 2)
+    assert five["std"] == pytest.approx(0.22 / 2**0.5)  # two values: their difference over the root of two
+    assert (five["seeds"], six["seeds"], six["std"]) == (2, 1, None)
+    (panel,) = sizes.panels(read(tmp_path))
+    assert panel.lines.select("x", "mean", "least", "most").row(0) == pytest.approx((5, 0.39, 0.28, 0.5))
+
+
+def test_a_dataset_under_two_names_counts_once(tmp_path: Path) -> None:
+    folder = put(tmp_path, "rope", {"a": {5: (8, 10)}, "b": {5: (0, 10)}})
+    renamed = json.loads((folder / "eval" / "a.json").read_text()) | {"dataset": "renamed"}
+    (folder / "eval" / "zzz.json").write_text(json.dumps(renamed))
+    (line,) = sizes.lines(read(tmp_path)).to_dicts()
+    assert line["mean"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("task", "order", "options"),
+    [("reverse", None, {}), ("tree-copy", "depth", {"branching": 3, "binarise": True}), ("ring-shift", None, {})],
+)
+def test_what_training_saw_is_what_its_split_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, order: str | None, options: dict[str, Any]
+) -> None:
+    """The rows are drawn again, block by block, and are those on the disk."""
+    monkeypatch.setattr(sizes, "_BLOCK", 7)
+    data = write(tmp_path, task, order, **options)
+    plan = data.manifest.plan
+    held = data.split("train").table()["size"].to_numpy()
+    trained = {"task": task, "order": order, "parameters": plan.parameters, "seed": plan.seed, "rows": plan.rows}
+    assert sizes.seen(trained) == (held.min(), held.max())
+
+
+def test_sizes_that_training_saw_are_marked(tmp_path: Path, words: Dataset) -> None:
+    """From the smallest to the largest, both included, and nothing else."""
+    plan = words.manifest.plan
+    held = words.split("train").table()["size"].to_numpy()
+    low, high = int(held.min()), int(held.max())
+    trained = {"parameters": plan.parameters, "seed": plan.seed, "rows": plan.rows}
+    asked = [low - 1, low, high, high + 1]
+    put(tmp_path, "rope", {"a": dict.fromkeys(asked, (1, 2))}, trained=trained)
+    found = read(tmp_path)
+    assert sizes.lines(found)["seen"].to_list() == [False, True, True, False]
+    (table,) = sizes.tables(found)
+    assert table.columns == [f"{low - 1}", f"{low} (seen)", f"{high} (seen)", f"{high + 1}"]
+    assert f"(seen): length {low}–{high} is what the training split holds." in table.notes
+    assert sizes.panels(found)[0].seen == (low, high)
+
+
+def test_without_the_task_it_is_not_known_what_training_saw(tmp_path: Path) -> None:
+    folder = put(tmp_path, "rope", {"a": {5: (1, 2), 6: (1, 2)}})
+    path = folder / "run.json"
+    path.write_text(path.read_text().replace('"reverse"', '"somebody-s-own"'))
+    found = read(tmp_path)
+    assert sizes.lines(found)["seen"].to_list() == [None, None]
+    (table,) = sizes.tables(found)
+    assert table.columns == ["5", "6"]
+    assert any("is not known" in note for note in table.notes)
+
+
+def test_bins() -> None:
+    """Each size in one bin, the bins in order, none across the limits of training, no more than there may be."""
+    rng = random.Random(1)
+    for _ in range(200):
+        there = sorted(rng.sample(range(400), rng.randint(1, 90)))
+        low, high = sorted(rng.sample(range(400), 2))
+        most = rng.randint(3, 12)
+        found = sizes.bins(there, (low, high), most)
+        assert list(found) == there
+        ends = sorted(set(found.values()))
+        assert len(ends) <= most
+        assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
+        for size, (first, last) in found.items():
+            assert first <= size <= last
+            assert {first, last} <= set(there)
+            assert (first < low, first > high) == (last < low, last > high)
+    assert sizes.bins([3, 5, 9], None, 3) == {3: (3, 3), 5: (5, 5), 9: (9, 9)}
+
+
+def test_a_table_a_task_with_schemes_down_and_sizes_across(tmp_path: Path) -> None:
+    far = dict.fromkeys(range(90, 130), (1, 2))
+    put(tmp_path, "rope", {"a": {5: (20, 20)}, "far": far}, 1)
+    put(tmp_path, "none", {"a": {5: (5, 20)}}, 1)
+    other = {"trained": {"parameters": {}, "seed": 1, "rows": {"train": 9}}, "fingerprint": "c" * 64}
+    put(tmp_path, "none", {"a": {5: (5, 10)}}, 2, task="c3", order="depth", **other)
+    first, second = sizes.tables(read(tmp_path))
+    assert first.title == "reverse by length, token accuracy"
+    assert second.title == "c3/depth by depth, token accuracy"
+    assert [row for row, _ in first.rows] == ["none", "rope"]
+    assert first.columns == ["5 (seen)", *(f"{n}–{n + 4}" for n in range(90, 130, 5))]
+    assert first.rows[0][1][1] is None
+    assert "Evaluated on a, far." in first.notes
+    assert any("Not every run" in note for note in first.notes)
+    assert not any("Not every run" in note for note in second.notes)
+    assert "A score is over 10 to 20 tokens a seed." in first.notes
+    text = render.markdown([first])
+    assert "| rope | <ins>100.00</ins> | <ins>50.00</ins> |" in text
+    assert "90--94" in render.latex([first])
+
+
+def test_runs_of_other_data_or_settings_stay_apart(tmp_path: Path) -> None:
+    found = {"a": {5: (1, 2)}}
+    put(tmp_path, "rope", found)
+    put(tmp_path, "rope", found, variant={"decay": 0.98})
+    put(tmp_path, "rope", found, fingerprint="b" * 64, name="other")
+    put(tmp_path, "rope", found, preset="tiny")
+    made = sizes.tables(read(tmp_path))
+    assert [t.title.split(" by ")[0] for t in made] == ["reverse [other]", "reverse [reverse-small]", "reverse"]
+    assert [row for row, _ in made[1].rows] == ["rope", "rope (decay=0.98)"]
+    assert len(sizes.tables(read(tmp_path, preset="tiny"))) == 1
+
+
+def test_nothing_by_size_says_what_to_run(tmp_path: Path) -> None:
+    put(tmp_path, "rope", {"a": {5: (1, 2)}})
+    with pytest.raises(ApeError, match="ape eval"):
+        read(tmp_path, decode="greedy")
+    with pytest.raises(UsageError, match="unknown metric"):
+        read(tmp_path, metric="bleu")
+    empty, _ = sizes.read(Registry(tmp_path), **(ALL | {"decode": "greedy"}), needed=False)
+    assert sizes.tables(empty) == []
+    assert sizes.panels(empty) == []
+
+
+def test_a_size_that_is_missing_is_damage(tmp_path: Path) -> None:
+    folder = put(tmp_path, "rope", {"a": {5: (1, 2)}, "b": {6: (1, 2)}})
+    path = folder / "eval" / "a.json"
+    path.write_text(path.read_text().replace('"size"', '"sise"'))
+    found, bad = sizes.read(Registry(tmp_path), **ALL)
+    assert found.values["size"].to_list() == [6]
+    assert "is damaged" in bad[0]
