@@ -11,6 +11,8 @@ everything along its linearisation: a scheme for sequences reads a tree so (pape
 baselines). Other coordinates are what is stored plus the structure's `first`: a heap index as it is, a row,
 a column or a place of a ring counted from 1. Positions that are the same in all rows, because every
 coordinate is along the line, have one row, [1, N], whatever is padding, and broadcast.
+
+Processes that train together make the same batches, and each its own share of the rows.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from ape_cli.streams import I64
 from ape_cli.structure import LINE, Seq, Structure, Tree
 
 _T = TypeVar("_T")
+Share = tuple[int, int]  # (i, n): every n-th row of a batch, from its row i on
+WHOLE: Share = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,12 @@ class Batch:
     size: I64  # [B]
     op: I64  # [B], -1 where the task has none
     label_positions: Tensor | None = None  # of trees: as stored, in the data's own structure, [B, M] or [B, M, C]
+    whole: tuple[int, int] | None = None  # of a share: labels and source tokens of the batch that it is of
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Labels and source tokens of the whole batch."""
+        return self.whole or (int(self.label_mask.sum()), int(self.source_mask.sum()))
 
     @property
     def label_mask(self) -> Tensor:
@@ -83,6 +93,9 @@ class Side:
     @property
     def length(self) -> I64:
         return np.diff(self.starts)
+
+    def length_of(self, rows: I64) -> I64:
+        return self.starts[rows + 1] - self.starts[rows]
 
 
 @dataclass(frozen=True)
@@ -157,12 +170,18 @@ def ahead(items: Iterable[_T], count: int) -> Generator[_T, None, None]:
             yield made[0]
 
 
-def collate(window: Window, rows: I64, reading: Reading) -> Batch:
-    """The chosen rows of a window, padded."""
+def collate(window: Window, rows: I64, reading: Reading, share: Share = WHOLE) -> Batch:
+    """The chosen rows of a window, padded; or a share of them, padded as all of them are.
+
+    A share that would have no rows has the first one, and none of its labels: a model is never given an empty batch.
+    """
+    part, parts = share
+    own = rows[part::parts] if part < rows.size else rows[:1]
     unfolds = any(isinstance(s, Tree) for s in reading.own.simple)
-    source, source_at, source_mask = _pad(window.source, rows, not reading.is_line)
-    target, target_at, target_mask = _pad(window.target, rows, unfolds or not reading.is_line)
-    if reading.own == Seq():
+    source, source_at, source_mask = _pad(window.source, rows, own, not reading.is_line)
+    target, target_at, target_mask = _pad(window.target, rows, own, unfolds or not reading.is_line)
+    closed = reading.own == Seq()
+    if closed:
         source, target = _close(source, source_mask), _close(target, target_mask)
         source_mask, target_mask = source != PAD, target != PAD
     tensor = torch.from_numpy
@@ -172,19 +191,27 @@ def collate(window: Window, rows: I64, reading: Reading) -> Batch:
         source_mask=tensor(source_mask),
         input_ids=tensor(_after(SOS, target)),
         input_positions=tensor(_after(0, reading.places(target_at, target_mask))),
-        labels=tensor(target),
-        row=window.row[rows],
-        size=window.size[rows],
-        op=window.op[rows],
+        labels=tensor(target if part < rows.size else np.full_like(target, PAD)),
+        row=window.row[own],
+        size=window.size[own],
+        op=window.op[own],
         label_positions=tensor(target_at) if unfolds else None,
+        whole=None if share == WHOLE else (_tokens(window.target, rows, closed), _tokens(window.source, rows, closed)),
     )
 
 
-def _pad(side: Side, rows: I64, placed: bool) -> tuple[I64, I64 | None, np.ndarray]:
-    """Ids [B, L] padded with PAD, stored positions [B, L] or [B, L, C] padded with 0 (if `placed`), the mask [B, L]."""
-    place, cut = ragged.take(side.starts, rows)
-    lengths = np.diff(cut)
-    mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+def _tokens(side: Side, rows: I64, closed: bool) -> int:
+    """Of all the rows, EOS included where they are `closed` with one."""
+    return int(side.length_of(rows).sum()) + closed * rows.size
+
+
+def _pad(side: Side, rows: I64, own: I64, placed: bool) -> tuple[I64, I64 | None, np.ndarray]:
+    """The `own` ones of some rows, as long as the longest of them all.
+
+    Ids [B, L] padded with PAD, stored positions [B, L] or [B, L, C] padded with 0 (if `placed`), the mask [B, L].
+    """
+    place, _ = ragged.take(side.starts, own)
+    mask = np.arange(side.length_of(rows).max(initial=0)) < side.length_of(own)[:, None]
 
     def padded(flat: np.ndarray, blank: int) -> I64:
         found = np.full((*mask.shape, *flat.shape[1:]), blank, dtype=np.int64)

@@ -23,10 +23,11 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli import report, stats
+from ape_cli import report, stats, table
 from ape_cli.errors import ApeError, UsageError, pick
 from ape_cli.render import number
-from ape_cli.report import CELL, COLUMN, SMALLER_IS_BETTER, Table
+from ape_cli.report import CELL, COLUMN, SMALLER_IS_BETTER
+from ape_cli.table import Table
 
 LINES = {
     "a": pl.String,
@@ -68,7 +69,7 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
 
     `a`, `b`: rows as the tables name them, `rope` or `rope (decay=0.98)`. Nothing in common is an `ApeError`.
     """
-    named = report.named(report.aggregate(values))
+    named = table.named(report.aggregate(values))
     for name in (a, b):
         pick("row of the tables", name, named["row"].unique())
     if a == b:
@@ -97,7 +98,7 @@ def _columns(named: pl.DataFrame, a: str, b: str) -> dict[_Key, dict[str, Any]]:
         found.setdefault(tuple(line[k] for k in COLUMN), line)
 
     def place(item: tuple[_Key, dict[str, Any]]) -> tuple[Any, ...]:
-        return item[1]["preset"], item[1]["structure"], *report.column_rank(item[1])
+        return item[1]["preset"], item[1]["structure"], *table.column_rank(item[1])
 
     of_column = (*COLUMN, "column", "trained_on", "dataset")
     return {key: {k: line[k] for k in of_column} for key, line in sorted(found.items(), key=place)}
@@ -165,7 +166,7 @@ def _table(group: pl.DataFrame) -> Table:
     first = group.row(0, named=True)
     a, b, metric, percent = first["a"], first["b"], first["metric"], first["metric"] not in SMALLER_IS_BETTER
     notes = [
-        f"{report.settings(first)}; means over seeds that both have, and their difference.",
+        f"{table.settings(first)}; means over seeds that both have, and their difference.",
         "Interval: 95%, of the mean difference, by Student's paired t, which takes differences to be normal.",
         f"Better: on how many pairs {a} is, and {b}.",
         "p: two-sided, by flipping the signs of the differences in all ways, not corrected for the number of lines.",

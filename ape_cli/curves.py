@@ -11,7 +11,8 @@ from typing import Any
 import polars as pl
 
 from ape_cli.registry import Registry
-from ape_cli.report import CELL, LINES, column_rank, described, named, row_rank
+from ape_cli.report import CELL, LINES, described
+from ape_cli.table import column_rank, named, row_rank
 
 MEASURED = {"token_accuracy": "validation_token_accuracy", "cross_entropy": "validation_loss"}  # while a run trains
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ape_cli import place, schema
 from ape_cli import structure as structures
-from ape_cli.batch import Batch, Reading, Side, Window, collate
+from ape_cli.batch import WHOLE, Batch, Reading, Share, Side, Window, collate
 from ape_cli.errors import UsageError, pick
 from ape_cli.place import Place
 from ape_cli.schema import Manifest
@@ -114,12 +114,13 @@ class Split:
         epoch: int = 0,
         skip: int = 0,
         structure: str | None = None,
+        share: Share = WHOLE,
     ) -> Iterator[Batch]:
         """The batches of an epoch, from number `skip` on; every row in exactly one of them.
 
         With a `seed` the order is random, a function of (seed, epoch); without, it is by length.
         `structure`: what positions are read as, an expression; the dataset's own by default. It may be
-        any that `structure.columns` finds in the data.
+        any that `structure.columns` finds in the data. `share`: of each batch, the rows that are given.
         """
         if batch_size < 1:
             raise UsageError("bad batch_size", got=batch_size, allowed="1 or more", fix="choose one of those")
@@ -135,7 +136,7 @@ class Split:
             window = self._read(groups)
             order = None if window_seed is None else np.random.default_rng(window_seed)
             for rows in _bucket(window, batch_size, order)[skip:]:
-                yield collate(window, rows, reading)
+                yield collate(window, rows, reading, share)
             skip = 0
             del window  # before the next one is read
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # rich comes in where something is drawn
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-    from ape_cli.train import Progress
+    from ape_cli.progress import Progress
 
 
 def note(line: str) -> None:

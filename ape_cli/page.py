@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 
 from ape_cli.render import fragment
-from ape_cli.report import Table
+from ape_cli.table import Table
 
 _STYLE = """
 :root { color-scheme: light dark; --back: #fff; --ink: #1b1e21; --soft: #5b646d; --line: #d9dde1; --paper: #00785a; }

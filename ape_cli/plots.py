@@ -16,7 +16,7 @@ import polars as pl
 
 from ape_cli.curves import Panel
 from ape_cli.looks import INK, drawing, look
-from ape_cli.report import Cell, Table
+from ape_cli.table import Cell, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -52,6 +52,7 @@ class Record(BaseModel):
     config: Config
     variant: dict[str, Any] = {}
     dataset: Trained
+    processes: int = Field(1, ge=1)  # that train it together, the last time it was begun or resumed
     result: Outcome | None = None
 
     @model_validator(mode="after")

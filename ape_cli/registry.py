@@ -76,7 +76,15 @@ class Registry:
         parts = [data.task, data.order, config.scheme, str(config.seed), config.digest(data.fingerprint)]
         return Run(self.folder / "runs" / "-".join(p for p in parts if p))
 
-    def begin(self, run: Run, config: Config, data: Dataset, device: torch.device, variant: dict[str, Any]) -> None:
+    def begin(
+        self,
+        run: Run,
+        config: Config,
+        data: Dataset,
+        device: torch.device,
+        variant: dict[str, Any],
+        processes: int = 1,
+    ) -> None:
         """Write the first run.json. `variant`: the fields in which it differs from its preset."""
         import torch
 
@@ -105,6 +113,7 @@ class Registry:
             "commit": _commit(),
             "device": str(device),
             "threads": torch.get_num_threads(),
+            "processes": processes,
             "started": now(),
         }
         files.write_json(run.folder / "run.json", about)

@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ape_cli.report import Cell, Table
+from ape_cli.table import Cell, Table
 
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
 

@@ -26,7 +26,7 @@ from ape_cli.record import Evaluation, Outcome, Record
 
 if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and reporting stay fast
     from ape_cli.model import Transformer
-    from ape_cli.train import Tensors
+    from ape_cli.state import Tensors
 
 
 class Run:

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ape_cli.batch import Batch
-from ape_cli.model import Transformer
 from ape_cli.schema import PAD
 
 
-def forward(model: Transformer, batch: Batch, precision: str) -> Tensor:
+def forward(model: nn.Module, batch: Batch, precision: str) -> Tensor:
     """Teacher-forced scores of a batch. -> [B, M, V]"""
     with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=precision == "bf16"):
         return model(
@@ -66,7 +65,7 @@ class Tally:
 
 
 @torch.no_grad()
-def teacher_forced(model: Transformer, batches: Iterable[Batch], device: torch.device, precision: str) -> Tally:
+def teacher_forced(model: nn.Module, batches: Iterable[Batch], device: torch.device, precision: str) -> Tally:
     """Score every label given the true prefix. The model is left in the mode it was in."""
     tally, training = Tally(), model.training
     model.eval()

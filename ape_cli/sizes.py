@@ -24,13 +24,11 @@ from ape_cli.report import (
     LINES,
     METRICS,
     SMALLER_IS_BETTER,
-    Table,
-    cell,
     check,
     described,
     over_seeds,
-    standing_notes,
 )
+from ape_cli.table import Table, cell, standing_notes
 
 Range = tuple[int, int]  # sizes, both ends included
 

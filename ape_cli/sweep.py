@@ -21,6 +21,7 @@ from ape_cli.engine import Job, Link
 from ape_cli.errors import ApeError, BusyError, DataError
 from ape_cli.grid import Point
 from ape_cli.place import Place
+from ape_cli.progress import Progress
 from ape_cli.registry import Registry
 from ape_cli.run import Run
 
@@ -259,7 +260,7 @@ def _train(link: Link, work: Work, data: dataset.Dataset, registry: Registry, no
         torch.cuda.set_device(link.number % torch.cuda.device_count())
     run, since, told = registry.place(work.config, data), time.monotonic(), 0.0
 
-    def watch(now: train.Progress) -> None:
+    def watch(now: Progress) -> None:
         nonlocal told
         if time.monotonic() - told > _TELL:
             told = time.monotonic()

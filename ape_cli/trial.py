@@ -19,8 +19,10 @@ from ape_cli.config import Config
 from ape_cli.dataset import Dataset
 from ape_cli.errors import DataError, RunError, UsageError
 from ape_cli.place import Place
+from ape_cli.progress import Progress
 from ape_cli.registry import Registry
 from ape_cli.run import Run
+from ape_cli.world import ALONE, Gone, World
 
 Note = Callable[[str], None]
 _DEFAULT_TASK = {  # where a scheme has no data at all: of the first kind of structure that it reads
@@ -107,18 +109,20 @@ def run_trial(
     overwrite: bool = False,
     test: bool = True,
     note: Note = lambda line: None,
-    watch: Callable[[train.Progress], None] | None = None,
+    watch: Callable[[Progress], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
+    world: World = ALONE,
 ) -> Trial:
     """Train, unless it is done; evaluate on the test split, unless that is done or not wanted.
 
+    Of several ranks all train; the first alone has to do with the registry, and evaluates when the others have left.
     `compiled`: by torch.compile, which changes no result. `resume`: go on with a run that was stopped.
     `overwrite`: forget what there is and begin again.
     Raises `RunError` where a begun run is met and neither is said; `train.Stopped` when told to stop.
     """
     config = build.settle(config, data)
     run = registry.place(config, data)
-    status = None if overwrite else _status(run)
+    status = world.tell(lambda: None if overwrite else _status(run))
     if status == "failed" and not resume:
         raise RunError("this run failed", got=run.name, fix="--overwrite begins again; other settings are another run")
     if status == "running":
@@ -134,16 +138,33 @@ def run_trial(
     if status == "finished":
         note(f"{run.name} is trained already (--overwrite trains it again)")
     else:
-        with run.writing():
-            _train(run, config, data, registry, status is None, device, compiled, note, watch, stop)
-    evaluation = None
-    if test and not data.manifest.plan.rows["test"]:
-        note(f"{data.name} has no test rows: nothing to evaluate")
-    elif test:
-        evaluation = run.evaluation(evaluate.name_of(data, "test", "teacher"))
-        if evaluation is None:
-            evaluation = evaluate.evaluate(run, data, split="test", decode="teacher", device=device, stop=stop)
+
+        def make(store: Run | None) -> train.Loop:
+            return train.Loop(
+                config, data, store, device=device, compiled=compiled, watch=watch, stop=stop, world=world
+            )
+
+        if world.first:
+            with run.writing():
+                _train(run, config, data, registry, status is None, device, world, make, note)
+        else:
+            with world.together(device):
+                make(None).run()
+    evaluation = _evaluated(run, data, device, note, stop) if test and world.first else None
     return Trial(run, status != "finished", evaluation)
+
+
+def _evaluated(
+    run: Run, data: Dataset, device: torch.device, note: Note, stop: Callable[[], bool]
+) -> dict[str, Any] | None:
+    """On the test split, if it has rows; now, unless that was done before."""
+    if not data.manifest.plan.rows["test"]:
+        note(f"{data.name} has no test rows: nothing to evaluate")
+        return None
+    found = run.evaluation(evaluate.name_of(data, "test", "teacher"))
+    if found is None:
+        found = evaluate.evaluate(run, data, split="test", decode="teacher", device=device, stop=stop)
+    return found
 
 
 def _status(run: Run) -> str | None:
@@ -158,36 +179,45 @@ def _train(
     registry: Registry,
     new: bool,
     device: torch.device,
-    compiled: bool,
+    world: World,
+    make: Callable[[Run], train.Loop],
     note: Note,
-    watch: Callable[[train.Progress], None] | None,
-    stop: Callable[[], bool],
 ) -> None:
     if new:
         run.clear()
+    registered = False
     try:
-        # whatever is wrong with the configuration or the stored state shows here, before a run is registered
-        loop = train.Loop(config, data, run, device=device, compiled=compiled, watch=watch, stop=stop)
-    except BaseException:
-        if new:
+        with world.together(device):
+            # whatever is wrong with the configuration or the stored state shows here, before a run is registered
+            loop = make(run)
+            if new:
+                registry.begin(run, config, data, device, build.variant(config, data), world.size)
+            else:
+                _note_ranks(run, config, world, note)
+                run.update(status="running", processes=world.size)
+            registered = True
+            _note_training(run, config, loop, device, world, note)
+            result = loop.run()
+    except BaseException as error:
+        if registered:
+            resumable = isinstance(error, train.Stopped | Gone | KeyboardInterrupt)
+            run.update(status="stopped" if resumable else "failed")
+        elif new:
             run.forget()
         raise
+    run.finish(result)
+
+
+def _note_training(run: Run, config: Config, loop: train.Loop, device: torch.device, world: World, note: Note) -> None:
     beyond = position.load(config.scheme).beyond
     if beyond:
         note(f"{config.scheme} is sized at {config.max_size}: {beyond} (--set max_size=… sizes it otherwise)")
-    if new:
-        registry.begin(run, config, data, device, build.variant(config, data))
-    else:
-        run.update(status="running")
-    note(
-        f"training {run.name}: {loop.steps:,} steps of {config.batch_size} rows, {loop.epochs:.3g} epochs, on {device}"
-    )
-    try:
-        result = loop.run()
-    except (train.Stopped, KeyboardInterrupt):
-        run.update(status="stopped")
-        raise
-    except BaseException:
-        run.update(status="failed")
-        raise
-    run.finish(result)
+    where = f"on {device}" if world.size == 1 else f"in {world.size} processes on {device.type}"
+    note(f"training {run.name}: {loop.steps:,} steps of {config.batch_size} rows, {loop.epochs:.3g} epochs, {where}")
+
+
+def _note_ranks(run: Run, config: Config, world: World, note: Note) -> None:
+    before = run.read().get("processes", 1)
+    if before != world.size:
+        same = "the same batches" + (", other masks of dropout" if config.dropout else "")
+        note(f"trained in {before} process{'' if before == 1 else 'es'} so far, in {world.size} from here on: {same}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ape_cli import compare, render, report
+from ape_cli import compare, render, report, table
 from ape_cli.errors import ApeError, UsageError
 from ape_cli.registry import Registry
 from tests.test_cli import ape
@@ -140,8 +140,8 @@ def test_runs_are_named_as_rows_of_the_tables(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.8, 1, steps=400)
     add(tmp_path, "rope", 0.9, 1)
     add(tmp_path, "rope", 0.6, 1, variant={"decay": 0.98})
-    (table,) = report.tables(report.lines(Registry(tmp_path), **ALL, against=None)[0])
-    scores = {row: cells[0].mean for row, cells in table.rows if isinstance(cells[0], report.Cell)}
+    (shown,) = table.tables(report.lines(Registry(tmp_path), **ALL, against=None)[0])
+    scores = {row: cells[0].mean for row, cells in shown.rows if isinstance(cells[0], table.Cell)}
     assert len(scores) == 3
     for name, mean in scores.items():
         if name != "rope (decay=0.98)":

@@ -14,8 +14,9 @@ PIPELINE = [
     *("errors", "process", "place", "lease", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
     *("engine", "tasks", "draft", "card", "gen", "sample", "batch", "dataset"),
     *("position", "attention", "model", "laws", "cost"),
-    *("config", "build", "score", "decode", "record", "train", "run", "registry", "evaluate", "trial", "grid", "sweep"),
-    *("stats", "paper", "report", "curves", "sizes", "render", "looks", "plots", "page", "compare"),
+    *("config", "build", "score", "decode", "schedule", "record", "state", "world", "ranks", "progress", "train"),
+    *("run", "registry", "evaluate", "trial", "grid", "sweep"),
+    *("stats", "paper", "report", "table", "curves", "sizes", "render", "looks", "plots", "page", "compare"),
     *("display", "live", "catalogue", "cli"),
 ]
 

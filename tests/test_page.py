@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ape_cli import page, report
+from ape_cli import page, table
 from tests.test_report import Checker, add, tables
 
 SVG = '<svg role="img"><g id="by-size-x"></g></svg>'
@@ -74,7 +74,7 @@ def test_somebody_s_names_are_text(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9, name=name, fingerprint="a" * 64)
     add(tmp_path, "rope", 0.9, name="plain", fingerprint="b" * 64)
     (made,) = tables(tmp_path)
-    titled = report.Table(f"{name} by length", [name], made.columns, made.rows, made.percent)
+    titled = table.Table(f"{name} by length", [name], made.columns, made.rows, made.percent)
     text = page.page([made, titled], [titled], {})
     found = parse(text)
     assert "<script" not in text

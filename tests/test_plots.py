@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from ape_cli import looks, plots, position
 from ape_cli.curves import Panel
-from ape_cli.report import Cell, Table
+from ape_cli.table import Cell, Table
 
 
 def panel(rows: dict[str, list[float]], *, seeds: int = 1, seen: tuple[int, int] | None = None, **names: str) -> Panel:

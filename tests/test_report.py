@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ape_cli import config, page, render, report, tasks
+from ape_cli import config, page, render, report, table, tasks
 from ape_cli.errors import ApeError, UsageError
 from ape_cli.registry import Registry
 
@@ -89,9 +89,9 @@ def lines(where: Path, **options: Any) -> list[dict[str, Any]]:
     return report.lines(Registry(where), **(chosen | options))[0].to_dicts()
 
 
-def tables(where: Path, **options: Any) -> list[report.Table]:
+def tables(where: Path, **options: Any) -> list[table.Table]:
     chosen = ALL | {"against": None}
-    return report.tables(report.lines(Registry(where), **(chosen | options))[0])
+    return table.tables(report.lines(Registry(where), **(chosen | options))[0])
 
 
 def test_mean_and_deviation_over_seeds(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_intervals_in_tables_are_asked_for(tmp_path: Path) -> None:
         add(tmp_path, "rope", value, seed, preset="paper")
     found = report.lines(Registry(tmp_path), **ALL, against="paper")[0]
     for style in ("rich", "markdown", "latex", "html"):
-        plain, with_intervals = report.tables(found), report.tables(found, interval=True)
+        plain, with_intervals = table.tables(found), table.tables(found, interval=True)
         deviations, intervals = (
             page.page(made, [], {}) if style == "html" else render.text(style, made) for made in (plain, with_intervals)
         )
@@ -173,9 +173,9 @@ def test_a_preset_that_has_changed_since_is_another_configuration(tmp_path: Path
     add(tmp_path, "rope", 0.5, 1, steps=400)
     add(tmp_path, "rope", 0.9, 2)
     assert sorted(line["mean"] for line in lines(tmp_path)) == [0.5, 0.9]
-    (table,) = tables(tmp_path)
-    assert [row.split(" #")[0] for row, _ in table.rows] == ["rope", "rope"]
-    assert len({row for row, _ in table.rows}) == 2
+    (shown,) = tables(tmp_path)
+    assert [row.split(" #")[0] for row, _ in shown.rows] == ["rope", "rope"]
+    assert len({row for row, _ in shown.rows}) == 2
 
 
 def test_a_run_counts_once_whatever_its_data_is_called(tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ def test_rows_and_columns_stand_as_in_the_paper(tmp_path: Path) -> None:
         for task in ("tree-ops", "tree-copy", "c3"):
             for order in ("depth", "breadth"):
                 add(tmp_path, scheme, 0.5, task=task, order=order)
-    (table,) = tables(tmp_path)
-    assert [row for row, _ in table.rows] == ["none", "sinusoidal", "rope", "orthogonal-tree"]
-    assert table.columns == [f"{t}/{o}" for t in ("tree-copy", "c3", "tree-ops") for o in ("breadth", "depth")]
+    (shown,) = tables(tmp_path)
+    assert [row for row, _ in shown.rows] == ["none", "sinusoidal", "rope", "orthogonal-tree"]
+    assert shown.columns == [f"{t}/{o}" for t in ("tree-copy", "c3", "tree-ops") for o in ("breadth", "depth")]
 
 
 def test_against_the_paper(tmp_path: Path) -> None:

@@ -19,9 +19,11 @@ from ape_cli.batch import ahead
 from ape_cli.config import Config
 from ape_cli.dataset import Batch, Dataset, Split
 from ape_cli.errors import DataError, RunError, UsageError
+from ape_cli.progress import Progress
 from ape_cli.record import Outcome
+from ape_cli.schedule import learning_rate, total_steps
 from ape_cli.schema import PAD
-from ape_cli.train import Loop, Progress, Stopped, learning_rate
+from ape_cli.train import Loop, Stopped
 
 CPU = torch.device("cpu")
 
@@ -100,7 +102,7 @@ def test_paper_s_steps_and_validations() -> None:
             return -(-10_000 // batch_size)
 
     paper = config.resolve("paper", "rope", {})
-    assert train.total_steps(paper, Ten()) == (31_400, 785)  # type: ignore[arg-type]
+    assert total_steps(paper, Ten()) == (31_400, 785)  # type: ignore[arg-type]
 
 
 def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:

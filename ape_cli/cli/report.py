@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # Polars comes in with the command
     from matplotlib.figure import Figure
 
     from ape_cli.registry import Registry
-    from ape_cli.report import Table
+    from ape_cli.table import Table
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
@@ -108,6 +108,7 @@ def _tables(
     from ape_cli import compare as comparing
     from ape_cli import report as reporting
     from ape_cli import sizes
+    from ape_cli import table as tabling
 
     if compare:
         values, bad = reporting.wanted(registry, **asked)
@@ -117,7 +118,7 @@ def _tables(
         by_size, bad = sizes.read(registry, **asked)
         return sizes.lines(by_size), sizes.tables(by_size, interval=interval), bad
     found, bad = reporting.lines(registry, **asked, against=against)
-    return found, reporting.tables(found, interval=interval), bad
+    return found, tabling.tables(found, interval=interval), bad
 
 
 def _drawn(

@@ -1,11 +1,11 @@
-"""`ape train`: one run."""
+"""`ape train`: one run; under torchrun, in several processes."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,11 @@ from ape_cli.cli._app import (
 )
 from ape_cli.display import answer, note
 from ape_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from ape_cli.dataset import Dataset
+    from ape_cli.trial import Trial
+    from ape_cli.world import World
 
 
 @app.command()
@@ -50,9 +55,9 @@ def train(
     datasets: Datasets = DATASETS,
     as_json: Json = False,
 ) -> None:
-    """Train one run, evaluate it on the test split, register it."""
+    """Train one run, evaluate it on the test split, register it. torchrun -m ape_cli train …: in several processes."""
     from ape_cli import attention as attentions
-    from ape_cli import config, position, trial
+    from ape_cli import config, position, ranks, trial
     from ape_cli import dataset as reading
     from ape_cli import registry as registering
     from ape_cli import train as training
@@ -62,45 +67,62 @@ def train(
         raise UsageError("--data names a whole dataset", got="--data with --task or --order", fix="use one")
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one")
-    where = choose_device(device, threads)
-    name = preset or ("paper" if where.type == "cuda" else "small")
-    resolved = config.resolve(
-        name,
-        scheme,
-        position.options(scheme),
-        structure=structure,
-        attention=attention,
-        attention_options=attentions.options(attention),
-        seed=seed,
-        precision=precision,
-        settings=config.parse_settings(settings or []),
-    )
-    locality(resolved)
-    note(f"preset: {name} ({config.preset(name).about}){'' if preset else '; --preset chooses another'}")
-    if data is not None:
-        found = reading.open(dataset_folder(data, datasets))
-    elif task is not None:
-        found = trial.preset_dataset(task, order, name, datasets, note)
-    else:
-        found = trial.choose_dataset(scheme, structure, order, name, datasets, note)
-    with _stoppable() as stop, display.steps_bar() as watch:
-        try:
-            done = trial.run_trial(
-                resolved,
-                found,
-                registering.open(results),
-                device=where,
-                compiled=compiled,
-                resume=resume,
-                overwrite=overwrite,
-                test=not no_eval,
-                note=note,
-                watch=watch,
-                stop=stop,
-            )
-        except training.Stopped:
-            note("stopped, and stored: the same command with --resume goes on")
-            raise typer.Exit(130) from None
+    done = None
+    with ranks.joined() as world:
+        heard = note if world.first else _unheard
+        where = world.device(choose_device(device, threads))
+        name = preset or ("paper" if where.type == "cuda" else "small")
+        resolved = config.resolve(
+            name,
+            scheme,
+            position.options(scheme),
+            structure=structure,
+            attention=attention,
+            attention_options=attentions.options(attention),
+            seed=seed,
+            precision=precision,
+            settings=config.parse_settings(settings or []),
+        )
+        locality(resolved)
+        heard(f"preset: {name} ({config.preset(name).about}){'' if preset else '; --preset chooses another'}")
+
+        def find() -> Dataset:
+            if data is not None:
+                return reading.open(dataset_folder(data, datasets))
+            if task is not None:
+                return trial.preset_dataset(task, order, name, datasets, note)
+            return trial.choose_dataset(scheme, structure, order, name, datasets, note)
+
+        found = world.dataset(find)
+        with _stoppable(world) as stop, display.steps_bar() if world.first else nullcontext() as watch:
+            try:
+                done = trial.run_trial(
+                    resolved,
+                    found,
+                    registering.open(results),
+                    device=where,
+                    compiled=compiled,
+                    resume=resume,
+                    overwrite=overwrite,
+                    test=not no_eval,
+                    note=heard,
+                    watch=watch,
+                    stop=stop,
+                    world=world,
+                )
+            except training.Stopped:
+                heard("stopped, and stored: the same command with --resume goes on")
+    if done is None:
+        raise typer.Exit(130)
+    if world.first:
+        _print(done, as_json)
+
+
+def _unheard(line: str) -> None:
+    """What the first of several processes says, the others need not."""
+
+
+def _print(done: Trial, as_json: bool) -> None:
     about = done.run.read()
     if as_json:
         answer({"run": done.run.name, "trained": done.trained, **about["result"], "test": done.evaluation})
@@ -109,16 +131,20 @@ def train(
 
 
 @contextmanager
-def _stoppable() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C (or SIGTERM) asks for a stop at the next step; the second one interrupts."""
-    asked = False
+def _stoppable(world: World) -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C (or SIGTERM) asks for a stop at the next step; the second one interrupts.
+
+    Of several processes it interrupts none: a scheduler and torchrun may both send one, and torchrun kills in the end.
+    """
+    asked, alone = False, world.size == 1
 
     def ask(number: int, frame: Any) -> None:
         nonlocal asked
-        if asked:
+        if asked and alone:
             raise KeyboardInterrupt
         asked = True
-        note("stopping after this step …")
+        if alone:  # torchrun says it itself
+            note("stopping after this step …")
 
     before = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import attention, build, config, evaluate, position, record, registry, report, score, trial
+from ape_cli import attention, build, config, evaluate, position, record, registry, report, score, table, trial
 from ape_cli.attention import Attention, Link
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset
@@ -191,8 +191,8 @@ def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
         )
         trial.run_trial(wanted, words, found, device=CPU)
     lines = report.lines(found, metric="token_accuracy", decode="teacher", split="test", preset=None, against=None)[0]
-    (table,) = report.tables(lines)
-    assert [row for row, _ in table.rows] == [
+    (shown,) = table.tables(lines)
+    assert [row for row, _ in shown.rows] == [
         "rope",
         "rope (attention=clustered)",
         "rope (attention=clustered, clusters=3)",

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mistakes import attention, data, model, positions, reports, shortcuts, storage, sweeps
+from tests.mistakes import attention, data, model, positions, ranks, reports, shortcuts, storage, sweeps
 from tests.mistakes._mistake import Mistake
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +23,7 @@ MISTAKES = [
     *attention.MISTAKES,
     *data.MISTAKES,
     *model.MISTAKES,
+    *ranks.MISTAKES,
     *reports.MISTAKES,
     *shortcuts.MISTAKES,
     *storage.MISTAKES,

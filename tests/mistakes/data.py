@@ -87,8 +87,8 @@ MISTAKES = [
     Mistake(
         "EOS on grids and rings",
         "batch.py",
-        "if reading.own == Seq():",
-        "if not any(isinstance(s, Tree) for s in reading.own.simple):",
+        "closed = reading.own == Seq()",
+        "closed = not any(isinstance(s, Tree) for s in reading.own.simple)",
         "test_dataset.py::test_grids_and_rings_carry_no_eos",
     ),
     Mistake(

@@ -36,8 +36,8 @@ MISTAKES = [
     Mistake(
         "a schedule that is created and never stepped",
         "train.py",
-        'group["lr"] = learning_rate(at.step, self.steps, self.config)',
-        "_ = learning_rate(at.step, self.steps, self.config), group",
+        'group["lr"] = learning_rate(self.at.step, self.steps, self.config)',
+        "_ = learning_rate(self.at.step, self.steps, self.config), group",
         "test_train.py::test_the_optimiser_follows_the_schedule",
     ),
     Mistake(
@@ -70,8 +70,8 @@ MISTAKES = [
     ),
     Mistake(
         "dropout's stream not restored on resume",
-        "train.py",
-        'torch.set_rng_state(tensors["rng.cpu"])',
+        "state.py",
+        "torch.set_rng_state(tensors[cpu])",
         "pass",
         "test_train.py::test_a_stopped_run_ends_as_if_it_had_not_stopped",
     ),

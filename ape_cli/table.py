@@ -1,0 +1,147 @@
+"""Lines of a report as the paper's tables: schemes down, tasks across."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from ape_cli.report import METRICS, SMALLER_IS_BETTER, task_of
+
+_COLUMNS = ["copy", "reverse", "repeat"]  # in the paper's order, what is not here comes after
+_COLUMNS += [f"{t}/{o}" for t in ("tree-copy", "tree-rotate", "c3", "tree-ops") for o in ("breadth", "depth")]
+_ROWS = ["none", "sinusoidal", "relative", "tree", "rope", "orthogonal-seq", "orthogonal-tree"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One score of a table. Fractions, or nats for cross-entropy."""
+
+    mean: float
+    std: float | None
+    seeds: int
+    best: bool  # within one standard deviation of the best
+    paper: tuple[float, float | None] | None  # mean and deviation, as fractions
+    half: float | None = None  # of the 95% interval of the mean
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    notes: list[str]
+    columns: list[str]
+    rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # text is a number, in no need of escapes
+    percent: bool
+    interval: bool = False  # beside a mean stands half of its interval, not its deviation
+    head: str = "scheme"
+
+
+def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
+    """Lines as tables: one for each preset and kind of structure, schemes down, tasks across."""
+    groups = named(found).partition_by("structure", "preset", maintain_order=True)
+    return [_table(group, interval) for group in groups]
+
+
+def named(found: pl.DataFrame) -> pl.DataFrame:
+    """The lines, in the order of their tables, each with the `row` and the `column` that it has in its table."""
+    groups = found.partition_by("structure", "preset", maintain_order=True)
+    made = []
+    for group in sorted(groups, key=lambda g: (g["structure"][0], g["preset"][0])):
+        names, places = _column_names(group), dict[tuple[str, str], None]()
+        for line in group.iter_rows(named=True):
+            column = names[tuple(line[k] for k in _DATA)]
+            row = line["scheme"] + (f" ({line['variant']})" if line["variant"] else "")
+            if (row, column) in places:  # the same words for another configuration: a preset or a scheme has changed
+                row += f" #{line['configuration']}"
+            places[row, column] = None
+        rows, columns = zip(*places, strict=True)
+        made.append(group.with_columns(pl.Series("row", rows), pl.Series("column", columns)))
+    return pl.concat(made)
+
+
+def row_rank(line: dict[str, Any]) -> tuple[int, str]:
+    """Where a row stands among the others of its table, by one of its named lines."""
+    return _rank(_ROWS, line["scheme"]), line["row"]
+
+
+def column_rank(line: dict[str, Any]) -> tuple[int, str]:
+    """Where a column stands among the others of its table, by one of its named lines."""
+    return _rank(_COLUMNS, task_of(line)), line["column"]
+
+
+def _table(group: pl.DataFrame, interval: bool) -> Table:
+    cells: dict[tuple[str, str], Cell] = {}
+    order: dict[str, tuple[int, str]] = {}
+    rows: dict[str, tuple[int, str]] = {}
+    against = "paper_mean" in group.columns
+    for line in group.iter_rows(named=True):
+        row, column = line["row"], line["column"]
+        order[column] = column_rank(line)
+        rows[row] = row_rank(line)
+        cells[row, column] = cell(line)
+    columns = sorted(order, key=order.__getitem__)
+    first = group.row(0, named=True)
+    kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
+    seeds = sorted({c.seeds for c in cells.values()})
+    percent = first["metric"] not in SMALLER_IS_BETTER
+    notes = standing_notes(first, seeds, interval)
+    if against:
+        size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
+        deviation = " ± standard deviation" if interval else ""
+        notes.append(f"In brackets: the paper's number{deviation}, over 3 seeds{size}.")
+    body = [(row, [cells.get((row, column)) for column in columns]) for row in sorted(rows, key=rows.__getitem__)]
+    return Table(f"{kind}, {METRICS[first['metric']]}", notes, columns, body, percent, interval)
+
+
+def cell(line: dict[str, Any]) -> Cell:
+    paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_std"])
+    half = None if line["high"] is None else line["high"] - line["mean"]
+    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, half)
+
+
+def standing_notes(line: dict[str, Any], seeds: list[int], interval: bool) -> list[str]:
+    """What stands under every table of scores. `seeds`: how many there are in its cells."""
+    spread = "half of its 95% interval (Student's t)" if interval else "standard deviation"
+    return [
+        f"{settings(line)}; mean ± {spread} over {_count(seeds)}.",
+        "Underlined: within one standard deviation of the best in the column.",
+    ]
+
+
+def settings(line: dict[str, Any]) -> str:
+    """What all lines of a table have in common, for the note under it."""
+    unit = "nats a token" if line["metric"] in SMALLER_IS_BETTER else "%"
+    what = f"{METRICS[line['metric']]} in {unit}, {line['decode']} decoding, {line['split']} split"
+    return f"Preset {line['preset']}; {what}"
+
+
+def _count(seeds: list[int]) -> str:
+    if seeds == [1]:
+        return "1 seed"
+    return f"{seeds[0]} seeds" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds (×n where fewer)"
+
+
+def _rank(known: list[str], name: str) -> int:
+    return known.index(name) if name in known else len(known)
+
+
+_DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # what tells the columns of a table apart
+
+
+def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
+    """A name for each column; datasets are named only where the task alone does not tell them apart."""
+    columns = group.unique(_DATA, maintain_order=True)
+    names: dict[tuple[Any, ...], str] = {}
+    for line in columns.iter_rows(named=True):
+        name = task_of(line)
+        alike = columns.filter(pl.col("task") == line["task"], pl.col("order").eq_missing(line["order"]))
+        if alike["trained_fingerprint"].n_unique() > 1:
+            name += f" [{line['trained_on']}]"
+        if line["fingerprint"] != line["trained_fingerprint"]:
+            name += f" on {line['dataset']}"
+        if name in names.values():
+            name += f" {line['fingerprint'][:6]}"
+        names[tuple(line[k] for k in _DATA)] = name
+    return names

@@ -1,0 +1,64 @@
+"""Mistakes of several processes that train one run."""
+
+from __future__ import annotations
+
+from tests.mistakes._mistake import Mistake
+
+MISTAKES = [
+    Mistake(
+        "each rank divides by the labels of its own rows",
+        "train.py",
+        "batch.counts",
+        "(int(batch.label_mask.sum()), int(batch.source_mask.sum()))",
+        "test_ranks.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch",
+    ),
+    Mistake(
+        "gradients of ranks averaged, not summed",
+        "train.py",
+        "(total / labels * self.world.size).backward()",
+        "(total / labels).backward()",
+        "test_ranks.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch",
+    ),
+    Mistake(
+        "all ranks drop out the same",
+        "ranks.py",
+        "return int(np.random.SeedSequence([seed, self.rank, step]).generate_state(1)[0])",
+        "return seed",
+        "test_ranks.py::test_each_rank_drops_out_on_its_own",
+    ),
+    Mistake(
+        "a resumed rank goes on with the first one's dropout",
+        "state.py",
+        'of_rank(name, rank) for name in ("rng.cpu", "rng.cuda")',
+        'of_rank(name, 0) for name in ("rng.cpu", "rng.cuda")',
+        "test_ranks.py::test_a_rank_that_the_state_does_not_know_begins_a_stream",
+    ),
+    Mistake(
+        "a rank without rows trains on the first one's again",
+        "batch.py",
+        "labels=tensor(target if part < rows.size else np.full_like(target, PAD)),",
+        "labels=tensor(target),",
+        "test_ranks.py::test_a_share_without_rows_asks_for_nothing",
+    ),
+    Mistake(
+        "a share padded to its own longest row",
+        "batch.py",
+        "side.length_of(rows).max(initial=0)",
+        "side.length_of(own).max(initial=0)",
+        "test_ranks.py::test_shares_are_the_rows_of_the_batch_as_it_is_padded",
+    ),
+    Mistake(
+        "validation of the first rank's share alone",
+        "train.py",
+        "tally = self.world.pooled(",
+        "tally = (",
+        "test_ranks.py::test_two_ranks_come_to_what_one_process_comes_to",
+    ),
+    Mistake(
+        "every rank says why the run failed",
+        "ranks.py",
+        "if world.speaks():",
+        "if world.speaks() is not None:",
+        "test_ranks.py::test_ranks_that_diverge_say_so_once",
+    ),
+]
