@@ -201,7 +201,9 @@ def test_the_commands_of_every_day(server: Server, words: str, tmp_path: Path, m
     assert files_there["model.safetensors"] == files_here["model.safetensors"]
     about = json.loads(files_there["run.json"])
     assert (about["dataset"]["name"], about["dataset"]["path"]) == ("reverse", words)
-    ape("report", "--results", address(server, "results"), "--out", address(server, "tables/all.md"))
+    to = ["--out", address(server, "tables/all.md"), "--plots", address(server, "tables/plots")]
+    ape("report", "--results", address(server, "results"), *to)
+    assert server.objects("ape/tables")["plots/scores.svg"].startswith(b"<?xml")
     assert b"| rope (steps=4) | <ins>" in server.objects("ape/tables")["all.md"]
 
 
