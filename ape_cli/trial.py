@@ -125,8 +125,6 @@ def run_trial(
     status = world.tell(lambda: None if overwrite else _status(run))
     if status == "failed" and not resume:
         raise RunError("this run failed", got=run.name, fix="--overwrite begins again; other settings are another run")
-    if status == "running":
-        status = run.settled()
     if status == "stopped" and not resume:
         raise RunError(
             "this run was begun and did not finish",
@@ -168,8 +166,11 @@ def _evaluated(
 
 
 def _status(run: Run) -> str | None:
-    """None where there is no run, or only what a start that was cut short has left."""
-    return run.status if (run.folder / "run.json").exists() else None
+    """None where there is no run, or only what a start that was cut short has left; `BusyError` while it is trained."""
+    if not (run.folder / "run.json").exists():
+        return None
+    status = run.status
+    return run.settled() if status == "running" else status
 
 
 def _train(
