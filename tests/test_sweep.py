@@ -278,9 +278,7 @@ def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.M
 
 
 def test_options_go_before_a_file_setting_by_setting(here: Path) -> None:
-    Path("sweep.toml").write_text(
-        'schemes = ["rope"]\ntasks = ["copy"]\npreset = "tiny"\nset = {steps = 7, heads = 4}\n'
-    )
+    Path("sweep.toml").write_text('schemes = ["rope"]\ntasks = ["copy"]\npreset = "tiny"\nset = {steps=7, heads=4}\n')
     words = ["sweep", "sweep.toml", "--device", "cpu", "--dry-run", "--json"]
     trials = json.loads(ape(*words, "--set", "heads=1,2", "--set", "dropout=0.5", "--seeds", "5")[0])["trials"]
     assert [t["variant"] for t in trials] == ["dropout=0.5, heads=1, steps=7", "dropout=0.5, steps=7"]

@@ -157,6 +157,29 @@ def test_generation_gives_the_same_bytes_on_every_engine(tmp_path: Path, cluster
     assert others == [one, one]
 
 
+def test_a_trial_that_no_node_can_hold_and_one_that_is_interrupted(tmp_path: Path, cluster: Cluster) -> None:
+    """Neither is waited for in silence; what is interrupted stores what it has, and goes on from there."""
+    words = ["sweep", "--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--device", "cpu"]
+    words += ["--set", "steps=3000", "--engine", "ray", "--address", cluster.address]
+    done = cluster.ape(tmp_path, *words, "--cpus-per-trial", "64")
+    _, err = done.communicate(timeout=120)
+    assert done.returncode == 2
+    assert "no node of the Ray cluster has room for a trial" in err
+    assert "1 CPUs, 0 GPUs; 1 CPUs, 0 GPUs" in err
+
+    done = cluster.ape(tmp_path, *words)
+    until(lambda: workers(tmp_path) and list(tmp_path.glob("results/runs/*/run.json")), done)
+    time.sleep(2.0)
+    done.send_signal(signal.SIGINT)
+    _, err = done.communicate(timeout=120)
+    assert done.returncode == 130, err
+    (run,) = registry.open(tmp_path / "results")
+    assert run.status == "stopped"
+    stored = run.load_state()
+    assert stored is not None
+    assert 0 < stored[1]["step"] < 3000
+
+
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_AUTH_TOKEN": TOKEN}
     nowhere = Cluster("127.0.0.1:9", [], environment)
