@@ -7,7 +7,7 @@ configuration is the same run.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,17 +28,21 @@ if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and repo
 
 
 class Registry:
-    """All runs under a folder. Make one with `open`."""
+    """All runs under a folder, or those of some names. Make one with `open`."""
 
-    def __init__(self, folder: Place) -> None:
-        self.folder = folder
+    def __init__(self, folder: Place, names: frozenset[str] | None = None) -> None:
+        self.folder, self.names = folder, names
+
+    def only(self, names: Iterable[str]) -> Registry:
+        """The runs of these names alone."""
+        return Registry(self.folder, frozenset(names))
 
     def __iter__(self) -> Iterator[Run]:
         runs = self.folder / "runs"
         if self.folder.exists() and not self.folder.is_dir():
             raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with --results")
         names = (name for name, is_folder in files.entries(runs) if is_folder and not name.startswith("."))
-        yield from (Run(runs / name) for name in names)
+        yield from (Run(runs / name) for name in names if self.names is None or name in self.names)
 
     def sound(self, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any]]]:
         """The runs that can be read, each with its run.json; `bad` gets a line about each that cannot.

@@ -285,6 +285,22 @@ def test_options_go_before_a_file_setting_by_setting(here: Path) -> None:
     assert all("-5-" in t["run"] for t in trials)
 
 
+def test_a_report_of_a_sweep_has_its_runs_alone_and_says_what_is_missing(here: Path) -> None:
+    ape("sweep", "--schemes", "rope,none,alibi", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE)
+    Path("mine.toml").write_text(
+        'schemes = ["rope", "none"]\ntasks = ["copy"]\nseeds = [42, 43]\npreset = "tiny"\n'
+        "set = {steps=6, validate_every_steps=3}\n"
+    )
+    table = ape("report", "--sweep", "mine.toml", "--format", "markdown")[0]
+    assert [line.split(" | ")[0] for line in table.splitlines() if line.startswith("| ")][1:] == [
+        "| none (steps=6, validate_every_steps=3)",
+        "| rope (steps=6, validate_every_steps=3)",
+    ]
+    assert "Of the 4 runs of mine.toml, 2 are finished." in table
+    ape("sweep", "mine.toml", "--device", "cpu", *ONE)
+    assert "are finished" not in ape("report", "--sweep", "mine.toml", "--format", "markdown")[0]
+
+
 def test_another_dataset_in_the_place_of_a_preset_s(here: Path) -> None:
     ape("gen", "copy", "--n", "40", "--out", "datasets/reverse-tiny", "--length-mean", "5")
     words = ["sweep", "--schemes", "none", "--tasks", "copy,reverse", "--preset", "tiny", *SHORT]

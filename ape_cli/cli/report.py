@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ape_cli.cli._app import RESULTS, Results, Somewhere, app, command, note_unreadable, somewhere
+from ape_cli import place
+from ape_cli.cli._app import (
+    DATASETS,
+    RESULTS,
+    Results,
+    Somewhere,
+    app,
+    command,
+    dataset_folder,
+    note_unreadable,
+    somewhere,
+)
 from ape_cli.display import draw, note
 from ape_cli.errors import UsageError, pick
 
@@ -39,6 +51,7 @@ def report(
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     decode: Annotated[str, typer.Option(help="teacher or greedy.")] = "teacher",
     preset: Annotated[str | None, typer.Option(help="Only runs of this preset.")] = None,
+    sweep: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Only the runs of this sweep.")] = None,
     to: Annotated[
         Somewhere | None, somewhere("Write to a file; its ending tells the format.", "--out", metavar="FILE")
     ] = None,
@@ -62,9 +75,12 @@ def report(
     _refuse_both(chosen, compare, interval, against)
     _refuse_grouping(by, chosen, compare, against)
     kinds = _plot_kinds(plots, plot_format or [], compare)
-    registry = registering.open(results)
+    registry, standing = registering.open(results), ""
+    if sweep is not None:
+        registry, standing = _of_sweep(sweep, registry)
     asked = {"metric": metric, "decode": decode, "split": split, "preset": preset}
     found, made, bad = _tables(registry, asked, compare, by, against, interval)
+    made = [replace(table, notes=[*table.notes, standing]) if standing else table for table in made]
     by_size: list[Table] = []
     figures: dict[str, Figure] = {}
     if not compare and (kinds or chosen == "html"):
@@ -94,6 +110,19 @@ def report(
     else:
         files.write_text(to, text)
         note(f"written: {to}")
+
+
+def _of_sweep(file: Path, registry: Registry) -> tuple[Registry, str]:
+    """The registry of a sweep's runs alone, and how many of them are not finished, in words."""
+    from ape_cli import agenda, grid
+    from ape_cli.build import choose_device
+
+    usual = "paper" if choose_device("auto").type == "cuda" else "small"
+    points = grid.points([grid.check(fields) for fields in grid.read(file)], usual)
+    items, _ = agenda.plan(points, registry, DATASETS, lambda name: dataset_folder(place.of(name)))
+    done = sum(item.state == "finished" for item in items)
+    standing = f"Of the {len(items)} runs of {file.name}, {done} are finished." if done < len(items) else ""
+    return registry.only(item.run.name for item in items if item.run), standing
 
 
 def _tables(
