@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 APE := $(abspath $(BIN))/ape
 
-.PHONY: install test lint check-types pytest mistakes bench demo clean
+.PHONY: install test lint check-types pytest mistakes bench record demo clean
 
 install: $(VENV)/.installed
 
@@ -34,6 +34,14 @@ mistakes: install
 ONLY :=
 bench: install
 	$(BIN)/python -m benchmarks $(ONLY)
+
+# The tables and plots of record from the runs in results/, which `ape sweep results/….toml` makes and goes on with.
+RECORD := table1 table2 ablation-locality
+record: install
+	for name in $(RECORD); do for kind in md csv; do \
+	  $(APE) report --sweep results/$$name.toml --against paper --out results/tables/$$name.$$kind || exit 1; done; \
+	  $(APE) report --sweep results/$$name.toml --by size --out results/tables/$$name-by-size.md || exit 1; \
+	  $(APE) report --sweep results/$$name.toml --plots results/plots/$$name --format csv > /dev/null || exit 1; done
 
 # From nothing to a table: two tasks, six runs of preset `small`, in a folder of its own; about 7 minutes on 2 cores.
 DEMO := .demo

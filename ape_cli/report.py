@@ -161,12 +161,19 @@ def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr])
 
 
 def lines(
-    registry: Registry, *, metric: str, decode: str, split: str, preset: str | None, against: str | None
+    registry: Registry,
+    *,
+    metric: str,
+    decode: str,
+    split: str,
+    preset: str | None,
+    against: str | None,
+    own: bool = False,
 ) -> tuple[pl.DataFrame, list[str]]:
     """The aggregated lines that are asked for, and a line of text for each run that is unreadable."""
     if against is not None:
         pick("comparison", against, ["paper"])
-    values, bad = wanted(registry, metric=metric, decode=decode, split=split, preset=preset)
+    values, bad = wanted(registry, metric=metric, decode=decode, split=split, preset=preset, own=own)
     found = aggregate(values)
     if against is not None:
         found = paper.beside(found, [task_of(line) for line in found.iter_rows(named=True)])
@@ -183,9 +190,12 @@ def check(*, metric: str, decode: str, split: str, preset: str | None) -> None:
 
 
 def wanted(
-    registry: Registry, *, metric: str, decode: str, split: str, preset: str | None
+    registry: Registry, *, metric: str, decode: str, split: str, preset: str | None, own: bool = False
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The scores that are asked for. An empty choice is an `ApeError` that says what to run."""
+    """The scores that are asked for, with `own` on the runs' own data alone.
+
+    An empty choice is an `ApeError` that says what to run.
+    """
     check(metric=metric, decode=decode, split=split, preset=preset)
     values, bad = scores(registry)
     if values.is_empty():
@@ -199,6 +209,7 @@ def wanted(
         pl.col("decode") == decode,
         pl.col("split") == split,
         pl.lit(True) if preset is None else pl.col("preset") == preset,
+        pl.col("fingerprint") == pl.col("trained_fingerprint") if own else pl.lit(True),
     )
     if chosen.is_empty():
         there = values.select("metric", "decode", "split", "preset").unique().sort(pl.all()).rows()

@@ -297,6 +297,10 @@ def test_a_report_of_a_sweep_has_its_runs_alone_and_says_what_is_missing(here: P
         "| rope (steps=6, validate_every_steps=3)",
     ]
     assert "Of the 4 runs of mine.toml, 2 are finished." in table
+    ape("gen", "copy", "--n", "9", "--n-test", "9", "--length-mean", "9", "--out", "longer")
+    ape("eval", "--data", "longer")
+    assert ape("report", "--sweep", "mine.toml", "--format", "markdown")[0] == table  # on their own data
+    assert "copy on longer" in ape("report", "--format", "markdown")[0]
     ape("sweep", "mine.toml", "--device", "cpu", *ONE)
     assert "are finished" not in ape("report", "--sweep", "mine.toml", "--format", "markdown")[0]
 

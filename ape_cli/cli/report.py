@@ -51,7 +51,9 @@ def report(
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     decode: Annotated[str, typer.Option(help="teacher or greedy.")] = "teacher",
     preset: Annotated[str | None, typer.Option(help="Only runs of this preset.")] = None,
-    sweep: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Only the runs of this sweep.")] = None,
+    sweep: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Only the runs of this sweep, on their own data.")
+    ] = None,
     to: Annotated[
         Somewhere | None, somewhere("Write to a file; its ending tells the format.", "--out", metavar="FILE")
     ] = None,
@@ -79,12 +81,13 @@ def report(
     if sweep is not None:
         registry, standing = _of_sweep(sweep, registry)
     asked = {"metric": metric, "decode": decode, "split": split, "preset": preset}
-    found, made, bad = _tables(registry, asked, compare, by, against, interval)
+    own = sweep is not None  # scores on other data are for --by size
+    found, made, bad = _tables(registry, asked, compare, by, against, interval, own)
     made = [replace(table, notes=[*table.notes, standing]) if standing else table for table in made]
     by_size: list[Table] = []
     figures: dict[str, Figure] = {}
     if not compare and (kinds or chosen == "html"):
-        scores = _tables(registry, asked, None, None, against, interval)[1] if by else made
+        scores = _tables(registry, asked, None, None, against, interval, own)[1] if by else made
         by_size, figures, more = _drawn(registry, asked, scores, interval)
         bad += more
     note_unreadable(list(dict.fromkeys(bad)))
@@ -132,6 +135,7 @@ def _tables(
     by: str | None,
     against: str | None,
     interval: bool,
+    own: bool,
 ) -> tuple[pl.DataFrame, list[Table], list[str]]:
     """What is asked for, for programs and for people; and what could not be read or paired."""
     from ape_cli import compare as comparing
@@ -140,13 +144,13 @@ def _tables(
     from ape_cli import table as tabling
 
     if compare:
-        values, bad = reporting.wanted(registry, **asked)
+        values, bad = reporting.wanted(registry, **asked, own=own)
         found, alone = comparing.lines(values, *compare)
         return found, comparing.tables(found), bad + alone
     if by:
         by_size, bad = sizes.read(registry, **asked)
         return sizes.lines(by_size), sizes.tables(by_size, interval=interval), bad
-    found, bad = reporting.lines(registry, **asked, against=against)
+    found, bad = reporting.lines(registry, **asked, against=against, own=own)
     return found, tabling.tables(found, interval=interval), bad
 
 

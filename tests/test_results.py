@@ -1,0 +1,49 @@
+"""What is of record is what the registered runs say: every table there is printed again, and every page quotes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from typer.testing import CliRunner
+
+from ape_cli import registry
+from ape_cli.cli import app
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+SWEEPS = sorted(path.stem for path in RESULTS.glob("*.toml"))
+
+
+def report(*words: str) -> str:
+    done = CliRunner().invoke(app, ["report", *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_the_tables_of_record_are_those_of_the_runs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(ROOT)
+    words = ["--sweep", f"results/{name}.toml"]
+    table = RESULTS / "tables" / f"{name}.md"
+    assert report(*words, "--against", "paper", "--format", "markdown") == table.read_text(encoding="utf-8")
+    (tmp_path / "now.csv").write_text(report(*words, "--against", "paper", "--format", "csv"))
+    assert_frame_equal(pl.read_csv(tmp_path / "now.csv"), pl.read_csv(table.with_suffix(".csv")), rel_tol=1e-12)
+    page = (RESULTS / "README.md").read_text(encoding="utf-8")
+    for line in table.read_text(encoding="utf-8").splitlines():
+        assert line in page.splitlines(), f"results/README.md does not quote {table.name} as it is"
+
+
+def test_every_run_of_record_is_whole() -> None:
+    bad: list[str] = []
+    runs = [found for found in registry.open(RESULTS).sound(bad) if found[1]["status"] == "finished"]
+    assert runs
+    assert not bad
+    for run, about in runs:
+        assert not Path(about["dataset"]["path"]).is_absolute()
+        evaluations, damaged = run.evaluations()
+        assert evaluations
+        assert not damaged
+        assert run.history()["validation_token_accuracy"].max() == pytest.approx(about["result"]["best_accuracy"])
