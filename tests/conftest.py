@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from ape_cli import dataset, gen, tasks
+from ape_cli.cli import app
 from ape_cli.dataset import Dataset
 
 
@@ -85,3 +87,17 @@ def elsewhere(root: Path, path: str, text: str) -> Callable[..., subprocess.Comp
         return done
 
     return ape
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, as the one that commands are given in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ape(*words: str, code: int = 0) -> tuple[str, str]:
+    """A command, in this process; its stdout and stderr."""
+    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert result.exit_code == code, result.stderr + result.stdout
+    return result.stdout, result.stderr

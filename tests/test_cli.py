@@ -11,25 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from ape_cli.cli import app
+from tests.conftest import ape
 
 APE = [sys.executable, "-m", "ape_cli"]
 TINY = ["--n-validation", "30", "--n-test", "30"]
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def ape(*words: str, code: int = 0) -> tuple[str, str]:
-    """Run in this process; stdout and stderr."""
-    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
-    assert result.exit_code == code, result.stderr + result.stdout
-    return result.stdout, result.stderr
 
 
 def test_the_user_s_own_three_lines(here: Path) -> None:

@@ -11,16 +11,15 @@ from typing import Any
 import pyarrow.fs
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from ape_cli import config, dataset, evaluate, files, gen, position, registry, schema, tasks, trial
-from ape_cli.cli import app
 from ape_cli.engine.local import Local
 from ape_cli.errors import ApeError, BusyError, DataError, PlaceError, RunError
 from ape_cli.lease import Lease
 from ape_cli.place import Place, Remote, of
 from ape_cli.train import Stopped
 from tests import google
+from tests.conftest import ape
 from tests.store import Server, serving
 
 WORDS = ["--n-validation", "30", "--n-test", "30", "--length-mean", "5", "--length-std", "1"]
@@ -35,12 +34,6 @@ def server() -> Iterator[Server]:
 
 def address(server: Server, path: str) -> str:
     return f"s3://ape/{path}?endpoint_override={server.endpoint}"
-
-
-def ape(*words: str, code: int = 0) -> tuple[str, str]:
-    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
-    assert result.exit_code == code, result.stderr + result.stdout
-    return result.stdout, result.stderr
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

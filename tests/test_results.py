@@ -7,10 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from typer.testing import CliRunner
 
 from ape_cli import registry
-from ape_cli.cli import app
+from tests.conftest import ape
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -18,9 +17,7 @@ SWEEPS = sorted(path.stem for path in RESULTS.glob("*.toml"))
 
 
 def report(*words: str) -> str:
-    done = CliRunner().invoke(app, ["report", *words], catch_exceptions=False)
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
+    return ape("report", *words)[0]
 
 
 @pytest.mark.parametrize("name", SWEEPS)

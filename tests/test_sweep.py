@@ -15,28 +15,15 @@ from typing import Any
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from ape_cli import agenda, dataset, files, grid, registry, sweep, trial
-from ape_cli.cli import app
 from ape_cli.errors import BusyError
 from ape_cli.live import Watch
+from tests.conftest import ape
 
 GRID = ["--schemes", "rope,none", "--tasks", "copy,tree-copy", "--seeds", "1-2", "--preset", "tiny"]
 SHORT = ["--set", "steps=6", "--set", "validate_every_steps=3", "--device", "cpu"]
 ONE = ["--workers", "1", "--threads", "1"]  # one process comes up sooner than two
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def ape(*words: str, code: int = 0) -> tuple[str, str]:
-    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
-    assert result.exit_code == code, result.stderr + result.stdout
-    return result.stdout, result.stderr
 
 
 def facts(results: Path) -> dict[str, Any]:
