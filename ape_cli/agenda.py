@@ -5,12 +5,13 @@ Looking changes nothing; `prepare` generates the datasets that are missing.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ape_cli import build, evaluate, files, record, schema, trial
+from ape_cli import build, dataset, evaluate, files, record, schema, trial
 from ape_cli.config import Config
 from ape_cli.errors import BusyError, DataError, RunError
 from ape_cli.grid import Point
@@ -76,7 +77,7 @@ def plan(
     for point in points:
         place = (point.data, point.task, point.order, point.config.preset)
         if place not in known:
-            known[place] = _of_task(point, datasets, past) if point.data is None else _standing(named(point.data))
+            known[place] = _of_task(point, datasets, past) if point.data is None else _given(named(point.data))
         try:
             item = _item(point.config, known[place], registry)
         except DataError as error:
@@ -93,8 +94,8 @@ def shard(items: list[Item], number: int, of: int) -> list[Item]:
 
 def per_task(items: list[Item]) -> int:
     """How many trials make one task of a cluster: so many that it takes a minute or two, and no fewer than 16 tasks."""
-    known = sorted(item.seconds for item in items if item.seconds is not None)
-    usual = known[len(known) // 2] if known else _SHORT
+    known = [item.seconds for item in items if item.seconds is not None]
+    usual = statistics.median_high(known) if known else _SHORT
     return max(1, min(int(_SHORT / max(usual, 1.0)), len(items) // 16))
 
 
@@ -126,6 +127,14 @@ def _standing(folder: Place) -> Data:
         *(folder, own.task, own.order, own.structure, manifest.mean_size, manifest.mean_tokens),
         *(manifest.fingerprint, own.rows["test"] > 0, missing),
     )
+
+
+def _given(folder: Place) -> Data:
+    """A dataset that is there. Raises `DataError` where some of it is missing: nobody knows how it was made."""
+    found = _standing(folder)
+    if found.missing:
+        dataset.open(folder)
+    return found
 
 
 def _of_task(point: Point, datasets: Place, past: _Past) -> Data:
@@ -163,7 +172,7 @@ class _Past:
         """The median of the runs most like it."""
         for key in _alike(item.config, item.data.task, item.data.order):
             if key in self.took:
-                return sorted(self.took[key])[len(self.took[key]) // 2]
+                return statistics.median_high(self.took[key])
         return None
 
     def fingerprint(self, wanted: schema.Plan) -> str:

@@ -121,7 +121,7 @@ def _make(
 ) -> dict[str, Shard]:
     """Write the shards, in this process or by an engine."""
     tick = tick or (lambda rows: None)
-    if engine is None or len(todo) < 2:
+    if engine is None or not todo:
         return {piece.file: write_shard(task, seed, out, piece, tick) for piece in todo}
     largest_first = sorted(todo, key=lambda piece: -len(piece.rows))  # so that none is left alone for long
     jobs = [Job(piece.file, _write_for, (task, seed, out, piece)) for piece in largest_first]

@@ -88,10 +88,9 @@ class Lease:
                 self.renew()
 
     def release(self) -> None:
-        """Remove the claim, and its folder where there is nothing else; what fails here, time brings."""
+        """Remove the claim; what fails here, time brings."""
         with suppress(ApeError, OSError):
             self.claim.unlink(missing_ok=True)
-            self.lock.parent.rmdir()
 
     def _write(self) -> None:
         self.claim.write_bytes(json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode())

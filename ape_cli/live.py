@@ -48,9 +48,9 @@ class Line:
 class Watch:
     """All trials of a sweep that are to be done, as they stand."""
 
-    def __init__(self, items: list[Item], slots: int) -> None:
+    def __init__(self, items: list[Item], slots: int | None) -> None:
         self.lines = {item.name: Line(item) for item in items}
-        self.slots = max(1, min(slots, len(items)))
+        self.slots = slots
 
     def heed(self, event: Event) -> None:
         """Take in what happened."""
@@ -59,9 +59,11 @@ class Watch:
             again = line.state == "running"
             line.state, line.began, line.told = "running", now, {}
             self._say(line, "starts again: its process or its node was lost" if again else "started")
+        elif event.kind == "told" and "step" not in event.value:
+            line.told = event.value  # it waits for another process
         elif event.kind == "told":
-            first = {"first": event.value.get("step", 0), "since": now} if "first" not in line.told else {}
-            line.told |= first | event.value
+            first = {} if "first" in line.told else {"first": event.value["step"], "since": now}
+            line.told = {key: value for key, value in line.told.items() if key != "waiting"} | first | event.value
         elif event.kind == "failed":
             line.ended = now
             line.state, line.error = "failed", event.value.text.strip()
@@ -93,7 +95,8 @@ class Watch:
         usual = statistics.median(took) if took else (statistics.median(sure) if sure else None)
         if usual is None:
             return None
-        return sum(usual if seconds is None else seconds for seconds in known) / self.slots
+        at_once = max(1, min(self.slots or self.count("running"), len(known)))
+        return sum(usual if seconds is None else seconds for seconds in known) / at_once
 
     def drawn(self) -> RenderableType:
         from rich.console import Group
@@ -131,7 +134,7 @@ class Watch:
 
 
 @contextmanager
-def watching(items: list[Item], slots: int) -> Iterator[Watch]:
+def watching(items: list[Item], slots: int | None) -> Iterator[Watch]:
     watch = Watch(items, slots)
     if not sys.stderr.isatty():
         yield watch

@@ -31,12 +31,11 @@ _METADATA: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 _PANEL = (3.1, 2.35)  # inches
-_LEGEND_LINE = 0.22  # inches
 
 
 def missing() -> str | None:
     """What to do where there is no matplotlib; None where there is."""
-    return None if find_spec("matplotlib") else "pip install 'ape-cli[plots]', then the same command"
+    return None if find_spec("matplotlib") else "pip install matplotlib, then the same command"
 
 
 def figures(scores: list[Table], by_size: list[Panel], learning: list[Panel], metric: str) -> dict[str, Figure]:

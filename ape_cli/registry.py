@@ -54,6 +54,8 @@ class Registry:
             try:
                 return run, run.read()
             except RunError as error:
+                if not any(run.folder.iterdir()):  # what an object store keeps of a run that was never begun
+                    return run, None
                 bad.append(f"{run.name}: {error.what}{f' ({error.got})' if error.got else ''}")
                 return run, None
 

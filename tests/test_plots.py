@@ -221,4 +221,4 @@ def test_without_matplotlib_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyP
 
     assert plots.missing() is None
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "ape-cli[plots]" in (plots.missing() or "")
+    assert "pip install matplotlib" in (plots.missing() or "")

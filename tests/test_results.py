@@ -29,6 +29,7 @@ def test_the_tables_of_record_are_those_of_the_runs(name: str, monkeypatch: pyte
     (tmp_path / "now.csv").write_text(report(*words, "--against", "paper", "--format", "csv"))
     assert_frame_equal(pl.read_csv(tmp_path / "now.csv"), pl.read_csv(table.with_suffix(".csv")), rel_tol=1e-12)
     page = (RESULTS / "README.md").read_text(encoding="utf-8")
+    assert "{{" not in page
     for line in table.read_text(encoding="utf-8").splitlines():
         assert line in page.splitlines(), f"results/README.md does not quote {table.name} as it is"
 

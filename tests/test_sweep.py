@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from ape_cli import agenda, dataset, files, grid, registry, sweep, trial
-from ape_cli.errors import BusyError
+from ape_cli.errors import BusyError, DataError
 from ape_cli.live import Watch
 from tests.conftest import ape
 
@@ -70,8 +70,8 @@ def start(*words: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
 def test_killed_or_stopped_and_started_again_nothing_is_trained_twice(here: Path, number: int, code: int) -> None:
-    words = ["--schemes", "rope", "--tasks", "tree-copy", "--seeds", "1-5", "--preset", "tiny", "--device", "cpu"]
-    words += ["--set", "steps=40", "--set", "validate_every_steps=10", "--threads", "1"]
+    words = ["--schemes", "rope", "--tasks", "tree-copy", "--seeds", "1-6", "--preset", "tiny", "--device", "cpu"]
+    words += ["--set", "steps=80", "--set", "validate_every_steps=10", "--threads", "1"]
     process = start(*words, "--workers", "2")
     while sum(run.read()["status"] == "finished" for run in begun(here)) < 1:
         assert process.poll() is None
@@ -80,13 +80,13 @@ def test_killed_or_stopped_and_started_again_nothing_is_trained_twice(here: Path
     process.communicate(timeout=60)
     assert process.returncode == code
     done = {run.name: run.read() for run in begun(here) if run.read()["status"] == "finished"}
-    assert 1 <= len(done) < 5
+    assert 1 <= len(done) < 6
     deadline = time.monotonic() + 30
     while any(files.is_locked(run.folder / ".lock") for run in begun(here)):  # workers end with their parent
         assert time.monotonic() < deadline
         time.sleep(0.05)
     out, _ = ape("sweep", *words, "--workers", "1")
-    assert f"5 finished; {5 - len(done)} trained now" in out
+    assert f"6 finished; {6 - len(done)} trained now" in out
     assert {name: registry.open("results").find(name).read() for name in done} == done
     ape("sweep", *words, "--workers", "1", "--results", "whole")
     assert facts(here / "results") == facts(here / "whole")
@@ -109,7 +109,7 @@ def test_a_trial_that_fails_is_reported_and_the_others_go_on(here: Path) -> None
     assert len(logs) == 2
     assert "training copy-none" in logs[0].read_text()
     assert "the loss is no longer a number" in logs[0].read_text()
-    ends = json.loads(ape("sweep", "sweep.toml", "--device", "cpu", *ONE, "--json", code=1)[0])
+    ends = json.loads(ape("sweep", "sweep.toml", "--device", "cpu", *ONE, "--json", code=1)[0])["trials"]
     assert [(e["state"], e["trained"], "error" in e) for e in ends] == [
         *[("failed", False, True)] * 2,
         *[("finished", False, False)] * 2,
@@ -247,6 +247,8 @@ def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.M
     assert watch.time_left() is None
     watch.heed(Event(a, "started"))
     watch.heed(Event(b, "started"))
+    watch.heed(Event(a, "told", {"waiting": True}))
+    assert watch.time_left() is None
     watch.heed(Event(a, "told", {"step": 10, "steps": 100, "accuracy": 0.5, "validation": None}))
     clock[0] = 110.0
     watch.heed(Event(a, "told", {"step": 30, "steps": 100, "accuracy": 0.5, "validation": 0.25}))
@@ -306,12 +308,24 @@ def test_what_is_damaged_fails_alone(here: Path) -> None:
     ape(*words)
     runs = {run.read()["config"]["scheme"]: run for run in registry.open("results")}
     (runs["none"].folder / "run.json").write_text("{")
+    with pytest.raises(DataError, match="a shard is missing"):
+        agenda.plan(
+            grid.points([grid.check({"schemes": ["none"], "data": ["broken"]})], "tiny"),
+            *(registry.open("results"), Path("datasets"), lambda name: broken()),
+        )
     shard = next(Path("datasets/copy-tiny/data").glob("test-*.parquet"))
     shard.unlink()  # made again, as it is needed
     out, err = ape(*words, code=1)
     assert "2 trials: 1 failed, 1 finished; 0 trained now" in out
     assert "run.json is damaged" in err or "cannot read" in err
     assert shard.exists()
+
+
+def broken() -> Path:
+    """A dataset of somebody's own, without one of its shards."""
+    ape("gen", "copy", "--n", "40", "--length-mean", "5", "--out", "broken")
+    next(Path("broken/data").glob("test-*.parquet")).unlink()
+    return Path("broken")
 
 
 def test_data_without_test_rows_is_finished_without_an_evaluation(here: Path) -> None:

@@ -66,7 +66,7 @@ def report(
     results: Results = RESULTS,
 ) -> None:
     """Aggregate the registry over seeds into the paper's tables. `--format html`: one page, plots and all."""
-    from ape_cli import files, page, render
+    from ape_cli import files, render
     from ape_cli import plots as plotting
     from ape_cli import registry as registering
 
@@ -79,7 +79,7 @@ def report(
     kinds = _plot_kinds(plots, plot_format or [], compare)
     registry, standing = registering.open(results), ""
     if sweep is not None:
-        registry, standing = _of_sweep(sweep, registry)
+        registry, standing = _of_sweep(sweep, preset, registry)
     asked = {"metric": metric, "decode": decode, "split": split, "preset": preset}
     own = sweep is not None  # scores on other data are for --by size
     found, made, bad = _tables(registry, asked, compare, by, against, interval, own)
@@ -96,18 +96,12 @@ def report(
             path = (plots or Path()) / f"{name}.{kind}"
             files.write_bytes(path, plotting.encode(figure, kind))
             note(f"written: {path}")
+    if standing and chosen in ("csv", "json"):
+        note(standing)
     if chosen == "rich" and to is None:
         draw(render.rich(made))
         return
-    if chosen == "csv":
-        text = found.write_csv()
-    elif chosen == "json":
-        text = json.dumps(found.to_dicts(), indent=2, ensure_ascii=False) + "\n"
-    elif chosen == "html":
-        svgs = {name: plotting.inline(figure, name) for name, figure in figures.items()}
-        text = page.page(made, by_size, svgs, plotting.missing() if not compare else None)
-    else:
-        text = render.text(chosen, made)
+    text = _text(chosen, found, made, by_size, figures, plotted=not compare)
     if to is None:
         sys.stdout.write(text)
     else:
@@ -115,14 +109,31 @@ def report(
         note(f"written: {to}")
 
 
-def _of_sweep(file: Path, registry: Registry) -> tuple[Registry, str]:
+def _text(
+    chosen: str, found: pl.DataFrame, made: list[Table], by_size: list[Table], figures: dict[str, Figure], plotted: bool
+) -> str:
+    """The report in a format of text. `plotted`: whether it would have plots, if they can be drawn."""
+    from ape_cli import page, plots, render
+
+    if chosen == "csv":
+        return found.write_csv()
+    if chosen == "json":
+        return json.dumps(found.to_dicts(), indent=2, ensure_ascii=False) + "\n"
+    if chosen == "html":
+        svgs = {name: plots.inline(figure, name) for name, figure in figures.items()}
+        return page.page(made, by_size, svgs, plots.missing() if plotted else None)
+    return render.text(chosen, made)
+
+
+def _of_sweep(file: Path, preset: str | None, registry: Registry) -> tuple[Registry, str]:
     """The registry of a sweep's runs alone, and how many of them are not finished, in words."""
     from ape_cli import agenda, grid
     from ape_cli.build import choose_device
 
+    given = {} if preset is None else {"preset": preset}
+    grids = [grid.check(grid.over(fields, given)) for fields in grid.read(file)]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
-    points = grid.points([grid.check(fields) for fields in grid.read(file)], usual)
-    items, _ = agenda.plan(points, registry, DATASETS, lambda name: dataset_folder(place.of(name)))
+    items, _ = agenda.plan(grid.points(grids, usual), registry, DATASETS, lambda name: dataset_folder(place.of(name)))
     done = sum(item.state == "finished" for item in items)
     standing = f"Of the {len(items)} runs of {file.name}, {done} are finished." if done < len(items) else ""
     return registry.only(item.run.name for item in items if item.run), standing

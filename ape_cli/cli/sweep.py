@@ -11,7 +11,7 @@ import typer
 from ape_cli import place
 from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, app, command, dataset_folder
 from ape_cli.display import answer, note, print_table, say
-from ape_cli.errors import UsageError
+from ape_cli.errors import UsageError, pick
 
 if TYPE_CHECKING:
     from ape_cli.agenda import Item
@@ -62,7 +62,9 @@ def sweep(
 
     given = _given(schemes, tasks, data, orders, seeds, structures, attentions, preset, precision, settings)
     grids = [grid.check(grid.over(fields, given)) for fields in (grid.read(file) if file else [{}])]
-    where = choose_device(device)
+    # the nodes of a cluster choose for themselves
+    where = choose_device(device if engine == "local" else "auto")
+    pick("device", device, ["auto", "cpu", "cuda"])
     usual = "paper" if where.type == "cuda" or gpus_per_trial else "small"
     if not all(one.preset for one in grids):
         note(f"preset: {usual}; --preset chooses another")
@@ -165,12 +167,13 @@ def _gpus() -> int:
     return torch.cuda.device_count()
 
 
-def _print_plan(items: list[Item], slots: int, as_json: bool) -> None:
+def _print_plan(items: list[Item], slots: int | None, as_json: bool) -> None:
     from ape_cli.live import clock, trials
 
     todo = [item for item in items if item.state != "finished"]
     known = [item.seconds for item in todo if item.seconds is not None]
-    total = sum(known) / max(1, min(slots, len(todo))) if len(known) == len(todo) else None
+    at_once = min(slots, max(1, len(todo))) if slots else None
+    total = sum(known) / at_once if at_once and len(known) == len(todo) else None
     lines = [
         {
             "run": item.name,
@@ -183,7 +186,7 @@ def _print_plan(items: list[Item], slots: int, as_json: bool) -> None:
         for item in items
     ]
     if as_json:
-        answer({"trials": lines, "to_do": len(todo), "at_once": slots, "seconds": total})
+        answer({"trials": lines, "to_do": len(todo), "at_once": at_once, "seconds": total})
         return
     rows = []
     to_do = {"finished": "nothing", "new": "train", "running": "wait for another process"}
@@ -193,9 +196,9 @@ def _print_plan(items: list[Item], slots: int, as_json: bool) -> None:
         what = to_do.get(item.state, f"go on ({item.state})")
         rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
     print_table(["run", "set", "to do", "dataset", "about"], rows)
-    at_once = min(slots, max(1, len(todo)))
     guess = "nobody knows how long" if total is None else f"about {clock(total)}, by the runs that are registered"
-    say(f"{trials(len(items))}, {len(todo)} to do, {at_once} at once: {guess if todo else 'nothing to do'}")
+    many = f"{at_once} at once" if at_once else "as many at once as there is room for"
+    say(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
 
 
 def _print_end(items: list[Item], lines: dict[str, Line], registry: Registry, as_json: bool) -> None:
@@ -211,7 +214,7 @@ def _print_end(items: list[Item], lines: dict[str, Line], registry: Registry, as
         if line and line.error:
             ends[-1]["error"] = line.error
     if as_json:
-        answer(ends)
+        answer({"trials": ends})
     for line in (found for found in lines.values() if found.state == "failed"):
         path = sweep.log_of(registry.folder, line.item.name)
         log = path.read_text(encoding="utf-8") if path.exists() else line.error

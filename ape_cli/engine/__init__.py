@@ -64,11 +64,12 @@ class Failure:
 
 
 class Engine(ABC):
-    """Works jobs off, `slots` of them at once."""
+    """Works jobs off, several at once."""
 
     @property
     @abstractmethod
-    def slots(self) -> int: ...
+    def slots(self) -> int | None:
+        """How many at once; None where that is a cluster's to know."""
 
     @abstractmethod
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:

@@ -67,7 +67,8 @@ def cores() -> int:
 
 
 def _death(code: int | None, times: int) -> str:
-    how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit status {code}"
+    names = {number.value: number.name for number in signal.Signals}
+    how = f"signal {names.get(-code, -code)}" if code is not None and code < 0 else f"exit status {code}"
     hint = " (out of memory?)" if code == -signal.SIGKILL else ""
     return f"its process ended with {how}{hint}, {times} times"
 
@@ -106,7 +107,7 @@ class _Worker:
         """What it says; None if it is dead."""
         try:
             event: Event = self.pipe.recv()
-        except (EOFError, ConnectionError):
+        except (EOFError, OSError):  # also in the middle of a message
             return None
         if event.kind in ("done", "failed"):
             self.held = None

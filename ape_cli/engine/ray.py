@@ -45,7 +45,7 @@ class Ray(Engine):
         trials_per_task: int = 1,
     ) -> None:
         if importlib.util.find_spec("ray") is None:
-            raise UsageError("ray is not installed", got="--engine ray", fix="pip install 'ape-cli[ray]'")
+            raise UsageError("ray is not installed", got="--engine ray", fix="pip install 'ray>=2.60'")
         at_least("workers", 1 if workers is None else workers, 1)
         at_least("retries", retries, 0)
         at_least("trials-per-task", trials_per_task, 1)
@@ -60,9 +60,8 @@ class Ray(Engine):
         self.cpus, self.gpus, self.batch = cpus_per_trial, gpus_per_trial, trials_per_task
 
     @property
-    def slots(self) -> int:
-        """Tasks at once, as far as it is known before the cluster is."""
-        return self.workers or max(1, int((os.cpu_count() or 1) / max(self.cpus, 0.01)))
+    def slots(self) -> int | None:
+        return self.workers
 
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
         with redirect_stdout(sys.stderr), joined(self.address) as ray:  # it prints what it has to say of its nodes

@@ -156,13 +156,11 @@ class Remote:
         """Nothing: a folder is there with what is in it."""
 
     def rmdir(self) -> None:
-        """Remove what is left of an empty folder."""
+        """Nothing, if it is empty: pyarrow removes what is left of it only with all that others may write meanwhile."""
         if self.path == self.bucket.name or any(self.iterdir()):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(self))
         if not self.exists():
             raise self._missing()
-        with explained(self.bucket):
-            self.bucket.system.delete_dir(self.path)
 
     def _missing(self) -> FileNotFoundError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))

@@ -36,7 +36,7 @@ MISTAKES = [
     Mistake(
         "a time left as if one trial ran at a time",
         "live.py",
-        "for seconds in known) / self.slots",
+        "for seconds in known) / at_once",
         "for seconds in known)",
         "test_sweep.py::test_the_watch_tells_how_long_it_will_take",
     ),
