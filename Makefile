@@ -22,8 +22,9 @@ lint: install
 check-types: install
 	$(BIN)/mypy
 
+# Two at a time; a file's tests stay together, as they share what they make.
 pytest: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # Puts each known mistake into a copy of the code and sees its test fail.
 mistakes: install
