@@ -18,7 +18,7 @@ import ape_cli
 from ape_cli import files, place, record
 from ape_cli.config import Config
 from ape_cli.errors import RunError, UsageError, unknown
-from ape_cli.place import Place
+from ape_cli.place import Place, Remote
 from ape_cli.run import Run, now
 
 if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and reporting stay fast
@@ -54,7 +54,8 @@ class Registry:
             try:
                 return run, run.read()
             except RunError as error:
-                if not any(run.folder.iterdir()):  # what an object store keeps of a run that was never begun
+                # what an object store keeps of a run that was never begun
+                if isinstance(run.folder, Remote) and not any(run.folder.iterdir()):
                     return run, None
                 bad.append(f"{run.name}: {error.what}{f' ({error.got})' if error.got else ''}")
                 return run, None

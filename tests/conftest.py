@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 
 os.environ["OMP_NUM_THREADS"] = "1"  # also of processes that tests start: tiny models gain nothing from more
 
@@ -20,6 +21,9 @@ from typer.testing import CliRunner
 from ape_cli import dataset, gen, tasks
 from ape_cli.cli import app
 from ape_cli.dataset import Dataset
+
+# a process of pytest-xdist ignores Ctrl-C, and so would all that tests start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -256,13 +256,13 @@ def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.M
     assert watch.time_left() == (35 + 35 + 35) / 2  # the others as long as the one that is known, two at once
     watch.heed(Event(b, "failed", Failure(None, "trace\nit broke")))
     watch.heed(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
-    assert watch.time_left() == 50 / 2
+    assert watch.time_left() == 50  # one is left, and it cannot be shared out
     from rich.console import Console
 
     text = io.StringIO()
     Console(width=160, file=text).print(watch)
     assert "test 75.00%" in text.getvalue()
-    assert "1 finished, 1 waiting, 1 failed; about 0:25 left" in text.getvalue()
+    assert "1 finished, 1 waiting, 1 failed; about 0:50 left" in text.getvalue()
     assert [line.item.name for line in watch.of("waiting")] == [c]
 
 
