@@ -46,8 +46,8 @@ def test_a_sweep_is_what_train_makes_one_by_one(here: Path) -> None:
     for scheme in ("rope", "none"):
         for words in (["--task", "copy"], ["--task", "tree-copy", "--order", "breadth"]):
             for seed in ("1", "2"):
-                words = [*words, "--scheme", scheme, "--seed", seed, "--preset", "tiny", "--results", "alone"]  # noqa: PLW2901
-                ape("train", *words, *SHORT)
+                which = ["--scheme", scheme, "--seed", seed, "--preset", "tiny", "--results", "alone"]
+                ape("train", *words, *which, *SHORT)
     assert facts(here / "alone") == ours
     assert len(ours) == 8
 

@@ -96,9 +96,9 @@ def make(name: str, **options: Any) -> Engine:
     return found(**given)
 
 
-def at_least(option: str, value: float, least: float) -> None:
-    """A `UsageError` if an engine's option is too small, or no number."""
-    if not least <= value < math.inf:
+def at_least(option: str, value: float | None, least: float) -> None:
+    """A `UsageError` if an engine's option is given and too small, or no number."""
+    if value is not None and not least <= value < math.inf:
         raise UsageError(f"bad --{option}", got=value, allowed=f"{least} or more", fix="leave it out")
 
 

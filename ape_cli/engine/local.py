@@ -26,8 +26,8 @@ class Local(Engine):
     """`workers` processes; the cores are shared out among them unless `threads` says how many each may take."""
 
     def __init__(self, workers: int | None = None, threads: int | None = None, retries: int = 2) -> None:
-        at_least("workers", 1 if workers is None else workers, 1)
-        at_least("threads", 1 if threads is None else threads, 1)
+        at_least("workers", workers, 1)
+        at_least("threads", threads, 1)
         at_least("retries", retries, 0)
         self._slots = workers or max(1, cores() // (threads or 1))
         self.threads, self.retries = threads, retries

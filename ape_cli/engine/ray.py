@@ -46,7 +46,7 @@ class Ray(Engine):
     ) -> None:
         if importlib.util.find_spec("ray") is None:
             raise UsageError("ray is not installed", got="--engine ray", fix="pip install 'ray>=2.60'")
-        at_least("workers", 1 if workers is None else workers, 1)
+        at_least("workers", workers, 1)
         at_least("retries", retries, 0)
         at_least("trials-per-task", trials_per_task, 1)
         at_least("cpus-per-trial", cpus_per_trial, 0)

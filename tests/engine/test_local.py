@@ -171,7 +171,10 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     (tmp_path / "parent.py").write_text(text)
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     parent = subprocess.Popen([sys.executable, str(tmp_path / "parent.py")], env=environment)
-    marks: Callable[[], list[str]] = lambda: [p.name for p in tmp_path.iterdir() if p.name.isdecimal()]  # noqa: E731
+
+    def marks() -> list[str]:
+        return [p.name for p in tmp_path.iterdir() if p.name.isdecimal()]
+
     until(lambda: len(marks()) == 2)
     parent.kill()
     parent.wait()
