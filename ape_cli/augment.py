@@ -8,15 +8,15 @@ Crop: the image is padded with black on each side by an eighth of that axis (4 p
 at least 1), and cut out at an offset uniform on 0..2 paddings, each axis its own. Flip: left and right exchanged, by a
 fair coin. AutoAugment: one of 25 sub-policies, uniformly; of its two operations each with its own probability.
 
-What the paper leaves open, and what is done here. Bins 0..9 cover a range from no effect (bin 0) to the range's end
-(bin 9) in equal steps; what has two directions takes one by a fair coin. This is how torchvision reads the table;
-AutoAugment's own program has no coin for brightness, color, contrast and sharpness (0.1 + 0.18 bin, so that bins below
-5 weaken), takes posterize to 0 bits, translates by at most 10 pixels, and divides by 10 where bins have 9 steps.
-Neighbouring pixels are not mixed (nearest neighbour), a translation is of whole pixels (towards zero), rotation and
-shear are about the image's centre. Deviation: both programs shear about the upper left corner, which also
-shifts the image by up to 0.15 of its side. Where the image leaves empty ground it is mid gray, 128, as near to the
-mean of CIFAR (125, 123, 114) as a value for any data can be; AutoAugment's own program takes that mean.
-Solarize in bin 0 turns 255 into 0 and changes nothing else (torchvision too).
+What the paper leaves open is read as torchvision reads it: bins 0..9 go in equal steps from no effect to the range's
+end, and what has two directions takes one by a fair coin. (Solarize in bin 0 still turns 255 into 0.) A translation is
+of whole pixels, towards zero; pixels are the nearest ones, not mixed. Empty ground is mid gray, 128: near the mean of
+CIFAR (125, 123, 114), and not bound to one data set.
+Deviation: shears are about the image's centre, as rotations are; about the upper left corner, as elsewhere, they also
+shift the image, by up to 0.15 of its side.
+AutoAugment's own program differs: brightness, color, contrast and sharpness are 0.1 + 0.18 bin, without a coin, so bins
+below 5 weaken; magnitudes are bin/10 of the range, translations at most 9 pixels; posterize keeps 4 to 1 bits for
+8 to 4 here; empty ground is the mean; the crop and flip come after.
 
 An image's draws come from its own generator, 8 numbers uniform on [0, 1), each with its place: what one step
 does to an image does not depend on which others are asked for.
