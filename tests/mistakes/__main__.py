@@ -14,13 +14,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mistakes import attention, data, model, positions, ranks, reports, shortcuts, storage, sweeps
+from tests.mistakes import attention, augment, data, model, positions, ranks, reports, shortcuts, storage, sweeps
 from tests.mistakes._mistake import Mistake
 
 ROOT = Path(__file__).parents[2]
 MISTAKES = [
     *positions.MISTAKES,
     *attention.MISTAKES,
+    *augment.MISTAKES,
     *data.MISTAKES,
     *model.MISTAKES,
     *ranks.MISTAKES,
