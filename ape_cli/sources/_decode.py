@@ -1,7 +1,8 @@
 """Encoded images -> one array of pixels, by Pillow.
 
 Gray images (modes L and 1) keep one channel where all are gray; the others are converted to RGB (from P and CMYK too).
-Transparency, moving images and more than 8 bits a channel are refused: what they should look like is not ours to say.
+A camera's note of how it was held is followed, as `datasets` does. Transparency, moving images and more than 8 bits a
+channel are refused: what they should look like is not ours to say.
 """
 
 from __future__ import annotations
@@ -74,13 +75,14 @@ def _room(shape: tuple[int, ...]) -> np.ndarray:
 
 def _decoded(place: str, encoded: bytes) -> np.ndarray:
     """uint8 [H, W, 1] of a gray image, [H, W, 3] of any other."""
-    from PIL import Image
+    from PIL import Image, ImageOps
 
     try:
         with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
             _check(place, image)
             gray = image.mode in _GRAY
-            pixels = np.asarray(image.convert("L" if gray else "RGB"))
+            upright = ImageOps.exif_transpose(image.convert("L" if gray else "RGB"))
+            pixels = np.asarray(upright)
             return pixels[..., None] if gray else pixels
     except DataError:
         raise

@@ -42,7 +42,7 @@ def by_split(path: Path, shards: list[Path]) -> dict[str, list[Path]]:
         found.setdefault(split, []).append(file)
     for split, parts in found.items():
         _check_shards(split, parts)
-    return found
+    return {split: found[split] for split in _WORDS if split in found}
 
 
 def _split(file: Path) -> str | None:
