@@ -57,7 +57,10 @@ def in_tar(path: Path, wanted: Collection[str]) -> dict[str, Files]:
                 _to_its_end(tar)
         except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
             raise DataError(
-                f"cannot read {path} as a tar archive", got=str(error), allowed="a whole one", fix="fetch it again"
+                f"cannot read {path} as a tar archive",
+                got=str(error).partition(":\n")[0],  # without what each kind of compression has to say
+                allowed="a whole one, as it is published",
+                fix="fetch it again",
             ) from error
     return found
 
