@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ape_cli.errors import DataError
-from ape_cli.sources._source import missing, size, sizes_differ
+from ape_cli.schema import pictures
+from ape_cli.sources._source import size, sizes_differ
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -34,12 +35,9 @@ class Canvas:
 
     def paint(self, images: Iterable[tuple[str, bytes]]) -> None:
         """Decodes each of (its place for errors, its bytes). The caller brings no more than there are rows."""
-        try:
-            from PIL import Image
-        except ImportError as error:
-            raise missing("reading images in Parquet", "Pillow", error) from error
+        bomb = pictures.pillow().DecompressionBombWarning
         with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            warnings.simplefilter("error", bomb)
             for place, encoded in images:
                 self._add(place, _decoded(place, encoded))
 

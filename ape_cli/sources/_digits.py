@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ape_cli.sources._source import Pictures, Source, chosen, missing, of_labels
+from ape_cli.errors import UsageError
+from ape_cli.sources._source import Pictures, Source, chosen, of_labels
 
 
 def read(label: str | None) -> Source:
@@ -15,7 +16,8 @@ def read(label: str | None) -> Source:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise missing("the source 'digits'", "scikit-learn", error) from error
+        how = "pip install -c constraints.txt '.[image]'"
+        raise UsageError("digits need scikit-learn", got="it is not installed", fix=how) from error
     found = load_digits()
     pixels = np.rint(found.images[..., None] * (255 / 16)).astype(np.uint8)  # 0..16 to 0..255, [R, 8, 8, 1]
     return Source("digits", list("0123456789"), {"train": Pictures(pixels, of_labels(found.target))})

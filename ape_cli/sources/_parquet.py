@@ -127,7 +127,7 @@ def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: st
             f"{path} has several columns of labels",
             got=", ".join(candidates),
             allowed="one",
-            fix="name it as the label",
+            fix="choose one with --label",
         )
     return fine
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ape_cli import schema
-from ape_cli.errors import DataError, UsageError, pick
+from ape_cli.errors import DataError, pick
 
 _CIFAR_10 = "airplane automobile bird cat deer dog frog horse ship truck"
 _FINE = """apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
@@ -90,13 +90,13 @@ def _check_size(split: str, pixels: np.ndarray, first: np.ndarray) -> None:
 
 
 def size(pixels: np.ndarray) -> str:
-    """Of the images [..., H, W, C], as a person writes it.
+    """Of the images [..., H, W, C], height first.
 
     >>> size(np.zeros((7, 8, 32, 3)))
-    '32x8 RGB'
+    '8 x 32 RGB'
     """
     height, width, channels = pixels.shape[-3:]
-    return f"{width}x{height} {'gray' if channels == 1 else 'RGB'}"
+    return f"{height} x {width} {'gray' if channels == 1 else 'RGB'}"
 
 
 def sizes_differ(got: str, first: str) -> DataError:
@@ -105,11 +105,6 @@ def sizes_differ(got: str, first: str) -> DataError:
 
 def of_labels(values: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.asarray(values, dtype=np.int64)
-
-
-def missing(what: str, package: str, error: ImportError) -> UsageError:
-    """For a library of the extra `image` that is not here."""
-    return UsageError(f"{what} needs {package}", got=error, fix="pip install -c constraints.txt '.[image]'")
 
 
 def _fit_for_a_file(path: Path) -> str:

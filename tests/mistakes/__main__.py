@@ -14,13 +14,26 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mistakes import attention, data, model, positions, ranks, reports, shortcuts, sources, storage, sweeps
+from tests.mistakes import (
+    attention,
+    augment,
+    data,
+    model,
+    positions,
+    ranks,
+    reports,
+    shortcuts,
+    sources,
+    storage,
+    sweeps,
+)
 from tests.mistakes._mistake import Mistake
 
 ROOT = Path(__file__).parents[2]
 MISTAKES = [
     *positions.MISTAKES,
     *attention.MISTAKES,
+    *augment.MISTAKES,
     *data.MISTAKES,
     *model.MISTAKES,
     *ranks.MISTAKES,

@@ -228,7 +228,7 @@ ODD = {
     "a bomb": (bomb(), r"cannot be decoded\n.*decompression bomb"),
     "another size": (
         formats.encoded(RGB[0][:, :5]),
-        r"different sizes\n.*5x4 RGB, row 1 of .*\n.*6x4 RGB, as the first",
+        r"different sizes\n.*4 x 5 RGB, row 1 of .*\n.*4 x 6 RGB, as the first",
     ),
     "turned": (formats.encoded(RGB[0].transpose(1, 0, 2)), "different sizes"),
     "null": (None, r"a row without an image\n.*row 1 of .*: None"),
@@ -262,7 +262,7 @@ def test_a_bomb_that_pillow_only_warns_of(tmp_path: Path, monkeypatch: pytest.Mo
 def test_splits_of_different_sizes(tmp_path: Path) -> None:
     formats.parquet(tmp_path / "train.parquet", "img", formats.pngs(RGB), LABELS)
     formats.parquet(tmp_path / "test.parquet", "img", formats.pngs(RGB[:, :3]), LABELS)
-    fails(tmp_path, r"different sizes\n.*6x3 RGB in test\n.*6x4 RGB, as in train")
+    fails(tmp_path, r"different sizes\n.*3 x 6 RGB in test\n.*4 x 6 RGB, as in train")
 
 
 # what else is wrong -------------------------------------------------------------------------------
@@ -325,4 +325,4 @@ def test_what_hugging_face_s_library_writes(tmp_path: Path, monkeypatch: pytest.
 def test_pillow_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = one(tmp_path, formats.pngs(RGB))
     monkeypatch.setitem(sys.modules, "PIL", None)
-    fails(where, r"needs Pillow\n.*\n.*pip install -c constraints.txt '\.\[image\]'", kind=UsageError)
+    fails(where, r"need Pillow\n.*\n.*pip install -c constraints.txt '\.\[image\]'", kind=UsageError)

@@ -11,6 +11,7 @@ import pytest
 
 from ape_cli import sources
 from ape_cli.errors import DataError, UsageError
+from tests.conftest import ape
 from tests.sources import formats
 
 
@@ -35,9 +36,25 @@ def test_a_folder_called_digits_has_a_path(here: Path) -> None:
     assert sources.open("./digits").splits["train"].pixels.shape == (1, 2, 2, 1)
 
 
+def test_what_ape_gen_writes_is_a_source_too(here: Path) -> None:
+    train, test = [formats.part(i, 2) for i in range(5)], formats.part(9, 3)
+    formats.folder(here / "cifar", formats.cifar_10_binary(train, test))
+    ape("gen", "images", "--source", "cifar", "--out", "mine")
+    found = sources.open("mine")
+    assert (found.name, found.classes) == ("cifar-10", formats.AIRPLANES)
+    assert {name: len(part.labels) for name, part in found.splits.items()} == {"train": 9, "validation": 1, "test": 3}
+    wanted = [
+        (p.tobytes(), label) for part in (*train, test) for p, label in zip(part.pixels, part.labels, strict=True)
+    ]
+    parts = found.splits.values()
+    assert sorted(wanted) == sorted(
+        (p.tobytes(), n) for part in parts for p, n in zip(part.pixels, part.labels, strict=True)
+    )
+
+
 def test_scikit_learn_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(UsageError, match=r"needs scikit-learn\n.*\n.*pip install -c constraints.txt '\.\[image\]'"):
+    with pytest.raises(UsageError, match=r"need scikit-learn\n.*\n.*pip install -c constraints.txt '\.\[image\]'"):
         sources.open("digits")
 
 
