@@ -135,7 +135,11 @@ def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: st
 def _is_image(kind: pa.DataType) -> bool:
     if pa.types.is_struct(kind):
         at = kind.get_field_index("bytes")
-        return at >= 0 and _is_image(kind.field(at).type)
+        return at >= 0 and _is_bytes(kind.field(at).type)
+    return _is_bytes(kind)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
 
 
@@ -188,7 +192,7 @@ def _classes(columns: _Columns, labels: dict[str, pa.ChunkedArray]) -> list[str]
     ).to_pylist()
     if _is_text(columns.label.type):
         return sorted(values)
-    most = max(values, default=0)
+    most = max([0, *values])
     if most >= _MOST_CLASSES:
         raise DataError(
             f"the numbers of {columns.label.name} are no labels",

@@ -3,8 +3,8 @@
 A pickle is a program for a stack machine. Here is a machine that knows the few instructions of numbers, text, lists,
 dictionaries and arrays of bytes, and no other: where an array is made, it looks at the names and arguments that numpy
 would be called with, and makes one of its own. What `pickle.Unpickler` would look up, call or take from the process
-(any other global, an instance, a copyreg extension, a persistent id) is an error here, and so is text or a tuple of
-any depth as a key, whose hash could take for ever.
+(any other global, an instance, a copyreg extension, a persistent id) is an error here, and so is a key that is no text:
+the hash of a deep tuple may take for ever.
 
 Python 2 wrote them: its text comes as bytes, and keys are read as text. Other versions of the same by Python 3,
 protocols 2 to 4, are read too.

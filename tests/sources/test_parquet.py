@@ -273,6 +273,7 @@ def test_splits_of_different_sizes(tmp_path: Path) -> None:
     [
         ([0, 1, None, 1, 0], None, r"without a label\n.*null in row 2"),
         ([0, 1, -1, 1, 0], None, r"out of range\n.*-1 in row 2"),
+        ([-1] * 5, None, r"out of range\n.*-1 in row 0\n.*0 to 0, one"),
         ([0, 1, 2, 1, 0], ["a", "b"], r"out of range\n.*2 in row 2\n.*0 to 1, one for each of 2 classes"),
         ([0, 1, 10**9, 1, 0], None, r"numbers of label are no labels\n.*1000000000"),
     ],
