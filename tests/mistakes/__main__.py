@@ -14,7 +14,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mistakes import attention, augment, data, model, positions, ranks, reports, shortcuts, storage, sweeps
+from tests.mistakes import (
+    attention,
+    augment,
+    data,
+    model,
+    positions,
+    ranks,
+    reports,
+    shortcuts,
+    sources,
+    storage,
+    sweeps,
+)
 from tests.mistakes._mistake import Mistake
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +39,7 @@ MISTAKES = [
     *ranks.MISTAKES,
     *reports.MISTAKES,
     *shortcuts.MISTAKES,
+    *sources.MISTAKES,
     *storage.MISTAKES,
     *sweeps.MISTAKES,
 ]
