@@ -16,7 +16,7 @@ FAR, DEEP = 10_000, 40  # steps and levels
 EXAMPLES = {  # of each pattern
     "any": ("seq", "tree(2)", "tree(3)", "grid(2)", "grid(3)", "cyclic(6)", "seq*tree(2)", "tree(2)*cyclic(5)"),
     "tree(k)": ("tree(2)", "tree(3)"),
-    "grid(n)": ("grid(2)", "grid(3)"),
+    "grid(n)": ("grid(2)", "grid(4)"),  # which share D_MODEL evenly
     "cyclic(n)": ("cyclic(6)",),
 }
 
@@ -58,8 +58,8 @@ def paths(structure: Structure, count: int, seed: int, *, steps: int = FAR, dept
 
 
 def rows(structure: Structure, count: int) -> Tensor:
-    """Three rows that reach to different places and depths. -> [3, N] or [3, N, C]"""
-    reaches = ((12, 2), (60, 5), (300, 12))
+    """Three rows that reach to different places and depths, all axes of a grid together. -> [3, N] or [3, N, C]"""
+    reaches = ((12 // structure.width, 2), (60 // structure.width, 5), (300 // structure.width, 12))
     return torch.cat([paths(structure, count, i, steps=s, depth=d) for i, (s, d) in enumerate(reaches)])
 
 

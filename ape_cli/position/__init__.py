@@ -99,6 +99,7 @@ class Properties:
     """What a scheme is, for tables: the criteria of the paper's section 5 that need no training."""
 
     structures: tuple[str, ...]  # extensibility: patterns of what it reads
+    flat: bool  # along the linearisation, unless a structure is asked for
     injection: str  # "embeddings", "attention", or "none"
     recurrence: str  # "once", or "every layer"
     relative: bool  # reference point: the path between two tokens; else the origin
@@ -115,6 +116,7 @@ class Scheme(nn.Module):
     """Base of all schemes: the four hooks, doing nothing but the locality bias if one is set."""
 
     structures: ClassVar[tuple[str, ...]] = ("seq",)  # patterns of what it reads (`structure.matches`)
+    flat: ClassVar[bool] = False  # reads data along its linearisation unless a structure is asked for; needs `seq`
     relative: bool = False  # scores depend on x^-1 y alone
     bounded: ClassVar[bool] = False  # sized at max_size; says in its docstring what happens beyond
     default_decay: ClassVar[float] = 1.0
@@ -204,6 +206,7 @@ class Scheme(nn.Module):
         embeds, attends = self.overrides("embed"), self.overrides("rotate") or self.overrides("bias")
         return Properties(
             structures=self.structures,
+            flat=self.flat,
             injection="attention" if attends else "embeddings" if embeds else "none",
             recurrence="every layer" if attends else "once" if embeds else "none",
             relative=self.relative,
