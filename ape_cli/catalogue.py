@@ -178,7 +178,7 @@ def print_findings(found: list[Finding]) -> None:
     ):
         if any(f.law in columns for f in part):
             _print_errors(title, [f for f in part if f.law in columns], columns)
-    note("errors in float64 and float32 (limits 1e-9 and 1e-4; of locality 1e-4 in both, it is made in float32);")
+    note("errors in float64 and float32 (limits 1e-9 and 1e-4; of the locality bias 1e-4 in both, it is float32);")
     note("of uniqueness and reach the smallest difference (at least 1e-4); exact: 0 in both; empty: not claimed")
     note("operators and scores reach 10,000 steps and 40 levels, models 300 and 12, with the locality bias off and on")
     for law, about in {f.law: f.about for f in found}.items():

@@ -51,6 +51,14 @@ def test_a_run_keeps_its_name_unless_a_structure_is_asked_for(grids: Dataset, tm
     assert variants == [{}, {}, {"structure": "grid(2)"}]
 
 
+def test_a_distance_is_told_in_names_and_tables(grids: Dataset, tmp_path: Place) -> None:
+    runs, plain = registry.open(tmp_path), build.settle(wanted("orthogonal-grid"), grids)
+    other = build.settle(wanted("orthogonal-grid", distance="euclidean"), grids)
+    assert runs.place(plain, grids).name != runs.place(other, grids).name
+    assert (build.variant(plain, grids), build.variant(other, grids)) == ({}, {"distance": "euclidean"})
+    assert build.build(other, grids.structure, grids.ids).scheme.metric == "euclidean"
+
+
 def test_a_model_gets_rows_and_columns(grids: Dataset) -> None:
     """From the positions in the data, counted from 1, to the vectors that are added; SOS stands at (0, 0)."""
     settled = build.settle(wanted("sinusoidal", "grid(2)"), grids)

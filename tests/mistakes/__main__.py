@@ -14,12 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mistakes import attention, data, model, positions, ranks, reports, shortcuts, storage, sweeps
+from tests.mistakes import attention, data, grids, model, positions, ranks, reports, shortcuts, storage, sweeps
 from tests.mistakes._mistake import Mistake
 
 ROOT = Path(__file__).parents[2]
 MISTAKES = [
     *positions.MISTAKES,
+    *grids.MISTAKES,
     *attention.MISTAKES,
     *data.MISTAKES,
     *model.MISTAKES,
