@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ape_cli import build, dataset, evaluate, files, record, schema, trial
+from ape_cli import config as configs
 from ape_cli.config import Config
 from ape_cli.errors import BusyError, DataError, RunError
-from ape_cli.grid import Point
+from ape_cli.grid import Grid, Point, points
 from ape_cli.place import Place
 from ape_cli.registry import Registry
 from ape_cli.run import Run
@@ -36,6 +37,8 @@ class Data:
     mean_size: float
     mean_tokens: float
     fingerprint: str
+    image: schema.pictures.Size | None
+    parameters: dict[str, Any]
     tested: bool  # whether it has test rows
     missing: bool  # or some of its shards are
 
@@ -63,7 +66,7 @@ class Item:
 
 
 def plan(
-    points: Iterable[Point], registry: Registry, datasets: Place, named: Callable[[str], Place]
+    trials: Iterable[Point], registry: Registry, datasets: Place, named: Callable[[str], Place]
 ) -> tuple[list[Item], list[str]]:
     """The trials of a grid as they stand, each run once; and a line about each that makes no sense.
 
@@ -74,7 +77,7 @@ def plan(
     found: dict[str, Item] = {}
     left: dict[str, None] = {}
     known: dict[Any, Data] = {}
-    for point in points:
+    for point in trials:
         place = (point.data, point.task, point.order, point.config.preset)
         if place not in known:
             known[place] = _of_task(point, datasets, past) if point.data is None else _given(named(point.data))
@@ -85,6 +88,14 @@ def plan(
             continue
         found.setdefault(item.run.name if item.run else repr(item), replace(item, seconds=past.seconds(item)))
     return list(found.values()), list(left)
+
+
+def of_grids(
+    grids: list[Grid], preset: str, registry: Registry, datasets: Place, named: Callable[[str], Place]
+) -> tuple[list[Item], list[str]]:
+    """`plan` of all trials of some grids; `preset`: where one names none."""
+    found = points(grids, preset, lambda data: trial.given_dataset(named(data))[0])
+    return plan(found, registry, datasets, named)
 
 
 def shard(items: list[Item], number: int, of: int) -> list[Item]:
@@ -125,7 +136,7 @@ def _standing(folder: Place) -> Data:
     missing = any(s.file.removeprefix("data/") not in there for shards in manifest.shards.values() for s in shards)
     return Data(
         *(folder, own.task, own.order, own.structure, manifest.mean_size, manifest.mean_tokens),
-        *(manifest.fingerprint, own.rows["test"] > 0, missing),
+        *(manifest.fingerprint, own.image, own.parameters, own.rows["test"] > 0, missing),
     )
 
 
@@ -152,7 +163,10 @@ def _of_task(point: Point, datasets: Place, past: _Past) -> Data:
         return _standing(folder)
     size, tokens, fingerprint = made.mean_size, made.mean_tokens, past.fingerprint(wanted)
     tested = wanted.rows["test"] > 0
-    return Data(folder, wanted.task, wanted.order, wanted.structure, size, tokens, fingerprint, tested, True)
+    return Data(
+        *(folder, wanted.task, wanted.order, wanted.structure, size, tokens, fingerprint),
+        *(wanted.image, wanted.parameters, tested, True),
+    )
 
 
 class _Past:
@@ -162,7 +176,7 @@ class _Past:
         self.took: dict[Any, list[float]] = {}
         self.fingerprints: dict[str, str] = {}
         for _, about in registry.sound([]):
-            data, config = about["dataset"], Config.model_validate(about["config"])
+            data, config = about["dataset"], configs.read(about["config"])
             self.fingerprints[_plan_key(data)] = data["fingerprint"]
             if about["status"] == "finished":
                 for key in _alike(config, data["task"], data["order"]):

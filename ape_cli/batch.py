@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import copy
 import itertools
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
@@ -41,9 +42,50 @@ Share = tuple[int, int]  # (i, n): every n-th row of a batch, from its row i on
 WHOLE: Share = (0, 1)
 
 
+class Labelled(ABC):
+    """What batches of all kinds have: a label for each thing to predict, `blank` where there is nothing."""
+
+    blank: ClassVar[int]
+    labels: Tensor  # int64 [B, M]
+    row: I64  # [B] row in its split
+    size: I64  # [B]
+    op: I64  # [B] by what scores are told apart, -1 where by nothing
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What a model is given."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> tuple[int, int]:
+        """Labels and source tokens of the whole batch."""
+
+    @property
+    def label_mask(self) -> Tensor:
+        """[B, M] True where there is something to predict."""
+        return self.labels != self.blank
+
+    def to(self, device: torch.device) -> Self:
+        return self._with(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> Self:
+        """In memory from which a GPU reads on its own."""
+        return self._with(Tensor.pin_memory)
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> Self:
+        changed = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                vars(changed)[name] = change(value)
+        return changed
+
+
 @dataclass(frozen=True)
-class Batch:
+class Batch(Labelled):
     """One padded batch; see the module's docstring for shapes."""
+
+    blank: ClassVar[int] = PAD
 
     source_ids: Tensor  # [B, N]
     source_positions: Tensor  # [B or 1, N] or [B or 1, N, C]
@@ -59,27 +101,12 @@ class Batch:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Labels and source tokens of the whole batch."""
         return self.whole or (int(self.label_mask.sum()), int(self.source_mask.sum()))
 
     @property
-    def label_mask(self) -> Tensor:
-        """[B, M] True where a token is to be predicted."""
-        return self.labels != PAD
-
-    def to(self, device: torch.device) -> Batch:
-        return self._with(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pinned(self) -> Batch:
-        """In memory from which a GPU reads on its own."""
-        return self._with(Tensor.pin_memory)
-
-    def _with(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        changed = copy.copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, Tensor):
-                vars(changed)[name] = change(value)
-        return changed
+    def inputs(self) -> tuple[Tensor, ...]:
+        source = (self.source_ids, self.source_positions, self.source_mask)
+        return *source, self.input_ids, self.input_positions
 
 
 @dataclass(frozen=True)
@@ -107,6 +134,25 @@ class Window:
     op: I64
     source: Side
     target: Side
+
+    def batches(self, batch_size: int, rng: np.random.Generator | None) -> list[I64]:
+        """Row numbers of each batch: like lengths together, then (with `rng`) the batches in random order.
+
+        Rows are halved, by source or by target length, whichever is spread wider, until a batch is left.
+        """
+        source, target = self.source.length, self.target.length
+        batches: list[I64] = []
+        waiting = [np.arange(self.row.size) if rng is None else rng.permutation(self.row.size)]
+        while waiting:
+            rows = waiting.pop()
+            if rows.size <= batch_size:
+                batches.append(rows)
+                continue
+            length = max(source[rows], target[rows], key=np.ptp)
+            rows = rows[np.argsort(length, kind="stable")]
+            half = -(-rows.size // batch_size) // 2 * batch_size
+            waiting += [rows[half:], rows[:half]]
+        return batches if rng is None else [batches[i] for i in rng.permutation(len(batches))]
 
 
 @dataclass(frozen=True)

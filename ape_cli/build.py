@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
-from ape_cli import attention, position, structure
+from ape_cli import attention, augment, dataset, position, structure
 from ape_cli import config as configs
-from ape_cli.config import Config
-from ape_cli.dataset import Facts
+from ape_cli.batch import Reading
+from ape_cli.classifier import Classifier, Tokenising
+from ape_cli.config import Config, ImageConfig, SequenceConfig
+from ape_cli.dataset import Dataset, Facts
 from ape_cli.errors import DataError, UsageError, pick
-from ape_cli.model import Transformer
+from ape_cli.model import Model, Transformer
+from ape_cli.position import Scheme
 
 
 def choose_device(name: str, threads: int | None = None) -> torch.device:
@@ -75,9 +79,13 @@ def settle(config: Config, data: Facts) -> Config:
     Bounded schemes are sized at exactly the mean of the data's distribution (paper, appendix B). A kind
     of attention that takes no locality bias gets none, unless one is asked for: then it refuses.
     """
+    if config.kind != dataset.kind(data):
+        what = f"the configuration is of a model for {config.kind}s"
+        raise UsageError(what, got=f"data of {dataset.kind(data)}s", fix="resolve it for the kind of the data")
     found = position.load(config.scheme)
     plain, read = (reading(config.scheme, data.structure, wanted) for wanted in (None, config.structure))
-    mean = data.mean_size if read == data.structure else data.mean_tokens
+    own, tokens = _extent(config, data)
+    mean = own if read == data.structure else tokens
     size = (config.max_size or max(1, round(mean))) if found.bounded else None
     if config.max_size is not None and not found.bounded:
         raise UsageError(
@@ -85,9 +93,40 @@ def settle(config: Config, data: Facts) -> Config:
             got=f"max_size={config.max_size}",
             fix="leave max_size out",
         )
-    return config.model_copy(
-        update={"structure": None if read == plain else read, "max_size": size, "decay": locality(config)}
-    )
+    settled = {"structure": None if read == plain else read, "max_size": size, "decay": locality(config)}
+    return config.model_copy(update=settled | _augmentation(config, data))
+
+
+def _extent(config: Config, data: Facts) -> tuple[float, float]:
+    """What a model of the configuration reads of data of mean size: its size, and its tokens."""
+    if not isinstance(config, ImageConfig):
+        return data.mean_size, data.mean_tokens
+    assert data.image is not None
+    rows, columns = tokenising(config).grid(*data.image[:2])
+    return max(rows, columns), rows * columns
+
+
+def _augmentation(config: Config, data: Facts) -> dict[str, Any]:
+    """Of images: the steps asked for, else the preset's; to digits, which have a right way up, crops alone."""
+    if not isinstance(config, ImageConfig):
+        return {}
+    usual = configs.preset(config.preset).augment
+    if data.parameters.get("source") == "digits" and usual != "none":
+        usual = "crop"
+    steps = augment.parse(config.augment or usual)
+    return {"augment": ",".join(steps) or "none"}
+
+
+def tokenising(config: ImageConfig) -> Tokenising:
+    """From pixels to tokens."""
+    return Tokenising(config.convolution_size, config.convolution_stride, config.pool_size, config.pool_stride)
+
+
+def feed(config: Config, data: Facts, *, training: bool = False) -> dict[str, Any]:
+    """How a split of the data gives its batches to a model of the configuration."""
+    if isinstance(config, ImageConfig):
+        return {"augment": augment.parse(config.augment or "none")} if training else {}
+    return {"structure": reading(config.scheme, data.structure, config.structure)}
 
 
 def variant(config: Config, data: Facts) -> dict[str, Any]:
@@ -95,28 +134,29 @@ def variant(config: Config, data: Facts) -> dict[str, Any]:
 
     The kind of attention is among them, and so is the locality bias that it took away.
     """
-    plain = settle(configs.resolve(config.preset, config.scheme, {}, seed=config.seed), data)
+    plain = settle(configs.resolve(config.preset, config.scheme, {}, kind=config.kind, seed=config.seed), data)
     fields = config.model_dump()
     options = {"scheme_options", "attention_options"}
     changed = {k: fields[k] for k, v in plain.model_dump().items() if k not in options and fields[k] != v}
     return changed | config.scheme_options | config.attention_options
 
 
+def of_data(config: Config, data: Dataset) -> Model:
+    """The model of a settled configuration for a dataset, with the weights of its seed."""
+    if not isinstance(config, ImageConfig):
+        return build(config, data.structure, data.ids)
+    moments = data.manifest.moments
+    assert data.image is not None
+    assert moments is not None
+    return _classifier(config, data.structure, data.ids, data.image, (moments.mean, moments.std))
+
+
 def build(config: Config, own: str, ids: int) -> Transformer:
-    """The model of a settled configuration for data of structure `own`, with the weights of its seed."""
+    """The model for sequences of structure `own`, of a settled configuration, with the weights of its seed."""
+    assert isinstance(config, SequenceConfig)
     generator = torch.Generator().manual_seed(config.seed)
-    scheme = position.make(
-        config.scheme,
-        d_model=config.d_model,
-        heads=config.heads,
-        structure=reading(config.scheme, own, config.structure),
-        max_size=config.max_size or 1,
-        decay=config.decay,
-        generator=generator,
-        **config.scheme_options,
-    )
     return Transformer(
-        scheme,
+        _scheme(config, own, generator),
         ids=ids,
         d_ff=config.d_ff,
         encoder_layers=config.encoder_layers,
@@ -127,10 +167,49 @@ def build(config: Config, own: str, ids: int) -> Transformer:
     )
 
 
+def _classifier(
+    config: ImageConfig, own: str, classes: int, image: tuple[int, int, int], moments: tuple[list[float], list[float]]
+) -> Classifier:
+    """The model for images, tokens row by row."""
+    generator = torch.Generator().manual_seed(config.seed)
+    how, read = tokenising(config), reading(config.scheme, own, config.structure)
+    rows, columns = how.grid(*image[:2])
+    stored = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)[None]  # [1, N, 2]
+    places = Reading.of(structure.parse(own), read).places(stored, np.ones((1, rows * columns), dtype=bool))
+    return Classifier(
+        _scheme(config, own, generator),
+        image=image,
+        positions=torch.from_numpy(places),
+        classes=classes,
+        moments=moments,
+        tokenising=how,
+        d_ff=config.d_ff,
+        layers=config.encoder_layers,
+        dropout=config.dropout,
+        attention_dropout=config.attention_dropout,
+        stochastic_depth=config.stochastic_depth,
+        kind=attention.make(config.attention, **config.attention_options),
+        generator=generator,
+    )
+
+
+def _scheme(config: Config, own: str, generator: torch.Generator) -> Scheme:
+    return position.make(
+        config.scheme,
+        d_model=config.d_model,
+        heads=config.heads,
+        structure=reading(config.scheme, own, config.structure),
+        max_size=config.max_size or 1,
+        decay=config.decay,
+        generator=generator,
+        **config.scheme_options,
+    )
+
+
 _HOOKS = ("context", "embed", "frame", "rotate", "turn", "bias", "decay")
 
 
-def compile_around(model: Transformer, backend: str = "inductor") -> None:
+def compile_around(model: Model, backend: str = "inductor") -> None:
     """Have `torch.compile` work on all of a model but the scheme's hooks, which plan by the positions' values.
 
     Weights and results stay what they are, within float tolerance. Raises `UsageError` where nothing can be compiled.

@@ -1,20 +1,24 @@
 """Datasets as a model reads them: shards -> padded batches (`batch.py`), bucketed by length.
 
-Memory does not grow with the dataset: rows are read, shuffled and bucketed in windows of a row group.
+Memory does not grow with the dataset: rows are read, shuffled and bucketed in windows of a row group; of images, of
+four gigabytes.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from ape_cli import place, schema
+from ape_cli import pictures, place, schema
 from ape_cli import structure as structures
 from ape_cli.batch import WHOLE, Batch, Reading, Share, Side, Window, collate
 from ape_cli.errors import UsageError, pick
+from ape_cli.pictures import Album, PictureBatch, Steps
 from ape_cli.place import Place
 from ape_cli.schema import Manifest
 from ape_cli.streams import I64
@@ -35,6 +39,15 @@ class Facts(Protocol):
     def mean_tokens(self) -> float: ...
     @property
     def fingerprint(self) -> str: ...
+    @property
+    def image(self) -> schema.pictures.Size | None: ...  # height, width and channels of images
+    @property
+    def parameters(self) -> dict[str, Any]: ...  # of the task
+
+
+def kind(data: Facts) -> str:
+    """Of its model's configuration: `sequence` or `image`."""
+    return "sequence" if data.image is None else "image"
 
 
 class Dataset:
@@ -72,21 +85,34 @@ class Dataset:
         return self.manifest.fingerprint
 
     @property
+    def image(self) -> schema.pictures.Size | None:
+        return self.manifest.plan.image
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return self.manifest.plan.parameters
+
+    @property
     def width(self) -> int:
         """Coordinates of a stored position."""
         return self.manifest.plan.width
 
     @property
     def ids(self) -> int:
-        """Size of the vocabulary, PAD, SOS and EOS included."""
+        """Size of the vocabulary, PAD, SOS and EOS included; of images, the number of classes."""
         return len(self.manifest.vocabulary)
 
-    def split(self, name: str) -> Split:
-        return Split(self, pick("split", name, schema.SPLITS))
+    def split(self, name: str) -> Split | PictureSplit:
+        found = Split if self.image is None else PictureSplit
+        return found(self, pick("split", name, schema.SPLITS))
 
 
-class Split:
-    """The rows of one split."""
+_ALBUM = 2**32  # bytes of pixels that may be kept
+_Window = TypeVar("_Window", Window, Album)
+
+
+class _Rows(ABC, Generic[_Window]):
+    """The rows of one split, window by window."""
 
     def __init__(self, dataset: Dataset, name: str) -> None:
         self.dataset, self.name = dataset, name
@@ -94,17 +120,72 @@ class Split:
         self._groups = [(f, i) for f in opened for i in range(f.num_row_groups)]
         self._group_rows = [f.metadata.row_group(i).num_rows for f, i in self._groups]
         self.rows: int = sum(self._group_rows)
-        self._kept: dict[tuple[int, ...], Window] = {}
+        self._kept: dict[tuple[int, ...], _Window] = {}
 
     def table(self) -> pa.Table:
         """All rows, in order."""
         return pa.concat_tables(
-            [schema.shard(self.dataset.width).empty_table(), *(f.read_row_group(i) for f, i in self._groups)]
+            [self.dataset.manifest.plan.shard.empty_table(), *(f.read_row_group(i) for f, i in self._groups)]
         )
 
     def steps(self, batch_size: int) -> int:
         """Batches in an epoch."""
         return sum(-(-sum(self._group_rows[g] for g in w) // batch_size) for w in self._windows(None))
+
+    def _epoch(self, batch_size: int, seed: int | None, epoch: int, skip: int) -> Iterator[tuple[_Window, I64]]:
+        """The batches of an epoch, from number `skip` on: each a window, and the numbers of rows in it."""
+        if batch_size < 1:
+            raise UsageError("bad batch_size", got=batch_size, allowed="1 or more", fix="choose one of those")
+        rng = None if seed is None else np.random.default_rng([seed, epoch])
+        windows = self._windows(rng)
+        seeds = [None] * len(windows) if rng is None else rng.integers(2**62, size=len(windows)).tolist()
+        for groups, window_seed in zip(windows, seeds, strict=True):
+            count = -(-sum(self._group_rows[g] for g in groups) // batch_size)
+            if skip >= count:
+                skip -= count
+                continue
+            window = self._read(groups)
+            order = None if window_seed is None else np.random.default_rng(window_seed)
+            for rows in window.batches(batch_size, order)[skip:]:
+                yield window, rows
+            skip = 0
+            del window  # before the next one is read
+
+    def _windows(self, rng: np.random.Generator | None) -> list[list[int]]:
+        """Row groups put together until they are a window's worth of rows."""
+        order = range(len(self._groups)) if rng is None else rng.permutation(len(self._groups))
+        windows: list[list[int]] = []
+        room = 0
+        for group in (int(g) for g in order if self._group_rows[g]):
+            if room < self._group_rows[group]:
+                windows.append([])
+                room = self._room
+            windows[-1].append(group)
+            room -= self._group_rows[group]
+        return windows
+
+    @property
+    def _room(self) -> int:
+        """Rows of a window."""
+        return schema.ROW_GROUP
+
+    @abstractmethod
+    def _window(self, part: pa.Table) -> _Window:
+        """Some row groups, read; a `DataError` for what the dataset cannot hold."""
+
+    def _read(self, groups: list[int]) -> _Window:
+        key = tuple(sorted(groups))
+        if key in self._kept:
+            return self._kept[key]
+        parts = [self._groups[g][0].read_row_group(self._groups[g][1]) for g in key]
+        window = self._window(pa.concat_tables(parts).combine_chunks())
+        if len(key) == len(self._groups):  # the whole split is one window: read it once
+            self._kept[key] = window
+        return window
+
+
+class Split(_Rows[Window]):
+    """The rows of one split."""
 
     def batches(
         self,
@@ -122,48 +203,49 @@ class Split:
         `structure`: what positions are read as, an expression; the dataset's own by default. It may be
         any that `structure.columns` finds in the data. `share`: of each batch, the rows that are given.
         """
-        if batch_size < 1:
-            raise UsageError("bad batch_size", got=batch_size, allowed="1 or more", fix="choose one of those")
         reading = Reading.of(structures.parse(self.dataset.structure), structure)
-        rng = None if seed is None else np.random.default_rng([seed, epoch])
-        windows = self._windows(rng)
-        seeds = [None] * len(windows) if rng is None else rng.integers(2**62, size=len(windows)).tolist()
-        for groups, window_seed in zip(windows, seeds, strict=True):
-            count = -(-sum(self._group_rows[g] for g in groups) // batch_size)
-            if skip >= count:
-                skip -= count
-                continue
-            window = self._read(groups)
-            order = None if window_seed is None else np.random.default_rng(window_seed)
-            for rows in _bucket(window, batch_size, order)[skip:]:
-                yield collate(window, rows, reading, share)
-            skip = 0
-            del window  # before the next one is read
+        for window, rows in self._epoch(batch_size, seed, epoch, skip):
+            yield collate(window, rows, reading, share)
 
-    def _windows(self, rng: np.random.Generator | None) -> list[list[int]]:
-        """Row groups put together until they are a row group's worth of rows."""
-        order = range(len(self._groups)) if rng is None else rng.permutation(len(self._groups))
-        windows: list[list[int]] = []
-        room = 0
-        for group in (int(g) for g in order if self._group_rows[g]):
-            if room < self._group_rows[group]:
-                windows.append([])
-                room = schema.ROW_GROUP
-            windows[-1].append(group)
-            room -= self._group_rows[group]
-        return windows
-
-    def _read(self, groups: list[int]) -> Window:
-        key = tuple(sorted(groups))
-        if key in self._kept:
-            return self._kept[key]
-        parts = [self._groups[g][0].read_row_group(self._groups[g][1]) for g in key]
-        part = pa.concat_tables(parts).combine_chunks()
+    def _window(self, part: pa.Table) -> Window:
         schema.check_rows(part, structures.parse(self.dataset.structure), self.dataset.ids)
-        window = flatten(part)
-        if len(key) == len(self._groups):  # the whole split is one window: read it once
-            self._kept[key] = window
-        return window
+        return flatten(part)
+
+
+class PictureSplit(_Rows[Album]):
+    """The images of one split."""
+
+    def batches(
+        self,
+        batch_size: int,
+        seed: int | None = None,
+        *,
+        epoch: int = 0,
+        skip: int = 0,
+        augment: Steps = (),
+        share: Share = WHOLE,
+    ) -> Iterator[PictureBatch]:
+        """As of any `Split`; without a seed in the order of the rows. `augment`: what is done to the images, a function
+        of (seed, epoch, row)."""
+        if augment and seed is None:
+            raise UsageError("augmentation is random", got="no seed", allowed="a seed", fix="give one, or no steps")
+        for album, rows in self._epoch(batch_size, seed, epoch, skip):
+            yield pictures.collate(album, rows, share, augment, (seed or 0, epoch))
+
+    @property
+    def _room(self) -> int:
+        """What is in memory as a whole is decoded once."""
+        return max(schema.ROW_GROUP, _ALBUM // math.prod(self.dataset.image or (1,)))
+
+    def _window(self, part: pa.Table) -> Album:
+        size = self.dataset.image
+        assert size is not None
+        return Album(
+            row=part["row"].to_numpy().astype(np.int64),
+            size=part["size"].to_numpy().astype(np.int64),
+            pixels=schema.pictures.pixels(part, size),
+            labels=schema.pictures.labels(part, self.dataset.ids),
+        )
 
 
 def open(folder: str | Place) -> Dataset:
@@ -195,23 +277,3 @@ def flatten(part: pa.Table) -> Window:
         source=side("source"),
         target=side("target"),
     )
-
-
-def _bucket(window: Window, batch_size: int, rng: np.random.Generator | None) -> list[I64]:
-    """Row numbers of each batch: like lengths together, then (with `rng`) the batches in random order.
-
-    Rows are halved, by source or by target length, whichever is spread wider, until a batch is left.
-    """
-    source, target = window.source.length, window.target.length
-    batches: list[I64] = []
-    waiting = [np.arange(window.row.size) if rng is None else rng.permutation(window.row.size)]
-    while waiting:
-        rows = waiting.pop()
-        if rows.size <= batch_size:
-            batches.append(rows)
-            continue
-        length = max(source[rows], target[rows], key=np.ptp)
-        rows = rows[np.argsort(length, kind="stable")]
-        half = -(-rows.size // batch_size) // 2 * batch_size
-        waiting += [rows[half:], rows[:half]]
-    return batches if rng is None else [batches[i] for i in rng.permutation(len(batches))]

@@ -139,11 +139,11 @@ def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = Non
         cells += [f"{part[name]:.4f}" for name in entropy]
         table.add_row(label, *cells, f"{part['rows']:,}", f"{part['tokens']:,}")
 
-    beside = teacher or {"overall": None, "by_size": [], "by_op": []}
+    beside = teacher or {"overall": None}
     line("all", found["overall"], beside["overall"])
-    for kind, label in (("size", "size "), ("op", "")):
-        others = {p[kind]: p for p in beside[f"by_{kind}"]}
-        for part in found[f"by_{kind}"]:
+    for kind, label in (("size", "size "), ("op", ""), ("class", "")):
+        others = {p[kind]: p for p in beside.get(f"by_{kind}", [])}
+        for part in found.get(f"by_{kind}", []):
             line(f"{label}{part[kind]}", part, others.get(part[kind]))
     draw(table)
 

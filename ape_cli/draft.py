@@ -9,16 +9,46 @@ from __future__ import annotations
 
 import re
 import shutil
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from ape_cli import files, schema
 from ape_cli.errors import ApeError, DataError, PlaceError
 from ape_cli.place import Place, Remote
-from ape_cli.schema import Manifest, Piece, Plan, Shard
-from ape_cli.tasks import Task
+from ape_cli.schema import Manifest, Moments, Piece, Plan, Shard
 
 LOCK = ".lock"
 _PLAN = ".plan.json"
 _SHARD = re.compile(r"\.{0,2}(train|validation|test)-\d{5,}-of-\d{5,}\.parquet(\.json)?(\.tmp)?")
+
+
+class Maker(Protocol):
+    """What is asked of a task to write its dataset."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def order(self) -> str | None: ...
+    @property
+    def structure(self) -> str: ...
+    @property
+    def parameters(self) -> dict[str, Any]: ...
+    @property
+    def image(self) -> schema.pictures.Size | None: ...
+    @property
+    def id_names(self) -> list[str]: ...
+    @property
+    def mean_size(self) -> float: ...
+    @property
+    def mean_tokens(self) -> float: ...
+    @property
+    def mean_answer_tokens(self) -> float: ...
+    @property
+    def columns(self) -> pa.Schema: ...
+    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]: ...
+    def content(self, part: pa.Table) -> tuple[int, int]: ...
+    def moments(self, rows: int, seed: int) -> Moments | None: ...
 
 
 def standing(out: Place, wanted: Plan, overwrite: bool) -> Manifest | None:
@@ -62,7 +92,7 @@ def standing(out: Place, wanted: Plan, overwrite: bool) -> Manifest | None:
     return None
 
 
-def begin(out: Place, task: Task, wanted: Plan) -> dict[str, Shard]:
+def begin(out: Place, task: Maker, wanted: Plan) -> dict[str, Shard]:
     """Make the folder ready for this plan; the shards of it that are whole already.
 
     Nothing is removed before it is known that there is room for what replaces it.
@@ -152,7 +182,7 @@ def _different(out: Place, there: Plan, wanted: Plan) -> DataError:
     )
 
 
-def _check_space(out: Place, task: Task, wanted: Plan, found: dict[str, Shard]) -> None:
+def _check_space(out: Place, task: Maker, wanted: Plan, found: dict[str, Shard]) -> None:
     """A byte a token is less than was ever seen. An object store has no end."""
     if isinstance(out, Remote):
         return

@@ -9,17 +9,18 @@ over all, by size and by operator. Sums are kept by row, so nothing depends on t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 import torch
 
 from ape_cli import dataset, process, tasks
-from ape_cli.batch import Batch, Reading
-from ape_cli.build import build, reading
-from ape_cli.dataset import Dataset, Facts, Split
+from ape_cli.batch import Labelled, Reading
+from ape_cli.build import feed, of_data, reading
+from ape_cli.dataset import Dataset, Facts, PictureSplit, Split
 from ape_cli.decode import greedy
 from ape_cli.errors import DataError, RunError, UsageError, pick
+from ape_cli.model import Transformer
 from ape_cli.record import DECODINGS, is_sound
 from ape_cli.registry import Registry
 from ape_cli.run import Run
@@ -43,20 +44,22 @@ def evaluate(
     """
     pick("decoding", decode, DECODINGS)
     part = data.split(split)
-    check_fits(run, data, part)
+    check_fits(run, data, part, decode)
     process.tune()
     config = run.config()
-    model = build(config, data.structure, data.ids)
+    model = of_data(config, data)
     run.load_model(model)
     model.to(device)
-    read = reading(config.scheme, data.structure, config.structure)
-    batches = _until(stop, part.batches(batch_size, structure=read))
     if decode == "teacher":
+        batches = _until(stop, part.batches(batch_size, **feed(config, data)))
         tally = teacher_forced(model, batches, device, config.precision)
     else:
-        plan = data.manifest.plan
+        assert isinstance(part, Split)
+        assert isinstance(model, Transformer)
+        plan, read = data.manifest.plan, reading(config.scheme, data.structure, config.structure)
         task = tasks.make(plan.task, plan.order, **plan.parameters)
-        tally = greedy(model, batches, device, config.precision, task, Reading.of(parse(plan.structure), read))
+        written = _until(stop, part.batches(batch_size, structure=read))
+        tally = greedy(model, written, device, config.precision, task, Reading.of(parse(plan.structure), read))
     evaluation = {
         "run": run.name,
         "dataset": data.name,
@@ -64,7 +67,7 @@ def evaluate(
         "split": split,
         "decode": decode,
         "rows": part.rows,
-        **summarise(tally, data.manifest.plan.task, entropy=decode == "teacher"),
+        **summarise(tally, data, entropy=decode == "teacher"),
     }
     if not is_sound(evaluation["overall"]):
         raise RunError("the weights of the run give no numbers", got=run.name, fix="train it again with --overwrite")
@@ -72,7 +75,10 @@ def evaluate(
     return evaluation
 
 
-def _until(stop: Callable[[], bool], batches: Iterable[Batch]) -> Iterator[Batch]:
+_Some = TypeVar("_Some", bound=Labelled)
+
+
+def _until(stop: Callable[[], bool], batches: Iterable[_Some]) -> Iterator[_Some]:
     for batch in batches:
         if stop():
             raise KeyboardInterrupt
@@ -130,7 +136,7 @@ def name_of(data: Facts, split: str, decode: str) -> str:
     return f"{data.fingerprint[:12]}-{split}-{decode}"
 
 
-def check_fits(run: Run, data: Dataset, part: Split) -> None:
+def check_fits(run: Run, data: Dataset, part: Split | PictureSplit, decode: str = "teacher") -> None:
     """The run can be asked about this data; else a `DataError` or `UsageError` says why not."""
     about = run.read()
     status = run.status_in(about)
@@ -145,6 +151,9 @@ def check_fits(run: Run, data: Dataset, part: Split) -> None:
         )
     if misfit := _misfit(about["dataset"], data):
         raise misfit
+    if decode == "greedy" and data.image is not None:
+        what = "an image has a label, and nothing is written that could be read again"
+        raise UsageError(what, got="--decode greedy", allowed="teacher", fix="leave --decode out")
     if not part.rows:
         raise DataError(f"the {part.name} split is empty", got=data.name, fix="generate rows for it")
 
@@ -170,6 +179,13 @@ def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
             allowed=f"{own['name']}: {ours}",
             fix="generate a dataset with the run's own --branching, --binarise or --ring",
         )
+    if own.get("image") != (list(data.image) if data.image else None):
+        return DataError(
+            "the images are of another size than those the run was trained on",
+            got=f"{data.name}: {_size(data.image)}",
+            allowed=f"{own['name']}: {_size(own.get('image'))}",
+            fix="choose images of the same height, width and channels",
+        )
     if own["vocabulary"] != data.manifest.vocabulary:
         return DataError(
             "the dataset has another vocabulary than the one the run was trained on",
@@ -180,12 +196,16 @@ def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
     return None
 
 
+def _size(image: Sequence[int] | None) -> str:
+    return " x ".join(map(str, image)) if image else "no images"
+
+
 def _sketch(vocabulary: list[str]) -> str:
     return " ".join(vocabulary[3:9]) + " …"
 
 
-def summarise(tally: Tally, task: str, *, entropy: bool) -> dict[str, Any]:
-    """`overall`, `by_size` and `by_op`: each a ratio of sums over its rows."""
+def summarise(tally: Tally, data: Dataset, *, entropy: bool) -> dict[str, Any]:
+    """`overall`, `by_size` and `by_op`, of images `by_class`: each a ratio of sums over its rows."""
     frame = pl.DataFrame(tally.columns())
     token = pl.col("tokens").sum()
     metrics = [
@@ -195,10 +215,11 @@ def summarise(tally: Tally, task: str, *, entropy: bool) -> dict[str, Any]:
         pl.len().alias("rows"),
         token.alias("tokens"),
     ]
-    named = dict(enumerate(tasks.load(task).ops))
+    told, names = ("by_op", tasks.load(data.task).ops) if data.image is None else ("by_class", data.manifest.vocabulary)
+    named = dict(enumerate(names))
     by_op = frame.filter(pl.col("op") >= 0).group_by("op").agg(metrics).sort("op").to_dicts()
     return {
         "overall": frame.select(metrics).to_dicts()[0],
         "by_size": frame.group_by("size").agg(metrics).sort("size").to_dicts(),
-        "by_op": [line | {"op": named[line["op"]]} for line in by_op],
+        told: [{told.removeprefix("by_"): named[line.pop("op")], **line} for line in by_op],
     }

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 import ape_cli
-from ape_cli import draft, files, process, schema, structure
+from ape_cli import draft, files, process, schema
 from ape_cli.card import card
+from ape_cli.draft import Maker
 from ape_cli.engine import Engine, Job, Link
 from ape_cli.errors import BusyError, DataError, UsageError
 from ape_cli.place import Place
 from ape_cli.schema import Manifest, Piece, Plan, Shard
-from ape_cli.tasks import Task
 
 _BLOCK_TOKENS = 400_000  # of one call to `sample`: small enough to stay near the caches
 _GROUP_TOKENS = 40_000_000  # of one row group: very large trees get smaller groups
@@ -44,7 +44,7 @@ class Outcome:
         return sum(shard.shared for shards in self.manifest.shards.values() for shard in shards)
 
 
-def plan(task: Task, *, seed: int, rows: dict[str, int], shard_rows: int) -> Plan:
+def plan(task: Maker, *, seed: int, rows: dict[str, int], shard_rows: int) -> Plan:
     """The plan of a command, checked. Raises `UsageError` for sizes that make no sense."""
     for split, count in rows.items():
         least = 1 if split == "train" else 0
@@ -64,12 +64,13 @@ def plan(task: Task, *, seed: int, rows: dict[str, int], shard_rows: int) -> Pla
             "seed": seed,
             "rows": rows,
             "shard_rows": shard_rows,
+            "image": task.image,
         }
     )
 
 
 def generate(
-    task: Task,
+    task: Maker,
     wanted: Plan,
     out: Place,
     *,
@@ -117,7 +118,7 @@ def _working_in(out: Place) -> Iterator[None]:
 
 
 def _make(
-    task: Task, seed: int, out: Place, todo: list[Piece], engine: Engine | None, tick: Tick | None
+    task: Maker, seed: int, out: Place, todo: list[Piece], engine: Engine | None, tick: Tick | None
 ) -> dict[str, Shard]:
     """Write the shards, in this process or by an engine."""
     tick = tick or (lambda rows: None)
@@ -137,7 +138,7 @@ def _make(
     return made
 
 
-def _write_for(link: Link, task: Task, seed: int, out: Place, piece: Piece) -> Shard:
+def _write_for(link: Link, task: Maker, seed: int, out: Place, piece: Piece) -> Shard:
     """`write_shard` as an engine's job; it stops between two blocks."""
 
     def tick(rows: int) -> None:
@@ -148,21 +149,20 @@ def _write_for(link: Link, task: Task, seed: int, out: Place, piece: Piece) -> S
     return write_shard(task, seed, out, piece, tick)
 
 
-def write_shard(task: Task, seed: int, out: Place, piece: Piece, tick: Tick | None = None) -> Shard:
+def write_shard(task: Maker, seed: int, out: Place, piece: Piece, tick: Tick | None = None) -> Shard:
     """Make one shard; a pure function of its arguments, whoever calls it."""
     path = out / piece.file
     total, rows, shared = (0, 0), 0, 0
     cost = task.mean_tokens + task.mean_answer_tokens
-    width = structure.parse(task.structure).width
     with _reused_memory(), files.replacing(path) as temporary:
-        with schema.writer(temporary, width) as writer:
+        with schema.writer(temporary, task.columns) as writer:
             for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / cost, 1, schema.ROW_GROUP))):
                 parts = []
                 for block in _cut(group, int(np.clip(_BLOCK_TOKENS / cost, 1, 8192))):
                     part, found = task.sample_counted(rows=block, split=piece.split, seed=seed)
                     parts.append(part)
                     shared += found
-                    total = _add(total, schema.content(parts[-1]))
+                    total = _add(total, task.content(part))
                     rows += len(block)
                     if tick:
                         tick(len(block))
@@ -207,7 +207,7 @@ def _check_remade(known: Manifest, made: dict[str, Shard]) -> None:
                 )
 
 
-def _manifest(task: Task, wanted: Plan, shards: dict[str, Shard]) -> Manifest:
+def _manifest(task: Maker, wanted: Plan, shards: dict[str, Shard]) -> Manifest:
     by_split = {s: [shards[p.file] for p in schema.pieces_of(wanted)[s]] for s in wanted.rows}
     return Manifest(
         schema_version=wanted.version,
@@ -217,6 +217,7 @@ def _manifest(task: Task, wanted: Plan, shards: dict[str, Shard]) -> Manifest:
         mean_tokens=task.mean_tokens,
         shards=by_split,
         fingerprint=schema.fingerprint(wanted, task.id_names, by_split),
+        moments=task.moments(wanted.rows["train"], wanted.seed),
         versions={
             "ape": ape_cli.__version__,
             "pyarrow": pa.__version__,

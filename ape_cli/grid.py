@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import itertools
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ape_cli import attention, config, position, tasks
+from ape_cli import attention, config, images, position, tasks, trial
 from ape_cli.config import Config
 from ape_cli.errors import UsageError, pick, unknown
 
@@ -106,25 +107,35 @@ def check(fields: dict[str, Any]) -> Grid:
     return grid
 
 
-def points(grids: list[Grid], preset: str) -> list[Point]:
+Kind = Callable[[str], str]
+
+
+def points(grids: list[Grid], preset: str, kind: Kind = lambda data: "sequence") -> list[Point]:
     """Every trial, the first seed's of all grids first, so that a sweep that is cut short leaves whole tables.
 
-    `preset`: where a grid names none. Raises `UsageError` for names and values that do not exist.
+    `preset`: where a grid names none. `kind`: of the data of a name, as a configuration has it. Raises `UsageError`
+    for names and values that do not exist.
     """
     given = [grid for grid in grids if "orders" in grid.model_fields_set]
-    if given and not any(tasks.load(task).ordered for grid in given for task in grid.tasks):
+    if given and not any(_is_ordered(task) for grid in given for task in grid.tasks):
         raise UsageError(
             "no task of the sweep has an order", got=f"orders {', '.join(given[0].orders)}", fix="leave it out"
         )
     seeds = list(dict.fromkeys(seed for grid in grids for seed in grid.seeds))
-    found = (point for seed in seeds for grid in grids if seed in grid.seeds for point in _points(grid, seed, preset))
+    found = (
+        point for seed in seeds for grid in grids if seed in grid.seeds for point in _points(grid, seed, preset, kind)
+    )
     return list({repr(point): point for point in found}.values())
 
 
-def _points(grid: Grid, seed: int, preset: str) -> list[Point]:
+def _is_ordered(task: str) -> bool:
+    return task != images.NAME and tasks.load(task).ordered
+
+
+def _points(grid: Grid, seed: int, preset: str, kind: Kind) -> list[Point]:
     places: list[tuple[str | None, str | None, str | None]] = [(None, None, data) for data in grid.data]
     for task in grid.tasks:
-        orders: list[str | None] = [*grid.orders] if tasks.load(task).ordered else [None]
+        orders: list[str | None] = [*grid.orders] if _is_ordered(task) else [None]
         places += [(task, order, None) for order in orders]
     lists = [value if isinstance(value, list) else [value] for value in grid.set.values()]
     if not all(lists):
@@ -132,16 +143,17 @@ def _points(grid: Grid, seed: int, preset: str) -> list[Point]:
     choices = [dict(zip(grid.set, values, strict=True)) for values in itertools.product(*lists)]
     structures: list[str | None] = [*grid.structures] or [None]
     made = []
-    for place, scheme, structure, kind, settings in itertools.product(
+    for place, scheme, structure, attends, settings in itertools.product(
         places, grid.schemes, structures, grid.attentions, choices
     ):
         resolved = config.resolve(
             grid.preset or preset,
             scheme,
             position.options(scheme),
+            kind=trial.kind_of(place[0]) if place[0] else kind(place[2] or ""),
             structure=structure,
-            attention=kind,
-            attention_options=attention.options(kind),
+            attention=attends,
+            attention_options=attention.options(attends),
             seed=seed,
             precision=grid.precision,
             settings=settings,

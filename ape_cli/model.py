@@ -1,4 +1,4 @@
-"""The shared encoder-decoder transformer (paper, appendix B, table 4).
+"""The shared encoder-decoder transformer (paper, appendix B, table 4), and the layers that it is made of.
 
 Pre-norm LayerNorm with a final norm, ReLU, embeddings shared by input and output (N(0, 1/D), scaled
 by sqrt(D) at the input, so that a token's channels start with variance 1). It knows `Scheme` and `Kind` (of
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -21,37 +22,94 @@ from ape_cli.position import Context, Scheme
 from ape_cli.schema import PAD
 
 
+class Model(nn.Module):
+    """Base of all models: it holds the scheme."""
+
+    scheme: Scheme
+
+    def current(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Tensors of a run under the names that its parameters have today, wherever a name stands in a key."""
+        for old, new in self.scheme.renamed.items():
+            pattern = re.compile(rf"(^|\.)scheme\.{re.escape(old)}(?=\.|$)")
+            tensors = {pattern.sub(rf"\1scheme.{new}", key): value for key, value in tensors.items()}
+        return tensors
+
+
+Activation = Callable[[Tensor], Tensor]
+
+
 class FeedForward(nn.Module):
-    def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
+    def __init__(self, d_model: int, d_ff: int, dropout: float, activation: Activation = functional.relu) -> None:
         super().__init__()
         self.inner, self.outer, self.dropout = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), dropout
+        self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.outer(functional.dropout(functional.relu(self.inner(x)), self.dropout, self.training))
+        return self.outer(functional.dropout(self.activation(self.inner(x)), self.dropout, self.training))
 
 
 class Layer(nn.Module):
-    """Self-attention, then (in the decoder) attention to the encoder's output, then a feed-forward."""
+    """Self-attention, then (in the decoder) attention to the encoder's output, then a feed-forward.
 
-    def __init__(self, d_model: int, d_ff: int, heads: int, dropout: float, crosses: bool, kind: Kind) -> None:
+    `dropout`: of what a branch adds, and of the feed-forward's inside. `attention_dropout`: of attention's weights;
+    None: the same. `skip`: the probability that a branch is left out for a row (`stochastic_depth`).
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        heads: int,
+        dropout: float,
+        crosses: bool,
+        kind: Kind,
+        *,
+        activation: Activation = functional.relu,
+        attention_dropout: float | None = None,
+        skip: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(d_model, heads, dropout, kind)
+        self.dropout, self.skip = nn.Dropout(dropout), skip
+        forget = dropout if attention_dropout is None else attention_dropout
+        self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(d_model, heads, forget, kind)
         if crosses:
-            self.cross_norm, self.cross_attention = nn.LayerNorm(d_model), Attention(d_model, heads, dropout, kind)
-        self.ff_norm, self.ff = nn.LayerNorm(d_model), FeedForward(d_model, d_ff, dropout)
+            self.cross_norm, self.cross_attention = nn.LayerNorm(d_model), Attention(d_model, heads, forget, kind)
+        self.ff_norm, self.ff = nn.LayerNorm(d_model), FeedForward(d_model, d_ff, dropout, activation)
 
     def forward(
         self, x: Tensor, scheme: Scheme, link: Link, memory: Tensor | None = None, cross: Link | None = None
     ) -> Tensor:
         normed = self.self_norm(x)
-        x = x + self.dropout(self.self_attention(normed, normed, scheme, link))
+        x = x + self._branch(self.self_attention(normed, normed, scheme, link))
         if memory is not None and cross is not None:
-            x = x + self.dropout(self.cross_attention(self.cross_norm(x), memory, scheme, cross))
-        return x + self.dropout(self.ff(self.ff_norm(x)))
+            x = x + self._branch(self.cross_attention(self.cross_norm(x), memory, scheme, cross))
+        return x + self._branch(self.ff(self.ff_norm(x)))
+
+    def _branch(self, added: Tensor) -> Tensor:
+        added = self.dropout(added)
+        return stochastic_depth(added, self.skip) if self.training else added
 
 
-class Transformer(nn.Module):
+def stochastic_depth(added: Tensor, skip: float) -> Tensor:
+    """What a branch adds, for some rows nothing and for the others more, so that its mean stays. [B, N, D] -> the same
+
+    Huang et al. 2016, arXiv:1603.09382, section 3; scaled in training, not in evaluation.
+    """
+    if not skip:
+        return added
+    kept = torch.rand(added.shape[0], 1, 1, device=added.device) >= skip
+    return added * (kept / (1 - skip)).to(added.dtype)
+
+
+def initialise(stack: nn.Module, generator: torch.Generator | None) -> None:
+    """Xavier's uniform weights for all linear layers, and no biases."""
+    for module in stack.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight, generator=generator)
+            nn.init.zeros_(module.bias)
+
+
+class Transformer(Model):
     """Reads a source and a target prefix, scores the next target token at every place.
 
     `kind`: of attention, None for the default. One that mixes queries would look ahead in the decoder:
@@ -90,20 +148,10 @@ class Transformer(nn.Module):
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
         self._initialise(generator)
 
-    def current(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Tensors of a run under the names that its parameters have today, wherever a name stands in a key."""
-        for old, new in self.scheme.renamed.items():
-            pattern = re.compile(rf"(^|\.)scheme\.{re.escape(old)}(?=\.|$)")
-            tensors = {pattern.sub(rf"\1scheme.{new}", key): value for key, value in tensors.items()}
-        return tensors
-
     def _initialise(self, generator: torch.Generator | None) -> None:
         nn.init.normal_(self.embedding, std=self.embedding.shape[1] ** -0.5, generator=generator)
         for stack in (self.encoder, self.decoder):
-            for module in stack.modules():
-                if isinstance(module, nn.Linear):
-                    nn.init.xavier_uniform_(module.weight, generator=generator)
-                    nn.init.zeros_(module.bias)
+            initialise(stack, generator)
 
     def embed(self, ids: Tensor, context: Context) -> Tensor:
         """[B, N] ids at [B or 1, N] positions -> [B, N, D]"""
@@ -144,6 +192,12 @@ class Transformer(nn.Module):
         return self.decode(input_ids, input_positions, memory, source)
 
 
-def loss(scores: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy in nats, summed over the real labels. [B, M, V], [B, M] -> scalar"""
-    return functional.cross_entropy(scores.flatten(0, 1).float(), labels.flatten(), ignore_index=PAD, reduction="sum")
+def loss(scores: Tensor, labels: Tensor, blank: int = PAD, smoothing: float = 0.0) -> Tensor:
+    """Cross-entropy in nats, summed over the labels that are not `blank`. [B, M, V], [B, M] -> scalar
+
+    `smoothing`: what of a label's probability is spread evenly over all ids (Szegedy et al. 2016, arXiv:1512.00567).
+    """
+    flat = scores.flatten(0, 1).float()
+    return functional.cross_entropy(
+        flat, labels.flatten(), ignore_index=blank, reduction="sum", label_smoothing=smoothing
+    )

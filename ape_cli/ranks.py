@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from ape_cli import dataset
 from ape_cli.dataset import Dataset
 from ape_cli.errors import UsageError
-from ape_cli.model import Transformer
+from ape_cli.model import Model
 from ape_cli.score import Tally
 from ape_cli.state import Tensors, of_rank
 from ape_cli.world import ALONE, Gone, Stored, World
@@ -119,7 +119,7 @@ class Ranks(World):
             ) from error
         dist.destroy_process_group()
 
-    def parallel(self, model: Transformer) -> nn.Module:
+    def parallel(self, model: Model) -> nn.Module:
         from torch.nn.parallel import DistributedDataParallel
 
         return DistributedDataParallel(_Spare(model), find_unused_parameters=True)

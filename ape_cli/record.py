@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
-from ape_cli.config import Config
+from ape_cli.config import AnyConfig
 from ape_cli.errors import PlaceError, RunError
 from ape_cli.place import Place
 
@@ -49,7 +49,7 @@ class Record(BaseModel):
 
     version: Literal[1]
     status: Literal["running", "stopped", "failed", "finished"]
-    config: Config
+    config: AnyConfig
     variant: dict[str, Any] = {}
     dataset: Trained
     processes: int = Field(1, ge=1)  # that train it together, the last time it was begun or resumed
@@ -83,7 +83,8 @@ class Evaluation(BaseModel):
     decode: str
     overall: Metrics
     by_size: list[SizeMetrics]
-    by_op: list[Metrics]
+    by_op: list[Metrics] = []
+    by_class: list[Metrics] = []  # of images
 
 
 def read(path: Place, kind: type[BaseModel], again: str) -> dict[str, Any]:

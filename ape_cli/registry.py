@@ -112,6 +112,7 @@ class Registry:
                 "parameters": plan.parameters,
                 "seed": plan.seed,
                 "rows": plan.rows,
+                **({} if plan.image is None else {"image": plan.image}),
                 "mean_size": data.manifest.mean_size,
                 "mean_tokens": data.manifest.mean_tokens,
                 "vocabulary": data.manifest.vocabulary,

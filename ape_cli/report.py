@@ -16,8 +16,9 @@ from typing import Any
 
 import polars as pl
 
+from ape_cli import config as configs
 from ape_cli import paper, stats, tasks
-from ape_cli.config import PRESETS, Config
+from ape_cli.config import PRESETS
 from ape_cli.errors import ApeError, pick
 from ape_cli.record import DECODINGS, variant_text
 from ape_cli.registry import Registry
@@ -98,7 +99,7 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
 @cache
 def _identity(config: str, fingerprint: str) -> tuple[str, str]:
     """The digest of a configuration apart from its seed, and its attention; seeds ask for the same again."""
-    checked = Config.model_validate_json(config)
+    checked = configs.read_json(config)
     return checked.digest(fingerprint, without=("seed",)), checked.attention
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ape_cli import config as configs
 from ape_cli import files, record
 from ape_cli.config import Config
 from ape_cli.errors import BusyError, RunError
@@ -25,7 +26,7 @@ from ape_cli.place import Place
 from ape_cli.record import Evaluation, Outcome, Record
 
 if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and reporting stay fast
-    from ape_cli.model import Transformer
+    from ape_cli.model import Model
     from ape_cli.state import Tensors
 
 
@@ -50,7 +51,7 @@ class Run:
             raise RunError("the run has no run.json", got=str(self.folder), fix=again) from None
 
     def config(self) -> Config:
-        return Config.model_validate(self.read()["config"])
+        return configs.read(self.read()["config"])
 
     def update(self, **fields: Any) -> None:
         files.write_json(self.folder / "run.json", self.read() | fields)
@@ -135,7 +136,7 @@ class Run:
 
     # What was found
 
-    def load_model(self, model: Transformer) -> None:
+    def load_model(self, model: Model) -> None:
         """Put the best weights into a model of the run's configuration."""
         path = self.folder / "model.safetensors"
         if not path.exists():

@@ -92,7 +92,7 @@ def read(folder: Place, split: str, row: int) -> Sample:
             left -= shard.rows
             continue
         schema.check_shard(folder, shard)
-        file = schema.read_shard(folder / shard.file, manifest.plan.width)
+        file = schema.read_shard(folder / shard.file, manifest.plan.shard)
         for i in range(file.num_row_groups):
             here = file.metadata.row_group(i).num_rows
             if left < here:

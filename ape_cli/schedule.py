@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from ape_cli.config import Config
-from ape_cli.dataset import Split
+from ape_cli.dataset import PictureSplit, Split
 
 
 def learning_rate(step: int, steps: int, config: Config) -> float:
@@ -21,7 +21,7 @@ def learning_rate(step: int, steps: int, config: Config) -> float:
     return config.lr_final + (config.lr_peak - config.lr_final) * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def total_steps(config: Config, train: Split) -> tuple[int, int]:
+def total_steps(config: Config, train: Split | PictureSplit) -> tuple[int, int]:
     """Steps of the whole run, and between validations."""
     per_epoch = train.steps(config.batch_size)
     steps = config.steps or (config.epochs or 1) * per_epoch

@@ -13,20 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ape_cli.batch import Batch
-from ape_cli.schema import PAD
+from ape_cli.batch import Labelled
 
 
-def forward(model: nn.Module, batch: Batch, precision: str) -> Tensor:
+def forward(model: nn.Module, batch: Labelled, precision: str) -> Tensor:
     """Teacher-forced scores of a batch. -> [B, M, V]"""
     with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=precision == "bf16"):
-        return model(
-            batch.source_ids,
-            batch.source_positions,
-            batch.source_mask,
-            batch.input_ids,
-            batch.input_positions,
-        )
+        return model(*batch.inputs)
 
 
 @dataclass
@@ -40,7 +33,7 @@ class Tally:
     correct: list[np.ndarray] = field(default_factory=list)
     nats: list[np.ndarray] = field(default_factory=list)  # cross-entropy, summed
 
-    def add(self, batch: Batch, predicted: Tensor, nats: Tensor) -> None:
+    def add(self, batch: Labelled, predicted: Tensor, nats: Tensor) -> None:
         """predicted: [B, M] ids, nats: [B, M] cross-entropy of each label."""
         mask = batch.label_mask
         self.row.append(batch.row)
@@ -65,7 +58,7 @@ class Tally:
 
 
 @torch.no_grad()
-def teacher_forced(model: nn.Module, batches: Iterable[Batch], device: torch.device, precision: str) -> Tally:
+def teacher_forced(model: nn.Module, batches: Iterable[Labelled], device: torch.device, precision: str) -> Tally:
     """Score every label given the true prefix. The model is left in the mode it was in."""
     tally, training = Tally(), model.training
     model.eval()
@@ -73,7 +66,7 @@ def teacher_forced(model: nn.Module, batches: Iterable[Batch], device: torch.dev
         there = batch.to(device)
         scores = forward(model, there, precision).float()
         nats = torch.nn.functional.cross_entropy(
-            scores.transpose(1, 2), there.labels, ignore_index=PAD, reduction="none"
+            scores.transpose(1, 2), there.labels, ignore_index=batch.blank, reduction="none"
         )
         tally.add(there, scores.argmax(-1), nats)
     model.train(training)

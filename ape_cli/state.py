@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ape_cli.model import Transformer
+from ape_cli.model import Model
 
 Tensors = dict[str, Tensor]
 
@@ -44,7 +44,7 @@ class Cursor:
     labels: int = 0
 
 
-def pack(model: Transformer, weights: Tensors, optimiser: torch.optim.Optimizer) -> Tensors:
+def pack(model: Model, weights: Tensors, optimiser: torch.optim.Optimizer) -> Tensors:
     """Weights (as they shall be stored) and moments, by name, on the CPU."""
     tensors = {f"model.{k}": v for k, v in weights.items()}
     names = [name for name, _ in model.named_parameters()]
@@ -53,7 +53,7 @@ def pack(model: Transformer, weights: Tensors, optimiser: torch.optim.Optimizer)
     return tensors
 
 
-def unpack(tensors: Tensors, model: Transformer, optimiser: torch.optim.Optimizer) -> None:
+def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer) -> None:
     """What `pack` gave, of this or an earlier version. Raises `KeyError` or `RuntimeError` where it does not fit."""
     tensors = model.current(tensors)
     model.load_state_dict({k[6:]: v for k, v in tensors.items() if k.startswith("model.")})

@@ -23,16 +23,16 @@ from typing import Any
 import torch
 
 from ape_cli import process
-from ape_cli.batch import Batch, ahead
-from ape_cli.build import build, compile_around, reading
+from ape_cli.batch import Labelled, ahead
+from ape_cli.build import compile_around, feed, of_data
 from ape_cli.config import Config
-from ape_cli.dataset import Dataset
+from ape_cli.dataset import Dataset, PictureSplit, Split
 from ape_cli.errors import DataError, RunError
 from ape_cli.model import loss
 from ape_cli.progress import Meter, Progress, diverged
 from ape_cli.record import Outcome
 from ape_cli.schedule import learning_rate, total_steps
-from ape_cli.score import forward, teacher_forced
+from ape_cli.score import Tally, forward, teacher_forced
 from ape_cli.state import Cursor, Store, Tensors, pack, restore_streams, streams, unpack
 from ape_cli.world import ALONE, World
 
@@ -74,9 +74,11 @@ class Loop:
         for split in (self.train, self.validation):
             if not split.rows:
                 raise DataError(f"the {split.name} split is empty", got=data.name, fix="generate rows for it")
-        self.structure = reading(config.scheme, data.structure, config.structure)
+        self.fed, self.fed_training = (feed(config, data, training=training) for training in (False, True))
+        # images: its accuracy is recorded as well, and decides nothing
+        self.test = data.split("test") if config.kind == "image" and data.manifest.plan.rows["test"] else None
         self.steps, self.every = total_steps(config, self.train)
-        self.model = build(config, data.structure, data.ids).to(device)
+        self.model = of_data(config, data).to(device)
         if compiled:
             compile_around(self.model)
         self.optimiser = torch.optim.AdamW(
@@ -132,7 +134,7 @@ class Loop:
             parameters=sum(p.numel() for p in self.model.parameters()),
         )
 
-    def _batches(self) -> Iterator[tuple[int, int, Batch]]:
+    def _batches(self) -> Iterator[tuple[int, int, Labelled]]:
         """From where the cursor stands, without end: the epoch, how many of its batches are done then, the batch.
 
         It runs ahead of the cursor, so it only reads where that stood.
@@ -144,20 +146,20 @@ class Loop:
                 config.seed,
                 epoch=epoch,
                 skip=done,
-                structure=self.structure,
                 share=self.world.share,
+                **self.fed_training,
             )
             for number, batch in enumerate(made, done + 1):
                 yield epoch, number, batch.pinned() if self.device.type == "cuda" else batch
             done = 0
 
-    def _step(self, batch: Batch) -> None:
+    def _step(self, batch: Labelled) -> None:
         """One step of the optimiser. Nothing in it waits for the device: what it came to is read later."""
         there = batch.to(self.device)
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(self.at.step, self.steps, self.config)
         scores = forward(self.parallel, there, self.config.precision)
-        total, (labels, sources) = loss(scores, there.labels), batch.counts
+        total, (labels, sources) = loss(scores, there.labels, there.blank, self.config.label_smoothing), batch.counts
         self.optimiser.zero_grad(set_to_none=True)
         (total / labels * self.world.size).backward()  # what is made of it is the mean over ranks
         self.optimiser.step()
@@ -176,8 +178,8 @@ class Loop:
     def _validate(self) -> None:
         self.meter.read()
         at = self.at
-        batches = self.validation.batches(self.config.batch_size, structure=self.structure, share=self.world.share)
-        tally = self.world.pooled(teacher_forced(self.model, batches, self.device, self.config.precision))
+        tally = self._scored(self.validation)
+        test = None if self.test is None else self._scored(self.test)
         self._clock()
         row = {
             "step": at.step,
@@ -190,6 +192,8 @@ class Loop:
             "seconds": at.seconds,
             "tokens": at.tokens,
         }
+        if test is not None:
+            row |= {"test_loss": test.cross_entropy, "test_token_accuracy": test.token_accuracy}
         at.history.append(row)
         at.nats, at.correct, at.labels = 0.0, 0, 0
         if tally.token_accuracy > at.best_accuracy:
@@ -197,6 +201,11 @@ class Loop:
             about = {"step": at.step, "validation_token_accuracy": tally.token_accuracy}
             if self.store is not None:
                 self.best = {name: value.clone() for name, value in self._weights().items()}, about
+
+    def _scored(self, split: Split | PictureSplit) -> Tally:
+        """A split, by the weights as they stand."""
+        batches = split.batches(self.config.batch_size, share=self.world.share, **self.fed)
+        return self.world.pooled(teacher_forced(self.model, batches, self.device, self.config.precision))
 
     # What is stored
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
-from ape_cli import build, dataset, evaluate, gen, position, schema, structure, tasks, train
+from ape_cli import build, dataset, evaluate, gen, images, position, schema, structure, tasks, train
 from ape_cli import config as configs
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset
+from ape_cli.draft import Maker
 from ape_cli.errors import BusyError, DataError, RunError, UsageError
 from ape_cli.place import Place
 from ape_cli.progress import Progress
@@ -25,6 +27,7 @@ from ape_cli.run import Run
 from ape_cli.world import ALONE, Gone, World
 
 Note = Callable[[str], None]
+_DATA_SEED = 42
 _DEFAULT_TASK = {  # where a scheme has no data at all: of the first kind of structure that it reads
     "seq": "reverse",
     "tree(k)": "tree-rotate",
@@ -42,13 +45,25 @@ class Trial:
     evaluation: dict[str, Any] | None
 
 
-def preset_plan(task: str, order: str | None, preset: str, root: Place) -> tuple[tasks.Task, schema.Plan, Place]:
-    """A task's dataset at a preset's own sizes, and its folder, `root`/TASK[-ORDER]-PRESET."""
+def kind_of(task: str) -> str:
+    """Of a task's data: `sequence` or `image`."""
+    return "image" if task == images.NAME else "sequence"
+
+
+def preset_plan(task: str, order: str | None, preset: str, root: Place) -> tuple[Maker, schema.Plan, Place]:
+    """A task's dataset at a preset's own sizes, and its folder, `root`/TASK[-ORDER]-PRESET.
+
+    Of images it is the bundled digits, all of them at every preset.
+    """
     chosen = configs.preset(preset)
+    if task == images.NAME:
+        found = images.make(order)
+        rows = found.available(_DATA_SEED)
+        return found, gen.plan(found, seed=_DATA_SEED, rows=rows, shard_rows=schema.ROW_GROUP), root / found.title
     own = {f.name for f in dataclasses.fields(tasks.load(task))}
     made = tasks.make(task, order, **{k: v for k, v in chosen.sizes.items() if k in own})
     folder = root / "-".join(p for p in (task, made.order, preset) if p)
-    return made, gen.plan(made, seed=42, rows=chosen.rows, shard_rows=schema.ROW_GROUP), folder
+    return made, gen.plan(made, seed=_DATA_SEED, rows=chosen.rows, shard_rows=schema.ROW_GROUP), folder
 
 
 def preset_dataset(task: str, order: str | None, preset: str, root: Place, note: Note) -> Dataset:
@@ -60,7 +75,10 @@ def preset_dataset(task: str, order: str | None, preset: str, root: Place, note:
     return dataset.open(folder)
 
 
-def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: str, root: Place, note: Note) -> Dataset:
+Choice = tuple[str, Callable[[], Dataset]]  # the kind of some data, and how to have it
+
+
+def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: str, root: Place, note: Note) -> Choice:
     """The newest dataset in `root` that the scheme can read, or its default one at the preset's sizes."""
     found, all_of_them = list[Place](), list[Place](root.glob("*/manifest.json"))
     for path in sorted(all_of_them, key=lambda path: path.parent.name):
@@ -74,7 +92,7 @@ def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: s
     if found:
         newest = max(found, key=lambda p: p.stat().st_mtime_ns).parent
         note(f"data: {newest}, the newest that {scheme} can read {how}")
-        return dataset.open(newest)
+        return given_dataset(newest)
     kinds = [k for k in _DEFAULT_TASK if order is None or k == "tree(k)"]  # an order is of trees
     kinds = [k for k in kinds if _readable(scheme, structure.example(k).expression, wanted)]
     if not kinds:
@@ -88,7 +106,13 @@ def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: s
         )
     task = _DEFAULT_TASK[kinds[0]]
     note(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
-    return preset_dataset(task, order, preset, root, note)
+    return kind_of(task), partial(preset_dataset, task, order, preset, root, note)
+
+
+def given_dataset(folder: Place) -> Choice:
+    """The dataset in a folder."""
+    plan = schema.read_manifest(folder).plan
+    return kind_of(plan.task), partial(dataset.open, folder)
 
 
 def _readable(scheme: str, own: str, wanted: str | None) -> bool:

@@ -16,7 +16,7 @@ from torch import nn
 from ape_cli.batch import WHOLE, Share
 from ape_cli.dataset import Dataset
 from ape_cli.errors import RunError
-from ape_cli.model import Transformer
+from ape_cli.model import Model
 from ape_cli.score import Tally
 from ape_cli.state import Tensors
 
@@ -54,7 +54,7 @@ class World:
         """Everything below is asked within. Raises `Gone` where another rank has ended."""
         yield
 
-    def parallel(self, model: Transformer) -> nn.Module:
+    def parallel(self, model: Model) -> nn.Module:
         """The model as a training step calls it: gradients are then the mean of those of all ranks."""
         return model
 

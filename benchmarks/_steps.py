@@ -11,11 +11,18 @@ import torch
 from ape_cli import batch as batches
 from ape_cli import build, config, position, structure, tasks
 from ape_cli.batch import Batch, Reading
-from ape_cli.dataset import flatten
+from ape_cli.dataset import Dataset, Split, flatten
 from ape_cli.model import Transformer, loss
 from ape_cli.tasks import Task
 
 _TASK = {"seq": "reverse", "tree(2)": "tree-rotate", "grid(2)": "grid-rotate"}
+
+
+def sequences(data: Dataset, name: str) -> Split:
+    """A split of a dataset that is none of images."""
+    found = data.split(name)
+    assert isinstance(found, Split)
+    return found
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from ape_cli.dataset import Dataset
 from ape_cli.model import Transformer
 from benchmarks._measure import Row, pair_of, paired
 from benchmarks._members import Folded, Joined, Singles, Vmapped, Way
-from benchmarks._steps import Shape
+from benchmarks._steps import Shape, sequences
 
 SUMMARY = "three seeds trained as one batched computation, beside one after the other and beside processes"
 
@@ -210,7 +210,7 @@ def _members(shape: Shape, scheme: str, data: Dataset) -> list[Transformer]:
 
 def _batches(shape: Shape, data: Dataset, count: int) -> list[list[Batch]]:
     """The first steps of training; of each the members' batches, in the order of their seeds."""
-    train = data.split("train")
+    train = sequences(data, "train")
 
     def of(seed: int) -> Iterator[Batch]:
         return chain.from_iterable(train.batches(shape.batch_size, seed, epoch=epoch) for epoch in range(count))

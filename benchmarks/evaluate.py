@@ -18,6 +18,7 @@ from ape_cli import build, config, dataset, evaluate, gen, registry, tasks, tria
 from ape_cli.batch import Batch
 from ape_cli.model import Transformer
 from benchmarks._measure import Row, ape, paired, process
+from benchmarks._steps import sequences
 
 SUMMARY = "teacher-forced evaluation of 2,000 rows beside a bare forward pass"
 ROWS, BATCH, ROUNDS = 2_000, 256, 9
@@ -34,7 +35,7 @@ def measure() -> Iterator[Row]:
         chosen = config.resolve("small", "none", {}, settings={"steps": 1})
         run = trial.run_trial(chosen, data, registry.open(results), device=device, test=False).run
         model = build.build(run.config(), data.structure, data.ids).to(device).eval()
-        batches = [batch.to(device) for batch in data.split("test").batches(BATCH)]
+        batches = [batch.to(device) for batch in sequences(data, "test").batches(BATCH)]
 
         def ours() -> None:
             evaluate.evaluate(run, data, split="test", decode="teacher", device=device, batch_size=BATCH)

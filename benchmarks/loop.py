@@ -26,6 +26,7 @@ from ape_cli.model import loss
 from ape_cli.run import Run
 from ape_cli.train import Loop
 from benchmarks._measure import Row, pair_of
+from benchmarks._steps import sequences
 
 SUMMARY = "training with `none` through train.Loop beside a loop by hand"
 TASK = "reverse"
@@ -103,11 +104,11 @@ class _ByHand:
         self.plan, self.device = plan, device
         self.model = build.build(chosen, data.structure, data.ids).to(device)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=chosen.lr_peak, fused=True)
-        train, size = data.split("train"), chosen.batch_size
+        train, size = sequences(data, "train"), chosen.batch_size
         epochs = (train.batches(size, chosen.seed, epoch=epoch, structure="seq") for epoch in itertools.count())
         first = itertools.islice(itertools.chain.from_iterable(epochs), plan.total)
         self.batches = [batch.to(device) for batch in first]
-        self.validation = [b.to(device) for b in data.split("validation").batches(size, structure="seq")]
+        self.validation = [b.to(device) for b in sequences(data, "validation").batches(size, structure="seq")]
         self.train(self.batches[:3])  # the first calls of a kernel are slower
 
     def slice(self, number: int) -> float:

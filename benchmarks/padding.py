@@ -12,6 +12,7 @@ import numpy as np
 from ape_cli import config, dataset, gen, schema, tasks
 from ape_cli.batch import Batch
 from benchmarks._measure import Row
+from benchmarks._steps import sequences
 
 SUMMARY = "real tokens over padded tokens in a training epoch, batches of 64"
 
@@ -36,7 +37,7 @@ def _epoch(name: str, preset: str, folder: Path) -> list[Batch]:
     made = tasks.make(name, **{k: v for k, v in chosen.sizes.items() if k in own})
     rows = chosen.rows | {"validation": 0, "test": 0}
     gen.generate(made, gen.plan(made, seed=42, rows=rows, shard_rows=schema.ROW_GROUP), folder)
-    return list(dataset.open(folder).split("train").batches(chosen.fields["batch_size"], seed=42))
+    return list(sequences(dataset.open(folder), "train").batches(chosen.fields["batch_size"], seed=42))
 
 
 def _source(batch: Batch) -> tuple[int, int]:

@@ -62,7 +62,7 @@ def fill(work: Path, many: Path) -> None:
     for number in range(RUNS // len(templates)):
         changed = {"lr_peak": 1e-3 + 1e-6 * (number // SEEDS)}
         for about, evaluations in templates:
-            settings = config.Config.model_validate(about["config"] | changed | {"seed": number % SEEDS})
+            settings = config.read(about["config"] | changed | {"seed": number % SEEDS})
             name = (
                 f"{about['run'].rsplit('-', 2)[0]}-{settings.seed}-{settings.digest(about['dataset']['fingerprint'])}"
             )

@@ -248,7 +248,7 @@ def test_a_shard_of_another_width_is_refused(grids: Dataset, rings: Dataset) -> 
     for data, width in ((grids, 1), (grids, 3), (rings, 2)):
         path = data.folder / data.manifest.shards["train"][0].file
         with pytest.raises(DataError, match="another schema"):
-            schema.read_shard(path, width)
+            schema.read_shard(path, schema.shard(width))
 
 
 def check(own: structure.Structure, position: int | list[int], symbol: int = 3) -> None:

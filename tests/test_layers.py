@@ -11,9 +11,9 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 
 # nouns first, then the stages in the order of the data
 PIPELINE = [
-    *("errors", "process", "place", "lease", "files", "discovery", "streams", "ragged", "structure", "trees", "schema"),
-    *("engine", "tasks", "draft", "card", "gen", "sample", "batch", "dataset"),
-    *("position", "attention", "model", "laws", "cost"),
+    *("errors", "process", "place", "lease", "files", "discovery", "streams", "ragged", "structure", "trees"),
+    *("schema", "sources", "engine", "tasks", "images", "draft", "card", "gen", "sample"),
+    *("batch", "augment", "pictures", "dataset", "position", "attention", "model", "classifier", "laws", "cost"),
     *("config", "build", "score", "decode", "schedule", "record", "state", "world", "ranks", "progress", "train"),
     *("run", "registry", "evaluate", "trial", "grid", "agenda", "sweep"),
     *("stats", "paper", "report", "table", "curves", "sizes", "render", "looks", "plots", "page", "compare"),

@@ -16,13 +16,18 @@ from ape_cli.errors import UsageError
 @command
 def gen(
     task: Annotated[str, typer.Argument(help="What to generate (`ape tasks` lists them).")],
-    n: Annotated[int, typer.Option("--n", help="Training rows.")] = 10_000,
+    n: Annotated[
+        int | None, typer.Option("--n", help="Training rows; default 10,000, of images all that there are.")
+    ] = None,
     order: Annotated[str | None, typer.Option(help="Of trees: breadth (default) or depth.")] = None,
     seed: Annotated[int, typer.Option(help="Of the random draws.")] = 42,
-    n_validation: Annotated[int, typer.Option(help="Validation rows.")] = 1_000,
-    n_test: Annotated[int, typer.Option(help="Test rows.")] = 1_000,
+    n_validation: Annotated[
+        int | None, typer.Option(help="Validation rows; default 1,000, of images all that are held out.")
+    ] = None,
+    n_test: Annotated[int | None, typer.Option(help="Test rows; default 1,000, of images all.")] = None,
     to: Annotated[
-        Somewhere | None, somewhere("A folder, s3://… or gs://…; default datasets/TASK[-ORDER].", "--out")
+        Somewhere | None,
+        somewhere("A folder, s3://…, gs://…; default datasets/TASK[-ORDER], images-SOURCE.", "--out"),
     ] = None,
     shard_rows: Annotated[int, typer.Option(help="Rows of a Parquet file.")] = 32_768,
     workers: Annotated[
@@ -42,13 +47,19 @@ def gen(
     side_mean: Annotated[float | None, typer.Option(help="Grids: mean height and width (default 10).")] = None,
     side_std: Annotated[float | None, typer.Option(help="Grids: their deviation (default 1).")] = None,
     ring: Annotated[int | None, typer.Option(help="ring-shift: places of the ring (default 20).")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(help="images: a CIFAR archive or its folder, Parquet (a file or folder), or digits."),
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="images: which labels, where there are several.")] = None,
+    shuffled: Annotated[bool, typer.Option("--shuffled", help="images: each one's pixels in another order.")] = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any task option.")] = None,
     as_json: Json = False,
 ) -> None:
     """Generate a dataset: shards, manifest, dataset card."""
     from ape_cli import engine as engines
     from ape_cli import gen as generation
-    from ape_cli import tasks
+    from ape_cli import images, tasks
     from ape_cli.config import parse_settings
 
     options = {
@@ -63,15 +74,18 @@ def gen(
         "side_mean": side_mean,
         "side_std": side_std,
         "ring": ring,
+        "source": source,
+        "label": label,
+        "shuffled": shuffled or None,
     }
     given = {k: v for k, v in options.items() if v is not None}
     more = parse_settings(settings or [])
     if twice := sorted(given.keys() & more.keys()):
         both = f"{given[twice[0]]} and {more[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
-    made = tasks.make(task, order, **given, **more)
-    folder = to or DATASETS / (f"{task}-{made.order}" if made.order else task)
-    rows = {"train": n, "validation": n_validation, "test": n_test}
+    made = images.make(order, **given, **more) if task == images.NAME else tasks.make(task, order, **given, **more)
+    folder = to or DATASETS / made.title
+    rows = made.rows({"train": n, "validation": n_validation, "test": n_test}, seed)
     wanted = generation.plan(made, seed=seed, rows=rows, shard_rows=shard_rows)
     alone = engine == "local" and workers in (None, 1) and address is None
     where = None if alone else engines.make(engine, workers=workers, address=address)

@@ -133,7 +133,7 @@ def _of_sweep(file: Path, preset: str | None, registry: Registry) -> tuple[Regis
     given = {} if preset is None else {"preset": preset}
     grids = [grid.check(grid.over(fields, given)) for fields in grid.read(file)]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
-    items, _ = agenda.plan(grid.points(grids, usual), registry, DATASETS, lambda name: dataset_folder(place.of(name)))
+    items, _ = agenda.of_grids(grids, usual, registry, DATASETS, lambda name: dataset_folder(place.of(name)))
     done = sum(item.state == "finished" for item in items)
     standing = f"Of the {len(items)} runs of {file.name}, {done} are finished." if done < len(items) else ""
     return registry.only(item.run.name for item in items if item.run), standing

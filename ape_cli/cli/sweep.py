@@ -69,9 +69,7 @@ def sweep(
     if not all(one.preset for one in grids):
         note(f"preset: {usual}; --preset chooses another")
     registry = registering.open(results)
-    items, left = agenda.plan(
-        grid.points(grids, usual), registry, datasets, lambda d: dataset_folder(place.of(d), datasets)
-    )
+    items, left = agenda.of_grids(grids, usual, registry, datasets, lambda d: dataset_folder(place.of(d), datasets))
     for line in left:
         note(f"left out: {line}")
     if not items:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -72,32 +73,41 @@ def train(
         heard = note if world.first else _unheard
         where = world.device(choose_device(device, threads))
         name = preset or ("paper" if where.type == "cuda" else "small")
-        resolved = config.resolve(
-            name,
-            scheme,
-            position.options(scheme),
-            structure=structure,
-            attention=attention,
-            attention_options=attentions.options(attention),
-            seed=seed,
-            precision=precision,
-            settings=config.parse_settings(settings or []),
-        )
-        locality(resolved)
+        asked = config.parse_settings(settings or [])
+
+        def resolved(kind: str) -> config.Config:
+            found = config.resolve(
+                name,
+                scheme,
+                position.options(scheme),
+                kind=kind,
+                structure=structure,
+                attention=attention,
+                attention_options=attentions.options(attention),
+                seed=seed,
+                precision=precision,
+                settings=asked,
+            )
+            locality(found)
+            return found
+
         heard(f"preset: {name} ({config.preset(name).about}){'' if preset else '; --preset chooses another'}")
 
         def find() -> Dataset:
             if data is not None:
-                return reading.open(dataset_folder(data, datasets))
-            if task is not None:
-                return trial.preset_dataset(task, order, name, datasets, note)
-            return trial.choose_dataset(scheme, structure, order, name, datasets, note)
+                kind, make = trial.given_dataset(dataset_folder(data, datasets))
+            elif task is not None:
+                kind, make = trial.kind_of(task), partial(trial.preset_dataset, task, order, name, datasets, note)
+            else:
+                kind, make = trial.choose_dataset(scheme, structure, order, name, datasets, note)
+            resolved(kind)  # what is wrong with it shows before anything is generated
+            return make()
 
         found = world.dataset(find)
         with _stoppable(world) as stop, display.steps_bar() if world.first else nullcontext() as watch:
             try:
                 done = trial.run_trial(
-                    resolved,
+                    resolved(reading.kind(found)),
                     found,
                     registering.open(results),
                     device=where,

@@ -1,7 +1,8 @@
 """The dataset on disk: the Arrow schema of a shard, and the manifest that vouches for it.
 
 Version 1: a position is one number, as in every structure with one simple factor. Version 2: it has C > 1
-coordinates, one for each simple factor, and is stored as a list of C; all else is as in version 1.
+coordinates, one for each simple factor, and is stored as a list of C; all else is as in version 1. Version 3: labelled
+images (`pictures`), whose vocabulary is the names of their classes.
 
 `DIR/data/{train,validation,test}-00000-of-00004.parquet`, `DIR/manifest.json`, `DIR/README.md` (a
 dataset card). Ids are model ids: 0 PAD, 1 SOS, 2 EOS, symbols from 3 on. The manifest is written
@@ -10,10 +11,12 @@ last, so that its existence says that the shards are whole; it carries the SHA-2
 
 from __future__ import annotations
 
+from ape_cli.schema import _pictures as pictures
 from ape_cli.schema._manifest import (
     SPECIAL,
     SPLITS,
     Manifest,
+    Moments,
     Piece,
     Plan,
     Shard,
@@ -51,6 +54,7 @@ __all__ = [
     "SPECIAL",
     "SPLITS",
     "Manifest",
+    "Moments",
     "Piece",
     "Plan",
     "Shard",
@@ -60,6 +64,7 @@ __all__ = [
     "content",
     "fingerprint",
     "manifest_path",
+    "pictures",
     "pieces_of",
     "positions",
     "read_manifest",

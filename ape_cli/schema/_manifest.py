@@ -7,15 +7,27 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from ape_cli import files, structure
 from ape_cli.errors import DataError, PlaceError, UsageError
 from ape_cli.place import Place
+from ape_cli.schema import _pictures as pictures
+from ape_cli.schema import _shards as shards
 from ape_cli.schema._shards import FIRST_SYMBOL, read_shard
 
-VERSIONS = (1, 2)
+VERSIONS = (1, 2, 3)
 SPECIAL = ["<pad>", "<sos>", "<eos>"]
 SPLITS = ("train", "validation", "test")
 
@@ -37,6 +49,23 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+def late(name: str) -> Any:
+    """A field that came when there were manifests already: left out where it is None, so that those stay alike."""
+
+    def compact(self: BaseModel, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = handler(self)
+        return {k: v for k, v in found.items() if k != name or v is not None}
+
+    return model_serializer(mode="wrap")(compact)
+
+
+class Moments(_Frozen):
+    """Of the training images, each channel: values are fractions of 255."""
+
+    mean: list[float]
+    std: list[float]
+
+
 class Shard(_Frozen):
     file: str = Field(pattern=r"^data/(train|validation|test)-\d{5,}-of-\d{5,}\.parquet$")  # in the dataset's folder
     rows: int = Field(ge=0)
@@ -55,6 +84,14 @@ class Plan(_Frozen):
     seed: int
     rows: dict[str, int]  # of each split
     shard_rows: int = Field(gt=0)
+    image: pictures.Size | None = None  # height, width and channels; None: no images
+
+    _compact = late("image")
+
+    @property
+    def shard(self) -> pa.Schema:
+        """Of each of its files."""
+        return shards.shard(self.width) if self.image is None else pictures.shard()
 
     @property
     def width(self) -> int:
@@ -64,6 +101,8 @@ class Plan(_Frozen):
     @property
     def version(self) -> int:
         """The schema version of such a dataset."""
+        if self.image is not None:
+            return 3
         return 1 if self.width == 1 else 2
 
     @field_validator("structure")
@@ -105,17 +144,22 @@ def pieces_of(plan: Plan) -> dict[str, list[Piece]]:
 class Manifest(_Frozen):
     schema_version: int
     plan: Plan
-    vocabulary: list[str] = Field(min_length=FIRST_SYMBOL + 1)  # id -> readable name
+    vocabulary: list[str] = Field(min_length=1)  # id -> readable name; of images, label -> class
     mean_size: float = Field(ge=0)  # of the distribution: length, depth, longer side, places of a ring
     mean_tokens: float = Field(gt=0)  # of a source, as the distribution's mean size gives it
     shards: dict[str, list[Shard]]
     fingerprint: str = Field(pattern=_HEX)  # of the content, however it is cut into shards
     versions: dict[str, str]
+    moments: Moments | None = None  # of images
+
+    _compact = late("moments")
 
     @model_validator(mode="after")
     def _agrees_with_its_plan(self) -> Manifest:
-        if self.vocabulary[:FIRST_SYMBOL] != SPECIAL:
-            raise ValueError(f"the vocabulary does not begin with {' '.join(SPECIAL)}")
+        if self.plan.image is None and (self.vocabulary[:-1] or SPECIAL)[:FIRST_SYMBOL] != SPECIAL:
+            raise ValueError(f"the vocabulary is not {' '.join(SPECIAL)} and symbols")
+        if (self.plan.image is None) != (self.moments is None):
+            raise ValueError("moments are of images, and all images have some")
         if self.schema_version != self.plan.version:
             raise ValueError(f"schema version {self.schema_version} cannot hold structure {self.plan.structure}")
         for split, pieces in pieces_of(self.plan).items():
@@ -175,8 +219,8 @@ def check_shards(folder: Place, manifest: Manifest) -> None:
 
 def read_shards(folder: Place, manifest: Manifest, split: str) -> list[pq.ParquetFile]:
     """The open shards of a split."""
-    width = manifest.plan.width
-    return list(files.each(lambda s: read_shard(folder / s.file, width), manifest.shards[split], folder))
+    wanted = manifest.plan.shard
+    return list(files.each(lambda s: read_shard(folder / s.file, wanted), manifest.shards[split], folder))
 
 
 def check_shard(folder: Place, shard: Shard) -> None:

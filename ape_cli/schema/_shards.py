@@ -16,6 +16,7 @@ from ape_cli.structure import Cyclic, Structure, Tree
 
 PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3
 ROW_GROUP = 32_768  # rows
+_SPLIT = "BYTE_STREAM_SPLIT"
 
 _LISTS = {
     "source_ids": "uint16",
@@ -94,19 +95,24 @@ def positions(column: pa.ListArray) -> U64:
     return flat.to_numpy()
 
 
-def writer(path: Path, width: int = 1) -> pq.ParquetWriter:
+def writer(path: Path, wanted: pa.Schema = SHARD) -> pq.ParquetWriter:
     """BYTE_STREAM_SPLIT and zstd without dictionaries: smaller and faster on such data."""
-    deep = {name: ".list.element" if width > 1 and name.endswith("positions") else "" for name in _LISTS}
-    numbers = ["row", "size", *(f"{name}.list.element{more}" for name, more in deep.items())]
-    encoding = dict.fromkeys(numbers, "BYTE_STREAM_SPLIT")
+    encoding = dict.fromkeys((leaf for field in wanted for leaf in _numbers(field.name, field.type)), _SPLIT)
     return pq.ParquetWriter(
         path,
-        shard(width),
+        wanted,
         compression="zstd",
-        use_dictionary=["op"],
+        use_dictionary=[name for name in wanted.names if name == "op"],
         column_encoding=encoding,
         write_statistics=["row"],
     )
+
+
+def _numbers(path: str, kind: pa.DataType) -> list[str]:
+    """The column of numbers at a path of the schema, if there is one."""
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _numbers(f"{path}.list.element", kind.value_type)
+    return [path] if pa.types.is_integer(kind) else []
 
 
 def content(part: pa.Table) -> tuple[int, int]:
@@ -179,19 +185,23 @@ def _range(factor: Structure) -> tuple[int, int]:
     return 0, factor.order - 1 if isinstance(factor, Cyclic) else 2**63 - 2  # 1 is added to it
 
 
-def read_shard(path: Place, width: int = 1) -> pq.ParquetFile:
-    """An open shard, if it is a Parquet file of the schema for positions of `width` coordinates."""
+def _told(found: pa.Schema) -> str:
+    at = found.get_field_index("source_positions")
+    return ", ".join(found.names) + (f"; positions are {found.field(at).type}" if at >= 0 else "")
+
+
+def read_shard(path: Place, wanted: pa.Schema = SHARD) -> pq.ParquetFile:
+    """An open shard, if it is a Parquet file of the schema."""
     try:
         # in an object store, the columns of a row group come by few requests
         file = pq.ParquetFile(path.opened(), pre_buffer=True) if isinstance(path, Remote) else pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix="generate it again") from error
-    wanted = shard(width)
     if not file.schema_arrow.equals(wanted):
         raise DataError(
             f"{path} is a Parquet file of another schema",
-            got=", ".join(file.schema_arrow.names),
-            allowed=f"{', '.join(wanted.names)}; positions are {wanted.field('source_positions').type}",
+            got=_told(file.schema_arrow),
+            allowed=_told(wanted),
             fix="point to a folder that `ape gen` wrote",
         )
     return file

@@ -34,6 +34,7 @@ __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/tasks els
 _TRIES = 512
 _AT_ONCE = 128  # draws that cost little more than a few
 _SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # of the hashes; each split's share
+_ROWS = {"train": 10_000, "validation": 1_000, "test": 1_000}
 LATE = {"late": True}  # metadata of options that manifests leave out at their default: older ones know none
 
 
@@ -86,6 +87,7 @@ class Task(ABC):
     summary: ClassVar[str]  # a line for `ape tasks`
     source: ClassVar[str] = "Algebraic Positional Encodings, section 4.1"
     ops: ClassVar[list[str]] = []  # names for the `op` column
+    image: ClassVar[None] = None  # its rows are no images
 
     order: Order | None = None
 
@@ -143,6 +145,28 @@ class Task(ABC):
         """The options, as the manifest keeps them: without late ones at their default."""
         late = {f.name: f.default for f in dataclasses.fields(self) if f.metadata.get("late")}
         return {k: v for k, v in self.options.items() if k not in late or v != late[k]}
+
+    @property
+    def title(self) -> str:
+        """A name for its dataset's folder."""
+        return f"{self.name}-{self.order}" if self.order else self.name
+
+    def rows(self, wanted: dict[str, int | None], seed: int) -> dict[str, int]:
+        """Numbers of rows, with the usual ones where None is wanted."""
+        return {split: _ROWS[split] if count is None else count for split, count in wanted.items()}
+
+    @property
+    def columns(self) -> pa.Schema:
+        """Of its shards."""
+        return schema.shard(structure.parse(self.structure).width)
+
+    def content(self, part: pa.Table) -> tuple[int, int]:
+        """Of rows, for a fingerprint."""
+        return schema.content(part)
+
+    def moments(self, rows: int, seed: int) -> schema.Moments | None:
+        """Of pixels: symbols have none."""
+        return None
 
     def sample(self, *, rows: range, split: str, seed: int) -> pa.Table:
         """These rows of a split, as a table of a shard's schema; `rows` may be any range of row numbers."""

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mistakes import attention, data, grids, model, positions, ranks, reports, shortcuts, storage, sweeps
+from tests.mistakes import attention, augment, data, grids, model, positions, ranks, reports, shortcuts, storage, sweeps
 from tests.mistakes._mistake import Mistake
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +22,7 @@ MISTAKES = [
     *positions.MISTAKES,
     *grids.MISTAKES,
     *attention.MISTAKES,
+    *augment.MISTAKES,
     *data.MISTAKES,
     *model.MISTAKES,
     *ranks.MISTAKES,

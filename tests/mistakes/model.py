@@ -28,7 +28,7 @@ MISTAKES = [
     ),
     Mistake(
         "a warm-up of 1.25%",
-        "config.py",
+        "config/_fields.py",
         "warmup: float = Field(0.05,",
         "warmup: float = Field(0.0125,",
         "test_train.py::test_learning_rate_of_the_paper",
@@ -106,7 +106,7 @@ MISTAKES = [
     ),
     Mistake(
         "earlier runs renamed by a late field",
-        "config.py",
+        "config/_fields.py",
         "exclude=set(without) | plain",
         "exclude=set(without)",
         "attention/test_choice.py::test_earlier_configurations_keep_their_digest",

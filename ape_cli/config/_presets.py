@@ -1,0 +1,153 @@
+"""Presets: model and training, and the sizes of the data that go with them.
+
+`paper`: tables 4 and 5 and what the authors' first release adds. `small`: each run ends within about three
+minutes on two CPU cores and the schemes still separate. `tiny`: a smoke test in seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ape_cli.errors import pick
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Model and training, and the sizes of the data that go with them."""
+
+    fields: dict[str, Any]  # of sequences
+    images: dict[str, Any]  # of images
+    rows: dict[str, int]
+    sizes: dict[str, Any]  # options of tasks, each for those that have it
+    about: str
+    augment: str = "none"  # of images whose mirror images are of the same class
+
+    def of(self, kind: str) -> dict[str, Any]:
+        """The fields for a kind of data."""
+        return self.images if kind == "image" else self.fields
+
+
+_TOKENISER = {"convolution_size": 3, "convolution_stride": 1, "pool_size": 3, "pool_stride": 2}  # table 5
+
+PRESETS = {
+    "paper": Preset(
+        {
+            "d_model": 512,
+            "d_ff": 2048,
+            "heads": 8,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "dropout": 0.15,
+            "epochs": 200,
+            "batch_size": 64,
+            "lr_peak": 5e-4,
+            "validate_every_epochs": 5,
+        },
+        {
+            **_TOKENISER,
+            "d_model": 256,
+            "d_ff": 512,
+            "heads": 4,
+            "encoder_layers": 7,
+            "dropout": 0.0,
+            "attention_dropout": 0.1,
+            "stochastic_depth": 0.1,
+            "epochs": 300,
+            "batch_size": 128,
+            "lr_peak": 5e-4,
+            "weight_decay": 0.03,
+            "label_smoothing": 0.1,
+            "validate_every_epochs": 1,
+        },
+        {"train": 10_000, "validation": 1_000, "test": 1_000},
+        {},
+        "the paper's own size: width 512, 200 epochs of 10,000 rows; images: 300 epochs",
+        "crop,flip,autoaugment",
+    ),
+    "small": Preset(
+        {
+            "d_model": 128,
+            "d_ff": 512,
+            "heads": 4,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "dropout": 0.0,
+            "steps": 800,
+            "batch_size": 64,
+            "lr_peak": 2e-3,
+            "validate_every_steps": 100,
+        },
+        {
+            **_TOKENISER,
+            "d_model": 64,
+            "d_ff": 128,
+            "heads": 4,
+            "encoder_layers": 3,
+            "dropout": 0.0,
+            "attention_dropout": 0.1,
+            "stochastic_depth": 0.1,
+            "steps": 800,
+            "batch_size": 64,
+            "lr_peak": 2e-3,
+            "weight_decay": 0.03,
+            "label_smoothing": 0.1,
+            "validate_every_steps": 40,
+        },
+        {"train": 20_000, "validation": 1_000, "test": 1_000},
+        {
+            "length_mean": 20,
+            "length_std": 2,
+            "depth_mean": 4,
+            "depth_std": 1,
+            "side_mean": 5,
+            "side_std": 1,
+            "ring": 12,
+        },
+        "about three minutes on two CPU cores: width 128, 800 steps, words of 20, trees of depth 4",
+        "crop,flip",
+    ),
+    "tiny": Preset(
+        {
+            "d_model": 32,
+            "d_ff": 64,
+            "heads": 2,
+            "encoder_layers": 1,
+            "decoder_layers": 1,
+            "dropout": 0.0,
+            "steps": 20,
+            "batch_size": 16,
+            "lr_peak": 1e-3,
+            "validate_every_steps": 10,
+        },
+        {
+            **_TOKENISER,
+            "d_model": 32,
+            "d_ff": 64,
+            "heads": 2,
+            "encoder_layers": 1,
+            "dropout": 0.0,
+            "attention_dropout": 0.0,
+            "stochastic_depth": 0.0,
+            "steps": 20,
+            "batch_size": 16,
+            "lr_peak": 1e-3,
+            "validate_every_steps": 10,
+        },
+        {"train": 200, "validation": 40, "test": 40},
+        {
+            "length_mean": 6,
+            "length_std": 1,
+            "depth_mean": 2,
+            "depth_std": 0.5,
+            "side_mean": 3,
+            "side_std": 0.5,
+            "ring": 6,
+        },
+        "a smoke test in seconds",
+    ),
+}
+
+
+def preset(name: str) -> Preset:
+    return PRESETS[pick("preset", name, PRESETS)]
