@@ -18,6 +18,7 @@ from tests.mistakes import (
     attention,
     augment,
     data,
+    grids,
     model,
     positions,
     ranks,
@@ -32,6 +33,7 @@ from tests.mistakes._mistake import Mistake
 ROOT = Path(__file__).parents[2]
 MISTAKES = [
     *positions.MISTAKES,
+    *grids.MISTAKES,
     *attention.MISTAKES,
     *augment.MISTAKES,
     *data.MISTAKES,
