@@ -143,7 +143,7 @@ def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
 ) -> None:
     """Trained on images, a token for each pixel; asked about the same images with their pixels shuffled."""
     shuffled = write(tmp_path / "shuffled", monkeypatch, shuffled=True)
-    pixels = {"convolution_size": 1, "pool_size": 1, "pool_stride": 1, "steps": 120, "lr_peak": 0.01}
+    pixels = {"convolution_size": 1, "pool_size": 1, "pool_stride": 1, "steps": 150, "lr_peak": 0.01}
     for scheme in ("none", "sinusoidal", "orthogonal-grid"):
         done = run(data, tmp_path / "results", scheme, **pixels)
         other = evaluate.evaluate(done.run, shuffled, split="test", decode="teacher", device=CPU)["overall"]
@@ -153,7 +153,7 @@ def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
             assert other["token_accuracy"] == own["token_accuracy"]
             assert other["cross_entropy"] == pytest.approx(own["cross_entropy"], abs=1e-5)
         else:
-            assert own["token_accuracy"] > 0.9
+            assert own["token_accuracy"] > 0.8
             assert other["token_accuracy"] < own["token_accuracy"] - 0.3
 
 
@@ -208,6 +208,20 @@ def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) 
 
 
 # What a configuration comes to
+
+
+@pytest.mark.parametrize("scheme", ["orthogonal-grid", "rope", "sinusoidal"])
+def test_tokens_stand_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    """Of 4 x 6 pixels, pooled with a stride of 2: 2 rows of 3."""
+    pixels = np.random.default_rng(0).integers(256, size=(60, 4, 6, 1)).astype(np.uint8)
+    found = Source("wide", ["a", "b"], {"train": Pictures(pixels, np.arange(60) % 2)})
+    monkeypatch.setattr(sources, "open", lambda where, label: found)
+    made = images.make(source="wide")
+    gen.generate(made, gen.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "wide")
+    data = dataset.open(tmp_path / "wide")
+    model = build.of_data(build.settle(wanted(scheme), data), data)
+    grid = [[1, 1], [1, 2], [1, 3], [2, 1], [2, 2], [2, 3]]
+    assert model.positions.tolist() == [grid if scheme == "orthogonal-grid" else [1, 2, 3, 4, 5, 6]]
 
 
 def test_settled_by_the_images(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
