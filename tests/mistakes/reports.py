@@ -104,6 +104,20 @@ MISTAKES = [
         "test_report.py::test_images_have_a_table_of_their_own",
     ),
     Mistake(
+        "some of the paper's images taken for its size",
+        "report.py",
+        "return _form(trained) == paper.IMAGES and everything",
+        "return _form(trained) == paper.IMAGES",
+        "test_epochs.py::test_the_paper_s_size_is_all_of_its_images",
+    ),
+    Mistake(
+        "a test curve over fewer seeds than the curve beside it",
+        "curves.py",
+        'pl.when(test.null_count() == 0).then(test.mean()).alias("test")',
+        'test.mean().alias("test")',
+        "test_curves.py::test_images_have_the_test_curve_beside_the_other",
+    ),
+    Mistake(
         "the shade of what training saw half a step short",
         "plots.py",
         "panel.seen[1] + 0.5",
