@@ -88,7 +88,7 @@ PRESETS = {
             "attention_dropout": 0.1,
             "stochastic_depth": 0.1,
             "steps": 800,
-            "batch_size": 32,
+            "batch_size": 64,
             "lr_peak": 2e-3,
             "weight_decay": 0.03,
             "label_smoothing": 0.1,
