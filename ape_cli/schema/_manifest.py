@@ -157,7 +157,7 @@ class Manifest(_Frozen):
     @model_validator(mode="after")
     def _agrees_with_its_plan(self) -> Manifest:
         if self.plan.image is None and (self.vocabulary[:-1] or SPECIAL)[:FIRST_SYMBOL] != SPECIAL:
-            raise ValueError(f"the vocabulary is not {' '.join(SPECIAL)} and symbols")
+            raise ValueError(f"the vocabulary does not begin with {' '.join(SPECIAL)}, or ends with them")
         if (self.plan.image is None) != (self.moments is None):
             raise ValueError("moments are of images, and all images have some")
         if self.schema_version != self.plan.version:
