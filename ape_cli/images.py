@@ -81,6 +81,7 @@ class Images:
     """The images of a source as a dataset: what `gen` asks of a task. Raises `DataError` and `UsageError`."""
 
     name, summary, order = NAME, "the label of an image", None
+    source = "Algebraic Positional Encodings, section 4.1"  # of the task; that of its images is an option
     structure = "grid(2)"  # of pixels, and of what a model makes of them
     ops: tuple[str, ...] = ()
     mean_answer_tokens = Portion.mean_answer_tokens
@@ -91,13 +92,13 @@ class Images:
         self.splits = cache(self._splits)
 
     @cached_property
-    def source(self) -> Source:
+    def _source(self) -> Source:
         return sources.open(self.where, self.label)
 
     @property
     def title(self) -> str:
         """A name for its dataset's folder: `images-digits`, `images-cifar-10-shuffled`."""
-        return f"{NAME}-{self.source.name}" + "-shuffled" * self.shuffled
+        return f"{NAME}-{self._source.name}" + "-shuffled" * self.shuffled
 
     @property
     def options(self) -> dict[str, Any]:
@@ -113,17 +114,17 @@ class Images:
     def origin(self) -> dict[str, str]:
         """Of each split, in words."""
         own, out = "the source's own", "held out of the source's training images"
-        found = {split: own if split in self.source.splits else out for split in schema.SPLITS}
+        found = {split: own if split in self._source.splits else out for split in schema.SPLITS}
         return found | ({"train": "the source's training images, but those held out"} if out in found.values() else {})
 
     @property
     def image(self) -> pictures.Size:
-        height, width, channels = self.source.splits["train"].pixels.shape[1:]
+        height, width, channels = self._source.splits["train"].pixels.shape[1:]
         return height, width, channels
 
     @property
     def id_names(self) -> list[str]:
-        return self.source.classes
+        return self._source.classes
 
     @property
     def mean_size(self) -> float:
@@ -135,16 +136,16 @@ class Images:
 
     @property
     def columns(self) -> pa.Schema:
-        return pictures.shard(self.source.classes)
+        return pictures.shard(self._source.classes)
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """What the manifest keeps: the source by its name and content, not by where it lies."""
-        sha = hashlib.sha256(repr(self.source.classes).encode())
-        for name, part in sorted(self.source.splits.items()):
+        sha = hashlib.sha256(repr(self._source.classes).encode())
+        for name, part in sorted(self._source.splits.items()):
             keys = sorted(zip(_digests(part, 0), part.labels.tolist(), strict=True))
             sha.update(repr((name, part.pixels.shape, keys)).encode())
-        found = {"source": self.source.name, "sha256": sha.hexdigest()}
+        found = {"source": self._source.name, "sha256": sha.hexdigest()}
         return found | ({"shuffled": True} if self.shuffled else {})
 
     def available(self, seed: int) -> dict[str, int]:
@@ -192,7 +193,7 @@ class Images:
 
     def _splits(self, seed: int) -> dict[str, Portion]:
         """Each split, whole and in its order."""
-        found = {name: _ordered(part, seed) for name, part in self.source.splits.items()}
+        found = {name: _ordered(part, seed) for name, part in self._source.splits.items()}
         for split, of in _HELD_OUT.items():
             if split not in found:
                 found[split], found["train"] = _cut(*found["train"], of)
@@ -200,7 +201,7 @@ class Images:
 
         def whole(split: str, part: Pictures, keys: list[bytes]) -> Portion:
             shared = np.array([split != "train" and key in seen for key in keys], dtype=bool)
-            return Portion(split, seed, 0, part.pixels, part.labels, shared, self.source.classes, self.shuffled)
+            return Portion(split, seed, 0, part.pixels, part.labels, shared, self._source.classes, self.shuffled)
 
         return {split: whole(split, *found[split]) for split in schema.SPLITS}
 
