@@ -36,7 +36,7 @@ def choose_device(name: str, threads: int | None = None) -> torch.device:
 def reading(scheme: str, own: str, wanted: str | None = None) -> str:
     """The structure that a scheme reads positions of data of structure `own` as.
 
-    `wanted`, if it is given; else the data's own or, where the scheme cannot, `seq`, the linearisation.
+    `wanted`, if it is given; else the data's own or, where the scheme cannot or is `flat`, `seq`, the linearisation.
     """
     found, data = position.load(scheme), structure.parse(own)
     if wanted is not None and not found.reads(structure.parse(wanted)):
@@ -44,7 +44,7 @@ def reading(scheme: str, own: str, wanted: str | None = None) -> str:
         raise UsageError(
             f"scheme {scheme!r} cannot read this structure", got=wanted, allowed=allowed, fix="see `ape schemes`"
         )
-    choices = [structure.parse(wanted)] if wanted else [data, structure.Seq()]
+    choices = [structure.parse(wanted)] if wanted else [structure.Seq()] if found.flat else [data, structure.Seq()]
     for choice in choices:
         if found.reads(choice):
             if structure.columns(choice, data) is None:

@@ -71,7 +71,7 @@ def print_schemes(lines: Lines) -> None:
     rows = [
         [
             s["scheme"],
-            ", ".join(s["structures"]),
+            _reads(s),
             s["injection"],
             s["recurrence"],
             "the path" if s["relative"] else "the origin" if s["injection"] != "none" else "nothing",
@@ -87,6 +87,7 @@ def print_schemes(lines: Lines) -> None:
         for s in lines
     ]
     print_table(["scheme", "memory", "extrapolates", "locality", "options and defaults", "source"], more)
+    note("reads: any data along its linearisation where it is seq; in brackets what --structure has to ask for")
     note("learns: parameters at width 512, 8 heads, sized at 100 symbols or depth 7, default options")
     note("refers to: the path between two tokens, or the origin; content: whether positions meet it multiplicatively")
     note("memory: what is made for L tokens in D channels, K of each of H heads")
@@ -94,6 +95,13 @@ def print_schemes(lines: Lines) -> None:
     note("locality: the default of c in the locality bias c^distance; options: --set learned=true, …")
     if lines and "measured" in lines[0]:
         _print_costs([s["measured"] for s in lines])
+
+
+def _reads(line: dict[str, Any]) -> str:
+    """What a scheme reads; in brackets what it reads if that is asked for alone."""
+    asked = [pattern for pattern in line["structures"] if line["flat"] and pattern != "seq"]
+    others = [pattern for pattern in line["structures"] if pattern not in asked]
+    return ", ".join(others) + (f" ({', '.join(asked)})" if asked else "")
 
 
 def _short(line: dict[str, Any]) -> str:
@@ -174,7 +182,7 @@ def print_findings(found: list[Finding]) -> None:
     ):
         if any(f.law in columns for f in part):
             _print_errors(title, [f for f in part if f.law in columns], columns)
-    note("errors in float64 and float32 (limits 1e-9 and 1e-4; of locality 1e-4 in both, it is made in float32);")
+    note("errors in float64 and float32 (limits 1e-9 and 1e-4; of the locality bias 1e-4 in both, it is float32);")
     note("of uniqueness and reach the smallest difference (at least 1e-4); exact: 0 in both; empty: not claimed")
     note("operators and scores reach 10,000 steps and 40 levels, models 300 and 12, with the locality bias off and on")
     for law, about in {f.law: f.about for f in found}.items():

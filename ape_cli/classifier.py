@@ -109,7 +109,7 @@ class Classifier(Model):
 
     def tokens(self, pixels: Tensor) -> Tensor:
         """uint8 [B, H, W, C] -> [B, N, D], before anything is said of positions."""
-        x = (pixels / 255 - self.mean) / self.std
+        x = (pixels.to(self.mean.dtype) / 255 - self.mean) / self.std
         return self.tokeniser(x.permute(0, 3, 1, 2))
 
     def read(self, tokens: Tensor) -> Tensor:

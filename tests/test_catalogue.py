@@ -36,7 +36,10 @@ def test_schemes_are_compared_by_their_own_properties() -> None:
     assert all((s["recurrence"] == "every layer") == (s["injection"] == "attention") for s in lines.values())
     assert {n for n, s in lines.items() if s["bounded"]} == {"learned", "relative", "tree"}
     assert lines["orthogonal"]["structures"] == ["any"]
+    assert lines["sinusoidal"]["structures"] == ["seq", "grid(n)"]
+    assert {n for n, s in lines.items() if s["flat"]} == {"sinusoidal"}
     table = run(app, ["schemes"])
+    assert "seq (grid(n))" in table.stdout
     assert all(name in table.stdout for name in position.names())
 
 
@@ -64,7 +67,7 @@ def test_check_prints_errors_and_ends_well() -> None:
     answer = json.loads(run(app, ["check", "rope", "linear", "--json"]).stdout)
     assert {f["subject"] for f in answer} == {"rope", "linear"}
     assert all(f["holds"] for f in answer)
-    errors = [f for f in answer if f["law"] not in ("uniqueness", "reach", "locality")]
+    errors = [f for f in answer if f["law"] not in ("uniqueness", "reach", "locality", "distance")]
     assert all(f["float64"] <= 1e-9 and f["float32"] <= 1e-4 for f in errors)
 
 

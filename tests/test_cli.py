@@ -163,6 +163,9 @@ def test_grids_and_rings_train(here: Path) -> None:
     assert "Tasks on grid(2)" in ape("report", "--format", "markdown")[0]
 
 
+GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset", "tiny")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -189,6 +192,9 @@ def test_grids_and_rings_train(here: Path) -> None:
         (["train", "--scheme", "rope", "--preset", "huge"], 2, "paper, small, tiny"),
         (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
         (["train", "--scheme", "rope", "--set", "d_model"], 2, "KEY=VALUE"),
+        ([*GRID, "--set", "distance=euclidian"], 2, "did you mean 'euclidean'"),
+        ([*GRID, "--set", "distance=euclidean", "--set", "decay=1"], 2, "no effect without a locality bias"),
+        ([*GRID, "--set", "distance=euclidean", "--attention", "linear"], 2, "no effect without a locality bias"),
         (["train", "--scheme", "rope", "--attention", "liner"], 2, "did you mean 'linear'"),
         (["train", "--scheme", "rope", "--set", "attention=linear"], 2, "it is an option: --attention"),
         (["train", "--scheme", "relative", "--attention", "linear", "--task", "copy", "--preset", "tiny"], 2, "a bias"),

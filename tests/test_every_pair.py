@@ -81,19 +81,22 @@ def test_every_scheme_has_tasks_and_every_task_has_schemes(data: dict[str, Datas
 
 
 @pytest.mark.parametrize(
-    ("task", "expression", "options"),
+    ("scheme", "task", "expression", "options"),
     [
-        ("tree-copy", "seq*tree(2)", {}),
-        ("tree-copy", "tree(3)", {"branching": 3}),
-        ("tree-ops", "tree(2)", {"branching": 3, "binarise": True, "vocabulary": 200}),
-        ("grid-rotate", "seq*grid(2)", {}),
-        ("grid-copy", "grid(2)", {}),
-        ("ring-shift", "cyclic(5)", {}),
-        ("reverse", "cyclic(6)", {}),
-        ("copy", "seq*cyclic(7)", {}),
+        ("orthogonal", "tree-copy", "seq*tree(2)", {}),
+        ("orthogonal", "tree-copy", "tree(3)", {"branching": 3}),
+        ("orthogonal", "tree-ops", "tree(2)", {"branching": 3, "binarise": True, "vocabulary": 200}),
+        ("orthogonal", "grid-rotate", "seq*grid(2)", {}),
+        ("orthogonal", "grid-copy", "grid(2)", {}),
+        ("orthogonal", "ring-shift", "cyclic(5)", {}),
+        ("orthogonal", "reverse", "cyclic(6)", {}),
+        ("orthogonal", "copy", "seq*cyclic(7)", {}),
+        ("sinusoidal", "grid-rotate", "grid(2)", {}),
     ],
 )
-def test_structures_of_all_kinds(tmp_path: Path, task: str, expression: str, options: dict[str, Any]) -> None:
+def test_structures_of_all_kinds(
+    tmp_path: Path, scheme: str, task: str, expression: str, options: dict[str, Any]
+) -> None:
     small = {"depth_mean": 2, "depth_std": 0.5} if tasks.load(task).ordered else {}
     found = write(tmp_path / task, task, rows=(32, 8, 8), **small, **options)
-    check(wanted("orthogonal", structure=expression), found, tmp_path)
+    check(wanted(scheme, structure=expression), found, tmp_path)

@@ -204,6 +204,25 @@ def test_a_wrong_distance_is_found(monkeypatch: pytest.MonkeyPatch, wrong: Calla
         assert "locality" in {f.law for f in laws.check(name) if not f.holds}
 
 
+@pytest.mark.parametrize(
+    ("wrong", "laws_broken"),
+    [
+        (lambda self, x, y: ((1.0 * (x - y)) ** 2).sum(-1), {"locality", "distance"}),  # never rooted
+        (lambda self, x, y: 1.0 * (x - y).abs().amax(-1), {"locality", "distance"}),  # the longer of the two
+        (lambda self, x, y: 1.0 * (x - y).clamp(min=0).sum(-1), {"locality", "distance"}),  # one way only
+        (lambda self, x, y: 1.0 * (x**2 - y**2).abs().sum(-1).sqrt(), {"locality", "distance", "relative"}),
+        (lambda self, x, y: 0.9 * (x - y).abs().sum(-1), {"locality"}),  # between path / sqrt(2) and path
+    ],
+)
+def test_a_wrong_straight_line_is_found(
+    monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., Tensor], laws_broken: set[str]
+) -> None:
+    monkeypatch.setattr(structure.Grid, "straight", wrong)
+    bad = [f for f in laws.check("orthogonal-grid") if not f.holds]
+    assert {f.law for f in bad} == laws_broken
+    assert {f.name for f in bad} == {"orthogonal-grid distance=euclidean decay=0.98"}
+
+
 def test_no_number_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Alibi, "bias", lambda *_: torch.tensor(float("nan")).expand(1, 1, 1, 1))
     found = [f for f in laws.check("alibi") if not f.holds]

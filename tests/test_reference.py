@@ -21,9 +21,9 @@ from ape_cli.batch import Batch, Reading
 D, H, K, IDS = 16, 2, 8, 12
 
 
-def net(name: str, decay: float, dropout: float = 0.0) -> model.Transformer:
+def net(name: str, decay: float, dropout: float = 0.0, **options: str) -> model.Transformer:
     generator = torch.Generator().manual_seed(4)
-    scheme = position.make(name, D, H, max_size=3, decay=decay, generator=generator)
+    scheme = position.make(name, D, H, max_size=3, decay=decay, generator=generator, **options)
     made = model.Transformer(
         scheme, ids=IDS, d_ff=24, encoder_layers=2, decoder_layers=2, dropout=dropout, generator=generator
     )
@@ -34,8 +34,11 @@ def path(heap: int) -> list[int]:
     return [int(b) for b in bin(max(heap, 1))[3:]]
 
 
-def steps_between(name: str, x: int, y: int) -> int:
-    if position.load(name).structures != ("tree(k)",):
+def steps_between(scheme: position.Scheme, x: int | list[int], y: int | list[int]) -> float:
+    """Or the straight line between two [row, column]."""
+    if isinstance(x, list):
+        return math.dist(x, y) if scheme.metric == "euclidean" else abs(x[0] - y[0]) + abs(x[1] - y[1])
+    if scheme.structures != ("tree(k)",):
         return abs(x - y)
     a, b = path(x), path(y)
     shared = 0
@@ -44,9 +47,12 @@ def steps_between(name: str, x: int, y: int) -> int:
     return len(a) + len(b) - 2 * shared
 
 
-def operator(scheme: position.Scheme, at: int, head: int) -> Tensor:
+def operator(scheme: position.Scheme, at: int | list[int], head: int) -> Tensor:
     """[x]: what stands between the identity and the vector, for relative schemes by operators."""
     identity = torch.eye(K, dtype=torch.float64)
+    if scheme.name == "orthogonal-grid":
+        each = (part.generators()[0, head] for part in scheme.operators.parts)
+        return torch.block_diag(*(torch.linalg.matrix_power(w, p) for w, p in zip(each, at, strict=True)))
     if scheme.name in ("orthogonal-seq", "orthogonal"):
         return torch.linalg.matrix_power(scheme.generators()[0, head], at)
     if scheme.name == "orthogonal-tree":
@@ -90,9 +96,10 @@ def attend(made: model.Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor
                 between = operator(scheme, at[m], h).T @ operator(scheme, of[n], h)
                 asks = q[m, part] + (scheme.u[h] if scheme.name == "transformer-xl" else 0)
                 score = asks @ between @ k[n, part] / K**0.5
-                score = score * scheme.shape.decay ** steps_between(scheme.name, at[m], of[n])
+                score = score * scheme.shape.decay ** steps_between(scheme, at[m], of[n])
                 place = "decoder" if causal else "encoder" if at is of else "cross"
-                scores.append(score + bias(scheme, q[m, part], of[n] - at[m], h, place))
+                offset = 0 if isinstance(at[m], list) else of[n] - at[m]  # no scheme that reads grids has a bias
+                scores.append(score + bias(scheme, q[m, part], offset, h, place))
             weights = torch.stack(scores).softmax(0)
             out[m, part] = sum(w * v[n, part] for w, n in zip(weights, seen, strict=True))
     return layer.out(out)
@@ -101,12 +108,14 @@ def attend(made: model.Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor
 Attend = Callable[[model.Transformer, torch.nn.Module, Tensor, Tensor, list, list, bool], Tensor]
 
 
-def embedded(made: model.Transformer, ids: list[int], at: list[int]) -> Tensor:
+def embedded(made: model.Transformer, ids: list[int], at: list) -> Tensor:
     x = made.embedding[ids] * D**0.5
     if made.scheme.name == "sinusoidal":
         for n, p in enumerate(at):
+            axes = p if isinstance(p, list) else [p]
+            share = D // len(axes)
             for i in range(D):
-                angle = p / 10_000 ** (2 * (i // 2) / D)
+                angle = axes[i // share] / 10_000 ** (2 * (i % share // 2) / share)
                 x[n, i] = x[n, i] + (math.cos(angle) if i % 2 else math.sin(angle))
     if made.scheme.name == "learned":
         for n, p in enumerate(at):
@@ -155,21 +164,26 @@ def reference(
 
 
 SOURCE, TARGET = [3, 7, 9, 4, 11], [1, 5, 6, 10]
-PLACES = {"seq": ([1, 2, 3, 4, 5], [0, 1, 2, 3]), "tree(2)": ([1, 2, 3, 6, 7], [0, 1, 2, 3])}
-KNOWN = [name for name in position.names() if name != "orthogonal-grid"]  # grids: tests/position/test_algebra.py
+GRID = [[row, column] for row in (1, 2, 3) for column in (1, 2, 3)]
+PLACES: dict[str, tuple[list, list, list]] = {  # of source and target, and of a longer row beside them, from SOS on
+    "seq": ([1, 2, 3, 4, 5], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]),
+    "tree(2)": ([1, 2, 3, 6, 7], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]),
+    "grid(2)": ([[1, 1], [1, 2], [2, 1], [2, 2], [3, 1]], [[0, 0], [1, 1], [1, 2], [1, 3]], [[0, 0], *GRID[:7]]),
+}
+CASES: list[tuple[str, float, dict[str, str]]] = [(name, c, {}) for name in position.names() for c in (1.0, 0.8)]
+CASES += [("sinusoidal", 0.8, {"structure": "grid(2)"}), ("orthogonal-grid", 0.8, {"distance": "euclidean"})]
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", KNOWN)
-@pytest.mark.parametrize("decay", [1.0, 0.8])
-def test_the_model_is_the_plain_one(name: str, decay: float) -> None:
+@pytest.mark.parametrize(("name", "decay", "options"), CASES)
+def test_the_model_is_the_plain_one(name: str, decay: float, options: dict[str, str]) -> None:
     """Scores of a row that stands in a batch beside a longer one, with padding behind it."""
-    made = net(name, decay).eval()
-    source_at, target_at = PLACES[made.scheme.structure.expression]
+    made = net(name, decay, **options).eval()
+    source_at, target_at, longer = PLACES[made.scheme.structure.expression]
     expected = reference(made, SOURCE, source_at, TARGET, target_at)
     wide = [[*SOURCE, 0, 0], [4, 5, 6, 7, 8, 9, 10]]
-    wide_at = [[*source_at, 0, 0], [1, 2, 3, 4, 5, 6, 7]]
-    targets, targets_at = [[*TARGET, 0], [1, 9, 8, 7, 6]], [[*target_at, 0], [0, 1, 2, 3, 4]]
+    wide_at = [[*source_at, longer[0], longer[0]], longer[1:]]
+    targets, targets_at = [[*TARGET, 0], [1, 9, 8, 7, 6]], [[*target_at, longer[0]], longer[:5]]
     ids = torch.tensor(wide)
     found = made(ids, torch.tensor(wide_at), ids != 0, torch.tensor(targets), torch.tensor(targets_at))
     assert torch.allclose(found[0, :4], expected, atol=1e-9)

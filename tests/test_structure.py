@@ -92,6 +92,11 @@ def test_rings_and_products_by_hand() -> None:
     ring, grid = structure.parse("cyclic(6)"), structure.parse("grid(2)")
     assert [int(ring.distance(torch.tensor(1), torch.tensor(y))) for y in range(1, 9)] == [0, 1, 2, 3, 2, 1, 0, 1]
     assert int(grid.distance(torch.tensor([3, 0]), torch.tensor([1, 3]))) == 5  # the paper's figure 3
+    for array in (torch.tensor, np.array):  # the last one's square is beyond int64
+        straight = structure.Grid((structure.Seq(),) * 2).straight(
+            array([[3, 0], [4, 1], [0, 0]]), array([[6, 4], [4, 9], [0, 2**32]])
+        )
+        assert straight.tolist() == [5, 8, 2**32]
     both = structure.parse("seq*tree(2)")
     assert (both.width, both.first, grid.first) == (2, (1, 0), (1, 1))
     assert int(both.distance(np.array([1, 4]), np.array([4, 7]))) == 3 + 4

@@ -58,3 +58,13 @@ def test_a_preset_sizes_each_task_by_the_options_it_has(task: str, expected: dic
     found = trial.preset_dataset(task, None, "tiny", tmp_path, lambda line: None)
     assert found.manifest.plan.parameters == expected
     assert found.manifest.plan.rows == {"train": 200, "validation": 40, "test": 40}
+
+
+@pytest.mark.parametrize(("wanted", "task"), [(None, "reverse"), ("grid(2)", "grid-rotate")])
+def test_a_flat_scheme_gets_a_grid_if_it_asks_for_one(
+    wanted: str | None, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "preset_dataset", lambda *words: words)
+    notes: list[str] = []
+    trial.choose_dataset("sinusoidal", wanted, None, "tiny", tmp_path, notes.append)
+    assert f"taking {task} at the sizes" in notes[0]

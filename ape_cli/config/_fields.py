@@ -21,7 +21,7 @@ class Config(BaseModel):
     preset: str
     scheme: str
     scheme_options: dict[str, Any] = {}
-    structure: str | None = None  # what positions are read as; None: the data's own, or its linearisation
+    structure: str | None = None  # what positions are read as; None: the scheme's choice (`build.reading`)
     seed: int = Field(42, ge=0, lt=2**63)
 
     d_model: int = Field(gt=0, le=16_384)

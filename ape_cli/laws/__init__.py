@@ -34,6 +34,7 @@ LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
     "round trip": group.round_trip,
     "relative": group.relative,
     "locality": group.locality,
+    "distance": group.distance,
     "shift": group.shift,
     "uniqueness": group.gap,
     "reach": group.reach,
@@ -56,8 +57,8 @@ IN_A_MODEL = ("equivariance", "causality", "independence", "gradients")
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-4}
 GAPS = {"uniqueness", "reach"}  # the laws whose measure has to be large, in either precision ...
 LEAST_GAP = 1e-4  # ... at least this
-_MADE_IN_FLOAT32 = {"locality"}  # whatever the model is: held to the limit of float32 in both
-_DECAYS = {"locality": (0.98,)} | dict.fromkeys(("relative", *IN_A_MODEL), (1.0, 0.9))  # the others at 1
+_MADE_IN_FLOAT32 = {"locality", "distance"}  # whatever the model is: held to the limit of float32 in both
+_DECAYS = {"locality": (0.98,), "distance": (0.98,)} | dict.fromkeys(("relative", *IN_A_MODEL), (1.0, 0.9))  # else 1
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,11 @@ def _broken(name: str, error: ApeError) -> Finding:
 
 
 def _of_scheme(blank: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
-    """A law, measured with each locality bias."""
-    for decay in _DECAYS.get(blank.law, (1.0,)):
+    """A law, measured with each locality bias, or with the variant's own."""
+    decays = (blank.options["decay"],) if "decay" in blank.options else _DECAYS.get(blank.law, (1.0,))
+    for decay in decays:
         assert blank.structure is not None
-        scheme = make(blank.subject, blank.structure, dtype, decay=decay, **blank.options)
+        scheme = make(blank.subject, blank.structure, dtype, **blank.options | {"decay": decay})
         yield LAWS[blank.law](scheme, dtype)
 
 

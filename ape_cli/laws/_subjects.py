@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ FAR, DEEP = 10_000, 40  # steps and levels
 EXAMPLES = {  # of each pattern
     "any": ("seq", "tree(2)", "tree(3)", "grid(2)", "grid(3)", "cyclic(6)", "seq*tree(2)", "tree(2)*cyclic(5)"),
     "tree(k)": ("tree(2)", "tree(3)"),
-    "grid(n)": ("grid(2)", "grid(3)"),
+    "grid(n)": ("grid(2)", "grid(4)"),  # which share D_MODEL evenly
     "cyclic(n)": ("cyclic(6)",),
 }
 
@@ -58,8 +59,8 @@ def paths(structure: Structure, count: int, seed: int, *, steps: int = FAR, dept
 
 
 def rows(structure: Structure, count: int) -> Tensor:
-    """Three rows that reach to different places and depths. -> [3, N] or [3, N, C]"""
-    reaches = ((12, 2), (60, 5), (300, 12))
+    """Three rows that reach to different places and depths, all axes of a grid together. -> [3, N] or [3, N, C]"""
+    reaches = ((12 // structure.width, 2), (60 // structure.width, 5), (300 // structure.width, 12))
     return torch.cat([paths(structure, count, i, steps=s, depth=d) for i, (s, d) in enumerate(reaches)])
 
 
@@ -71,8 +72,9 @@ def near(structure: Structure, count: int) -> Tensor:
     return torch.stack([places + (places % (i + 2) == 0) * (i + 1) for i in range(structure.width)], dim=-1)
 
 
-def length(structure: Structure, x: Tensor, y: Tensor) -> Tensor:
-    """Steps of the path from each x to each y, counted one by one. [1, M], [1, N] (, C) -> [M, N]"""
+def length(structure: Structure, x: Tensor, y: Tensor, metric: str = "path") -> Tensor:
+    """From each x to each y: steps of the path, counted one by one, or the straight line. [1, M], [1, N] (, C) ->
+    [M, N], float64"""
 
     def between(simple: Structure, a: int, b: int) -> int:
         if isinstance(simple, Tree):
@@ -82,11 +84,13 @@ def length(structure: Structure, x: Tensor, y: Tensor) -> Tensor:
             return min((a - b) % simple.order, (b - a) % simple.order)
         return abs(a - b)
 
+    def whole(a: list[int], b: list[int]) -> float:
+        if metric == "euclidean":
+            return math.dist(a, b)
+        return sum(between(s, p, q) for s, p, q in zip(structure.simple, a, b, strict=True))
+
     wide_x, wide_y = (at[0].reshape(at.shape[1], -1).tolist() for at in (x, y))
-    apart = [
-        [sum(between(s, p, q) for s, p, q in zip(structure.simple, a, b, strict=True)) for b in wide_y] for a in wide_x
-    ]
-    return torch.tensor(apart)
+    return torch.tensor([[whole(a, b) for b in wide_y] for a in wide_x], dtype=torch.float64)
 
 
 def _ancestors(branching: int, heap: int) -> list[int]:

@@ -161,15 +161,28 @@ def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
 
 
 def locality(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
-    """The locality bias is c^(steps between the two), also when both paths are prefixed by a third"""
+    """The locality bias is c^(distance between the two), also when both paths are prefixed by a third"""
+    errors = []
+    for x, y in list(_pairs(scheme.structure))[:2]:
+        expected = scheme.shape.decay ** length(scheme.structure, x, y, scheme.metric)
+        errors += [greatest(_decay(scheme, *at) - expected) for at in ((x, y), _prefixed(scheme, x, y))]
+    return torch.stack(errors).max()
+
+
+def distance(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """The locality bias is the same both ways, and between c^(steps) and c^(steps / sqrt(axes))"""
     rate, errors = scheme.shape.decay, []
     for x, y in list(_pairs(scheme.structure))[:2]:
-        expected = rate ** length(scheme.structure, x, y).double()
-        for here, there in ((x, y), _prefixed(scheme, x, y)):
-            found = scheme.decay(scheme.context(here), scheme.context(there))
-            bias = torch.ones((), dtype=torch.float64) if found is None else found[0, 0].double()
-            errors.append(greatest(bias - expected))
+        found, steps = _decay(scheme, x, y), length(scheme.structure, x, y)
+        least, most = rate**steps, rate ** (steps / scheme.structure.width**0.5)
+        errors += [greatest(found - _decay(scheme, y, x).T), greatest(found - found.clamp(least, most))]
     return torch.stack(errors).max()
+
+
+def _decay(scheme: Scheme, x: Tensor, y: Tensor) -> Tensor:
+    """[M, N], float64"""
+    found = scheme.decay(scheme.context(x), scheme.context(y))
+    return torch.ones(x.shape[1], y.shape[1], dtype=torch.float64) if found is None else found[0, 0].double()
 
 
 def _prefixed(scheme: Scheme, *at: Tensor) -> tuple[Tensor, ...]:

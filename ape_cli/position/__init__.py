@@ -99,6 +99,7 @@ class Properties:
     """What a scheme is, for tables: the criteria of the paper's section 5 that need no training."""
 
     structures: tuple[str, ...]  # extensibility: patterns of what it reads
+    flat: bool  # along the linearisation, unless a structure is asked for
     injection: str  # "embeddings", "attention", or "none"
     recurrence: str  # "once", or "every layer"
     relative: bool  # reference point: the path between two tokens; else the origin
@@ -115,9 +116,11 @@ class Scheme(nn.Module):
     """Base of all schemes: the four hooks, doing nothing but the locality bias if one is set."""
 
     structures: ClassVar[tuple[str, ...]] = ("seq",)  # patterns of what it reads (`structure.matches`)
+    flat: ClassVar[bool] = False  # reads data along its linearisation unless a structure is asked for; needs `seq`
     relative: bool = False  # scores depend on x^-1 y alone
     bounded: ClassVar[bool] = False  # sized at max_size; says in its docstring what happens beyond
     default_decay: ClassVar[float] = 1.0
+    metric: str = "path"  # `apart`: steps of the path, or `euclidean`, the straight line across a grid
     dot_only: ClassVar[bool] = False  # its bias is a term of the dot product's expansion: no other attention takes it
     source: ClassVar[str]
     # claims that `ape check` measures, and traits that are told in tables
@@ -127,7 +130,7 @@ class Scheme(nn.Module):
     isometric: ClassVar[bool] = False  # a shift of all positions turns all vectors alike: P(p + k) = R_k P(p)
     acts_between: bool = True  # in the attention between decoder and encoder too
     renamed: ClassVar[dict[str, str]] = {}  # parameters of earlier versions -> their names today
-    variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # options beside the defaults that are measured as well
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # options (or `decay`) that are measured beside the defaults
     content_dependent: bool = False
     memory: ClassVar[str] = "none"
     extrapolation: ClassVar[str] = "not claimed"
@@ -195,8 +198,13 @@ class Scheme(nn.Module):
         """The locality bias c^distance (paper, section 4.2), in float32. None if c = 1."""
         if self.shape.decay == 1.0:
             return None
-        apart = self.structure.distance(q_context.positions[:, :, None], k_context.positions[:, None, :])
-        return torch.pow(self.shape.decay, apart)[:, None]
+        apart = self.apart(q_context.positions[:, :, None], k_context.positions[:, None, :])
+        return torch.pow(self.shape.decay, apart).float()[:, None]
+
+    def apart(self, x: Tensor, y: Tensor) -> Tensor:
+        """The distance of the locality bias, `metric` says which: int64, or float64 where it is no whole number.
+        Positions [B or 1, M, 1] and [B or 1, 1, N], or with an axis for coordinates -> [B or 1, M, N]"""
+        return self.structure.distance(x, y)
 
     @property
     def properties(self) -> Properties:
@@ -204,6 +212,7 @@ class Scheme(nn.Module):
         embeds, attends = self.overrides("embed"), self.overrides("rotate") or self.overrides("bias")
         return Properties(
             structures=self.structures,
+            flat=self.flat,
             injection="attention" if attends else "embeddings" if embeds else "none",
             recurrence="every layer" if attends else "once" if embeds else "none",
             relative=self.relative,

@@ -3,25 +3,46 @@
 Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5: PE(p, 2i) = sin(p / 10000^(2i/D)) and
 PE(p, 2i+1) = cos(p / 10000^(2i/D)), sine and cosine side by side. SOS is position 0.
 Applied once, at the input of the encoder and of the decoder; attention is unchanged.
+
+In n dimensions (`--structure 'grid(2)'`) each axis has the table of D/n channels for its coordinate, rows before
+columns: for n = 2 PE(x, y, 2i) = sin(x / 10000^(4i/D)), and the same of y from channel D/2 on. Source: Wang and Liu
+2019, arXiv:1908.11415. He et al. 2022, arXiv:2111.06377, have the same numbers, channels in another order.
+Without `--structure` grids are read along their linearisation, as trees are: the flat baseline of the paper.
 """
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from ape_cli.position import Context, Scheme
+from ape_cli.errors import UsageError
+from ape_cli.position import Context, Scheme, Shape
 from ape_cli.position._rotation import sinusoids
 
 
 class Sinusoidal(Scheme):
+    structures = ("seq", "grid(n)")
+    flat = True
     source = "Vaswani et al. 2017, arXiv:1706.03762, section 3.5"
     isometric = True
     memory = "L D"
     extrapolation = "moderate"
 
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        axes = shape.structure.width
+        if shape.d_model % (2 * axes):
+            raise UsageError(
+                f"{shape.structure.expression} does not share the channels evenly",
+                got=f"d_model {shape.d_model}",
+                allowed=f"a multiple of {2 * axes}: pairs of channels, as many for each of {axes} axes",
+                fix="choose another d_model",
+            )
+
     def prepare(self, positions: Tensor) -> Tensor:
-        """The table's rows for these positions. -> [B or 1, N, D], float64"""
-        return sinusoids(positions, self.shape.d_model)
+        """The tables' rows for these positions, axis after axis. -> [B or 1, N, D], float64"""
+        axes = self.structure.width
+        each = positions.reshape(*positions.shape[:2], axes)  # an axis for the only coordinate as well
+        return sinusoids(each, self.shape.d_model // axes).flatten(2)  # [B or 1, N, axes, D / axes] -> [., N, D]
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         return x + context.state.to(x.dtype)

@@ -188,6 +188,11 @@ class Grid(Product):
     def expression(self) -> str:
         return f"grid({len(self.factors)})"
 
+    def straight(self, x: Any, y: Any) -> Any:
+        """The straight line between two positions, in steps, a float, broadcast: the root of the axes' squares."""
+        apart = (s.distance(x[..., i], y[..., i]) for i, s in enumerate(self.simple))
+        return sum((1.0 * steps) ** 2 for steps in apart) ** 0.5  # squares of int64 could leave it
+
 
 def bit_length(x: Any) -> Any:
     """Number of binary digits of each non-negative int64 (0 for 0): an int, or an array of numpy or torch.

@@ -15,11 +15,14 @@ from tests.attention.plain import D, H, vectors
 N = 13
 WHO = ["keys", "causal", "causal and keys", "another sequence"]
 SCHEMES = [("relative", 1.0), ("t5", 1.0), ("transformer-xl", 1.0), ("transformer-xl", 0.9), ("alibi", 1.0)]
-SCHEMES += [("alibi", 0.9), ("rope", 0.9), ("orthogonal-seq", 0.9)]
+SCHEMES += [("alibi", 0.9), ("rope", 0.9), ("orthogonal-seq", 0.9), ("orthogonal-grid", 0.9), ("euclidean", 0.9)]
 
 
 def make(name: str, decay: float) -> Scheme:
-    scheme = position.make(name, D, H, max_size=3, decay=decay, generator=torch.Generator().manual_seed(4)).double()
+    options = {"max_size": 3, "decay": decay, "generator": torch.Generator().manual_seed(4)}
+    if name == "euclidean":
+        name, options = "orthogonal-grid", options | {"distance": "euclidean"}
+    scheme = position.make(name, D, H, **options).double()
     with torch.no_grad():
         for parameter in scheme.parameters():
             parameter.mul_(5)
@@ -30,10 +33,13 @@ def link_of(scheme: Scheme, who: str) -> tuple[Link, int]:
     """The link, and how many queries ask."""
     mask = torch.ones(2, N, dtype=torch.bool)
     mask[1, 9:] = mask[1, 1] = False
+    line = torch.arange(N + 1)
+    if scheme.structure.width == 2:
+        line = torch.stack([line // 4, line % 4], dim=-1)  # row by row
     if who == "another sequence":
-        source = scheme.context(torch.arange(1, N + 1)[None], mask)
-        return Link.of(scheme, scheme.context(torch.arange(8)[None], causal=True, beside=source), source), 8
-    here = scheme.context(torch.arange(1, N + 1)[None], mask if "keys" in who else None, causal="causal" in who)
+        source = scheme.context(line[None, 1:], mask)
+        return Link.of(scheme, scheme.context(line[None, :8], causal=True, beside=source), source), 8
+    here = scheme.context(line[None, 1:], mask if "keys" in who else None, causal="causal" in who)
     return Link.of(scheme, here, here), N
 
 

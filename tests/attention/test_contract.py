@@ -53,7 +53,7 @@ def test_against_the_definition(kind: str, name: str, decay: float, who: str) ->
     q, k, v = vectors(1, m), vectors(2, n), vectors(3, n)
     found = made.mix(scheme, q, k, v, link, 0.0)
     at, of = link.q_context.positions[0].tolist(), link.k_context.positions[0].tolist()
-    c = [[decay ** steps_between(name, x, y) for y in of] for x in at]
+    c = [[decay ** steps_between(scheme, x, y) for y in of] for x in at]
     for b in range(2):
         real = list(range(n)) if link.keys is None else link.keys[b].nonzero().flatten().tolist()
         seen = [[j for j in real if j <= i or not link.causal] for i in range(m)]

@@ -26,7 +26,7 @@ def test_the_model_is_the_plain_one(kind: str, name: str, decay: float) -> None:
         scheme = made.scheme
         here = "dot" if kind == "clustered" and at == target_at else kind
         seen = [[n for n in range(len(of)) if n <= m or not causal] for m in range(len(at))]
-        c = [[scheme.shape.decay ** steps_between(name, p, s) for s in of] for p in at]
+        c = [[scheme.shape.decay ** steps_between(scheme, p, s) for s in of] for p in at]
         q, k, v = (project(z).view(-1, H, K) for project, z in ((layer.query, x), (layer.key, y), (layer.value, y)))
         heads = []
         for h in range(H):

@@ -14,19 +14,36 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mistakes import attention, augment, data, model, positions, ranks, reports, shortcuts, storage, sweeps
+from tests.mistakes import (
+    attention,
+    augment,
+    data,
+    grids,
+    model,
+    pictures,
+    positions,
+    ranks,
+    reports,
+    shortcuts,
+    sources,
+    storage,
+    sweeps,
+)
 from tests.mistakes._mistake import Mistake
 
 ROOT = Path(__file__).parents[2]
 MISTAKES = [
     *positions.MISTAKES,
+    *grids.MISTAKES,
     *attention.MISTAKES,
     *augment.MISTAKES,
     *data.MISTAKES,
     *model.MISTAKES,
+    *pictures.MISTAKES,
     *ranks.MISTAKES,
     *reports.MISTAKES,
     *shortcuts.MISTAKES,
+    *sources.MISTAKES,
     *storage.MISTAKES,
     *sweeps.MISTAKES,
 ]

@@ -159,8 +159,8 @@ MISTAKES = [
     Mistake(
         "the mask of the inputs applied to the targets",
         "batch.py",
-        "return self.labels != PAD",
-        "return self.input_ids != PAD",
+        "return self.labels != self.blank",
+        "return self.input_ids != self.blank",
         "test_dataset.py::test_masks_are_of_what_they_mask",
     ),
     Mistake(

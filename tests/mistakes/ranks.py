@@ -50,8 +50,8 @@ MISTAKES = [
     Mistake(
         "validation of the first rank's share alone",
         "train.py",
-        "tally = self.world.pooled(",
-        "tally = (",
+        "return self.world.pooled(",
+        "return (",
         "test_ranks.py::test_two_ranks_come_to_what_one_process_comes_to",
     ),
     Mistake(

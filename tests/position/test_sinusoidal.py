@@ -1,12 +1,21 @@
-"""Sinusoidal: the formula by hand, and that it is really added."""
+"""Sinusoidal: the formula by hand, in one dimension and in several, and that it is really added."""
 
 from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 
-from ape_cli import position
+from ape_cli import position, structure
+from ape_cli.errors import UsageError
+
+
+def table(expression: str, places: list, d_model: int) -> torch.Tensor:
+    """The vectors of some places. -> [N, D]"""
+    scheme = position.make("sinusoidal", d_model, heads=1, structure=expression).double()
+    context = scheme.context(torch.tensor([places]))
+    return scheme.embed(torch.zeros(1, len(places), d_model, dtype=torch.float64), context)[0]
 
 
 def test_values_by_hand() -> None:
@@ -32,3 +41,42 @@ def test_a_shift_is_a_fixed_rotation() -> None:
     ratio = table(positions + 5) / table(positions)
     assert torch.allclose(ratio, ratio[:, :1].expand_as(ratio), atol=1e-12)
     assert torch.allclose(ratio.abs(), torch.ones_like(ratio.abs()))
+
+
+def test_a_grid_by_hand() -> None:
+    """Two axes of four channels, whose frequencies are 1 and 10000^(-2/4) = 1/100: row 3, column 5."""
+    (found,) = table("grid(2)", [[3, 5]], 8)
+    expected = [f(a) for a in (3, 0.03, 5, 0.05) for f in (math.sin, math.cos)]
+    assert torch.allclose(found, torch.tensor(expected, dtype=torch.float64), atol=1e-12)
+    (sos,) = table("grid(2)", [[0, 0]], 8)
+    assert sos.tolist() == [0, 1] * 4
+
+
+@pytest.mark.parametrize(("expression", "axes"), [("grid(2)", 2), ("seq*seq*seq", 3), ("grid(4)", 4)])
+def test_each_axis_has_a_table_of_its_share(expression: str, axes: int) -> None:
+    """That of a sequence in a model as wide as the share, beside those of the other axes."""
+    places = torch.randint(0, 400, (9, axes), generator=torch.Generator().manual_seed(1))
+    found = table(expression, places.tolist(), 24).split(24 // axes, dim=-1)
+    for axis in range(axes):
+        assert torch.equal(found[axis], table("seq", places[:, axis].tolist(), 24 // axes))
+
+
+def test_axes_that_change_places_change_their_channels() -> None:
+    places = torch.tensor([[3, 5], [0, 7], [400, 1]])
+    one, other = (table("grid(2)", at.tolist(), 16) for at in (places, places.flip(1)))
+    assert torch.equal(one.roll(8, dims=-1), other)
+    assert not torch.equal(one, other)
+
+
+def test_a_shift_across_a_grid_turns_all_vectors_alike() -> None:
+    places = torch.tensor([[0, 3], [17, 2], [400, 90]])
+    here, there = (torch.view_as_complex(table("grid(2)", at.tolist(), 16).unflatten(-1, (8, 2)))
+                   for at in (places, places + torch.tensor([5, 11])))  # fmt: skip
+    ratio = there / here
+    assert torch.allclose(ratio, ratio[:1].expand_as(ratio), atol=1e-12)
+
+
+def test_channels_that_cannot_be_shared_evenly() -> None:
+    with pytest.raises(UsageError, match=r"grid\(3\) does not share[\s\S]*d_model 32[\s\S]*a multiple of 6"):
+        position.make("sinusoidal", 32, 4, structure="grid(3)")
+    assert position.make("sinusoidal", 36, 3, structure="grid(3)").structure == structure.parse("grid(3)")

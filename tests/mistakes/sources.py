@@ -1,0 +1,73 @@
+"""Mistakes in reading images of others: each makes images that look like images, and a wrong number."""
+
+from __future__ import annotations
+
+from tests.mistakes._mistake import Mistake
+
+_PLANES = "flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)"
+
+MISTAKES = [
+    Mistake(
+        "planes of colours taken for interleaved pixels",
+        "sources/_cifar.py",
+        _PLANES,
+        "flat.reshape(-1, 32, 32, 3)",
+        "sources/test_cifar.py::test_a_record_is_planes_of_rows",
+    ),
+    Mistake(
+        "rows and columns of a plane swapped",
+        "sources/_cifar.py",
+        _PLANES,
+        "flat.reshape(-1, 3, 32, 32).transpose(0, 3, 2, 1)",
+        "sources/test_cifar.py::test_a_record_is_planes_of_rows",
+    ),
+    Mistake(
+        "blue first (planes)",
+        "sources/_cifar.py",
+        _PLANES,
+        _PLANES + "[..., ::-1]",
+        "sources/test_cifar.py::test_a_record_is_planes_of_rows",
+    ),
+    Mistake(
+        "blue first (encoded images)",
+        "sources/_decode.py",
+        "pixels = np.asarray(upright)",
+        "pixels = np.asarray(upright) if gray else np.asarray(upright)[..., ::-1]",
+        "sources/test_parquet.py::test_what_is_converted",
+    ),
+    Mistake(
+        "coarse labels taken for fine ones (binary)",
+        "sources/_cifar.py",
+        '{"fine": 1, "coarse": 0}',
+        '{"fine": 0, "coarse": 1}',
+        "sources/test_cifar.py::test_cifar_100_is_the_same_in_every_format",
+    ),
+    Mistake(
+        "the first column of labels taken, whichever it is",
+        "sources/_parquet.py",
+        "    if len(candidates) == 1:\n",
+        "    if True:\n",
+        "sources/test_parquet.py::test_which_labels_is_asked_where_it_is_not_clear",
+    ),
+    Mistake(
+        "a pickle of somebody's unpickled",
+        "sources/_pickled.py",
+        "found = _Machine().run(content)",
+        'found = __import__("pickle").loads(content, encoding="bytes")',
+        "sources/test_pickled.py::test_anything_else_is_one_error_and_nothing_happens",
+    ),
+    Mistake(
+        "the checksum of an archive never read",
+        "sources/_folders.py",
+        "                _to_its_end(tar)\n",
+        "",
+        "sources/test_cifar.py::test_an_archive_with_a_flipped_bit_or_without_an_archive",
+    ),
+    Mistake(
+        "texts numbered split by split",
+        "sources/_parquet.py",
+        "_numbers(values, classes) for split",
+        "_numbers(values, sorted(set(values.to_pylist())) if columns.classes is None else classes) for split",
+        "sources/test_parquet.py::test_texts_are_classes_in_their_order_over_all_splits",
+    ),
+]

@@ -1,0 +1,110 @@
+"""The locality bias on grids: along the path or the straight line, by hand, and what holds of either."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import attention, position
+from ape_cli.errors import UsageError
+from ape_cli.model import Transformer
+from ape_cli.position.orthogonal_grid import OrthogonalGrid
+
+C = 0.9
+
+
+def make(distance: str, structure: str = "grid(2)", decay: float | None = C) -> OrthogonalGrid:
+    generator = torch.Generator().manual_seed(3)
+    scheme = position.make(
+        "orthogonal-grid", 16, 2, structure=structure, decay=decay, generator=generator, distance=distance
+    )
+    assert isinstance(scheme, OrthogonalGrid)
+    return scheme.double()
+
+
+def decay(scheme: position.Scheme, x: Tensor, y: Tensor) -> Tensor:
+    """[M, N] of places [M, C] and [N, C]."""
+    found = scheme.decay(scheme.context(x[None]), scheme.context(y[None]))
+    assert found is not None
+    assert found.dtype == torch.float32
+    return found[0, 0]
+
+
+def places(count: int, axes: int, seed: int) -> Tensor:
+    return torch.randint(0, 60, (count, axes), generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "steps", "straight"),
+    [
+        ([1, 1], [4, 5], 7, 5.0),  # three rows and four columns
+        ([4, 1], [1, 5], 7, 5.0),
+        ([2, 2], [3, 3], 2, math.sqrt(2)),
+        ([6, 2], [6, 9], 7, 7.0),  # along an axis they are the same
+        ([3, 8], [3, 8], 0, 0.0),
+        ([0, 0], [5, 12], 17, 13.0),  # from SOS
+        ([1, 2, 3], [2, 4, 5], 5, 3.0),  # three axes: 1, 2 and 2
+    ],
+)
+def test_distances_by_hand(x: list[int], y: list[int], steps: int, straight: float) -> None:
+    for distance, expected in (("path", C**steps), ("euclidean", C**straight)):
+        scheme = make(distance, f"grid({len(x)})")
+        found = decay(scheme, torch.tensor([x]), torch.tensor([y]))
+        assert math.isclose(float(found), expected, rel_tol=1e-6)
+
+
+def test_the_path_is_the_default() -> None:
+    at = places(9, 2, seed=1)
+    assert torch.equal(decay(position.make("orthogonal-grid", 16, 2, decay=C), at, at), decay(make("path"), at, at))
+    assert not torch.equal(decay(make("euclidean"), at, at), decay(make("path"), at, at))
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_a_straight_line_is_a_distance(axes: int) -> None:
+    """The same both ways and after a shift, and between path / sqrt(axes) and path."""
+    straight, path = make("euclidean", f"grid({axes})"), make("path", f"grid({axes})")
+    x, y = places(20, axes, seed=1), places(30, axes, seed=2)
+    shift = torch.arange(1, axes + 1) * 1000
+    found, steps = decay(straight, x, y), decay(path, x, y)
+    assert torch.equal(found, decay(straight, y, x).T)
+    assert torch.equal(found, decay(straight, x + shift, y + shift))
+    assert (steps <= found * (1 + 1e-5)).all()
+    assert (found <= steps ** (axes**-0.5) * (1 + 1e-5)).all()
+    assert (steps < found).any()
+
+
+def test_scores_are_those_of_the_rotated_vectors_times_the_bias() -> None:
+    scheme, plain = make("euclidean"), make("path", decay=1.0)
+    at = torch.tensor([[[1, 1], [4, 5], [2, 2]]])
+    q, k = torch.randn(2, 1, 2, 3, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    here, bare = scheme.context(at), plain.context(at)
+    found = attention.logits(scheme, q, k, here, here) / attention.logits(plain, q, k, bare, bare)
+    apart = [[0, 5, math.sqrt(2)], [5, 0, math.sqrt(13)], [math.sqrt(2), math.sqrt(13), 0]]
+    expected = C ** torch.tensor(apart, dtype=torch.float64)
+    assert torch.allclose(found, expected.expand(1, 2, 3, 3), atol=1e-6)
+
+
+def test_neither_the_batch_nor_padding_moves_a_pair() -> None:
+    """To the last digit, in encoder, decoder and between: distances are those of the two places alone."""
+    net = Transformer(make("euclidean"), ids=20, d_ff=24, encoder_layers=2, decoder_layers=2, dropout=0.0).double()
+    ids = torch.randint(3, 20, (2, 11), generator=torch.Generator().manual_seed(1))
+    at = torch.stack([places(11, 2, seed=1) % 4 + 1, places(11, 2, seed=2) * 9 + 1])  # a small grid beside a large one
+    mask = torch.ones(2, 11, dtype=torch.bool)
+    mask[0, 5:] = False
+    together = net(ids * mask, at * mask[..., None], mask, ids, at)[0, :6]
+    alone = net(ids[:1, :5], at[:1, :5], mask[:1, :5], ids[:1, :6], at[:1, :6])[0]
+    assert torch.allclose(together, alone, rtol=0, atol=1e-12)
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"unknown distance[\s\S]*did you mean 'euclidean'"):
+        make("euclidian")
+    with pytest.raises(UsageError, match=r"no effect without a locality bias[\s\S]*decay=1[\s\S]*decay=0\.98"):
+        make("euclidean", decay=1.0)
+    with pytest.raises(UsageError, match="unknown option of orthogonal"):
+        position.make("orthogonal", structure="grid(2)", distance="euclidean")
+    assert make("euclidean", decay=None).shape.decay == 0.98
+    assert make("path", decay=1.0).shape.decay == 1.0
