@@ -1,6 +1,6 @@
-"""An image as characters: two rows of pixels a line, in colours; where there are none, two characters a pixel, in shades.
+"""An image as characters: two rows of pixels a line, in colours; without colours two characters a pixel, in shades.
 
-An image that is wider than the room for it is drawn smaller, each character the mean of a square of pixels, and says so.
+An image that is wider than the room for it is drawn smaller, each of its pixels the mean of a square, and says so.
 """
 
 from __future__ import annotations
