@@ -93,7 +93,7 @@ def gen(
     with display.rows_bar(total) as tick:
         outcome = generation.generate(made, wanted, folder, engine=where, overwrite=overwrite, tick=tick)
     if none := [split for split, count in given_rows.items() if count is None and not rows[split]]:
-        note(f"no rows of {' and '.join(none)}: the source has too few images, or too many that are the same, to hold out")
+        note(f"no rows of {' and '.join(none)}: the source has too few images to hold some out")
     if outcome.shared:
         note(f"{outcome.shared:,} rows: {made.why_shared}")
     if as_json:
