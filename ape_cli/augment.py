@@ -12,8 +12,7 @@ What the paper leaves open is read as torchvision reads it: bins 0..9 go in equa
 end, and what has two directions takes one by a fair coin. (Solarize in bin 0 still turns 255 into 0.) A translation is
 of whole pixels, towards zero; pixels are the nearest ones, not mixed. Empty ground is mid gray, 128: near the mean of
 CIFAR (125, 123, 114), and not bound to one data set.
-Deviation: shears are about the image's centre, as rotations are; about the upper left corner, as elsewhere, they also
-shift the image, by up to 0.15 of its side.
+Rotations are about the image's centre, shears about its upper left corner, as in both programs.
 AutoAugment's own program differs: brightness, color, contrast and sharpness are 0.1 + 0.18 bin, without a coin, so bins
 below 5 weaken; magnitudes are bin/10 of the range, translations at most 9 pixels; posterize keeps 4 to 1 bits for
 8 to 4 here; empty ground is the mean; the crop and flip come after.
@@ -198,9 +197,9 @@ def _matrix(operation: Operation, width: int, height: int) -> tuple[float, ...]:
     name, bin, sign = operation
     shear = sign * 0.3 * bin / 9
     if name == "shear-x":
-        return (1, shear, -shear * height / 2, 0, 1, 0)
+        return (1, shear, 0, 0, 1, 0)
     if name == "shear-y":
-        return (1, 0, 0, shear, 1, -shear * width / 2)
+        return (1, 0, 0, shear, 1, 0)
     side = width if name == "translate-x" else height
     shift = sign * (150 * side * bin // (331 * 9))
     return (1, 0, -shift, 0, 1, 0) if name == "translate-x" else (1, 0, 0, 0, 1, -shift)

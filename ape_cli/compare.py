@@ -164,9 +164,9 @@ def tables(found: pl.DataFrame) -> list[Table]:
 
 def _table(group: pl.DataFrame) -> Table:
     first = group.row(0, named=True)
-    a, b, metric, percent = first["a"], first["b"], first["metric"], first["metric"] not in SMALLER_IS_BETTER
+    a, b, (name, unit) = first["a"], first["b"], report.measured(first["metric"], group["task"])
     notes = [
-        f"{table.settings(first)}; means over seeds that both have, and their difference.",
+        f"{table.settings(group)}; means over seeds that both have, and their difference.",
         "Interval: 95%, of the mean difference, by Student's paired t, which takes differences to be normal.",
         f"Better: on how many pairs {a} is, and {b}.",
         "p: two-sided, by flipping the signs of the differences in all ways, not corrected for the number of lines.",
@@ -185,8 +185,8 @@ def _table(group: pl.DataFrame) -> Table:
     if alone:
         notes.append(f"Seeds left out, as only one has them: {'; '.join(alone)}.")
     heads = [a, b, "difference", "interval", "better", "pairs", "p", "least p"]
-    rows = [(line["column"], _cells(line, percent)) for line in group.iter_rows(named=True)]
-    return Table(f"{a} against {b}, {report.METRICS[metric]}", notes, heads, rows, percent, head="task")
+    rows = [(line["column"], _cells(line, unit == "%")) for line in group.iter_rows(named=True)]
+    return Table(f"{a} against {b}, {name}", notes, heads, rows, unit, head="task")
 
 
 def _cells(line: dict[str, Any], percent: bool) -> list[str | None]:

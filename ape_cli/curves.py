@@ -1,10 +1,12 @@
 """Learning curves: validation scores over steps, from the history of each finished run, over its seeds.
 
-Panels are the columns of the tables, lines their rows. Scores are fractions, or nats a token.
+Panels are the columns of the tables, lines their rows. Scores are fractions, or nats a token or an image. Of images the
+test split is scored as well while a run trains: a curve beside the other, that decides nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,7 @@ from ape_cli.registry import Registry
 from ape_cli.report import CELL, LINES, described
 from ape_cli.table import column_rank, named, row_rank
 
-MEASURED = {"token_accuracy": "validation_token_accuracy", "cross_entropy": "validation_loss"}  # while a run trains
+MEASURED = {"token_accuracy": "token_accuracy", "cross_entropy": "loss"}  # while a run trains: names in its history
 
 # what a line of a plot is: a row of the tables on the data that it was trained on
 KEYS = ["task", "order", "preset", "structure", "form", "trained_fingerprint", *CELL]
@@ -24,8 +26,8 @@ KEYS = ["task", "order", "preset", "structure", "form", "trained_fingerprint", *
 class Panel:
     """One set of axes.
 
-    `lines`: row, scheme, x, mean, least, most, seeds; rows in the order of the tables, x ascending. `least` and
-    `most` are those over seeds.
+    `lines`: task, row, scheme, x, mean, least, most, seeds; rows in the order of the tables, x ascending. `least` and
+    `most` are those over seeds. Of learning curves also `test`, a mean; null where not every seed has that.
     """
 
     title: str
@@ -42,32 +44,46 @@ def learning(registry: Registry, *, metric: str, preset: str | None) -> tuple[li
     bad: list[str] = []
     if metric not in MEASURED:
         return [], bad
-    runs: list[dict[str, Any]] = []
-    histories: list[pl.DataFrame] = []
+    found = list(histories(registry, metric, preset, bad))
+    if not found:
+        return [], bad
+    validation, test = pl.col("validation"), pl.col("test")
+    over_seeds = (
+        pl.concat(history.with_columns(run=pl.lit(i, pl.UInt32)) for i, (_, _, history) in enumerate(found))
+        .join(numbered([of_run for of_run, _, _ in found]), on="run")
+        .group_by([*KEYS, "trained_on", "step"], maintain_order=True)
+        .agg(
+            validation.mean().alias("mean"),
+            validation.min().alias("least"),
+            validation.max().alias("most"),
+            pl.when(test.null_count() == 0).then(test.mean()).alias("test"),
+            pl.len().cast(pl.Int64).alias("seeds"),
+        )
+        .rename({"step": "x"})
+    )
+    return [Panel(title, "steps", lines) for title, lines in split(over_seeds)], bad
+
+
+def histories(
+    registry: Registry, metric: str, preset: str | None, bad: list[str]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], pl.DataFrame]]:
+    """Each finished run: what `described` says of it, its run.json, and its history, step, validation and test.
+
+    test: null where it was not looked at. `bad` gets a line about each run without a history.
+    """
     for run, about, of_run in described(registry, bad):
         if run.status_in(about) != "finished" or preset not in (None, of_run["preset"]):
             continue
         try:
-            history = run.history().select(x="step", value=pl.col(MEASURED[metric]).cast(pl.Float64))
+            history = run.history()
+            validation, test = (f"{split}_{MEASURED[metric]}" for split in ("validation", "test"))
+            tested = pl.col(test) if test in history.columns else pl.lit(None)
+            scores = {"validation": pl.col(validation).cast(pl.Float64), "test": tested.cast(pl.Float64)}
+            history = history.select("step", **scores).sort("step")
         except (pl.exceptions.PolarsError, OSError):
             bad.append(f"{run.name}: no history.parquet, or a damaged one: it has no learning curve")
-            continue
-        histories.append(history.with_columns(run=pl.lit(len(runs), pl.UInt32)))
-        runs.append(of_run)
-    if not runs:
-        return [], bad
-    over_seeds = (
-        pl.concat(histories)
-        .join(numbered(runs), on="run")
-        .group_by([*KEYS, "trained_on", "x"], maintain_order=True)
-        .agg(
-            pl.col("value").mean().alias("mean"),
-            pl.col("value").min().alias("least"),
-            pl.col("value").max().alias("most"),
-            pl.len().cast(pl.Int64).alias("seeds"),
-        )
-    )
-    return [Panel(title, "steps", lines) for title, lines in split(over_seeds)], bad
+        else:
+            yield of_run, about, history
 
 
 def numbered(runs: list[dict[str, Any]]) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ape_cli.display import note
+from ape_cli.display import accuracy_of, note
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -73,7 +73,7 @@ class Watch:
             line.ended = now
             line.state, line.result = event.value["state"], event.value
             test = line.result.get("test")
-            score = "" if test is None else f", test token accuracy {test:.2%}"
+            score = "" if test is None else f", test {accuracy_of(line.item.config.unit)} {test:.2%}"
             self._say(line, f"{line.state} after {line.took(now)}{score}")
 
     def _say(self, line: Line, what: str) -> None:

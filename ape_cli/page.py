@@ -44,16 +44,22 @@ _CAPTIONS = {  # of the plots, by their names
     "by-size": """Scores by the size of the source, over all datasets that runs were evaluated on. Shaded: the sizes
 that the training split holds. Bands: from the smallest to the largest score over seeds.""",
     "learning-curves": """Validation while training, finished runs. Lines: the mean over seeds. Bands: from the
-smallest to the largest score.""",
+smallest to the largest score. Dotted: the test split, where it was looked at; it decides nothing.""",
 }
 
 
-def page(scores: list[Table], by_size: list[Table], plots: dict[str, str], missing: str | None = None) -> str:
+def page(
+    scores: list[Table],
+    by_size: list[Table],
+    by_epoch: list[Table],
+    plots: dict[str, str],
+    missing: str | None = None,
+) -> str:
     """The page. `plots`: SVG elements by their names in `_CAPTIONS`; `missing`: how to get them, if there are none."""
     wanted: list[tuple[str, str, list[Table]]] = [
         ("Scores", "scores", scores),
         ("By size", "by-size", by_size),
-        ("Learning curves", "learning-curves", []),
+        ("Learning curves", "learning-curves", by_epoch),
     ]
     sections = [_section(t, n, tables, plots.get(n)) for t, n, tables in wanted if tables or n in plots]
     contents = "\n".join(link for link, _ in sections)

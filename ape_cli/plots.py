@@ -7,6 +7,7 @@ Equal input gives equal bytes: no date, no random ids. Needs matplotlib (the ext
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import re
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ import polars as pl
 
 from ape_cli.curves import Panel
 from ape_cli.looks import INK, drawing, look
+from ape_cli.report import measured
 from ape_cli.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
+_DOTTED: dict[str, Any] = {"linestyle": ":", "linewidth": 0.9}  # a curve beside another
 _PANEL = (3.1, 2.35)  # inches
 
 
@@ -39,21 +42,23 @@ def missing() -> str | None:
 
 
 def figures(scores: list[Table], by_size: list[Panel], learning: list[Panel], metric: str) -> dict[str, Figure]:
-    """The figures of a report by their names as files; without those that there is nothing for.
-
-    `metric`: what is measured, in words.
-    """
-    percent = scores[0].percent
+    """The figures of a report by their names as files; without those that there is nothing for."""
     drawn = {"scores": dots(scores)} if max(len(table.rows) for table in scores) <= MOST_ROWS else {}
     if by_size:
-        drawn["by-size"] = lines(by_size, metric, percent=percent)
+        drawn["by-size"] = lines(by_size, *_measured(by_size, metric))
     if learning:
-        drawn["learning-curves"] = lines(learning, f"validation {metric}", percent=percent)
+        name, unit = _measured(learning, metric)
+        drawn["learning-curves"] = lines(learning, f"validation {name}", unit)
     return drawn
 
 
-def lines(panels: list[Panel], score: str, *, percent: bool, columns: int = 3) -> Figure:
-    """A figure with a panel for each of `panels`, in rows of `columns`. `score`: what y is, without its unit."""
+def _measured(panels: list[Panel], metric: str) -> tuple[str, str]:
+    """What y is in all of them, in words, and its unit."""
+    return measured(metric, itertools.chain.from_iterable(panel.lines["task"].unique() for panel in panels))
+
+
+def lines(panels: list[Panel], score: str, unit: str, *, columns: int = 3) -> Figure:
+    """A figure with a panel for each of `panels`, in rows of `columns`. `score`: what y is."""
     from matplotlib.figure import Figure
 
     with drawing():
@@ -62,24 +67,36 @@ def lines(panels: list[Panel], score: str, *, percent: bool, columns: int = 3) -
         names = list(dict.fromkeys(row for panel in panels for row in panel.lines["row"]))
         shades = [("sizes seen in training", 0.09)] * any(p.seen for p in panels)
         shades += [("range over seeds", 0.25)] * any(_several(p.lines) for p in panels)
-        legend = _Legend(names, shades, max(across, 2) * _PANEL[0])
+        tested = any(_tested(panel) is not None for panel in panels)
+        legend = _Legend(names, shades, max(across, 2) * _PANEL[0], tested=tested)
         figure = Figure(figsize=(legend.width, down * _PANEL[1] + legend.height), layout="constrained")
         grid = figure.add_gridspec(down, across)
-        scores = pl.concat(panel.lines.select("least", "most") for panel in panels)
-        span = _limits(scores["least"].to_numpy().min(), scores["most"].to_numpy().max(), percent)
+        span = _limits([y for panel in panels for y in _heights(panel)], unit)
         for number, panel in enumerate(panels):
             axes = figure.add_subplot(grid[divmod(number, across)])
-            _curves(axes, panel, 100 if percent else 1)
+            _curves(axes, panel, 100 if unit == "%" else 1)
             axes.set_ylim(span)
             below = panels[number + across] if number + across < len(panels) else None
             if below is None or below.axis != panel.axis:
                 axes.set_xlabel(panel.axis)
             if number % across == 0:
-                axes.set_ylabel(_unit(score, percent))
+                axes.set_ylabel(f"{score}, {unit}")
             else:
                 axes.tick_params(labelleft=False)
         legend.put(figure)
     return figure
+
+
+def _tested(panel: Panel) -> pl.Series | None:
+    """The scores on the test split beside the others, if there are any."""
+    test = panel.lines["test"] if "test" in panel.lines.columns else None
+    return None if test is None or test.is_null().all() else test
+
+
+def _heights(panel: Panel) -> list[float]:
+    """All that is drawn there."""
+    test = _tested(panel)
+    return [*panel.lines["least"], *panel.lines["most"], *(() if test is None else test.drop_nulls())]
 
 
 def _several(lines: pl.DataFrame) -> bool:
@@ -97,6 +114,9 @@ def _curves(axes: Axes, panel: Panel, unit: int) -> None:
         x, mean = line["x"].to_numpy(), unit * line["mean"].to_numpy()
         drawn: dict[str, Any] = {"color": colour, "marker": mark, "linestyle": dashes, "markevery": -(-x.size // 16)}
         axes.plot(x, mean, label=row, clip_on=False, **drawn)
+        if _tested(panel) is not None:
+            test = unit * line["test"].cast(pl.Float64).fill_null(math.nan).to_numpy()
+            axes.plot(x, test, color=colour, clip_on=False, **_DOTTED)
         if _several(line):
             bottom, top = unit * line["least"].to_numpy(), unit * line["most"].to_numpy()
             axes.fill_between(x, bottom, top, color=colour, alpha=0.18, linewidth=0)
@@ -119,7 +139,7 @@ def dots(tables: list[Table]) -> Figure:
         grid = figure.add_gridspec(len(tables), 1, height_ratios=heights)
         ends = [cell.mean + sign * (cell.std or 0) for cell in cells for sign in (-1, 1)]
         ends += [cell.paper[0] for cell in cells if cell.paper]
-        span = _limits(min(ends), max(ends), tables[0].percent)
+        span = _limits(ends, tables[0].unit)
         for number, table in enumerate(tables):
             axes = figure.add_subplot(grid[number])
             _dots(axes, table)
@@ -147,18 +167,14 @@ def _dots(axes: Axes, table: Table) -> None:
     axes.grid(visible=True, axis="x")
     axes.tick_params(axis="y", length=0)
     axes.set_title(table.title)
-    axes.set_xlabel(_unit(table.title.rpartition(", ")[2], table.percent))
+    axes.set_xlabel(f"{table.title.rpartition(', ')[2]}, {table.unit}")
 
 
-def _unit(score: str, percent: bool) -> str:
-    return f"{score}, {'%' if percent else 'nats a token'}"
-
-
-def _limits(lowest: float, highest: float, percent: bool) -> tuple[float, float]:
+def _limits(scores: list[float], unit: str) -> tuple[float, float]:
     """Of an axis of scores: from a ten per cent below all of them to 100; of nats from 0."""
-    if percent:
-        return 10.0 * min(9, max(0, math.floor(10 * lowest))), 100.0
-    return 0.0, 1.05 * highest or 1.0
+    if unit == "%":
+        return 10.0 * min(9, max(0, math.floor(10 * min(scores)))), 100.0
+    return 0.0, 1.05 * max(scores) or 1.0
 
 
 class _Legend:
@@ -172,8 +188,12 @@ class _Legend:
         *,
         lines: bool = True,
         hollow: bool = False,
+        tested: bool = False,
     ) -> None:
-        """`shades`: words and opacities of neutral areas; `hollow`: the paper's numbers; `width`: inches."""
+        """`shades`: words and opacities of neutral areas; `width`: inches.
+
+        `hollow`: there are the paper's numbers; `tested`: curves of the test split.
+        """
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
@@ -186,6 +206,8 @@ class _Legend:
         if hollow:
             circle: dict[str, Any] = {"marker": "o", "linestyle": "none", "markerfacecolor": "none"}
             self.handles.append(Line2D([], [], color=INK, label="the paper's", **circle))
+        if tested:
+            self.handles.append(Line2D([], [], color=INK, label="test", **_DOTTED))
         self.handles += [Patch(color=INK, alpha=alpha, linewidth=0, label=words) for words, alpha in shades]
         longest = max(len(str(handle.get_label())) for handle in self.handles)
         self.width = max(width, 0.7 + 0.075 * longest)

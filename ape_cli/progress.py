@@ -1,6 +1,7 @@
 """What the steps of a run came to: summed up for its record, and for who watches it.
 
-Units: loss in nats a token; token accuracy a fraction; tokens are real ones, source and target.
+Units: loss in nats a token; token accuracy a fraction; tokens are real ones, source and target. An image counts as one
+token, its label.
 """
 
 from __future__ import annotations

@@ -10,14 +10,14 @@ differ in anything but the seed are never averaged.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import polars as pl
 
 from ape_cli import config as configs
-from ape_cli import paper, stats, tasks
+from ape_cli import images, paper, stats, tasks
 from ape_cli.config import PRESETS
 from ape_cli.errors import ApeError, pick
 from ape_cli.record import DECODINGS, variant_text
@@ -25,7 +25,12 @@ from ape_cli.registry import Registry
 from ape_cli.run import Run
 from ape_cli.schema import SPLITS
 
-METRICS = {"token_accuracy": "token accuracy", "exact_match": "exact match", "cross_entropy": "cross-entropy"}
+METRICS = {  # what they are called: of sequences; of images, where a row has one label; of both
+    "token_accuracy": ("token accuracy", "top-1 accuracy", "accuracy"),
+    "exact_match": ("exact match", "top-1 accuracy", "exact match"),
+    "cross_entropy": ("cross-entropy", "cross-entropy", "cross-entropy"),
+}
+_NATS = ("nats a token", "nats an image", "nats a token or image")
 SMALLER_IS_BETTER = {"cross_entropy"}
 
 LINES = {
@@ -53,6 +58,17 @@ LINES = {
     "low": pl.Float64,
     "high": pl.Float64,
 }
+
+
+def measured(metric: str, found: Iterable[str | None]) -> tuple[str, str]:
+    """What a metric is called where it is of these tasks, and its unit.
+
+    >>> measured("token_accuracy", ["copy", "c3"]), measured("cross_entropy", ["images"])
+    (('token accuracy', '%'), ('cross-entropy', 'nats an image'))
+    """
+    kinds = {task == images.NAME for task in found if task is not None}
+    which = 2 if len(kinds) == 2 else int(True in kinds)
+    return METRICS[metric][which], _NATS[which] if metric in SMALLER_IS_BETTER else "%"
 
 
 def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any], dict[str, Any]]]:
@@ -104,18 +120,25 @@ def _identity(config: str, fingerprint: str) -> tuple[str, str]:
 
 
 def _form(trained: dict[str, Any]) -> str:
-    """What makes a task another than the paper's: `branching 3, binarised`."""
+    """What makes a task another than the paper's: `branching 3, binarised`; what images are of: `digits (shuffled)`."""
     parameters = trained["parameters"]
+    if trained["task"] == images.NAME:
+        return str(parameters["source"]) + " (shuffled)" * bool(parameters.get("shuffled"))
     parts = [f"branching {parameters['branching']}"] if parameters.get("branching", 2) != 2 else []
     return ", ".join(parts + ["binarised"] * bool(parameters.get("binarise")))
 
 
 def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
-    """Whether a run has the paper's own model, rows and sizes of words or trees."""
+    """Whether a run has the paper's own model, rows and sizes of words or trees; or all of its images."""
+    rows = trained["rows"]
+    if preset == "paper" and trained["task"] == images.NAME:
+        # what is held out for validation is of the training images
+        everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
+        return _form(trained) == paper.IMAGES and everything
     if preset != "paper" or trained["task"] not in tasks.names():
         return False
     own = tasks.make(trained["task"], trained["order"]).parameters
-    return bool(trained["parameters"] == own and trained["rows"] == PRESETS["paper"].rows)
+    return bool(trained["parameters"] == own and rows == PRESETS["paper"].rows)
 
 
 # what a column is, what a cell is beside it, and names that may change without changing either
@@ -224,6 +247,8 @@ def wanted(
 
 
 def task_of(line: dict[str, Any]) -> str:
-    """The task of a line as a table's column names it: `c3/breadth`."""
+    """The task of a line as a table's column names it: `c3/breadth`; of images their source."""
+    if line["task"] == images.NAME:
+        return str(line["form"])
     name = f"{line['task']}/{line['order']}" if line["order"] else str(line["task"])
     return f"{name} ({line['form']})" if line["form"] else name

@@ -15,17 +15,16 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli import tasks
+from ape_cli import images, tasks
 from ape_cli.curves import KEYS, Panel, label, numbered, split
 from ape_cli.errors import ApeError
 from ape_cli.registry import Registry
 from ape_cli.report import (
     CELL,
     LINES,
-    METRICS,
-    SMALLER_IS_BETTER,
     check,
     described,
+    measured,
     over_seeds,
 )
 from ape_cli.table import Table, cell, standing_notes
@@ -68,7 +67,8 @@ def read(
     lines: list[dict[str, Any]] = []
     trained: dict[str, dict[str, Any]] = {}
     for run, about, of_run in described(registry, bad):
-        if preset not in (None, of_run["preset"]):
+        # images of a dataset have one size, and no run can be asked about another
+        if preset not in (None, of_run["preset"]) or of_run["task"] == images.NAME:
             continue
         evaluations, damaged = run.evaluations()
         bad += [f"{run.name}: {line}" for line in damaged]
@@ -174,7 +174,7 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     cells = {(line["row"], line["first"]): cell(line) for line in group.iter_rows(named=True)}
     limits = sizes.seen[first["trained_fingerprint"]]
     notes = [
-        *standing_notes(first, sorted(set(group["seeds"])), interval),
+        *standing_notes(group, interval),
         f"(seen): {word} {_span(*limits)} is what the training split holds."
         if limits
         else f"What {word} training saw is not known: its task is not known here.",
@@ -185,8 +185,8 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     columns = [_span(a, b) + " (seen)" * bool(inside) for a, b, inside in ends]
     rows = group["row"].unique(maintain_order=True)
     body = [(row, [cells.get((row, a)) for a, _, _ in ends]) for row in rows]
-    title = f"{first['column']} by {word}, {METRICS[first['metric']]}"
-    return Table(title, notes, columns, body, first["metric"] not in SMALLER_IS_BETTER, interval)
+    name, unit = measured(first["metric"], group["task"])
+    return Table(f"{first['column']} by {word}, {name}", notes, columns, body, unit, interval)
 
 
 def _datasets(values: pl.DataFrame, panel: dict[str, Any]) -> list[str]:

@@ -8,11 +8,14 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.report import METRICS, SMALLER_IS_BETTER, task_of
+from ape_cli import images
+from ape_cli.paper import IMAGES
+from ape_cli.report import measured, task_of
 
 _COLUMNS = ["copy", "reverse", "repeat"]  # in the paper's order, what is not here comes after
 _COLUMNS += [f"{t}/{o}" for t in ("tree-copy", "tree-rotate", "c3", "tree-ops") for o in ("breadth", "depth")]
-_ROWS = ["none", "sinusoidal", "relative", "tree", "rope", "orthogonal-seq", "orthogonal-tree"]
+_ROWS = ["none", "sinusoidal", "learned", "relative", "tree", "rope"]
+_ROWS += ["orthogonal-seq", "orthogonal-tree", "orthogonal-grid"]
 
 
 @dataclass(frozen=True)
@@ -33,22 +36,29 @@ class Table:
     notes: list[str]
     columns: list[str]
     rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # text is a number, in no need of escapes
-    percent: bool
+    unit: str  # of its scores: %, or nats a token
     interval: bool = False  # beside a mean stands half of its interval, not its deviation
     head: str = "scheme"
 
+    @property
+    def percent(self) -> bool:
+        return self.unit == "%"
+
+
+_GROUP = ["images", "structure", "preset"]  # what tells tables apart
+
 
 def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
-    """Lines as tables: one for each preset and kind of structure, schemes down, tasks across."""
-    groups = named(found).partition_by("structure", "preset", maintain_order=True)
+    """Lines as tables: one for each preset and kind of structure, images apart; schemes down, tasks across."""
+    groups = named(found).partition_by(*_GROUP, maintain_order=True)
     return [_table(group, interval) for group in groups]
 
 
 def named(found: pl.DataFrame) -> pl.DataFrame:
     """The lines, in the order of their tables, each with the `row` and the `column` that it has in its table."""
-    groups = found.partition_by("structure", "preset", maintain_order=True)
+    groups = found.with_columns(images=pl.col("task") == images.NAME).partition_by(*_GROUP, maintain_order=True)
     made = []
-    for group in sorted(groups, key=lambda g: (g["structure"][0], g["preset"][0])):
+    for group in sorted(groups, key=lambda group: group.select(_GROUP).row(0)):
         names, places = _column_names(group), dict[tuple[str, str], None]()
         for line in group.iter_rows(named=True):
             column = names[tuple(line[k] for k in _DATA)]
@@ -75,7 +85,6 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     cells: dict[tuple[str, str], Cell] = {}
     order: dict[str, tuple[int, str]] = {}
     rows: dict[str, tuple[int, str]] = {}
-    against = "paper_mean" in group.columns
     for line in group.iter_rows(named=True):
         row, column = line["row"], line["column"]
         order[column] = column_rank(line)
@@ -84,15 +93,14 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     columns = sorted(order, key=order.__getitem__)
     first = group.row(0, named=True)
     kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
-    seeds = sorted({c.seeds for c in cells.values()})
-    percent = first["metric"] not in SMALLER_IS_BETTER
-    notes = standing_notes(first, seeds, interval)
-    if against:
-        size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
-        deviation = " ± standard deviation" if interval else ""
-        notes.append(f"In brackets: the paper's number{deviation}, over 3 seeds{size}.")
+    notes = standing_notes(group, interval)
+    if not first["images"]:
+        notes += brackets(group, interval)
+    elif "paper_mean" in group.columns and IMAGES in columns:
+        notes.append("The paper's numbers of images are best by epoch: `ape report --by epoch --against paper`.")
+    name, unit = measured(first["metric"], group["task"])
     body = [(row, [cells.get((row, column)) for column in columns]) for row in sorted(rows, key=rows.__getitem__)]
-    return Table(f"{kind}, {METRICS[first['metric']]}", notes, columns, body, percent, interval)
+    return Table(f"{'Images' if first['images'] else kind}, {name}", notes, columns, body, unit, interval)
 
 
 def cell(line: dict[str, Any]) -> Cell:
@@ -101,19 +109,30 @@ def cell(line: dict[str, Any]) -> Cell:
     return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, half)
 
 
-def standing_notes(line: dict[str, Any], seeds: list[int], interval: bool) -> list[str]:
-    """What stands under every table of scores. `seeds`: how many there are in its cells."""
+def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
+    """What stands under every table of scores."""
     spread = "half of its 95% interval (Student's t)" if interval else "standard deviation"
     return [
-        f"{settings(line)}; mean ± {spread} over {_count(seeds)}.",
+        f"{settings(group)}; mean ± {spread} over {_count(sorted(set(group['seeds'])))}.",
         "Underlined: within one standard deviation of the best in the column.",
     ]
 
 
-def settings(line: dict[str, Any]) -> str:
+def brackets(group: pl.DataFrame, interval: bool) -> list[str]:
+    """What stands in brackets, where lines were put beside the paper."""
+    if "paper_mean" not in group.columns:
+        return []
+    size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
+    deviation = " ± standard deviation" if interval else ""
+    return [f"In brackets: the paper's number{deviation}, over 3 seeds{size}."]
+
+
+def settings(group: pl.DataFrame) -> str:
     """What all lines of a table have in common, for the note under it."""
-    unit = "nats a token" if line["metric"] in SMALLER_IS_BETTER else "%"
-    what = f"{METRICS[line['metric']]} in {unit}, {line['decode']} decoding, {line['split']} split"
+    line, (name, unit) = group.row(0, named=True), measured(group["metric"][0], group["task"])
+    # an image has one label, and there is nothing to read again
+    decoding = "" if (group["task"] == images.NAME).all() else f", {line['decode']} decoding"
+    what = f"{name} in {unit}{decoding}, {line['split']} split"
     return f"Preset {line['preset']}; {what}"
 
 
@@ -133,10 +152,11 @@ _DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # what tells th
 def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
     """A name for each column; datasets are named only where the task alone does not tell them apart."""
     columns = group.unique(_DATA, maintain_order=True)
+    alike_in = ["task", "order"] + ["form"] * bool(group["images"][0])
     names: dict[tuple[Any, ...], str] = {}
     for line in columns.iter_rows(named=True):
         name = task_of(line)
-        alike = columns.filter(pl.col("task") == line["task"], pl.col("order").eq_missing(line["order"]))
+        alike = columns.filter(pl.col(k).eq_missing(line[k]) for k in alike_in)
         if alike["trained_fingerprint"].n_unique() > 1:
             name += f" [{line['trained_on']}]"
         if line["fingerprint"] != line["trained_fingerprint"]:

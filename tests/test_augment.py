@@ -134,18 +134,15 @@ def test_translations_by_hand() -> None:
 
 
 def test_shears_by_hand() -> None:
-    """0.3 (y - 3.5) in rows 0..7: -1.05, -0.75, -0.45, ... 0.45, 0.75, 1.05, so the outer two rows by one pixel."""
+    """About the upper left corner: 0.3 (y + 0.5) in rows 0..7 is 0.15, 0.45, 0.75, ... 2.25, to the nearest pixel."""
     image = np.arange(1, 41, dtype=np.uint8).reshape(8, 5, 1)
-    expected = image.copy()
-    for row in (0, 1):
-        expected[row] = [[128], *image[row, :-1]]
-    for row in (6, 7):
-        expected[row] = [*image[row, 1:], [128]]
+    steps = [0, 0, 1, 1, 1, 2, 2, 2]
+    expected = np.stack([[*line[by:], *[[128]] * by] for by, line in zip(steps, image, strict=True)]).astype(np.uint8)
     np.testing.assert_array_equal(operated(image, "shear-x", 9, 1), expected)
     turned = operated(np.ascontiguousarray(image.swapaxes(0, 1)), "shear-y", 9, 1)
     np.testing.assert_array_equal(turned, expected.swapaxes(0, 1))
-    mirrored = operated(np.ascontiguousarray(image[::-1]), "shear-x", 9, 1)[::-1]
-    np.testing.assert_array_equal(operated(image, "shear-x", 9, -1), mirrored)
+    back = [[*[[128]] * by, *line[: 5 - by]] for by, line in zip(steps, image, strict=True)]
+    np.testing.assert_array_equal(operated(image, "shear-x", 9, -1), np.array(back, dtype=np.uint8))
 
 
 def test_rotation_by_definition() -> None:

@@ -221,6 +221,13 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["report", "--by", "size", "--against", "paper"], 2, "no scores by size"),
         (["report", "--by", "size", "--compare", "rope", "none"], 2, "over all sizes"),
         (["report", "--by", "size", "--format", "html"], 2, "always has the tables by size"),
+        (["report", "--by", "epoch"], 1, "ape train"),
+        (["report", "--by", "epoch", "--compare", "rope", "none"], 2, "of the weights that were kept"),
+        (["report", "--by", "epoch", "--format", "html"], 2, "always has the tables by epoch"),
+        (["report", "--by", "epoch", "--metric", "cross_entropy"], 2, "leave --metric out"),
+        (["report", "--by", "epoch", "--decode", "greedy"], 2, "leave --decode out"),
+        (["report", "--by", "epoch", "--split", "validation"], 2, "leave --split out"),
+        (["report", "--by", "epoch", "--interval", "--format", "csv"], 2, "always has the interval"),
         (["report", "--plot-format", "png"], 2, "--plot-format is for --plots"),
         (["report", "--plots", "p", "--plot-format", "gif"], 2, "pdf, png, svg"),
         (["report", "--plots", "p", "--compare", "rope", "none"], 2, "no plots"),
@@ -373,6 +380,38 @@ def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "<svg" not in page
     assert "Without plots, which need matplotlib" in page
     assert "reverse by length" in page
+
+
+def test_images_are_told_as_images(here: Path) -> None:
+    """Trained, evaluated by class, reported at half of the schedule and at its end, and in one page."""
+    words = ["--task", "images", "--preset", "tiny", "--set", "steps=4", "--set", "validate_every_steps=1"]
+    out, err = ape("train", "--scheme", "sinusoidal", *words)
+    assert "images/s" in err
+    assert "validation accuracy" in out
+    assert "test accuracy" in out
+    table = ape("eval", "images-sinusoidal")[0]
+    (found,) = json.loads(ape("eval", "images-sinusoidal", "--json")[0])
+    assert [line["class"] for line in found["by_class"]] == list("0123456789")
+    (seven,) = (line for line in table.splitlines() if "│ 7 " in line)
+    assert f"{found['by_class'][7]['token_accuracy']:.2%}" in seven
+    shown = ape("report", "--format", "markdown")[0]
+    assert "Images, top-1 accuracy" in shown
+    for text in (err, out, table, shown):
+        assert [word for word in ("token", "exact match", "decoding") if word in text] == []
+    shown = ape("report", "--by", "epoch", "--format", "markdown")[0]
+    assert shown.count("| scheme | @2 steps | @4 steps |") == 3
+    lines = json.loads(ape("report", "--by", "epoch", "--against", "paper", "--format", "json")[0])
+    places = [(line["measure"], line["step"]) for line in lines]
+    measures = ("validation", "test, chosen on validation", "test, best by epoch")
+    assert places == [(measure, step) for step in (2, 4) for measure in measures]
+    assert lines[4]["mean"] == found["overall"]["token_accuracy"]
+    header = ape("report", "--by", "epoch", "--against", "paper", "--format", "csv")[0].splitlines()[0]
+    assert header.split(",") == list(lines[0])
+    ape("report", "--by", "epoch", "--plots", "p")
+    assert {path.name for path in Path("p").iterdir()} == {"scores.svg", "learning-curves.svg"}  # images have one size
+    page = ape("report", "--format", "html")[0]
+    assert page.count("by epoch, top-1 accuracy: test, best by epoch</h3>") == 1
+    assert "by epoch" not in ape("report", "--metric", "cross_entropy", "--format", "html")[0]
 
 
 def test_reports_without_plots_never_import_matplotlib(here: Path) -> None:

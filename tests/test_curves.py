@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -12,15 +14,27 @@ from ape_cli.registry import Registry
 from tests.test_report import add
 
 
-def put(where: Path, scheme: str, accuracies: list[float], seed: int = 1, **options: object) -> Path:
-    """A registered run that was validated every 100 steps; its validation loss is 2 - 2 accuracy."""
+def put(
+    where: Path,
+    scheme: str,
+    accuracies: list[float],
+    seed: int = 1,
+    *,
+    test: Sequence[float | None] | None = None,
+    **options: object,
+) -> Path:
+    """A registered run that was validated, and with `test` tested, every 100 steps; a loss is 2 - 2 accuracy."""
     before = set(where.glob("runs/*"))
     add(where, scheme, 0.5, seed, **options)  # type: ignore[arg-type]
     (folder,) = set(where.glob("runs/*")) - before
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"step": 100 * i, "validation_token_accuracy": a, "validation_loss": 2 - 2 * a}
         for i, a in enumerate(accuracies, 1)
     ]
+    if test:
+        rows = [
+            row | {"test_token_accuracy": a, "test_loss": a and 2 - 2 * a} for row, a in zip(rows, test, strict=True)
+        ]
     pl.DataFrame(rows).write_parquet(folder / "history.parquet")
     return folder
 
@@ -78,3 +92,20 @@ def test_a_history_that_is_gone_or_damaged_is_told(tmp_path: Path) -> None:
     assert panel.lines["mean"].to_list() == [0.1]
     assert len(bad) == 2
     assert all("no learning curve" in line for line in bad)
+
+
+def test_images_have_the_test_curve_beside_the_other(tmp_path: Path) -> None:
+    """Its mean; not where a seed, an older one, has none."""
+    put(tmp_path, "rope", [0.2, 0.6], 1, source="digits", test=[0.4, 0.8])
+    put(tmp_path, "rope", [0.4, 0.8], 2, source="digits", test=[0.1, 0.7])
+    put(tmp_path, "none", [0.2, 0.3], 1, source="digits", test=[0.1, 0.2])
+    put(tmp_path, "none", [0.2, 0.3], 2, source="digits")
+    put(tmp_path, "rope", [0.5], 1)
+    digits, words = learning(tmp_path)
+    assert (digits.title, words.title) == ("digits", "reverse")
+    assert digits.lines.filter(row="rope")["test"].to_list() == pytest.approx([0.25, 0.75])
+    assert digits.lines.filter(row="rope")["mean"].to_list() == pytest.approx([0.3, 0.7])
+    assert digits.lines.filter(row="none")["test"].to_list() == [None, None]
+    assert words.lines["test"].to_list() == [None]
+    digits, _ = learning(tmp_path, "cross_entropy")
+    assert digits.lines.filter(row="rope")["test"].to_list() == pytest.approx([1.5, 0.5])

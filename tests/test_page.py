@@ -46,7 +46,7 @@ def parse(text: str) -> Page:
 def test_tables_and_plots_in_one_page_that_needs_nothing(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9)
     made = tables(tmp_path)
-    text = page.page(made, made, {"by-size": SVG, "learning-curves": "<svg></svg>"})
+    text = page.page(made, made, [], {"by-size": SVG, "learning-curves": "<svg></svg>"})
     found = parse(text)
     assert text.count("<svg") == 2
     assert re.search(r"https?:|@import|url\(|<script|<link", text) is None
@@ -55,16 +55,16 @@ def test_tables_and_plots_in_one_page_that_needs_nothing(tmp_path: Path) -> None
     assert [x for x in ("Scores", "By size", "Learning curves") if f">{x}</h2>" not in text] == []
     assert "90.00" in found.words
     assert "prefers-color-scheme: dark" in text
-    assert text == page.page(made, made, {"by-size": SVG, "learning-curves": "<svg></svg>"})
+    assert text == page.page(made, made, [], {"by-size": SVG, "learning-curves": "<svg></svg>"})
 
 
 def test_what_is_not_there_has_no_section(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9)
-    text = page.page(tables(tmp_path), [], {}, "pip install matplotlib")
+    text = page.page(tables(tmp_path), [], [], {}, "pip install matplotlib")
     found = parse(text)
     assert text.count("<h2") == 1
     assert "Without plots, which need matplotlib: pip install matplotlib." in found.words
-    assert "Without plots" not in page.page(tables(tmp_path), [], {})
+    assert "Without plots" not in page.page(tables(tmp_path), [], [], {})
 
 
 def test_somebody_s_names_are_text(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_somebody_s_names_are_text(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9, name=name, fingerprint="a" * 64)
     add(tmp_path, "rope", 0.9, name="plain", fingerprint="b" * 64)
     (made,) = tables(tmp_path)
-    titled = table.Table(f"{name} by length", [name], made.columns, made.rows, made.percent)
-    text = page.page([made, titled], [titled], {})
+    titled = table.Table(f"{name} by length", [name], made.columns, made.rows, made.unit)
+    text = page.page([made, titled], [titled], [titled], {})
     found = parse(text)
     assert "<script" not in text
     assert "<b>" not in text

@@ -16,9 +16,10 @@ PAPER = Path(paper.__file__).with_name("paper_tables.json")
 
 def test_the_paper_s_numbers_are_complete() -> None:
     found = paper.scores()
-    assert len(found) == 4 * 3 + 5 * 8
+    assert len(found) == 4 * 3 + 5 * 8 + 4 * 2
     assert found["orthogonal-tree", "c3/breadth"] == (pytest.approx(0.8767), pytest.approx(0.105))
     assert found["orthogonal-seq", "c3/breadth"] == (pytest.approx(0.8280), None)
+    assert found["learned", "cifar-10 @300"] == (pytest.approx(0.9268), pytest.approx(0.002))
     raw = json.loads(PAPER.read_text())
     assert raw["table2"]["rows"]["rope"][7] == [39.67, 3.0]
 

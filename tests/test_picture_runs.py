@@ -11,14 +11,16 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from torch.nn import functional
 
-from ape_cli import build, config, dataset, evaluate, gen, images, position, registry, sources, trial
+from ape_cli import build, config, dataset, evaluate, gen, images, position, registry, score, sources, trial
 from ape_cli.dataset import Dataset, PictureSplit
 from ape_cli.errors import DataError, UsageError
 from ape_cli.run import load_tensors
 from ape_cli.sources import Pictures, Source
-from ape_cli.train import Stopped
+from ape_cli.train import Loop, Stopped
 from tests.conftest import ape
+from tests.test_ranks import Apart
 
 CPU = torch.device("cpu")
 SIZES = {"d_model": 16, "d_ff": 16, "heads": 2, "steps": 6, "batch_size": 16, "validate_every_steps": 2}
@@ -187,6 +189,39 @@ def test_shares_are_the_batch(data: Dataset) -> None:
     lonely = next(train.batches(1, 5, share=(1, 2)))
     assert lonely.labels.tolist() == [[-1]]
     assert lonely.counts == (1, 0)
+
+
+@pytest.mark.parametrize("batch_size", [2, 8])
+def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Dataset, batch_size: int) -> None:
+    """Three ranks, of which the third may have no row, beside the batch in float64; labels smoothed."""
+    settled = build.settle(wanted(batch_size=batch_size, augment="crop", label_smoothing=0.1), data)
+    train = data.split("train")
+    assert isinstance(train, PictureSplit)
+    how: dict[str, Any] = {"augment": ("crop",)}
+    batch = next(train.batches(batch_size, 1, **how))
+    whole = build.of_data(settled, data).double()
+    scores = score.forward(whole, batch, "fp32")[:, 0]
+    functional.cross_entropy(scores, batch.labels[:, 0], label_smoothing=0.1).backward()
+    total = [torch.zeros_like(p) for p in whole.parameters()]
+    for rank in range(3):
+        loop = Loop(settled, data, None, device=CPU, world=Apart(rank, 3))
+        loop.model.double()
+        loop._step(next(train.batches(batch_size, 1, share=(rank, 3), **how)))
+        for added, p in zip(total, loop.model.parameters(), strict=True):
+            assert p.grad is not None
+            added.add_(p.grad)
+    for (name, p), added in zip(whole.named_parameters(), total, strict=True):
+        assert p.grad is not None
+        assert torch.allclose(added / 3, p.grad, rtol=1e-4, atol=1e-6), name
+
+
+def test_compiled_it_is_the_same_model(data: Dataset) -> None:
+    settled = build.settle(wanted(), data)
+    plain, compiled = (build.of_data(settled, data).eval() for _ in range(2))
+    build.compile_around(compiled, backend="eager")
+    batch = next(data.split("test").batches(8))
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(*batch.inputs), plain(*batch.inputs))
 
 
 def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) -> None:

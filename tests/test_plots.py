@@ -23,7 +23,7 @@ from ape_cli.table import Cell, Table
 def panel(rows: dict[str, list[float]], *, seeds: int = 1, seen: tuple[int, int] | None = None, **names: str) -> Panel:
     """A line a row over x = 10, 20, …; least and most are a tenth below and above."""
     lines = [
-        {"row": row, "x": 10.0 * i, "mean": y, "least": y - 0.1, "most": y + 0.1, "seeds": seeds}
+        {"task": "reverse", "row": row, "x": 10.0 * i, "mean": y, "least": y - 0.1, "most": y + 0.1, "seeds": seeds}
         for row, means in rows.items()
         for i, y in enumerate(means, 1)
     ]
@@ -31,7 +31,7 @@ def panel(rows: dict[str, list[float]], *, seeds: int = 1, seen: tuple[int, int]
 
 
 def table(rows: dict[str, list[Cell | None]], columns: list[str]) -> Table:
-    return Table("Sequence tasks, token accuracy", [], columns, list(rows.items()), percent=True)
+    return Table("Sequence tasks, token accuracy", [], columns, list(rows.items()), "%")
 
 
 def drawn(axes: Axes) -> dict[str, Any]:
@@ -53,7 +53,7 @@ TABLE = table(
 
 
 def test_lines_are_the_frame(tmp_path: Path) -> None:
-    (axes,) = plots.lines([panel(ROWS)], "token accuracy", percent=True).axes
+    (axes,) = plots.lines([panel(ROWS)], "token accuracy", "%").axes
     found = drawn(axes)
     assert list(found) == list(ROWS)
     for row, means in ROWS.items():
@@ -64,14 +64,14 @@ def test_lines_are_the_frame(tmp_path: Path) -> None:
     assert axes.get_title(loc="left") == "reverse"
     assert axes.get_ylim() == (10, 100)  # the lowest, 0.2 - 0.1, lies above 10%
     assert list(axes.collections) == []  # one seed has no band
-    (axes,) = plots.lines([panel(ROWS)], "cross-entropy", percent=False).axes
+    (axes,) = plots.lines([panel(ROWS)], "cross-entropy", "nats a token").axes
     assert drawn(axes)["rope"].get_ydata().tolist() == ROWS["rope"]
     assert axes.get_ylabel() == "cross-entropy, nats a token"
     assert axes.get_ylim()[0] == 0
 
 
 def test_a_band_is_the_range_over_seeds() -> None:
-    (axes,) = plots.lines([panel({"rope": [0.5, 0.6]}, seeds=3)], "token accuracy", percent=True).axes
+    (axes,) = plots.lines([panel({"rope": [0.5, 0.6]}, seeds=3)], "token accuracy", "%").axes
     (band,) = axes.collections
     corners = band.get_paths()[0].vertices
     assert {round(float(y), 6) for x, y in corners if x == 10} == {40, 60}
@@ -79,17 +79,51 @@ def test_a_band_is_the_range_over_seeds() -> None:
 
 
 def test_the_sizes_that_training_saw_are_shaded() -> None:
-    shaded, plain = plots.lines(
-        [panel(ROWS, seen=(12, 28)), panel(ROWS, title="copy")], "token accuracy", percent=True
-    ).axes
+    shaded, plain = plots.lines([panel(ROWS, seen=(12, 28)), panel(ROWS, title="copy")], "token accuracy", "%").axes
     (area,) = shaded.patches
     assert (area.get_x(), area.get_x() + area.get_width()) == (11.5, 28.5)  # type: ignore[attr-defined]
     assert list(plain.patches) == []
 
 
+def test_the_test_curve_is_thin_dotted_and_named() -> None:
+    """In its row's colour; where a row has none, and where no panel has, nothing is drawn."""
+    tested, plain = panel(ROWS), panel(ROWS, title="copy")
+    scores = [0.05, 0.5, 0.6] + [None] * 6
+    tested = Panel("digits", "steps", tested.lines.with_columns(pl.Series("test", scores, dtype=pl.Float64)))
+    figure = plots.lines([tested, plain], "accuracy", "%")
+    first, second = figure.axes
+    dotted = [
+        line for line in first.get_lines() if line.get_linestyle() == ":" and not np.isnan(line.get_ydata()).all()
+    ]
+    assert [list(line.get_ydata()) for line in dotted] == [pytest.approx([5, 50, 60])]
+    assert dotted[0].get_linewidth() < drawn(first)["none"].get_linewidth()
+    assert colour(dotted[0]) == colour(drawn(first)["none"])
+    assert len(second.get_lines()) == len(ROWS)
+    assert first.get_ylim()[0] == 0  # 5% is seen
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*ROWS, "test"]
+    (alone,) = plots.lines([plain], "accuracy", "%").legends
+    assert [text.get_text() for text in alone.get_texts()] == list(ROWS)
+
+
+def test_axes_say_what_is_measured() -> None:
+    """Of images top-1 accuracy, of words token accuracy, of both what they have in common."""
+    words, images = (
+        Panel(p.title, p.axis, p.lines.with_columns(task=pl.lit(task)))
+        for p, task in ((panel(ROWS), "reverse"), (panel(ROWS, title="digits"), "images"))
+    )
+    cases: list[tuple[list[Panel], str, str]] = [
+        ([words], "token_accuracy", "validation token accuracy, %"),
+        ([images], "token_accuracy", "validation top-1 accuracy, %"),
+        ([words, images], "token_accuracy", "validation accuracy, %"),
+        ([images], "cross_entropy", "validation cross-entropy, nats an image"),
+    ]
+    for panels, metric, label in cases:
+        assert plots.figures([TABLE], [], panels, metric)["learning-curves"].axes[0].get_ylabel() == label
+
+
 def test_many_panels_wrap_under_one_legend() -> None:
     panels = [panel({"rope": [0.5, 0.6], f"x{i}": [0.1, 0.2]}, title=f"task {i}") for i in range(5)]
-    figure = plots.lines(panels, "token accuracy", percent=True)
+    figure = plots.lines(panels, "token accuracy", "%")
     assert [axes.get_title(loc="left") for axes in figure.axes] == [f"task {i}" for i in range(5)]
     places = [axes.get_subplotspec() for axes in figure.axes]
     assert [(p.rowspan.start, p.colspan.start) for p in places if p] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
@@ -120,7 +154,7 @@ def test_too_many_rows_are_no_dots() -> None:
     cells: list[Cell | None] = [Cell(0.5, None, 1, False, None)]
     for rows, names in ((60, {"scores", "learning-curves"}), (61, {"learning-curves"})):
         made = table({f"x{i}": cells for i in range(rows)}, ["reverse"])
-        assert set(plots.figures([made], [], [panel(ROWS)], "token accuracy")) == names
+        assert set(plots.figures([made], [], [panel(ROWS)], "token_accuracy")) == names
 
 
 def test_a_scheme_has_its_colour_whatever_stands_beside_it() -> None:
@@ -131,7 +165,7 @@ def test_a_scheme_has_its_colour_whatever_stands_beside_it() -> None:
         lines = {name: [0.5, 0.6] for name in names}
         cells: dict[str, list[Cell | None]] = {name: [Cell(0.5, None, 1, False, None)] for name in names}
         for figure in (
-            plots.lines([panel(lines)], "token accuracy", percent=True),
+            plots.lines([panel(lines)], "token accuracy", "%"),
             plots.dots([table(cells, ["reverse"])]),
         ):
             for name, line in drawn(figure.axes[0]).items():
@@ -153,7 +187,7 @@ def test_looks_stay_what_they_are() -> None:
 
 
 def test_a_variant_has_its_scheme_s_colour_and_dashes_of_its_own() -> None:
-    (axes,) = plots.lines([panel(ROWS)], "token accuracy", percent=True).axes
+    (axes,) = plots.lines([panel(ROWS)], "token accuracy", "%").axes
     found = drawn(axes)
     assert colour(found["rope"]) == colour(found["rope (decay=0.98)"]) != colour(found["none"])
     assert found["rope"].get_linestyle() == "-"
@@ -177,7 +211,7 @@ def test_colours_can_be_seen_on_white_and_on_dark() -> None:
 @pytest.mark.parametrize(("kind", "magic"), [("png", b"\x89PNG\r\n"), ("pdf", b"%PDF-"), ("svg", b"<?xml")])
 def test_files_are_what_they_say_and_the_same_each_time(kind: str, magic: bytes) -> None:
     def make() -> list[Figure]:
-        return list(plots.figures([TABLE], [panel(ROWS, seen=(1, 2))], [panel(ROWS, seeds=2)], "exact match").values())
+        return list(plots.figures([TABLE], [panel(ROWS, seen=(1, 2))], [panel(ROWS, seeds=2)], "exact_match").values())
 
     first, again = ([plots.encode(figure, kind) for figure in make()] for _ in range(2))
     assert len(first) == 3
@@ -192,7 +226,7 @@ def test_files_are_what_they_say_and_the_same_each_time(kind: str, magic: bytes)
 def test_names_are_drawn_as_they_are() -> None:
     """Neither mathematics nor a warning about a letter that the font lacks; and nobody's own style."""
     with mpl.rc_context({"lines.linewidth": 9, "figure.facecolor": "red", "font.size": 30}):
-        figure = plots.lines([panel({"a$b$ (x=猫)": [0.5, 0.6]}, title="$x$ & <y>")], "token accuracy", percent=True)
+        figure = plots.lines([panel({"a$b$ (x=猫)": [0.5, 0.6]}, title="$x$ & <y>")], "token accuracy", "%")
         content = plots.encode(figure, "svg")
     assert b"#ff0000" not in content
     (line,) = drawn(figure.axes[0]).values()
@@ -202,7 +236,7 @@ def test_names_are_drawn_as_they_are() -> None:
 
 def test_several_figures_stand_in_one_page() -> None:
     """No id twice, every reference met, nothing to fetch, neutral colours the page's own."""
-    figures = plots.figures([TABLE], [panel(ROWS, seen=(1, 2))], [panel(ROWS)], "token accuracy")
+    figures = plots.figures([TABLE], [panel(ROWS, seen=(1, 2))], [panel(ROWS)], "token_accuracy")
     page = "".join(plots.inline(figure, name) for name, figure in figures.items())
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids)) > 30

@@ -31,8 +31,15 @@ def add(
     name: str = "reverse-small",
     steps: int | None = None,
     full_size: bool = False,
+    source: str | None = None,
+    shuffled: bool = False,
 ) -> None:
-    """A registered and evaluated run, without training one."""
+    """A registered and evaluated run, without training one; with a `source` on its images."""
+    if source:
+        task, name = "images", f"images-{source}" if name == "reverse-small" else name
+        parameters = {"source": source, "sha256": "0" * 64} | ({"shuffled": True} if shuffled else {})
+    else:
+        parameters = tasks.make(task, order).parameters if full_size else {}
     label = "".join(f"{k}{v}" for k, v in (variant or {}).items())
     settings = {"steps": steps} if steps else {}
     folder = where / "runs" / f"{task}-{order}-{scheme}-{label}{steps or ''}-{seed}-{fingerprint[:3]}-{preset}"
@@ -40,17 +47,19 @@ def add(
     about = {
         "version": 1,
         "status": "finished",
-        "config": config.resolve(preset, scheme, {}, seed=seed, settings=settings).model_dump(),
+        "config": config.resolve(
+            preset, scheme, {}, kind="image" if source else "sequence", seed=seed, settings=settings
+        ).model_dump(),
         "variant": variant or {},
         "dataset": {
             "task": task,
             "order": order,
-            "structure": "tree(2)" if order else "seq",
+            "structure": "grid(2)" if source else "tree(2)" if order else "seq",
             "name": name,
             "path": f"datasets/{name}",
             "fingerprint": fingerprint,
             "rows": {"train": 10_000, "validation": 1_000, "test": 1_000},
-            "parameters": tasks.make(task, order).parameters if full_size else {},
+            "parameters": parameters,
             "vocabulary": ["<pad>", "<sos>", "<eos>", "a"],
         },
         "result": {
@@ -123,7 +132,8 @@ def test_intervals_in_tables_are_asked_for(tmp_path: Path) -> None:
     for style in ("rich", "markdown", "latex", "html"):
         plain, with_intervals = table.tables(found), table.tables(found, interval=True)
         deviations, intervals = (
-            page.page(made, [], {}) if style == "html" else render.text(style, made) for made in (plain, with_intervals)
+            page.page(made, [], [], {}) if style == "html" else render.text(style, made)
+            for made in (plain, with_intervals)
         )
         assert "standard deviation over 3 seeds" in deviations
         assert "interval" not in deviations
@@ -287,3 +297,58 @@ def test_unreadable_runs_are_named_and_the_others_reported(tmp_path: Path) -> No
     assert len(bad) == 2
     assert bad[0].startswith("half: ")
     assert "is damaged" in bad[1]
+
+
+def images(where: Path) -> None:
+    """Images of three kinds under two schemes, and a grid task beside them."""
+    for scheme, value in (("orthogonal-grid", 0.9), ("sinusoidal", 0.8)):
+        add(where, scheme, value, source="digits")
+        add(where, scheme, value - 0.1, source="digits", shuffled=True, fingerprint="e" * 64)
+        add(where, scheme, value - 0.2, source="cifar-10", fingerprint="d" * 64)
+    add(where, "sinusoidal", 0.5, task="grid-rotate", name="grid-rotate")
+    about = next((where / "runs").glob("grid-rotate*/run.json"))
+    about.write_text(about.read_text().replace('"structure": "seq"', '"structure": "grid(2)"'))
+
+
+def test_images_have_a_table_of_their_own(tmp_path: Path) -> None:
+    """Not that of the grid tasks, whose structure they have; columns by their sources; nothing of decoding."""
+    images(tmp_path)
+    grids, shown = tables(tmp_path)
+    assert (grids.title, grids.columns) == ("Tasks on grid(2), token accuracy", ["grid-rotate"])
+    assert (shown.title, shown.columns) == ("Images, top-1 accuracy", ["cifar-10", "digits", "digits (shuffled)"])
+    assert [row for row, _ in shown.rows] == ["sinusoidal", "orthogonal-grid"]
+    assert shown.notes[0].startswith("Preset small; top-1 accuracy in %, test split; mean")
+    assert "decoding" not in " ".join(shown.notes)
+    assert "teacher decoding" in " ".join(grids.notes)
+    assert tables(tmp_path, metric="exact_match")[1].title == "Images, top-1 accuracy"
+    entropy = tables(tmp_path, metric="cross_entropy")[1]
+    assert (entropy.title, entropy.unit) == ("Images, cross-entropy", "nats an image")
+    assert "cross-entropy in nats an image, test split" in entropy.notes[0]
+    assert {line["metric"] for line in lines(tmp_path)} == {"token_accuracy"}
+
+
+def test_images_on_another_dataset_and_of_another_size_are_named(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9, source="digits")
+    add(tmp_path, "rope", 0.2, source="digits", evaluated="e" * 64)
+    (shown,) = tables(tmp_path)
+    assert shown.columns == ["digits", "digits on longer"]
+    add(tmp_path, "rope", 0.3, source="digits", fingerprint="c" * 64, name="few")
+    (shown,) = tables(tmp_path)
+    assert set(shown.columns) >= {"digits [few]", "digits [images-digits]"}
+
+
+def test_the_paper_has_no_number_of_images_but_by_epoch(tmp_path: Path) -> None:
+    images(tmp_path)
+    assert all(line["paper_mean"] is None for line in lines(tmp_path, against="paper"))
+    grids, shown = tables(tmp_path, against="paper")
+    assert "--by epoch" in " ".join(shown.notes)
+    assert "In brackets" not in " ".join(shown.notes)
+    assert "--by epoch" not in " ".join(grids.notes)
+
+
+def test_rows_of_images_stand_as_in_the_paper(tmp_path: Path) -> None:
+    for scheme in ("t5", "orthogonal-grid", "learned", "orthogonal-seq", "relative", "none", "sinusoidal"):
+        add(tmp_path, scheme, 0.5, source="digits")
+    (shown,) = tables(tmp_path)
+    expected = ["none", "sinusoidal", "learned", "relative", "orthogonal-seq", "orthogonal-grid", "t5"]
+    assert [row for row, _ in shown.rows] == expected

@@ -266,6 +266,20 @@ def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.M
     assert [line.item.name for line in watch.of("waiting")] == [c]
 
 
+def test_the_watch_calls_the_accuracy_of_images_by_its_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from ape_cli.engine import Event
+
+    points = grid.points([grid.check({"schemes": ["none"], "tasks": ["images", "copy"]})], "tiny")
+    items, _ = agenda.plan(points, registry.open("results"), Path("datasets"), Path)
+    watch = Watch(items, 2)
+    for item in items:
+        watch.heed(Event(item.name, "started"))
+        watch.heed(Event(item.name, "done", {"state": "finished", "trained": True, "seconds": 5.0, "test": 0.75}))
+    said = capsys.readouterr().err
+    assert ", test accuracy 75.00%" in said
+    assert ", test token accuracy 75.00%" in said
+
+
 def test_options_go_before_a_file_setting_by_setting(here: Path) -> None:
     Path("sweep.toml").write_text('schemes = ["rope"]\ntasks = ["copy"]\npreset = "tiny"\nset = {steps=7, heads=4}\n')
     words = ["sweep", "sweep.toml", "--device", "cpu", "--dry-run", "--json"]

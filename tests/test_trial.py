@@ -36,7 +36,8 @@ def test_without_data_a_scheme_gets_a_task_that_it_reads(
     monkeypatch.setattr(trial.position, "load", lambda name: kind)
     monkeypatch.setattr(trial, "preset_dataset", lambda *words: words[:3])
     notes: list[str] = []
-    assert trial.choose_dataset("kind", wanted, order, "tiny", tmp_path, notes.append) == (task, order, "tiny")
+    kind_of_data, make = trial.choose_dataset("kind", wanted, order, "tiny", tmp_path, notes.append)
+    assert (kind_of_data, make()) == ("sequence", (task, order, "tiny"))
     assert task in notes[0]
 
 

@@ -45,7 +45,8 @@ def report(
         tuple[str, str] | None, typer.Option(metavar="A B", help="Two rows of the tables, in pairs by seed.")
     ] = None,
     by: Annotated[
-        str | None, typer.Option(help="`size`: by length or depth, over all datasets that runs were evaluated on.")
+        str | None,
+        typer.Option(help="`size`: by length or depth, over all evaluated datasets; `epoch`: halfway and at the end."),
     ] = None,
     interval: Annotated[bool, typer.Option("--interval", help="± half of the 95% interval for ± deviation.")] = False,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
@@ -75,20 +76,24 @@ def report(
         raise UsageError("the file's ending tells no format", got=str(to), allowed=known, fix="name one with --format")
     chosen = pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), render.FORMATS)
     _refuse_both(chosen, compare, interval, against)
-    _refuse_grouping(by, chosen, compare, against)
+    asked = {"metric": metric, "decode": decode, "split": split, "preset": preset}
+    _refuse_grouping(by, chosen, compare, against, asked)
     kinds = _plot_kinds(plots, plot_format or [], compare)
     registry, standing = registering.open(results), ""
     if sweep is not None:
         registry, standing = _of_sweep(sweep, preset, registry)
-    asked = {"metric": metric, "decode": decode, "split": split, "preset": preset}
     own = sweep is not None  # scores on other data are for --by size
     found, made, bad = _tables(registry, asked, compare, by, against, interval, own)
     made = [replace(table, notes=[*table.notes, standing]) if standing else table for table in made]
     by_size: list[Table] = []
+    by_epoch: list[Table] = []
     figures: dict[str, Figure] = {}
     if not compare and (kinds or chosen == "html"):
         scores = _tables(registry, asked, None, None, against, interval, own)[1] if by else made
         by_size, figures, more = _drawn(registry, asked, scores, interval)
+        bad += more
+    if not compare and chosen == "html":
+        by_epoch, more = _by_epoch(registry, asked, against, interval)
         bad += more
     note_unreadable(list(dict.fromkeys(bad)))
     for kind in kinds:
@@ -101,7 +106,7 @@ def report(
     if chosen == "rich" and to is None:
         draw(render.rich(made))
         return
-    text = _text(chosen, found, made, by_size, figures, plotted=not compare)
+    text = _text(chosen, found, made, by_size, by_epoch, figures, plotted=not compare)
     if to is None:
         sys.stdout.write(text)
     else:
@@ -110,7 +115,13 @@ def report(
 
 
 def _text(
-    chosen: str, found: pl.DataFrame, made: list[Table], by_size: list[Table], figures: dict[str, Figure], plotted: bool
+    chosen: str,
+    found: pl.DataFrame,
+    made: list[Table],
+    by_size: list[Table],
+    by_epoch: list[Table],
+    figures: dict[str, Figure],
+    plotted: bool,
 ) -> str:
     """The report in a format of text. `plotted`: whether it would have plots, if they can be drawn."""
     from ape_cli import page, plots, render
@@ -121,7 +132,7 @@ def _text(
         return json.dumps(found.to_dicts(), indent=2, ensure_ascii=False) + "\n"
     if chosen == "html":
         svgs = {name: plots.inline(figure, name) for name, figure in figures.items()}
-        return page.page(made, by_size, svgs, plots.missing() if plotted else None)
+        return page.page(made, by_size, by_epoch, svgs, plots.missing() if plotted else None)
     return render.text(chosen, made)
 
 
@@ -150,19 +161,34 @@ def _tables(
 ) -> tuple[pl.DataFrame, list[Table], list[str]]:
     """What is asked for, for programs and for people; and what could not be read or paired."""
     from ape_cli import compare as comparing
+    from ape_cli import epochs, sizes
     from ape_cli import report as reporting
-    from ape_cli import sizes
     from ape_cli import table as tabling
 
     if compare:
         values, bad = reporting.wanted(registry, **asked, own=own)
         found, alone = comparing.lines(values, *compare)
         return found, comparing.tables(found), bad + alone
-    if by:
+    if by == "epoch":
+        found, bad = epochs.lines(registry, preset=asked["preset"], against=against)
+        return epochs.columns(found), epochs.tables(found, interval=interval), bad
+    if by == "size":
         by_size, bad = sizes.read(registry, **asked)
         return sizes.lines(by_size), sizes.tables(by_size, interval=interval), bad
     found, bad = reporting.lines(registry, **asked, against=against, own=own)
     return found, tabling.tables(found, interval=interval), bad
+
+
+def _by_epoch(
+    registry: Registry, asked: dict[str, Any], against: str | None, interval: bool
+) -> tuple[list[Table], list[str]]:
+    """The tables at checkpoints, for a page of what they are of; and what could not be read."""
+    from ape_cli import epochs
+
+    if asked["metric"] != epochs.METRIC:
+        return [], []
+    found, bad = epochs.lines(registry, preset=asked["preset"], against=against, needed=False)
+    return epochs.tables(found, interval=interval), bad
 
 
 def _drawn(
@@ -178,9 +204,9 @@ def _drawn(
         return tables, {}, bad
     metric = asked["metric"]
     if metric not in curves.MEASURED:
-        note(f"no learning curves: {METRICS[metric]} is not measured while a run trains")
+        note(f"no learning curves: {METRICS[metric][0]} is not measured while a run trains")
     learning, more = curves.learning(registry, metric=metric, preset=asked["preset"])
-    figures = plots.figures(scores, sizes.panels(by_size), learning, METRICS[metric])
+    figures = plots.figures(scores, sizes.panels(by_size), learning, metric)
     if "scores" not in figures:
         note(f"no plot of the scores: a table has more than {plots.MOST_ROWS} rows")
     return tables, figures, bad + more
@@ -204,17 +230,25 @@ def _plot_kinds(folder: Somewhere | None, kinds: list[str], compare: tuple[str, 
     return list(dict.fromkeys(kinds)) or ["svg"]
 
 
-def _refuse_grouping(by: str | None, style: str, compare: tuple[str, str] | None, against: str | None) -> None:
+def _refuse_grouping(
+    by: str | None, style: str, compare: tuple[str, str] | None, against: str | None, asked: dict[str, Any]
+) -> None:
     """What has no effect beside --by, or makes no sense with it."""
     if by is None:
         return
-    pick("grouping", by, ["size"])
+    pick("grouping", by, ["size", "epoch"])
     if compare:
-        raise UsageError("a comparison is over all sizes", got=f"--compare and --by {by}", fix="leave one out")
-    if against:
+        what = "over all sizes" if by == "size" else "of the weights that were kept"
+        raise UsageError(f"a comparison is {what}", got=f"--compare and --by {by}", fix="leave one out")
+    if against and by == "size":
         raise UsageError("the paper has no scores by size", got=f"--against {against} --by {by}", fix="leave one out")
     if style == "html":
-        raise UsageError("a page always has the tables by size", got=f"--by {by}", fix="leave it out")
+        raise UsageError(f"a page always has the tables by {by}", got=f"--by {by}", fix="leave it out")
+    if by == "epoch":
+        for option, only in (("metric", "token_accuracy"), ("decode", "teacher"), ("split", "test")):
+            if asked[option] != only:
+                what = "scores by epoch are those that runs were chosen by, on every split that they looked at"
+                raise UsageError(what, got=f"--{option} {asked[option]}", fix=f"leave --{option} out")
 
 
 def _refuse_both(style: str, compare: tuple[str, str] | None, interval: bool, against: str | None) -> None:

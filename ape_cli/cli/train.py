@@ -104,10 +104,11 @@ def train(
             return make()
 
         found = world.dataset(find)
-        with _stoppable(world) as stop, display.steps_bar() if world.first else nullcontext() as watch:
+        chosen = resolved(reading.kind(found))
+        with _stoppable(world) as stop, display.steps_bar(chosen.unit) if world.first else nullcontext() as watch:
             try:
                 done = trial.run_trial(
-                    resolved(reading.kind(found)),
+                    chosen,
                     found,
                     registering.open(results),
                     device=where,
@@ -137,7 +138,7 @@ def _print(done: Trial, as_json: bool) -> None:
     if as_json:
         answer({"run": done.run.name, "trained": done.trained, **about["result"], "test": done.evaluation})
         return
-    display.print_trained(done.run.name, about["result"], done.evaluation)
+    display.print_trained(done.run.name, done.run.config().unit, about["result"], done.evaluation)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Mistakes in scores by size and in plots."""
+"""Mistakes in scores by size, at checkpoints, and in plots."""
 
 from __future__ import annotations
 
@@ -53,6 +53,69 @@ MISTAKES = [
         "(size < low, size > high, size // width)",
         "(False, False, size // width)",
         "test_sizes.py::test_bins",
+    ),
+    Mistake(
+        "the best test epoch presented as chosen on validation",
+        "epochs.py",
+        "found[CHOSEN] = test[chosen]",
+        "found[CHOSEN] = max(test)",
+        "test_epochs.py::test_a_checkpoint_by_hand",
+    ),
+    Mistake(
+        "the last of equally good validations chosen, training keeps the first",
+        "epochs.py",
+        "chosen = validation.index(max(validation))",
+        "chosen = len(validation) - 1 - validation[::-1].index(max(validation))",
+        "test_epochs.py::test_a_checkpoint_by_hand",
+    ),
+    Mistake(
+        "a checkpoint that misses its own validation",
+        "epochs.py",
+        'pl.col("step") <= last',
+        'pl.col("step") < last',
+        "test_epochs.py::test_a_checkpoint_by_hand",
+    ),
+    Mistake(
+        "the best of the mean over seeds for the mean of each run's best",
+        "epochs.py",
+        "in best(history, place",
+        'in best(pl.concat(h for *_, h in found).group_by("step").mean().sort("step"), place',
+        "test_epochs.py::test_the_best_is_that_of_each_run",
+    ),
+    Mistake(
+        "the paper's best by epoch beside what validation chose",
+        "epochs.py",
+        'if line["measure"] == BEST else ""',
+        'if line["split"] == "test" else ""',
+        "test_epochs.py::test_beside_the_paper_stands_what_was_chosen_as_theirs",
+    ),
+    Mistake(
+        "a best over the part of a history that has test scores",
+        "epochs.py",
+        "if None not in test:\n        found[BEST] = max(test)",
+        "if any(test):\n        found[BEST] = max(x for x in test if x is not None)",
+        "test_epochs.py::test_nothing_is_invented_where_the_history_has_no_test",
+    ),
+    Mistake(
+        "images in the tables of grid tasks",
+        "table.py",
+        '_GROUP = ["images", "structure", "preset"]',
+        '_GROUP = ["structure", "preset"]',
+        "test_report.py::test_images_have_a_table_of_their_own",
+    ),
+    Mistake(
+        "some of the paper's images taken for its size",
+        "report.py",
+        "return _form(trained) == paper.IMAGES and everything",
+        "return _form(trained) == paper.IMAGES",
+        "test_epochs.py::test_the_paper_s_size_is_all_of_its_images",
+    ),
+    Mistake(
+        "a test curve over fewer seeds than the curve beside it",
+        "curves.py",
+        'pl.when(test.null_count() == 0).then(test.mean()).alias("test")',
+        'test.mean().alias("test")',
+        "test_curves.py::test_images_have_the_test_curve_beside_the_other",
     ),
     Mistake(
         "the shade of what training saw half a step short",
