@@ -294,6 +294,14 @@ def test_fingerprint_knows_neither_shards_nor_workers(given: Any, tmp_path: Path
     assert one.to_pylist() == other.to_pylist()
 
 
+def test_a_dataset_is_a_source_of_itself(here: Path) -> None:
+    """Through Parquet and back: the same splits, in the same order, under the same names of classes."""
+    ape("gen", "images", "--out", "first")
+    ape("gen", "images", "--source", "first", "--out", "second", "--shard-rows", "500", "--workers", "2")
+    one, other = (schema.read_manifest(Path(name)) for name in ("first", "second"))
+    assert (one.fingerprint, one.moments, one.vocabulary) == (other.fingerprint, other.moments, other.vocabulary)
+
+
 def test_a_portion_is_sent_without_the_others(given: Any) -> None:
     task = given(source(noise(500, 1, (8, 8, 3))))
     sizes = [len(pickle.dumps(task.portion(range(50, 50 + n), "train", 1))) for n in (10, 20)]
