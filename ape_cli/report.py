@@ -132,7 +132,7 @@ def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
     """Whether a run has the paper's own model, rows and sizes of words or trees; or all of its images."""
     rows = trained["rows"]
     if preset == "paper" and trained["task"] == images.NAME:
-        # what is held out for validation is of the training images
+        # validation is held out of the images for training; how many, equal ones among them decide
         everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
         return _form(trained) == paper.IMAGES and everything
     if preset != "paper" or trained["task"] not in tasks.names():

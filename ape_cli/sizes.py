@@ -63,12 +63,15 @@ def read(
     """
     check(metric=metric, decode=decode, split=split, preset=preset)
     bad: list[str] = []
+    pictures = False
     runs: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
     trained: dict[str, dict[str, Any]] = {}
     for run, about, of_run in described(registry, bad):
-        # images of a dataset have one size, and no run can be asked about another
-        if preset not in (None, of_run["preset"]) or of_run["task"] == images.NAME:
+        if preset not in (None, of_run["preset"]):
+            continue
+        if of_run["task"] == images.NAME:  # those of a dataset have one size, and no run can be asked about another
+            pictures = True
             continue
         evaluations, damaged = run.evaluations()
         bad += [f"{run.name}: {line}" for line in damaged]
@@ -82,7 +85,9 @@ def read(
         trained[of_run["trained_fingerprint"]] = about["dataset"]
     if needed and not lines:
         raise ApeError(
-            "no run was evaluated like this",
+            "images have one size, and no other run was evaluated like this"
+            if pictures
+            else "no run was evaluated like this",
             got=f"metric {metric}, decode {decode}, split {split}, preset {preset or 'any'}",
             fix="`ape train` evaluates what it trains; `ape eval --split … --decode …`, --data for other sizes",
         )

@@ -214,3 +214,12 @@ def test_a_size_that_is_missing_is_damage(tmp_path: Path) -> None:
     found, bad = sizes.read(Registry(tmp_path), **ALL)
     assert found.values["size"].to_list() == [6]
     assert "is damaged" in bad[0]
+
+
+def test_images_have_one_size_and_no_table(tmp_path: Path) -> None:
+    put(tmp_path, "rope", {"a": {8: (1, 2)}}, source="digits", trained={})
+    with pytest.raises(ApeError, match="images have one size"):
+        read(tmp_path)
+    put(tmp_path, "rope", {"a": {5: (1, 2)}})
+    (shown,) = sizes.tables(read(tmp_path))
+    assert shown.title == "reverse by length, token accuracy"
