@@ -30,9 +30,13 @@ def _sound(names: Iterable[str], load: Callable[[str], object]) -> Iterator[str]
 
 
 def tasks() -> Lines:
+    from ape_cli import images
     from ape_cli import tasks as all_tasks
 
-    found = [all_tasks.make(name) for name in _sound(all_tasks.names(), all_tasks.load)]
+    found: list[all_tasks.Task | images.Images] = [
+        *(all_tasks.make(name) for name in _sound(all_tasks.names(), all_tasks.load)),
+        images.make(),
+    ]
     keys = ("task", "structure", "summary", "options", "source")
     return [dict(zip(keys, (t.name, t.structure, t.summary, t.options, t.source), strict=True)) for t in found]
 
@@ -236,6 +240,8 @@ def _options(options: dict[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
+    if value is None:
+        return "—"
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)

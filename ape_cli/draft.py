@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -23,7 +24,20 @@ _PLAN = ".plan.json"
 _SHARD = re.compile(r"\.{0,2}(train|validation|test)-\d{5,}-of-\d{5,}\.parquet(\.json)?(\.tmp)?")
 
 
-class Maker(Protocol):
+class Rows(Protocol):
+    """What is asked of a task to write some of its rows."""
+
+    @property
+    def mean_tokens(self) -> float: ...
+    @property
+    def mean_answer_tokens(self) -> float: ...
+    @property
+    def columns(self) -> pa.Schema: ...
+    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]: ...
+    def content(self, part: pa.Table) -> tuple[int, int]: ...
+
+
+class Maker(Rows, Protocol):
     """What is asked of a task to write its dataset."""
 
     @property
@@ -41,13 +55,11 @@ class Maker(Protocol):
     @property
     def mean_size(self) -> float: ...
     @property
-    def mean_tokens(self) -> float: ...
+    def given(self) -> dict[str, Any]: ...  # options of the command that makes it again
     @property
-    def mean_answer_tokens(self) -> float: ...
-    @property
-    def columns(self) -> pa.Schema: ...
-    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]: ...
-    def content(self, part: pa.Table) -> tuple[int, int]: ...
+    def origin(self) -> dict[str, str]: ...  # of splits that a source has, in words
+    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]: ...
+    def portion(self, rows: range, split: str, seed: int) -> Rows: ...
     def moments(self, rows: int, seed: int) -> Moments | None: ...
 
 

@@ -8,7 +8,7 @@ is a function of the plan alone: neither the workers nor an interruption can be 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 import ape_cli
 from ape_cli import draft, files, process, schema
 from ape_cli.card import card
-from ape_cli.draft import Maker
+from ape_cli.draft import Maker, Rows
 from ape_cli.engine import Engine, Job, Link
 from ape_cli.errors import BusyError, DataError, UsageError
 from ape_cli.place import Place
@@ -44,11 +44,11 @@ class Outcome:
         return sum(shard.shared for shards in self.manifest.shards.values() for shard in shards)
 
 
-def plan(task: Maker, *, seed: int, rows: dict[str, int], shard_rows: int) -> Plan:
-    """The plan of a command, checked. Raises `UsageError` for sizes that make no sense."""
+def plan(task: Maker, *, seed: int, rows: Mapping[str, int | None], shard_rows: int) -> Plan:
+    """The plan of a command, checked; None are as many rows as the task has by itself. Raises `UsageError`."""
     for split, count in rows.items():
         least = 1 if split == "train" else 0
-        if not least <= count <= 10**12:
+        if count is not None and not least <= count <= 10**12:
             allowed = f"{least} to 10^12"
             raise UsageError(f"bad number of {split} rows", got=count, allowed=allowed, fix="choose one of those")
     if not 1 <= shard_rows <= 10**9:
@@ -62,7 +62,7 @@ def plan(task: Maker, *, seed: int, rows: dict[str, int], shard_rows: int) -> Pl
             "order": task.order,
             "parameters": task.parameters,
             "seed": seed,
-            "rows": rows,
+            "rows": task.rows(rows, seed),
             "shard_rows": shard_rows,
             "image": task.image,
         }
@@ -96,7 +96,7 @@ def generate(
         todo = [p for p in pieces if p.file not in found]
         made = _make(task, wanted.seed, out, todo, engine, tick)
         manifest = _manifest(task, wanted, found | made)
-        files.write_text(out / "README.md", card(manifest))
+        files.write_text(out / "README.md", card(manifest, task))
         files.write_text(schema.manifest_path(out), manifest.model_dump_json(indent=2) + "\n")
         draft.finish(out)
         return Outcome(manifest, out, sum(len(p.rows) for p in todo))
@@ -125,7 +125,8 @@ def _make(
     if engine is None or not todo:
         return {piece.file: write_shard(task, seed, out, piece, tick) for piece in todo}
     largest_first = sorted(todo, key=lambda piece: -len(piece.rows))  # so that none is left alone for long
-    jobs = [Job(piece.file, _write_for, (task, seed, out, piece)) for piece in largest_first]
+    portions = {piece.file: task.portion(piece.rows, piece.split, seed) for piece in todo}
+    jobs = [Job(piece.file, _write_for, (portions[piece.file], seed, out, piece)) for piece in largest_first]
     made = {}
     with closing(engine.work(jobs)) as events:
         for event in events:
@@ -138,7 +139,7 @@ def _make(
     return made
 
 
-def _write_for(link: Link, task: Maker, seed: int, out: Place, piece: Piece) -> Shard:
+def _write_for(link: Link, task: Rows, seed: int, out: Place, piece: Piece) -> Shard:
     """`write_shard` as an engine's job; it stops between two blocks."""
 
     def tick(rows: int) -> None:
@@ -149,7 +150,7 @@ def _write_for(link: Link, task: Maker, seed: int, out: Place, piece: Piece) -> 
     return write_shard(task, seed, out, piece, tick)
 
 
-def write_shard(task: Maker, seed: int, out: Place, piece: Piece, tick: Tick | None = None) -> Shard:
+def write_shard(task: Rows, seed: int, out: Place, piece: Piece, tick: Tick | None = None) -> Shard:
     """Make one shard; a pure function of its arguments, whoever calls it."""
     path = out / piece.file
     total, rows, shared = (0, 0), 0, 0

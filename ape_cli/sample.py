@@ -1,11 +1,13 @@
 """One sample of a dataset, as a person reads it: a word, a drawn tree, a grid or a ring, source and target
-side by side."""
+side by side; an image and its label."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +15,7 @@ from rich.tree import Tree as Drawn
 
 from ape_cli import schema, structure
 from ape_cli.errors import DataError, UsageError, pick
+from ape_cli.mosaic import Mosaic
 from ape_cli.place import Place
 from ape_cli.schema import Manifest
 
@@ -79,7 +82,24 @@ def _ring(places: list[int], names: list[str], order: int) -> RenderableType:
     return Group(Text(" ".join(names[:before])), ring) if before else ring
 
 
-def read(folder: Place, split: str, row: int) -> Sample:
+@dataclass(frozen=True)
+class PictureSample:
+    manifest: Manifest
+    split: str
+    raw: dict[str, Any]  # the row, its image as pixels [H][W][C]
+
+    def drawn(self) -> RenderableType:
+        plan, raw = self.manifest.plan, self.raw
+        assert plan.image is not None
+        height, width, channels = plan.image
+        title = f"{plan.task}, {self.split} row {raw['row']}, label {raw['label']}: {raw['class']}"
+        grid = Table(title=Text(title), title_justify="left", min_width=len(title))
+        grid.add_column(f"{height} x {width} pixels, {'gray' if channels == 1 else 'RGB'}")
+        grid.add_row(Mosaic(np.array(raw["pixels"], dtype=np.uint8)))
+        return grid
+
+
+def read(folder: Place, split: str, row: int) -> Sample | PictureSample:
     """One row, read from its row group alone. Raises `DataError` or `UsageError`."""
     pick("split", split, schema.SPLITS)
     manifest = schema.read_manifest(folder)
@@ -96,10 +116,19 @@ def read(folder: Place, split: str, row: int) -> Sample:
         for i in range(file.num_row_groups):
             here = file.metadata.row_group(i).num_rows
             if left < here:
-                found = file.read_row_group(i).slice(left, 1)
-                schema.check_rows(
-                    found.combine_chunks(), structure.parse(manifest.plan.structure), len(manifest.vocabulary)
-                )
-                return Sample(manifest, split, found.to_pylist()[0])
+                return _sample(manifest, split, file.read_row_group(i).slice(left, 1).combine_chunks())
             left -= here
     raise AssertionError("the manifest's rows are in its shards")
+
+
+def _sample(manifest: Manifest, split: str, found: pa.Table) -> Sample | PictureSample:
+    """Of a table of one row."""
+    plan, names = manifest.plan, manifest.vocabulary
+    raw = found.to_pylist()[0]
+    if plan.image is None:
+        schema.check_rows(found, structure.parse(plan.structure), len(names))
+        return Sample(manifest, split, raw)
+    label = int(schema.pictures.labels(found, len(names))[0])
+    pixels = schema.pictures.pixels(found, plan.image)[0].tolist()
+    numbers = {"row": raw["row"], "label": label, "class": names[label], "size": raw["size"]}
+    return PictureSample(manifest, split, numbers | {"pixels": pixels})

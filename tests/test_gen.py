@@ -97,6 +97,18 @@ def test_one_coordinate_is_version_1(tmp_path: Path) -> None:
         assert plan(task).version == 1
 
 
+def test_manifests_that_exist_stay_what_they_are(tmp_path: Path) -> None:
+    """Byte for byte; what images brought is in none of them."""
+    generate(tasks.make("grid-copy", side_mean=3), plan(tasks.make("grid-copy", side_mean=3)), tmp_path)
+    sample = Path(__file__).parents[1] / "datasets" / "sample" / "tree-ops-breadth"
+    for folder, version in ((sample, 1), (tmp_path, 2)):
+        text = (folder / "manifest.json").read_text()
+        manifest = schema.read_manifest(folder)
+        assert manifest.model_dump_json(indent=2) + "\n" == text
+        assert manifest.schema_version == version
+        assert not {"image", "moments"} & {*json.loads(text), *json.loads(text)["plan"]}
+
+
 def test_the_card_says_what_positions_are(tmp_path: Path) -> None:
     for name, options, says in [
         ("copy", {"length_mean": 5, "length_std": 0}, "steps from 0"),
@@ -380,6 +392,9 @@ def test_a_damaged_manifest_is_explained(tmp_path: Path, task: Any) -> None:
         (json.dumps(good | {"shards": good["shards"] | {"train": []}}), "not those of the plan"),
         (json.dumps(good | {"plan": good["plan"] | {"rows": {}}}), "each of train, validation, test"),
         (json.dumps(good | {"vocabulary": ["a", "b", "c", "d"]}), "does not begin with"),
+        (json.dumps(good | {"vocabulary": good["vocabulary"][:3]}), "or ends there"),
+        (json.dumps(good | {"vocabulary": ["a"]}), "does not begin with"),
+        (json.dumps(good | {"moments": {"mean": [0.5], "std": [0.5]}}), "images have moments"),
         (json.dumps(good | {"fingerprint": "../../x"}), "fingerprint"),
         (json.dumps(good | {"mean_tokens": -5}), "mean_tokens"),
         (path.read_text().replace("data/train-00000", "../train-00000"), "shards.train.0.file"),

@@ -85,15 +85,17 @@ def gen(
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
     made = images.make(order, **given, **more) if task == images.NAME else tasks.make(task, order, **given, **more)
     folder = to or DATASETS / made.title
-    rows = made.rows({"train": n, "validation": n_validation, "test": n_test}, seed)
-    wanted = generation.plan(made, seed=seed, rows=rows, shard_rows=shard_rows)
+    given_rows = {"train": n, "validation": n_validation, "test": n_test}
+    wanted = generation.plan(made, seed=seed, rows=given_rows, shard_rows=shard_rows)
+    rows, total = wanted.rows, sum(wanted.rows.values())
     alone = engine == "local" and workers in (None, 1) and address is None
     where = None if alone else engines.make(engine, workers=workers, address=address)
-    with display.rows_bar(sum(rows.values())) as tick:
+    with display.rows_bar(total) as tick:
         outcome = generation.generate(made, wanted, folder, engine=where, overwrite=overwrite, tick=tick)
-    total = sum(rows.values())
+    if none := [split for split, count in given_rows.items() if count is None and not rows[split]]:
+        note(f"no rows of {' and '.join(none)}: the source has too few images to hold some out")
     if outcome.shared:
-        note(f"{outcome.shared:,} rows: there are too few sources like theirs for each split to have its own")
+        note(f"{outcome.shared:,} rows: {made.why_shared}")
     if as_json:
         answer(
             {

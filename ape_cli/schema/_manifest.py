@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,8 +62,8 @@ def late(name: str) -> Any:
 class Moments(_Frozen):
     """Of the training images, each channel: values are fractions of 255."""
 
-    mean: list[float]
-    std: list[float]
+    mean: list[Annotated[float, Field(ge=0, le=1)]]
+    std: list[Annotated[float, Field(gt=0, le=1)]]
 
 
 class Shard(_Frozen):
@@ -113,6 +113,13 @@ class Plan(_Frozen):
         except (UsageError, RecursionError):
             raise ValueError(f"not a structure: {expression[:80]!r}") from None
 
+    @field_validator("image")
+    @classmethod
+    def _of_pixels(cls, image: pictures.Size | None) -> pictures.Size | None:
+        if image is not None and (not 1 <= min(image[:2]) <= max(image[:2]) < 2**16 or image[2] not in (1, 3)):
+            raise ValueError("not a height and a width below 65,536 with 1 or 3 channels")
+        return image
+
     @field_validator("rows")
     @classmethod
     def _of_the_three_splits(cls, rows: dict[str, int]) -> dict[str, int]:
@@ -156,12 +163,16 @@ class Manifest(_Frozen):
 
     @model_validator(mode="after")
     def _agrees_with_its_plan(self) -> Manifest:
-        if self.plan.image is None and (self.vocabulary[:-1] or SPECIAL)[:FIRST_SYMBOL] != SPECIAL:
-            raise ValueError(f"the vocabulary does not begin with {' '.join(SPECIAL)}, or ends with them")
-        if (self.plan.image is None) != (self.moments is None):
-            raise ValueError("moments are of images, and all images have some")
+        if self.plan.image is None and (
+            self.vocabulary[:FIRST_SYMBOL] != SPECIAL or len(self.vocabulary) == FIRST_SYMBOL
+        ):
+            raise ValueError(f"the vocabulary does not begin with {' '.join(SPECIAL)}, or ends there")
         if self.schema_version != self.plan.version:
-            raise ValueError(f"schema version {self.schema_version} cannot hold structure {self.plan.structure}")
+            what = f"structure {self.plan.structure}" if self.plan.image is None else "images"
+            raise ValueError(f"schema version {self.schema_version} cannot hold {what}")
+        channels = [self.plan.image[2]] * 2 if self.plan.image else None
+        if channels != (self.moments and [len(self.moments.mean), len(self.moments.std)]):
+            raise ValueError("images have moments of each of their channels, and nothing else has")
         for split, pieces in pieces_of(self.plan).items():
             listed = [(s.file, s.rows) for s in self.shards.get(split, [])]
             if listed != [(p.file, len(p.rows)) for p in pieces]:

@@ -76,27 +76,33 @@ def pixels(part: pa.Table, size: Size) -> np.ndarray:
     """The images of a table, uint8 [R, H, W, C]; a `DataError` for one that is damaged or of another size."""
     image = pillow()
     found = np.empty((len(part), *size), dtype=np.uint8)
-    mode = "L" if size[2] == 1 else "RGB"
-    rows, bytes_of = part["row"], part["image"].combine_chunks().field("bytes")
-    for i, encoded in enumerate(bytes_of):
+    wanted = (*size[:2], "L" if size[2] == 1 else "RGB")
+    for i, (row, stored) in enumerate(zip(part["row"].to_pylist(), part["image"].to_pylist(), strict=True)):
+        encoded = stored and stored["bytes"]
+        if encoded is None:
+            raise DataError(f"row {row} has no image", got="null", allowed="bytes of a PNG", fix=_AGAIN)
         try:
-            with image.open(io.BytesIO(encoded.as_py() or b""), formats=["PNG"]) as opened:
-                if (opened.height, opened.width, opened.mode) != (*size[:2], mode):
-                    got = f"{opened.height} x {opened.width} {opened.mode}"
-                    what = f"the image of row {rows[i]} is of another size"
-                    raise DataError(what, got=got, allowed=f"{size[0]} x {size[1]} {mode}", fix=_AGAIN)
-                found[i] = np.asarray(opened).reshape(size)
-        except (OSError, SyntaxError, ValueError) as error:  # SyntaxError: Pillow's word for a broken PNG
-            raise DataError(f"the image of row {rows[i]} cannot be read", got=str(error), fix=_AGAIN) from error
+            with image.open(io.BytesIO(encoded), formats=["PNG"]) as opened:
+                there = opened.height, opened.width, opened.mode
+                pixels = np.asarray(opened) if there == wanted else None
+        except Exception as error:  # what Pillow comes upon in a damaged file is of many kinds
+            kind = "no PNG" if isinstance(error, image.UnidentifiedImageError) else str(error)
+            raise DataError(f"the image of row {row} cannot be read", got=kind, fix=_AGAIN) from error
+        if pixels is None:
+            got, allowed = ("{} x {} {}".format(*one) for one in (there, wanted))
+            raise DataError(f"the image of row {row} is of another size", got=got, allowed=allowed, fix=_AGAIN)
+        found[i] = pixels.reshape(size)
     return found
 
 
 def labels(part: pa.Table, classes: int) -> I64:
     """The labels of a table, int64 [R]; a `DataError` where one is of no class."""
     found: I64 = part["label"].fill_null(-1).to_numpy()
-    wrong = found[(found < 0) | (found >= classes)]
+    wrong = np.flatnonzero((found < 0) | (found >= classes))
     if wrong.size:
-        raise DataError("a label is of no class", got=wrong[0], allowed=f"0 to {classes - 1}", fix=_AGAIN)
+        row, label = (part[name][int(wrong[0])].as_py() for name in ("row", "label"))
+        got = "null" if label is None else label
+        raise DataError(f"the label of row {row} is of no class", got=got, allowed=f"0 to {classes - 1}", fix=_AGAIN)
     return found
 
 
@@ -104,6 +110,6 @@ def content(part: pa.Table, size: Size) -> tuple[int, int]:
     """Two sums over the rows, modulo 2^64, of hashes of number, label and pixels."""
     sums = [0, 0]
     for row, label, one in zip(part["row"].to_pylist(), part["label"].to_pylist(), pixels(part, size), strict=True):
-        digest = hashlib.blake2b(f"{row} {label} ".encode() + one.tobytes(), digest_size=16).digest()
+        digest = hashlib.blake2b(f"{row} {label} {one.shape} ".encode() + one.tobytes(), digest_size=16).digest()
         sums = [(s + int.from_bytes(d, "little")) % 2**64 for s, d in zip(sums, (digest[:8], digest[8:]), strict=True)]
     return sums[0], sums[1]

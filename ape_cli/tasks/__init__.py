@@ -18,6 +18,7 @@ import math
 import pkgutil
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -88,6 +89,8 @@ class Task(ABC):
     source: ClassVar[str] = "Algebraic Positional Encodings, section 4.1"
     ops: ClassVar[list[str]] = []  # names for the `op` column
     image: ClassVar[None] = None  # its rows are no images
+    origin: ClassVar[dict[str, str]] = {}  # its splits come from nowhere else
+    why_shared: ClassVar[str] = "there are too few sources like theirs for each split to have its own"
 
     order: Order | None = None
 
@@ -147,13 +150,22 @@ class Task(ABC):
         return {k: v for k, v in self.options.items() if k not in late or v != late[k]}
 
     @property
+    def given(self) -> dict[str, Any]:
+        """The options that make it again."""
+        return self.parameters
+
+    @property
     def title(self) -> str:
         """A name for its dataset's folder."""
         return f"{self.name}-{self.order}" if self.order else self.name
 
-    def rows(self, wanted: dict[str, int | None], seed: int) -> dict[str, int]:
+    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
         """Numbers of rows, with the usual ones where None is wanted."""
         return {split: _ROWS[split] if count is None else count for split, count in wanted.items()}
+
+    def portion(self, rows: range, split: str, seed: int) -> Task:
+        """What is sent to another process to write these rows."""
+        return self
 
     @property
     def columns(self) -> pa.Schema:

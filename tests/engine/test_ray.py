@@ -155,6 +155,12 @@ def test_generation_gives_the_same_bytes_on_every_engine(tmp_path: Path, cluster
     one, *others = ({p.name: p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file()} for name in ways)
     assert len(one) == 9 + 10 + 10 + 2  # shards of 900, 1,000 and 1,000 rows, the manifest and the card
     assert others == [one, one]
+    for name in ("one", "ray"):  # nodes need no source of images: they are sent theirs
+        done = cluster.ape(tmp_path, "gen", "images", "--shard-rows", "200", *ways[name], "--out", f"images-{name}")
+        _, err = done.communicate(timeout=120)
+        assert done.returncode == 0, err
+    one, other = (schema.read_manifest(tmp_path / f"images-{name}") for name in ("one", "ray"))
+    assert one == other
 
 
 def test_a_trial_that_no_node_can_hold_and_one_that_is_interrupted(tmp_path: Path, cluster: Cluster) -> None:

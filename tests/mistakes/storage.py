@@ -8,10 +8,10 @@ MISTAKES = [
     Mistake(
         "the manifest uploaded before the dataset is whole",
         "gen.py",
-        '        files.write_text(out / "README.md", card(manifest))\n'
+        '        files.write_text(out / "README.md", card(manifest, task))\n'
         '        files.write_text(schema.manifest_path(out), manifest.model_dump_json(indent=2) + "\\n")\n',
         '        files.write_text(schema.manifest_path(out), manifest.model_dump_json(indent=2) + "\\n")\n'
-        '        files.write_text(out / "README.md", card(manifest))\n',
+        '        files.write_text(out / "README.md", card(manifest, task))\n',
         "test_object_store.py::test_the_manifest_comes_last",
     ),
     Mistake(

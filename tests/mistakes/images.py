@@ -1,0 +1,87 @@
+"""Mistakes in a dataset of images: what is held out, shuffled, measured and drawn."""
+
+from __future__ import annotations
+
+from tests.mistakes._mistake import Mistake
+
+MISTAKES = [
+    Mistake(
+        "copies of an image that is held out left in training",
+        "images.py",
+        "while end and keys[end] == keys[end - 1]:",
+        "while False:",
+        "test_images.py::test_training_never_sees_what_is_held_out",
+    ),
+    Mistake(
+        "validation taken from the test images",
+        "images.py",
+        'found[split], found["train"] = _cut(*found["train"], of)',
+        'found[split], found["test"] = _cut(*found.get("test", found["train"]), of)',
+        "test_images.py::test_splits_that_a_source_lacks_are_held_out_of_its_training_images",
+    ),
+    Mistake(
+        "what is held out left in training as well",
+        "images.py",
+        'found[split], found["train"] = _cut(*found["train"], of)',
+        'found[split], _ = _cut(*found["train"], of)',
+        "test_images.py::test_training_never_sees_what_is_held_out",
+    ),
+    Mistake(
+        "rows held out in the order of the source",
+        "images.py",
+        "key=lambda i: (keys[i], part.labels[i])",
+        "key=lambda i: i",
+        "test_images.py::test_order_and_format_of_a_source_do_not_matter",
+    ),
+    Mistake(
+        "channels put in orders of their own when pixels are shuffled",
+        "images.py",
+        "return np.take_along_axis(flat, order[:, :, None], axis=1).reshape(pixels.shape)",
+        "order = np.stack([np.roll(order, c, axis=1) for c in range(channels)], axis=2)\n"
+        "    return np.take_along_axis(flat, order, axis=1).reshape(pixels.shape)",
+        "test_images.py::test_shuffled_moves_whole_pixels",
+    ),
+    Mistake(
+        "one order of pixels for all images",
+        "images.py",
+        "np.take_along_axis(flat, order[:, :, None], axis=1)",
+        "np.take_along_axis(flat, order[:1, :, None], axis=1)",
+        "test_images.py::test_shuffled_moves_whole_pixels",
+    ),
+    Mistake(
+        "moments of all splits instead of the training images",
+        "images.py",
+        'flat = self.splits(seed)["train"].pixels[:rows].reshape(-1, self.image[2])',
+        "flat = np.concatenate([s.pixels for s in self.splits(seed).values()]).reshape(-1, self.image[2])",
+        "test_images.py::test_moments_are_of_the_training_images_alone",
+    ),
+    Mistake(
+        "labels off by one",
+        "schema/_pictures.py",
+        "pa.array(labels, pa.int64()),",
+        "pa.array(np.asarray(labels) + 1, pa.int64()),",
+        "test_hugging_face.py::test_load_dataset_of_images",
+    ),
+    Mistake(
+        "a fingerprint that does not see how wide an image is",
+        "schema/_pictures.py",
+        'f"{row} {label} {one.shape} "',
+        'f"{row} {label} "',
+        "test_images.py::test_the_fingerprint_tells_apart_what_has_the_same_bytes",
+    ),
+    Mistake(
+        "a null image read as the bytes that lie beneath it",
+        "schema/_pictures.py",
+        'zip(part["row"].to_pylist(), part["image"].to_pylist(), strict=True)',
+        'zip(part["row"].to_pylist(), [{"bytes": b or b""} for b in '
+        'part["image"].combine_chunks().field("bytes").to_pylist()], strict=True)',
+        "test_images.py::test_a_damaged_image_is_one_error",
+    ),
+    Mistake(
+        "the upper and the lower row of pixels exchanged",
+        "mosaic.py",
+        "in zip_longest(colours[::2], colours[1::2]):",
+        "in zip_longest(colours[1::2], colours[::2]):",
+        "test_mosaic.py::test_two_rows_of_pixels_a_line",
+    ),
+]
