@@ -113,7 +113,7 @@ def _augmentation(config: Config, data: Facts) -> dict[str, Any]:
     usual = configs.preset(config.preset).augment
     if data.parameters.get("source") == "digits" and usual != "none":
         usual = "crop"
-    steps = augment.parse(config.augment or usual)
+    steps = augment.parse(usual if config.augment is None else config.augment)
     return {"augment": ",".join(steps) or "none"}
 
 
@@ -225,4 +225,6 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
         ) from error
     for hook in _HOOKS:
         setattr(model.scheme, hook, torch.compiler.disable(getattr(model.scheme, hook)))
-    model.compile(dynamic=True, backend=backend)
+    torch.compiler.reset()  # what it has found out of another model's sizes
+    # None: what varies is found out; inductor cannot pool images whose height and width it takes for variables
+    model.compile(dynamic=True if model.sizes_vary else None, backend=backend)

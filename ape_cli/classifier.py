@@ -35,12 +35,24 @@ class Tokenising:
     pool_stride: int
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
-        """Rows and columns of tokens. Raises `UsageError` where there are none."""
+        """Rows and columns of tokens. Raises `UsageError` for an even size, and where a single token is left."""
         found = height, width
-        for size, stride in (self.convolution_size, self.convolution_stride), (self.pool_size, self.pool_stride):
+        for name, size, stride in (
+            ("convolution_size", self.convolution_size, self.convolution_stride),
+            ("pool_size", self.pool_size, self.pool_stride),
+        ):
             if size % 2 == 0:
-                raise UsageError("bad convolution_size or pool_size", got=size, allowed="odd numbers", fix="try 3")
+                allowed, fix = "an odd number of pixels", f"--set {name}={size + 1}"
+                raise UsageError(f"bad {name}", got=size, allowed=allowed, fix=fix)
             found = tuple((side + 2 * (size // 2) - size) // stride + 1 for side in found)  # type: ignore[assignment]
+        if found == (1, 1):
+            raise UsageError(
+                "an image becomes a single token, and there are no positions to tell apart",
+                got=f"convolution_stride={self.convolution_stride}, pool_stride={self.pool_stride}, "
+                f"images of {height} x {width} pixels",
+                allowed="strides that leave two tokens or more",
+                fix="--set pool_stride=1, or larger images",
+            )
         return found
 
 
@@ -66,6 +78,8 @@ class Classifier(Model):
     `moments`: mean and deviation of each channel of the training images, as fractions of 255; they are stored with the
     weights, since what else the model is asked about is brought to the scale of its training.
     """
+
+    sizes_vary = False  # but in rows
 
     def __init__(
         self,

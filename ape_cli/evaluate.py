@@ -104,14 +104,15 @@ def pending(
 ) -> tuple[list[tuple[Run, Dataset | None]], list[str]]:
     """What was not yet evaluated so: finished runs, each with every dataset of `data` that it fits.
 
-    Without `data`, with its own, which None stands for. And a line about each run that cannot be read.
+    Without `data`, with its own, which None stands for; runs on images are never decoded greedily. And a line about
+    each run that cannot be read.
     """
     found: list[tuple[Run, Dataset | None]] = []
     bad: list[str] = []
     for run, about in registry.sound(bad):
         own = about["dataset"]
         fits: list[Dataset | None] = [d for d in data if not _misfit(own, d)] if data else [None]
-        if run.status_in(about) != "finished" or not fits:
+        if run.status_in(about) != "finished" or not fits or (decode == "greedy" and own.get("image")):
             continue
         done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0]}
         for other in fits:
@@ -151,11 +152,16 @@ def check_fits(run: Run, data: Dataset, part: Split | PictureSplit, decode: str 
         )
     if misfit := _misfit(about["dataset"], data):
         raise misfit
+    check_decoding(data, decode)
+    if not part.rows:
+        raise DataError(f"the {part.name} split is empty", got=data.name, fix="generate rows for it")
+
+
+def check_decoding(data: Facts, decode: str) -> None:
+    """The data can be decoded so; else a `UsageError`."""
     if decode == "greedy" and data.image is not None:
         what = "an image has a label, and nothing is written that could be read again"
         raise UsageError(what, got="--decode greedy", allowed="teacher", fix="leave --decode out")
-    if not part.rows:
-        raise DataError(f"the {part.name} split is empty", got=data.name, fix="generate rows for it")
 
 
 def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:

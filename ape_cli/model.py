@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,7 @@ class Model(nn.Module):
     """Base of all models: it holds the scheme."""
 
     scheme: Scheme
+    sizes_vary: ClassVar[bool] = True  # those of a batch, as torch.compile has to know
 
     def current(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Tensors of a run under the names that its parameters have today, wherever a name stands in a key."""

@@ -224,7 +224,7 @@ def test_pixels_are_brought_to_the_scale_of_training() -> None:
         (TABLE_5, (8, 8), (4, 4)),
         (PIXELS, (8, 6), (8, 6)),
         (Tokenising(7, 2, 3, 2), (224, 224), (56, 56)),
-        (TABLE_5, (1, 1), (1, 1)),
+        (TABLE_5, (1, 3), (1, 2)),
     ],
 )
 def test_tokens_of_an_image(how: Tokenising, image: tuple[int, int], tokens: tuple[int, int]) -> None:
@@ -235,10 +235,18 @@ def test_tokens_of_an_image(how: Tokenising, image: tuple[int, int], tokens: tup
 
 
 def test_even_sizes_are_refused() -> None:
-    with pytest.raises(UsageError, match="odd"):
+    with pytest.raises(UsageError, match=r"bad convolution_size\n.*2\n.*odd.*\n.*convolution_size=3"):
         Tokenising(2, 1, 3, 2).grid(8, 8)
-    with pytest.raises(UsageError, match="odd"):
-        Tokenising(3, 1, 2, 2).grid(8, 8)
+    with pytest.raises(UsageError, match=r"bad pool_size\n.*4\n.*odd.*\n.*pool_size=5"):
+        Tokenising(3, 1, 4, 2).grid(8, 8)
+
+
+@pytest.mark.parametrize(
+    ("how", "image"), [(TABLE_5, (1, 1)), (TABLE_5, (2, 2)), (Tokenising(3, 8, 1, 1), (8, 8)), (PIXELS, (1, 1))]
+)
+def test_a_single_token_is_refused(how: Tokenising, image: tuple[int, int]) -> None:
+    with pytest.raises(UsageError, match="single token"):
+        how.grid(*image)
 
 
 def test_the_paper_s_table_5() -> None:

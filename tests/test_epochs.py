@@ -271,6 +271,16 @@ def test_the_paper_s_size_is_all_of_its_images(tmp_path: Path, options: dict[str
     assert ("which is not that of these runs" in " ".join(shown.notes)) is not whole
 
 
+def test_where_the_paper_has_no_number_it_is_said(tmp_path: Path) -> None:
+    of_the_paper(tmp_path, "orthogonal-grid", 0.92, source="digits")
+    said = [
+        [note for note in table.notes if "no number of these" in note] for table in tables(tmp_path, against="paper")
+    ]
+    assert [len(found) for found in said] == [0, 0, 1]
+    assert "CIFAR-10" in said[2][0]
+    assert not any("no number of these" in note for table in tables(tmp_path) for note in table.notes)
+
+
 def test_what_is_not_finished_or_has_no_history_is_left_out(tmp_path: Path) -> None:
     stopped = put(tmp_path, "none", V, T) / "run.json"
     stopped.write_text(stopped.read_text().replace('"finished"', '"stopped"'))

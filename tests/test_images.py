@@ -521,11 +521,13 @@ def test_a_manifest_of_images_is_checked(given: Any, tmp_path: Path) -> None:
         ({"moments": {"mean": [0.5], "std": [0.5]}}, "images have moments of each of their channels"),
         ({"moments": {"mean": [0.5] * 3, "std": [0.0] * 3}}, "moments.std.0"),
         ({"moments": {"mean": [2.0] * 3, "std": [0.1] * 3}}, "moments.mean.0"),
-        ({"schema_version": 2}, "schema version 2 cannot hold images"),
+        ({"schema_version": 2}, r"got: +schema version 2 cannot hold images"),
+        ({"plan": good["plan"] | {"task": "copy"}}, "task copy has no size of images"),
+        ({"plan": good["plan"] | {"order": "depth"}}, "images have no order"),
         ({"vocabulary": []}, "vocabulary"),
         ({"plan": good["plan"] | {"image": [4, 3, 2]}}, "1 or 3 channels"),
         ({"plan": good["plan"] | {"image": [0, 3, 3]}}, "1 or 3 channels"),
-        ({"plan": {k: v for k, v in good["plan"].items() if k != "image"}}, "does not begin with"),
+        ({"plan": {k: v for k, v in good["plan"].items() if k != "image"}}, "task images needs a size of images"),
     ]:
         path.write_text(json.dumps(good | change))
         with pytest.raises(DataError, match=says):

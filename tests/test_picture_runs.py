@@ -224,6 +224,22 @@ def test_compiled_it_is_the_same_model(data: Dataset) -> None:
         torch.testing.assert_close(compiled(*batch.inputs), plain(*batch.inputs))
 
 
+def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
+    """Inductor cannot pool images of a height and a width that it does not know."""
+    model, seen = build.of_data(build.settle(wanted(), data), data).eval(), list[tuple[Any, ...]]()
+
+    def backend(graph: Any, inputs: list[Any]) -> Any:
+        read = [node.meta["example_value"] for node in graph.graph.find_nodes(op="placeholder")]
+        seen.extend(tuple(x.shape) for x in read if isinstance(x, torch.Tensor) and x.dtype == torch.uint8)
+        return graph.forward
+
+    build.compile_around(model, backend=backend)  # type: ignore[arg-type]
+    with torch.no_grad():
+        for batch in data.split("test").batches(15):  # 15, 15, 10
+            model(*batch.inputs)
+    assert [tuple(map(type, shape)) for shape in seen] == [(int,) * 4, (torch.SymInt, int, int, int)]
+
+
 def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) -> None:
     settled = build.settle(wanted(augment="crop,flip"), data)
     assert build.feed(settled, data) == {}
@@ -283,6 +299,12 @@ def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) 
         wanted(pool_strid=1)
     with pytest.raises(UsageError, match="unknown"):
         build.settle(wanted(augment="crop,flop"), data)
+    with pytest.raises(UsageError, match="unknown augmentation"):
+        build.settle(wanted(augment=""), data)
+    with pytest.raises(UsageError, match="bad value of encoder_layers"):
+        wanted(encoder_layers=0)
+    with pytest.raises(UsageError, match="single token"):
+        build.settle(wanted(pool_stride=6), data)
     with pytest.raises(UsageError, match="for sequences"):
         build.settle(config.resolve("tiny", "rope", {}), data)
     with pytest.raises(UsageError, match="for images"):
@@ -314,7 +336,10 @@ def test_from_digits_to_a_table(here: Path) -> None:
     assert "2 trained now" in ape(*sweep)[0]
     assert "0 trained now" in ape(*sweep)[0]
     assert "orthogonal-grid" in ape("report", "--format", "markdown")[0]
-    assert "leave --decode out" in ape("eval", "--decode", "greedy", code=1)[1]
+    assert "a run on images has nothing to decode" in ape("eval", "--decode", "greedy")[1]
+    assert "leave --decode out" in ape("eval", "--decode", "greedy", "--data", "images-digits", code=2)[1]
+    ape("gen", "images", "--shuffled", "--n", "100")
+    assert "`ape report` has" in ape("eval", "--data", "images-digits-shuffled")[1]
     assert "images have no order" in ape("gen", "images", "--order", "depth", code=2)[1]
 
 

@@ -58,6 +58,8 @@ def evaluate(
         raise UsageError("bad --batch-size", got=batch_size, allowed="1 or more", fix="leave it out")
     registry = registering.open(results)
     opened = [reading.open(dataset_folder(folder)) for folder in data or []]
+    for asked in opened:
+        evaluating.check_decoding(asked, decode)
     others = list({found.manifest.fingerprint: found for found in opened}.values())
     work: list[tuple[Run, Dataset | None]]
     if runs:
@@ -67,7 +69,8 @@ def evaluate(
         work, bad = evaluating.pending(registry, others, split, decode)
         note_unreadable(bad)
         if not work:
-            note("nothing to evaluate: every finished run that fits has been evaluated so (or there is none)")
+            left = "; a run on images has nothing to decode greedily" if decode == "greedy" else ""
+            note(f"nothing to evaluate: every finished run that fits has been evaluated so (or there is none){left}")
     done, failed = [], 0
     for run, other in work:
         try:
@@ -86,6 +89,7 @@ def evaluate(
     if as_json:
         answer(done)
     elif done and others:
-        note("`ape report --by size` has all sizes side by side")
+        images = all(other.image for other in others)  # which have one size
+        note(f"`ape report{'' if images else ' --by size'}` has all {'of them' if images else 'sizes'} side by side")
     if failed:
         raise typer.Exit(1)

@@ -75,6 +75,7 @@ class ImageConfig(Config):
     kind = "image"
     unit = "images"
 
+    encoder_layers: int = Field(gt=0, le=200)  # without any, nothing would read positions
     convolution_size: int = Field(gt=0, le=63)  # pixels, of a square; odd
     convolution_stride: int = Field(gt=0, le=63)
     pool_size: int = Field(gt=0, le=63)  # of max pooling; 1 and a stride of 1: none

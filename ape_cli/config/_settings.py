@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ape_cli.errors import UsageError
+
+_COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')  # outside quotes: an even number of them follow
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
@@ -18,12 +21,12 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def parse_values(pairs: list[str]) -> dict[str, Any]:
-    """`key=value,value` strings, each with all the values that a field is to have in turn.
+    """`key=value,value` strings, each with all the values that a field is to have in turn; in quotes with its commas.
 
-    >>> parse_values(["decay=1,0.98", "learned=true"])
-    {'decay': [1, 0.98], 'learned': [True]}
+    >>> parse_values(["decay=1,0.98", "learned=true", 'augment="crop,flip",none'])
+    {'decay': [1, 0.98], 'learned': [True], 'augment': ['crop,flip', 'none']}
     """
-    return {key: [_value(part.strip()) for part in text.split(",")] for key, text in _cut(pairs).items()}
+    return {key: [_value(part.strip()) for part in _COMMA.split(text)] for key, text in _cut(pairs).items()}
 
 
 def _cut(pairs: list[str]) -> dict[str, str]:

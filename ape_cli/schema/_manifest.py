@@ -30,6 +30,7 @@ from ape_cli.schema._shards import FIRST_SYMBOL, read_shard
 VERSIONS = (1, 2, 3)
 SPECIAL = ["<pad>", "<sos>", "<eos>"]
 SPLITS = ("train", "validation", "test")
+_IMAGES = "images"  # the task that has them
 
 
 def fingerprint(plan: Plan, vocabulary: list[str], shards: dict[str, list[Shard]]) -> str:
@@ -163,6 +164,11 @@ class Manifest(_Frozen):
 
     @model_validator(mode="after")
     def _agrees_with_its_plan(self) -> Manifest:
+        if (self.plan.image is None) == (self.plan.task == _IMAGES):
+            what = "needs a" if self.plan.image is None else "has no"
+            raise ValueError(f"task {self.plan.task} {what} size of images")
+        if self.plan.image and self.plan.order:
+            raise ValueError("images have no order")
         if self.plan.image is None and (
             self.vocabulary[:FIRST_SYMBOL] != SPECIAL or len(self.vocabulary) == FIRST_SYMBOL
         ):
@@ -217,8 +223,9 @@ def read_manifest(folder: Place) -> Manifest:
         return Manifest.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise DataError(f"{path} is damaged", got=f"{where}: {first['msg']}", fix="generate it again") from error
+        where = [".".join(map(str, first["loc"]))] if first["loc"] else []  # else the whole does not agree
+        got = ": ".join([*where, first["msg"].removeprefix("Value error, ")])
+        raise DataError(f"{path} is damaged", got=got, fix="generate it again") from error
 
 
 def check_shards(folder: Place, manifest: Manifest) -> None:

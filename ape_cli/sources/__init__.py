@@ -33,6 +33,8 @@ def open(where: str, label: str | None = None) -> Source:
     """
     if where == "digits":
         return _digits.read(label)
+    if not where:
+        raise UsageError("the source has no name", got="''", allowed=FORMATS, fix="name a file or a folder; here: .")
     if "://" in where:
         raise UsageError(
             "images are read from this machine alone",

@@ -73,7 +73,7 @@ def _room(shape: tuple[int, ...]) -> np.ndarray:
 
 def _decoded(place: str, encoded: bytes) -> np.ndarray:
     """uint8 [H, W, 1] of a gray image, [H, W, 3] of any other."""
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
@@ -85,8 +85,9 @@ def _decoded(place: str, encoded: bytes) -> np.ndarray:
     except DataError:
         raise
     except Exception as error:  # what Pillow's readers come upon in a damaged file is of many kinds
+        kind = "no image" if isinstance(error, UnidentifiedImageError) else str(error)
         raise DataError(
-            "an image cannot be decoded", got=f"{error} ({place})", allowed=", ".join(_FORMATS), fix="leave it out"
+            "an image cannot be decoded", got=f"{kind} ({place})", allowed=", ".join(_FORMATS), fix="leave it out"
         ) from error
 
 

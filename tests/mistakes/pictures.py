@@ -48,6 +48,20 @@ MISTAKES = [
         "test_picture_runs.py::test_augmentation_is_of_training_alone_and_new_in_each_epoch",
     ),
     Mistake(
+        "heights and widths of images compiled as variables",
+        "classifier.py",
+        "sizes_vary = False",
+        "sizes_vary = True",
+        "test_picture_runs.py::test_compiled_only_the_rows_of_a_batch_vary",
+    ),
+    Mistake(
+        "an augmentation that is empty taken for the preset's",
+        "build.py",
+        "usual if config.augment is None else config.augment",
+        "config.augment or usual",
+        "test_picture_runs.py::test_settings_of_the_other_model_are_refused",
+    ),
+    Mistake(
         "the same augmentation in every epoch",
         "dataset.py",
         "(seed or 0, epoch))",

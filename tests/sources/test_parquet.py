@@ -222,7 +222,7 @@ ODD = {
     "moving": (moving(), "moves"),
     "cut short": (formats.encoded(RGB[0])[:-30], r"cannot be decoded\n.*row 1 of"),
     "cut off in its header": (formats.encoded(RGB[0])[:20], "cannot be decoded"),
-    "no image": (b"hello", "cannot be decoded"),
+    "no image": (b"hello", r"cannot be decoded\n.*no image \(row 1 of"),
     "nothing": (b"", "cannot be decoded"),
     "a program": (POSTSCRIPT, "cannot be decoded"),
     "a bomb": (bomb(), r"cannot be decoded\n.*decompression bomb"),

@@ -64,6 +64,11 @@ def test_addresses_are_copied_first(address: str) -> None:
         sources.open(address)
 
 
+def test_no_name_is_not_the_folder_that_one_is_in() -> None:
+    with pytest.raises(UsageError, match="has no name"):
+        sources.open("")
+
+
 def test_what_is_not_there_or_not_known(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no such file or folder\n.*cifar\n.*cifar-10-binary\.tar\.gz.*\.parquet"):
         sources.open(str(tmp_path / "cifar"))
