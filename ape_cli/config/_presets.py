@@ -110,7 +110,7 @@ PRESETS = {
         },
         {
             "sequence": "about three minutes on two CPU cores: width 128, 800 steps, words of 20, trees of depth 4",
-            "image": "3 layers of width 64, 800 steps: half a minute on two CPU cores for digits, more for larger images",
+            "image": "3 layers of width 64, 800 steps: half a minute on a CPU for digits, more for larger images",
         },
         "crop,flip",
     ),
