@@ -67,9 +67,10 @@ def learning(registry: Registry, *, metric: str, preset: str | None) -> tuple[li
 def histories(
     registry: Registry, metric: str, preset: str | None, bad: list[str]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], pl.DataFrame]]:
-    """Each finished run: what `described` says of it, its run.json, and its history, step, validation and test.
+    """Each finished run: what `described` says of it, its run.json, and its history, step, validation, test, kept.
 
-    test: null where it was not looked at. `bad` gets a line about each run without a history.
+    test: null where it was not looked at. kept: whether the weights were the best so far. `bad` gets a line about each
+    run without a history.
     """
     for run, about, of_run in described(registry, bad):
         if run.status_in(about) != "finished" or preset not in (None, of_run["preset"]):
@@ -79,7 +80,8 @@ def histories(
             validation, test = (f"{split}_{MEASURED[metric]}" for split in ("validation", "test"))
             tested = pl.col(test) if test in history.columns else pl.lit(None)
             scores = {"validation": pl.col(validation).cast(pl.Float64), "test": tested.cast(pl.Float64)}
-            history = history.select("step", **scores).sort("step")
+            kept = pl.col("kept") if "kept" in history.columns else pl.lit(None, pl.Boolean)
+            history = history.select("step", **scores, kept=kept).sort("step")
         except (pl.exceptions.PolarsError, OSError):
             bad.append(f"{run.name}: no history.parquet, or a damaged one: it has no learning curve")
         else:

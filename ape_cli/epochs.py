@@ -97,10 +97,10 @@ def best(history: pl.DataFrame, last: int) -> dict[str, float]:
     if until.is_empty():
         return {}
     validation, test = until["validation"].to_list(), until["test"].to_list()
-    chosen = validation.index(max(validation))  # the first such step, as training chooses
-    found = {VALIDATION: validation[chosen]}
-    if test[chosen] is not None:
-        found[CHOSEN] = test[chosen]
+    found = {VALIDATION: max(validation)}
+    kept = until.filter("kept")["test"].to_list()  # as training chose
+    if kept and kept[-1] is not None:
+        found[CHOSEN] = kept[-1]
     if None not in test:
         found[BEST] = max(test)
     return found

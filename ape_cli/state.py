@@ -35,6 +35,7 @@ class Cursor:
     batch: int = 0  # batches of the epoch done
     best_step: int = 0
     best_accuracy: float = -1.0
+    best_loss: float = 0.0  # where it breaks ties
     seconds: float = 0.0
     tokens: int = 0  # real ones, seen so far
     history: list[dict[str, Any]] = field(default_factory=list)

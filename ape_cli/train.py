@@ -1,7 +1,8 @@
 """Training: teacher-forced loss, AdamW, validation, resume.
 
 Paper, section 4.2 and appendix B: AdamW (its schedule in `schedule.py`); the checkpoint kept is the best by token
-accuracy on the validation split. Token accuracy is a ratio of two sums over the whole split, padding excluded.
+accuracy on the validation split (of images, equal ones by the lower loss). Token accuracy is a ratio of two sums over
+the whole split, padding excluded.
 
 `Loop` knows no folder: it is given a `Store`. What it stores is enough to go on after any kind of
 stop, and on a CPU to end with the same weights, bit for bit, as if it had never stopped.
@@ -192,12 +193,14 @@ class Loop:
             "seconds": at.seconds,
             "tokens": at.tokens,
         }
+        lost = tally.cross_entropy if self.config.ties_by_loss else 0.0
+        kept = (tally.token_accuracy, -lost) > (at.best_accuracy, -at.best_loss)
         if test is not None:
-            row |= {"test_loss": test.cross_entropy, "test_token_accuracy": test.token_accuracy}
+            row |= {"test_loss": test.cross_entropy, "test_token_accuracy": test.token_accuracy, "kept": kept}
         at.history.append(row)
         at.nats, at.correct, at.labels = 0.0, 0, 0
-        if tally.token_accuracy > at.best_accuracy:
-            at.best_accuracy, at.best_step = tally.token_accuracy, at.step
+        if kept:
+            at.best_accuracy, at.best_loss, at.best_step = tally.token_accuracy, lost, at.step
             about = {"step": at.step, "validation_token_accuracy": tally.token_accuracy}
             if self.store is not None:
                 self.best = {name: value.clone() for name, value in self._weights().items()}, about

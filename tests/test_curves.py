@@ -33,7 +33,13 @@ def put(
     ]
     if test:
         rows = [
-            row | {"test_token_accuracy": a, "test_loss": a and 2 - 2 * a} for row, a in zip(rows, test, strict=True)
+            row
+            | {
+                "test_token_accuracy": a,
+                "test_loss": a and 2 - 2 * a,
+                "kept": accuracies[i] > max(accuracies[:i], default=-1),
+            }
+            for i, (row, a) in enumerate(zip(rows, test, strict=True))
         ]
     pl.DataFrame(rows).write_parquet(folder / "history.parquet")
     return folder

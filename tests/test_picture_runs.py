@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -103,11 +104,36 @@ def test_the_test_split_is_recorded_and_chooses_nothing(tmp_path: Path, monkeypa
     history = done.run.history()
     validation, test = (history[f"{name}_token_accuracy"].to_list() for name in ("validation", "test"))
     assert max(test[1:]) < max(test[0], 0.2) < max(validation)  # it falls, as validation rises
-    best = validation.index(max(validation))
+    lost = history["validation_loss"].to_list()
+    best = max(range(len(lost)), key=lambda i: (validation[i], -lost[i]))
     result = done.run.read()["result"]
     assert (result["best_step"], result["best_accuracy"]) == (history["step"][best], validation[best])
     assert done.evaluation is not None
     assert done.evaluation["overall"]["token_accuracy"] == pytest.approx(test[best])  # the same weights
+
+
+def test_of_equal_validations_the_lower_loss_is_kept(
+    data: Dataset, words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Accuracies and losses as if they had been measured; runs of sequences keep the first of equals, as ever."""
+    measured = [(0.5, 0.9), (0.8, 0.7), (0.7, 0.1), (0.8, 0.6), (0.8, 0.6), (0.8, 0.65)]
+
+    def kept(found: Dataset, wanted: config.Config) -> tuple[int, list[bool] | None]:
+        left = iter([SimpleNamespace(token_accuracy=a, cross_entropy=b) for a, b in measured])
+        last = []
+
+        def scored(loop: Loop, split: Any) -> Any:
+            last[:] = [next(left)] if split.name == "validation" else last
+            return last[0]
+
+        monkeypatch.setattr(Loop, "_scored", scored)
+        loop = Loop(build.settle(wanted, found), found, None, device=CPU)
+        best = loop.run().best_step
+        return best, [row["kept"] for row in loop.at.history] if "kept" in loop.at.history[0] else None
+
+    assert kept(data, wanted(steps=6, validate_every_steps=1)) == (4, [True, True, False, True, False, False])
+    text = config.resolve("tiny", "none", {}, settings={"steps": 6, "validate_every_steps": 1})
+    assert kept(words, text) == (2, None)
 
 
 def test_accuracy_by_class_adds_up(data: Dataset, tmp_path: Path) -> None:

@@ -91,8 +91,6 @@ def train(
             locality(found)
             return found
 
-        heard(f"preset: {name} ({config.preset(name).about}){'' if preset else '; --preset chooses another'}")
-
         def find() -> Dataset:
             if data is not None:
                 kind, make = trial.given_dataset(dataset_folder(data, datasets))
@@ -101,6 +99,7 @@ def train(
             else:
                 kind, make = trial.choose_dataset(scheme, structure, order, name, datasets, note)
             resolved(kind)  # what is wrong with it shows before anything is generated
+            note(f"preset: {name} ({config.preset(name).about[kind]}){'' if preset else '; --preset chooses another'}")
             return make()
 
         found = world.dataset(find)

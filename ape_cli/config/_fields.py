@@ -17,6 +17,7 @@ class Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     kind: ClassVar[str]
     unit: ClassVar[str]  # what is counted in a second of training
+    ties_by_loss: ClassVar[bool] = False  # of equal validation accuracies the lower loss is better; else the earlier
 
     preset: str
     scheme: str
@@ -74,6 +75,7 @@ class ImageConfig(Config):
 
     kind = "image"
     unit = "images"
+    ties_by_loss = True  # a row has one label, so a few hundred validation images leave few different accuracies
 
     encoder_layers: int = Field(gt=0, le=200)  # without any, nothing would read positions
     convolution_size: int = Field(gt=0, le=63)  # pixels, of a square; odd

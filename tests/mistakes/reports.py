@@ -57,15 +57,15 @@ MISTAKES = [
     Mistake(
         "the best test epoch presented as chosen on validation",
         "epochs.py",
-        "found[CHOSEN] = test[chosen]",
+        "found[CHOSEN] = kept[-1]",
         "found[CHOSEN] = max(test)",
         "test_epochs.py::test_a_checkpoint_by_hand",
     ),
     Mistake(
-        "the last of equally good validations chosen, training keeps the first",
+        "the first weights that were kept for the last",
         "epochs.py",
-        "chosen = validation.index(max(validation))",
-        "chosen = len(validation) - 1 - validation[::-1].index(max(validation))",
+        "found[CHOSEN] = kept[-1]",
+        "found[CHOSEN] = kept[0]",
         "test_epochs.py::test_a_checkpoint_by_hand",
     ),
     Mistake(
