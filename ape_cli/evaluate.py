@@ -67,7 +67,7 @@ def evaluate(
         "split": split,
         "decode": decode,
         "rows": part.rows,
-        **summarise(tally, data, entropy=decode == "teacher"),
+        **summarise(tally, *_parts(data), entropy=decode == "teacher"),
     }
     if not is_sound(evaluation["overall"]):
         raise RunError("the weights of the run give no numbers", got=run.name, fix="train it again with --overwrite")
@@ -210,8 +210,13 @@ def _sketch(vocabulary: list[str]) -> str:
     return " ".join(vocabulary[3:9]) + " …"
 
 
-def summarise(tally: Tally, data: Dataset, *, entropy: bool) -> dict[str, Any]:
-    """`overall`, `by_size` and `by_op`, of images `by_class`: each a ratio of sums over its rows."""
+def _parts(data: Dataset) -> tuple[str, Sequence[str]]:
+    """By what rows are told apart beside their size, and the names of that."""
+    return ("op", tasks.load(data.task).ops) if data.image is None else ("class", data.manifest.vocabulary)
+
+
+def summarise(tally: Tally, part: str, names: Sequence[str], *, entropy: bool) -> dict[str, Any]:
+    """`overall`, `by_size` and `by_PART`, of the part with each of the `names`: each a ratio of sums over its rows."""
     frame = pl.DataFrame(tally.columns())
     token = pl.col("tokens").sum()
     metrics = [
@@ -221,11 +226,10 @@ def summarise(tally: Tally, data: Dataset, *, entropy: bool) -> dict[str, Any]:
         pl.len().alias("rows"),
         token.alias("tokens"),
     ]
-    told, names = ("by_op", tasks.load(data.task).ops) if data.image is None else ("by_class", data.manifest.vocabulary)
     named = dict(enumerate(names))
     by_op = frame.filter(pl.col("op") >= 0).group_by("op").agg(metrics).sort("op").to_dicts()
     return {
         "overall": frame.select(metrics).to_dicts()[0],
         "by_size": frame.group_by("size").agg(metrics).sort("size").to_dicts(),
-        told: [{told.removeprefix("by_"): named[line.pop("op")], **line} for line in by_op],
+        f"by_{part}": [{part: named[line.pop("op")], **line} for line in by_op],
     }

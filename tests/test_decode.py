@@ -60,7 +60,7 @@ def test_sequences_end_with_eos() -> None:
     )
     assert tally.columns()["correct"].tolist() == [4, 3, 1, 3]
     assert tally.columns()["tokens"].tolist() == [4, 4, 4, 4]
-    summary = evaluate.summarise(tally, "copy", entropy=False)["overall"]
+    summary = evaluate.summarise(tally, "op", [], entropy=False)["overall"]
     assert summary["exact_match"] == 0.25
     assert summary["token_accuracy"] == 11 / 16
     assert "cross_entropy" not in summary
