@@ -35,6 +35,23 @@ def test_the_tables_of_record_are_those_of_the_runs(name: str, monkeypatch: pyte
         assert line in page.splitlines(), f"results/README.md does not quote {table.name} as it is"
 
 
+def test_the_table_of_shuffled_pixels_is_that_of_the_runs() -> None:
+    """And what it shows holds: `none` scores as before, all others far less."""
+    page = (RESULTS / "README.md").read_text(encoding="utf-8").splitlines()
+    first = page.index("| scheme | digits | shuffled |") + 2
+    told = {
+        scheme: (own, other) for scheme, own, other in (row.strip("| ").split(" | ") for row in page[first : first + 5])
+    }
+    found = {}
+    for run, about in registry.open(RESULTS).sound([]):
+        if about["dataset"]["task"] == "images" and about["config"]["convolution_size"] == 1:
+            scores = {e["dataset"]: e["overall"]["token_accuracy"] for e in run.evaluations()[0]}
+            own, other = scores["images-digits"], scores["images-digits-shuffled"]
+            found[about["config"]["scheme"]] = (f"{own:.2%}".rstrip("%"), f"{other:.2%}".rstrip("%"))
+            assert other == own if about["config"]["scheme"] == "none" else other < own - 0.5
+    assert found == told
+
+
 def test_nothing_is_told_of_sweeps_that_were_not_run() -> None:
     assert WAITING <= {path.stem for path in RESULTS.glob("*.toml")}
     assert not WAITING & {path.stem for path in (RESULTS / "tables").iterdir()}
