@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from ape_cli import build, dataset, evaluate, files, record, schema, trial
@@ -94,7 +95,8 @@ def of_grids(
     grids: list[Grid], preset: str, registry: Registry, datasets: Place, named: Callable[[str], Place]
 ) -> tuple[list[Item], list[str]]:
     """`plan` of all trials of some grids; `preset`: where one names none."""
-    found = points(grids, preset, lambda data: trial.given_dataset(named(data))[0])
+    kind = cache(lambda data: trial.given_dataset(named(data))[0])  # one look at a dataset, however many trials it has
+    found = points(grids, preset, kind)
     return plan(found, registry, datasets, named)
 
 

@@ -216,13 +216,19 @@ def ahead(items: Iterable[_T], count: int) -> Generator[_T, None, None]:
             yield made[0]
 
 
-def collate(window: Window, rows: I64, reading: Reading, share: Share = WHOLE) -> Batch:
-    """The chosen rows of a window, padded; or a share of them, padded as all of them are.
+def own_rows(rows: I64, share: Share) -> tuple[I64, bool]:
+    """Those of a batch's rows that a share has, and whether their labels are asked for.
 
     A share that would have no rows has the first one, and none of its labels: a model is never given an empty batch.
     """
     part, parts = share
-    own = rows[part::parts] if part < rows.size else rows[:1]
+    asked = part < rows.size
+    return rows[part::parts] if asked else rows[:1], asked
+
+
+def collate(window: Window, rows: I64, reading: Reading, share: Share = WHOLE) -> Batch:
+    """The chosen rows of a window, padded; or a share of them, padded as all of them are."""
+    own, asked = own_rows(rows, share)
     unfolds = any(isinstance(s, Tree) for s in reading.own.simple)
     source, source_at, source_mask = _pad(window.source, rows, own, not reading.is_line)
     target, target_at, target_mask = _pad(window.target, rows, own, unfolds or not reading.is_line)
@@ -237,7 +243,7 @@ def collate(window: Window, rows: I64, reading: Reading, share: Share = WHOLE) -
         source_mask=tensor(source_mask),
         input_ids=tensor(_after(SOS, target)),
         input_positions=tensor(_after(0, reading.places(target_at, target_mask))),
-        labels=tensor(target if part < rows.size else np.full_like(target, PAD)),
+        labels=tensor(target if asked else np.full_like(target, PAD)),
         row=window.row[own],
         size=window.size[own],
         op=window.op[own],

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ape_cli import attention, augment, dataset, position, structure
+from ape_cli import attention, augment, dataset, images, position, structure
 from ape_cli import config as configs
 from ape_cli.batch import Reading
 from ape_cli.classifier import Classifier, Tokenising
@@ -111,7 +111,7 @@ def _augmentation(config: Config, data: Facts) -> dict[str, Any]:
     if not isinstance(config, ImageConfig):
         return {}
     usual = configs.preset(config.preset).augment
-    if data.parameters.get("source") == "digits" and usual != "none":
+    if data.parameters.get("source") == images.DIGITS and usual != "none":
         usual = "crop"
     steps = augment.parse(usual if config.augment is None else config.augment)
     return {"augment": ",".join(steps) or "none"}

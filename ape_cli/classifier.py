@@ -36,7 +36,7 @@ class Tokenising:
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """Rows and columns of tokens. Raises `UsageError` for an even size, and where a single token is left."""
-        found = height, width
+        rows, columns = height, width
         for name, size, stride in (
             ("convolution_size", self.convolution_size, self.convolution_stride),
             ("pool_size", self.pool_size, self.pool_stride),
@@ -44,8 +44,8 @@ class Tokenising:
             if size % 2 == 0:
                 allowed, fix = "an odd number of pixels", f"--set {name}={size + 1}"
                 raise UsageError(f"bad {name}", got=size, allowed=allowed, fix=fix)
-            found = tuple((side + 2 * (size // 2) - size) // stride + 1 for side in found)  # type: ignore[assignment]
-        if found == (1, 1):
+            rows, columns = (-(-side // stride) for side in (rows, columns))  # padding makes up for an odd size
+        if rows == columns == 1:
             raise UsageError(
                 "an image becomes a single token, and there are no positions to tell apart",
                 got=f"convolution_stride={self.convolution_stride}, pool_stride={self.pool_stride}, "
@@ -53,7 +53,7 @@ class Tokenising:
                 allowed="strides that leave two tokens or more",
                 fix="--set pool_stride=1, or larger images",
             )
-        return found
+        return rows, columns
 
 
 class Tokeniser(nn.Module):

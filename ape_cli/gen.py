@@ -125,8 +125,10 @@ def _make(
     if engine is None or not todo:
         return {piece.file: write_shard(task, seed, out, piece, tick) for piece in todo}
     largest_first = sorted(todo, key=lambda piece: -len(piece.rows))  # so that none is left alone for long
-    portions = {piece.file: task.portion(piece.rows, piece.split, seed) for piece in todo}
-    jobs = [Job(piece.file, _write_for, (portions[piece.file], seed, out, piece)) for piece in largest_first]
+    jobs = [
+        Job(piece.file, _write_for, (task.portion(piece.rows, piece.split, seed), seed, out, piece))
+        for piece in largest_first
+    ]
     made = {}
     with closing(engine.work(jobs)) as events:
         for event in events:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import augment
-from ape_cli.batch import WHOLE, Labelled, Share
+from ape_cli.batch import WHOLE, Labelled, Share, own_rows
 from ape_cli.streams import I64
 
 Steps = tuple[str, ...]  # of augmentation
@@ -58,18 +58,14 @@ class Album:
 
 
 def collate(album: Album, rows: I64, share: Share, steps: Steps, epoch_seed: tuple[int, int]) -> PictureBatch:
-    """The chosen rows, or a share of them; augmented by `steps`, each image by a stream of its own.
-
-    A share that would have no rows has the first one without its label: a model is never given an empty batch.
-    """
-    part, parts = share
-    own = rows[part::parts] if part < rows.size else rows[:1]
+    """The chosen rows, or a share of them; augmented by `steps`, each image by a stream of its own."""
+    own, asked = own_rows(rows, share)
     pixels, labels = album.pixels[own], album.labels[own, None]
     if steps:
         pixels = augment.apply(steps, pixels, [(*epoch_seed, int(row)) for row in album.row[own]])
     return PictureBatch(
         pixels=torch.from_numpy(pixels),
-        labels=torch.from_numpy(labels if part < rows.size else np.full_like(labels, PictureBatch.blank)),
+        labels=torch.from_numpy(labels if asked else np.full_like(labels, PictureBatch.blank)),
         row=album.row[own],
         size=album.size[own],
         op=album.labels[own],

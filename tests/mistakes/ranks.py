@@ -36,7 +36,7 @@ MISTAKES = [
     Mistake(
         "a rank without rows trains on the first one's again",
         "batch.py",
-        "labels=tensor(target if part < rows.size else np.full_like(target, PAD)),",
+        "labels=tensor(target if asked else np.full_like(target, PAD)),",
         "labels=tensor(target),",
         "test_ranks.py::test_a_share_without_rows_asks_for_nothing",
     ),
