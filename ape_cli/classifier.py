@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli import attention
 from ape_cli.attention import Kind, Link
 from ape_cli.errors import UsageError
 from ape_cli.model import Layer, Model, initialise
@@ -98,11 +97,8 @@ class Classifier(Model):
         kind: Kind | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
-        d, heads = scheme.shape.d_model, scheme.shape.heads
-        kind = kind or attention.make()
-        attention.check(kind, type(scheme), scheme.shape.decay)
-        self.scheme = scheme
+        super().__init__(scheme, kind)
+        d, heads, kind = scheme.shape.d_model, scheme.shape.heads, self.kind
         self.tokeniser = Tokeniser(image[2], d, tokenising)
         self.dropout = nn.Dropout(dropout)
         self.encoder = nn.ModuleList(

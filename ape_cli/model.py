@@ -24,10 +24,15 @@ from ape_cli.schema import PAD
 
 
 class Model(nn.Module):
-    """Base of all models: it holds the scheme."""
+    """Base of all models: the scheme, and the kind of attention (None: the default), which has to take it."""
 
-    scheme: Scheme
     sizes_vary: ClassVar[bool] = True  # those of a batch, as torch.compile has to know
+
+    def __init__(self, scheme: Scheme, kind: Kind | None) -> None:
+        super().__init__()
+        self.kind = kind or attention.make()
+        attention.check(self.kind, type(scheme), scheme.shape.decay)
+        self.scheme = scheme
 
     def current(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Tensors of a run under the names that its parameters have today, wherever a name stands in a key."""
@@ -130,10 +135,8 @@ class Transformer(Model):
         kind: Kind | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
-        d, heads = scheme.shape.d_model, scheme.shape.heads
-        kind = kind or attention.make()
-        attention.check(kind, type(scheme), scheme.shape.decay)
+        super().__init__(scheme, kind)
+        d, heads, kind = scheme.shape.d_model, scheme.shape.heads, self.kind
         if kind.mixes_queries and not encoder_layers:
             raise UsageError(
                 f"attention {kind.name} acts in the encoder alone, and there is none",
@@ -142,7 +145,6 @@ class Transformer(Model):
                 fix="--set encoder_layers=1, or another --attention",
             )
         behind = attention.make() if kind.mixes_queries else kind
-        self.scheme = scheme
         self.embedding = nn.Parameter(torch.empty(ids, d))
         self.dropout = nn.Dropout(dropout)
         self.encoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, False, kind) for _ in range(encoder_layers))
