@@ -137,7 +137,7 @@ def _standing(folder: Place) -> Data:
     there = {name for name, _ in files.entries(folder / "data")}
     missing = any(s.file.removeprefix("data/") not in there for shards in manifest.shards.values() for s in shards)
     return Data(
-        *(folder, own.task, own.order, own.structure, manifest.mean_size, manifest.mean_tokens),
+        *(folder, own.task, own.linearisation, own.structure, manifest.mean_size, manifest.mean_tokens),
         *(manifest.fingerprint, own.image, own.parameters, own.rows["test"] > 0, missing),
     )
 
@@ -166,7 +166,7 @@ def _of_task(point: Point, datasets: Place, past: _Past) -> Data:
     size, tokens, fingerprint = made.mean_size, made.mean_tokens, past.fingerprint(wanted)
     tested = wanted.rows["test"] > 0
     return Data(
-        *(folder, wanted.task, wanted.order, wanted.structure, size, tokens, fingerprint),
+        *(folder, wanted.task, wanted.linearisation, wanted.structure, size, tokens, fingerprint),
         *(wanted.image, wanted.parameters, tested, True),
     )
 
@@ -179,7 +179,7 @@ class _Past:
         self.fingerprints: dict[str, str] = {}
         for _, about in registry.sound([]):
             data, config = about["dataset"], configs.read(about["config"])
-            self.fingerprints[_plan_key(data)] = data["fingerprint"]
+            self.fingerprints[_plan_key(data, data["order"])] = data["fingerprint"]
             if about["status"] == "finished":
                 for key in _alike(config, data["task"], data["order"]):
                     self.took.setdefault(key, []).append(about["result"]["seconds"])
@@ -192,11 +192,12 @@ class _Past:
         return None
 
     def fingerprint(self, wanted: schema.Plan) -> str:
-        return self.fingerprints.get(_plan_key(wanted.model_dump()), "")
+        return self.fingerprints.get(_plan_key(wanted.model_dump(), wanted.linearisation), "")
 
 
-def _plan_key(plan: dict[str, Any]) -> str:
-    return repr([plan[key] for key in ("task", "order", "parameters", "seed", "rows")])
+def _plan_key(plan: dict[str, Any], order: str | None) -> str:
+    """What a dataset is made of; `order` is the name of its linearisation."""
+    return repr([order, *(plan[key] for key in ("task", "parameters", "seed", "rows"))])
 
 
 def _alike(config: Config, task: str, order: str | None) -> list[Any]:

@@ -30,7 +30,7 @@ class Facts(Protocol):
     @property
     def task(self) -> str: ...
     @property
-    def order(self) -> str | None: ...
+    def order(self) -> str | None: ...  # the name of its linearisation: `breadth`, `breadth-to-depth`, …
     @property
     def structure(self) -> str: ...
     @property
@@ -66,7 +66,7 @@ class Dataset:
 
     @property
     def order(self) -> str | None:
-        return self.manifest.plan.order
+        return self.manifest.plan.linearisation
 
     @property
     def structure(self) -> str:

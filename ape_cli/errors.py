@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TypeVar
+
+_Name = TypeVar("_Name", bound=str)
 
 
 class ApeError(ValueError):
@@ -65,9 +68,9 @@ def unknown(kind: str, name: str, allowed: Iterable[str]) -> UsageError:
     )
 
 
-def pick(kind: str, name: str, allowed: Iterable[str]) -> str:
-    """`name` if it is one of `allowed`, else the `unknown` error."""
-    names = list(allowed)
+def pick(kind: str, name: str, allowed: Iterable[_Name]) -> _Name:
+    """The one of `allowed` that is called `name`, else the `unknown` error."""
+    names = {str(other): other for other in allowed}
     if name not in names:
         raise unknown(kind, name, names)
-    return name
+    return names[name]

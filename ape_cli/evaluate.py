@@ -57,7 +57,7 @@ def evaluate(
         assert isinstance(part, Split)
         assert isinstance(model, Transformer)
         plan, read = data.manifest.plan, reading(config.scheme, data.structure, config.structure)
-        task = tasks.make(plan.task, plan.order, **plan.parameters)
+        task = tasks.make(plan.task, plan.order, plan.source_order, **plan.parameters)
         written = _until(stop, part.batches(batch_size, structure=read))
         tally = greedy(model, written, device, config.precision, task, Reading.of(parse(plan.structure), read))
     evaluation = {
@@ -167,10 +167,10 @@ def check_decoding(data: Facts, decode: str) -> None:
 def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
     """Why a run that was trained on `own` cannot be asked about `data`; None if it can."""
     plan = data.manifest.plan
-    if (own["task"], own["order"]) != (plan.task, plan.order):
+    if (own["task"], own["order"]) != (plan.task, plan.linearisation):
         return DataError(
             "the dataset is of another task or order than the run",
-            got=f"{plan.task} {plan.order or ''}".strip(),
+            got=f"{plan.task} {plan.linearisation or ''}".strip(),
             allowed=f"{own['task']} {own['order'] or ''}".strip(),
             fix="choose a dataset of the run's own task; sizes may differ",
         )

@@ -60,6 +60,7 @@ def plan(task: Maker, *, seed: int, rows: Mapping[str, int | None], shard_rows: 
             "task": task.name,
             "structure": task.structure,
             "order": task.order,
+            "source_order": task.source_order,
             "parameters": task.parameters,
             "seed": seed,
             "rows": task.rows(rows, seed),

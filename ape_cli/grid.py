@@ -25,7 +25,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ape_cli import attention, config, images, position, tasks, trial
+from ape_cli import attention, config, images, linearisation, position, tasks, trial
 from ape_cli.config import Config
 from ape_cli.errors import UsageError, pick, unknown
 
@@ -40,7 +40,7 @@ class Grid(BaseModel):
     schemes: list[str] = Field(min_length=1)
     tasks: list[str] = []  # each one's dataset at the preset's own sizes
     data: list[str] = []  # datasets that are there: folders, or names under --datasets
-    orders: list[str] = Field(["breadth"], min_length=1)  # of the tasks that have one
+    orders: list[str] = Field(["breadth"], min_length=1)  # names of linearisations, for the tasks that have one
     seeds: list[int] = Field([42], min_length=1)
     structures: list[str] = []
     attentions: list[str] = Field(["dot"], min_length=1)
@@ -103,7 +103,7 @@ def check(fields: dict[str, Any]) -> Grid:
             f"bad {where} of a sweep", got=got, allowed=first["msg"], fix="see `ape sweep --help`"
         ) from error
     for name in grid.orders:
-        pick("order", name, ["breadth", "depth"])
+        pick("order", name, linearisation.NAMES)
     return grid
 
 

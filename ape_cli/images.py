@@ -80,7 +80,8 @@ class Portion:
 class Images:
     """The images of a source as a dataset: what `gen` asks of a task. Raises `DataError` and `UsageError`."""
 
-    name, summary, order = NAME, "the label of an image", None
+    name, summary = NAME, "the label of an image"
+    order = source_order = None
     source = "Algebraic Positional Encodings, section 4.1"  # of the task; that of its images is an option
     structure = "grid(2)"  # of pixels, and of what a model makes of them
     ops: tuple[str, ...] = ()
@@ -206,10 +207,10 @@ class Images:
         return {split: whole(split, *found[split]) for split in schema.SPLITS}
 
 
-def make(order: str | None = None, **options: Any) -> Images:
+def make(order: str | None = None, source_order: str | None = None, **options: Any) -> Images:
     """Images with these options: `source`, `label`, `shuffled`. Raises `UsageError` for others and for bad values."""
-    if order is not None:
-        raise UsageError("images have no order", got=f"order {order!r}", allowed="none", fix="leave it out")
+    if given := order or source_order:
+        raise UsageError("images have no order", got=f"order {given!r}", allowed="none", fix="leave it out")
     kinds = {"source": str, "label": str, "shuffled": bool}
     for key, value in options.items():
         if key not in kinds:

@@ -1,10 +1,12 @@
-"""What is set once for a whole process, for speed alone."""
+"""What is set once for a whole process, for speed alone; and the processor that it runs on."""
 
 from __future__ import annotations
 
 import ctypes
+import platform
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
@@ -28,3 +30,18 @@ def tune() -> None:
 
     keep_memory()
     torch.set_flush_denormal(True)
+
+
+def processor() -> dict[str, str]:
+    """The name of the CPU and the instruction set that torch's own kernels use, for example `AVX2`.
+
+    Both decide in which order sums are taken, and so the last digits of a result.
+    """
+    import torch
+
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):  # Linux alone has the file
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        found = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        name = next(iter(found), name)
+    return {"name": name, "instruction_set": torch.backends.cpu.get_cpu_capability()}

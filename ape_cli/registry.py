@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import ape_cli
-from ape_cli import files, place, record
+from ape_cli import files, place, process, record
 from ape_cli.config import Config
 from ape_cli.errors import RunError, UsageError, unknown
 from ape_cli.place import Place, Remote
@@ -107,7 +107,7 @@ class Registry:
                 "path": str(data.folder),
                 "fingerprint": data.manifest.fingerprint,
                 "task": plan.task,
-                "order": plan.order,
+                "order": plan.linearisation,
                 "structure": plan.structure,
                 "parameters": plan.parameters,
                 "seed": plan.seed,
@@ -120,6 +120,7 @@ class Registry:
             "versions": {"ape": ape_cli.__version__, "torch": torch.__version__},
             "commit": _commit(),
             "device": str(device),
+            "processor": process.processor(),
             "threads": torch.get_num_threads(),
             "processes": processes,
             "started": now(),

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from ape_cli import config as configs
-from ape_cli import images, paper, stats, tasks
+from ape_cli import images, linearisation, paper, stats, tasks
 from ape_cli.config import PRESETS
 from ape_cli.errors import ApeError, pick
 from ape_cli.record import DECODINGS, variant_text
@@ -137,7 +137,7 @@ def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
         return _form(trained) == paper.IMAGES and everything
     if preset != "paper" or trained["task"] not in tasks.names():
         return False
-    own = tasks.make(trained["task"], trained["order"]).parameters
+    own = tasks.make(trained["task"], *linearisation.parse(trained["order"])).parameters
     return bool(trained["parameters"] == own and rows == PRESETS["paper"].rows)
 
 

@@ -47,8 +47,9 @@ class Sample:
             sides = ["left ", "right "] if plan.parameters.get("binarise") else [""] * found.branching
             if 1 not in positions:
                 raise DataError("the row is no tree: it has no root", got=positions[:8], fix="generate it again")
-            order = Text(f"in {plan.order} order: ", style="dim") + linear
-            return Group(_branch(dict(zip(positions, names, strict=True)), 1, sides, None), Text(), order)
+            order = plan.source_order if side == "source" and plan.source_order else plan.order
+            line = Text(f"in {order} order: ", style="dim") + linear
+            return Group(_branch(dict(zip(positions, names, strict=True)), 1, sides, None), Text(), line)
         if found == structure.parse("grid(2)") and max(map(max, positions)) < len(positions):
             return _grid({(row, column): name for (row, column), name in zip(positions, names, strict=True)})
         if isinstance(found, structure.Cyclic):

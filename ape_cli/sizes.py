@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli import images, tasks
+from ape_cli import images, linearisation, tasks
 from ape_cli.curves import KEYS, Panel, label, numbered, split
 from ape_cli.errors import ApeError
 from ape_cli.registry import Registry
@@ -102,7 +102,7 @@ def read(
 def seen(trained: dict[str, Any]) -> Range | None:
     """The smallest and the largest size in a training split; None if its task is not known here."""
     try:
-        task = tasks.make(trained["task"], trained["order"], **trained["parameters"])
+        task = tasks.make(trained["task"], *linearisation.parse(trained["order"]), **trained["parameters"])
     except ApeError:
         return None
     rows = trained["rows"]["train"]

@@ -11,17 +11,15 @@ full tree has its children at places kr+1 .. kr+k. Only what `binarise` makes is
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ape_cli import streams
+from ape_cli.linearisation import Order
 from ape_cli.ragged import rows_of, starts_of
 from ape_cli.streams import I64, U64
 from ape_cli.structure import Tree
 
-Order = Literal["breadth", "depth"]
 Bool = NDArray[np.bool_]
 
 

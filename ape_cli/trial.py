@@ -6,7 +6,6 @@ find that it is done, evaluate on the test split.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ape_cli import build, dataset, evaluate, gen, images, position, schema, structure, tasks, train
+from ape_cli import build, dataset, evaluate, gen, images, linearisation, position, schema, structure, tasks, train
 from ape_cli import config as configs
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset
@@ -53,16 +52,17 @@ def kind_of(task: str) -> str:
 def preset_plan(task: str, order: str | None, preset: str, root: Place) -> tuple[Maker, schema.Plan, Place]:
     """A task's dataset at a preset's own sizes, and its folder, `root`/TASK[-ORDER]-PRESET.
 
-    Of images it is the bundled digits, all of them at every preset.
+    `order`: the name of a linearisation. Of images it is the bundled digits, all of them at every preset.
     """
     chosen = configs.preset(preset)
+    orders = linearisation.parse(order)
     if task == images.NAME:
-        found = images.make(order)
+        found = images.make(*orders)
         rows = found.available(_DATA_SEED)
         return found, gen.plan(found, seed=_DATA_SEED, rows=rows, shard_rows=schema.ROW_GROUP), root / found.title
-    own = {f.name for f in dataclasses.fields(tasks.load(task))}
-    made = tasks.make(task, order, **{k: v for k, v in chosen.sizes.items() if k in own})
-    folder = root / "-".join(p for p in (task, made.order, preset) if p)
+    own = {f.name for f in tasks.fields_of(tasks.load(task))}
+    made = tasks.make(task, *orders, **{k: v for k, v in chosen.sizes.items() if k in own})
+    folder = root / f"{made.title}-{preset}"
     return made, gen.plan(made, seed=_DATA_SEED, rows=chosen.rows, shard_rows=schema.ROW_GROUP), folder
 
 
@@ -86,7 +86,7 @@ def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: s
             plan = schema.read_manifest(path.parent).plan
         except DataError:
             continue
-        if order in (None, plan.order) and _readable(scheme, plan.structure, wanted):
+        if order in (None, plan.linearisation) and _readable(scheme, plan.structure, wanted):
             found.append(path)
     how = "(--data DIR or --task TASK chooses another)"
     if found:

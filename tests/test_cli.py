@@ -189,7 +189,7 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["train", "--scheme", "rope", "--set", "base=Infinity", "--task", "copy", "--preset", "tiny"], 2, "bad base"),
         (["train", "--scheme", "rope", "--data", "nowhere"], 1, "no such dataset"),
         (["train", "--scheme", "ropes"], 2, "did you mean 'rope'"),
-        (["train", "--scheme", "rope", "--preset", "huge"], 2, "paper, small, tiny"),
+        (["train", "--scheme", "rope", "--preset", "huge"], 2, "medium, paper, small, tiny"),
         (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
         (["train", "--scheme", "rope", "--set", "d_model"], 2, "KEY=VALUE"),
         ([*GRID, "--set", "distance=euclidian"], 2, "did you mean 'euclidean'"),

@@ -11,7 +11,19 @@ PACKAGE = Path(__file__).parents[1] / "ape_cli"
 
 # nouns first, then the stages in the order of the data
 PIPELINE = [
-    *("errors", "process", "place", "lease", "files", "discovery", "streams", "ragged", "structure", "trees"),
+    *(
+        "errors",
+        "process",
+        "place",
+        "lease",
+        "files",
+        "discovery",
+        "streams",
+        "ragged",
+        "structure",
+        "linearisation",
+        "trees",
+    ),
     *("schema", "sources", "engine", "tasks", "images", "draft", "card", "gen", "mosaic", "sample"),
     *("batch", "augment", "pictures", "dataset", "position", "attention", "model", "classifier", "laws", "cost"),
     *("config", "build", "score", "decode", "schedule", "record", "state", "world", "ranks", "progress", "train"),

@@ -467,7 +467,7 @@ def test_settings_are_checked() -> None:
     ]:
         with pytest.raises(UsageError, match=message):
             resolve(**settings)
-    with pytest.raises(UsageError, match=r"paper, small, tiny"):
+    with pytest.raises(UsageError, match=r"medium, paper, small, tiny"):
         config.resolve("smal", "rope", {})
 
 

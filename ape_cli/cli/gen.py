@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +11,10 @@ from ape_cli import display
 from ape_cli.cli._app import DATASETS, Json, Somewhere, app, command, somewhere
 from ape_cli.display import answer, note, say
 from ape_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from ape_cli.images import Images
+    from ape_cli.tasks import Task
 
 
 @app.command()
@@ -19,7 +24,8 @@ def gen(
     n: Annotated[
         int | None, typer.Option("--n", help="Training rows; default 10,000, of images all that there are.")
     ] = None,
-    order: Annotated[str | None, typer.Option(help="Of trees: breadth (default) or depth.")] = None,
+    order: Annotated[str | None, typer.Option(help="Trees: order of the nodes, breadth (default) or depth.")] = None,
+    source_order: Annotated[str | None, typer.Option(help="Trees: order of the source's; default --order.")] = None,
     seed: Annotated[int, typer.Option(help="Of the random draws.")] = 42,
     n_validation: Annotated[
         int | None, typer.Option(help="Validation rows; default 1,000, of images all that are held out.")
@@ -83,7 +89,8 @@ def gen(
     if twice := sorted(given.keys() & more.keys()):
         both = f"{given[twice[0]]} and {more[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
-    made = images.make(order, **given, **more) if task == images.NAME else tasks.make(task, order, **given, **more)
+    make = images.make if task == images.NAME else partial(tasks.make, task)
+    made: Task | Images = make(order, source_order, **given, **more)
     folder = to or DATASETS / made.title
     given_rows = {"train": n, "validation": n_validation, "test": n_test}
     wanted = generation.plan(made, seed=seed, rows=given_rows, shard_rows=shard_rows)

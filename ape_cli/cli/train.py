@@ -41,8 +41,9 @@ def train(
     attention: Annotated[str, typer.Option(help="Its kind (`ape attentions` lists them).")] = "dot",
     data: Annotated[Somewhere | None, somewhere("Dataset: a folder, its name under --datasets, s3://…")] = None,
     task: Annotated[str | None, typer.Option(help="A task's dataset at the preset's own sizes.")] = None,
-    order: Annotated[str | None, typer.Option(help="Of trees: breadth or depth.")] = None,
-    preset: Annotated[str | None, typer.Option(help="paper, small or tiny; default by the machine.")] = None,
+    order: Annotated[str | None, typer.Option(help="Trees: order of the nodes, breadth or depth.")] = None,
+    source_order: Annotated[str | None, typer.Option(help="Trees: order of the source's; default --order.")] = None,
+    preset: Annotated[str | None, typer.Option(help="paper, medium, small or tiny; default by the machine.")] = None,
     seed: Annotated[int, typer.Option(help="Of weights, batches and dropout.")] = 42,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any field.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
@@ -58,14 +59,17 @@ def train(
 ) -> None:
     """Train one run, evaluate it on the test split, register it. torchrun -m ape_cli train …: in several processes."""
     from ape_cli import attention as attentions
-    from ape_cli import config, position, ranks, trial
+    from ape_cli import config, linearisation, position, ranks, trial
     from ape_cli import dataset as reading
     from ape_cli import registry as registering
     from ape_cli import train as training
     from ape_cli.build import choose_device, locality
 
-    if data is not None and (task is not None or order is not None):
-        raise UsageError("--data names a whole dataset", got="--data with --task or --order", fix="use one")
+    chosen_order = None
+    if order or source_order:
+        chosen_order = linearisation.name(*linearisation.checked(order, source_order))
+    if data is not None and (task is not None or chosen_order is not None):
+        raise UsageError("--data names a whole dataset", got="--data with --task or an order", fix="use one")
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one")
     done = None
@@ -95,9 +99,12 @@ def train(
             if data is not None:
                 kind, make = trial.given_dataset(dataset_folder(data, datasets))
             elif task is not None:
-                kind, make = trial.kind_of(task), partial(trial.preset_dataset, task, order, name, datasets, note)
+                kind, make = (
+                    trial.kind_of(task),
+                    partial(trial.preset_dataset, task, chosen_order, name, datasets, note),
+                )
             else:
-                kind, make = trial.choose_dataset(scheme, structure, order, name, datasets, note)
+                kind, make = trial.choose_dataset(scheme, structure, chosen_order, name, datasets, note)
             resolved(kind)  # what is wrong with it shows before anything is generated
             note(f"preset: {name} ({config.preset(name).about[kind]}){'' if preset else '; --preset chooses another'}")
             return make()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,8 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-from ape_cli import files, structure
+from ape_cli import files, linearisation, structure
 from ape_cli.errors import DataError, PlaceError, UsageError
+from ape_cli.linearisation import Order
 from ape_cli.place import Place
 from ape_cli.schema import _pictures as pictures
 from ape_cli.schema import _shards as shards
@@ -50,12 +51,12 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def late(name: str) -> Any:
-    """A field that came when there were manifests already: left out where it is None, so that those stay alike."""
+def late(*names: str) -> Any:
+    """Leave out these fields where they are None: older manifests do not have them and must keep their bytes."""
 
     def compact(self: BaseModel, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         found: dict[str, Any] = handler(self)
-        return {k: v for k, v in found.items() if k != name or v is not None}
+        return {k: v for k, v in found.items() if k not in names or v is not None}
 
     return model_serializer(mode="wrap")(compact)
 
@@ -80,14 +81,20 @@ class Plan(_Frozen):
 
     task: str
     structure: str
-    order: Literal["breadth", "depth"] | None
+    order: Order | None  # linearisation of the target, and of the source unless `source_order` is given
     parameters: dict[str, Any]
     seed: int
     rows: dict[str, int]  # of each split
     shard_rows: int = Field(gt=0)
     image: pictures.Size | None = None  # height, width and channels; None: no images
+    source_order: Order | None = None  # linearisation of the source where it is another one than the target's
 
-    _compact = late("image")
+    _compact = late("image", "source_order")
+
+    @property
+    def linearisation(self) -> str | None:
+        """Its name, as tables, folders and runs have it; None for data that has no order."""
+        return linearisation.name(self.order, self.source_order)
 
     @property
     def shard(self) -> pa.Schema:
@@ -120,6 +127,14 @@ class Plan(_Frozen):
         if image is not None and (not 1 <= min(image[:2]) <= max(image[:2]) < 2**16 or image[2] not in (1, 3)):
             raise ValueError("not a height and a width below 65,536 with 1 or 3 channels")
         return image
+
+    @model_validator(mode="after")
+    def _of_two_different_orders(self) -> Plan:
+        if self.source_order is not None and self.source_order == self.order:
+            raise ValueError("source_order is given only where it differs from order")
+        if self.source_order is not None and self.order is None:
+            raise ValueError("data without an order has no source_order")
+        return self
 
     @field_validator("rows")
     @classmethod

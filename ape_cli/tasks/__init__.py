@@ -25,10 +25,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from ape_cli import discovery, ragged, schema, streams, structure
+from ape_cli import discovery, linearisation, ragged, schema, streams, structure
 from ape_cli.errors import UsageError, pick, unknown
+from ape_cli.linearisation import Order
 from ape_cli.streams import I64, U64
-from ape_cli.trees import Order, in_level_order, linearise
+from ape_cli.trees import in_level_order, linearise
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/tasks elsewhere on the path adds to these
 
@@ -92,7 +93,8 @@ class Task(ABC):
     origin: ClassVar[dict[str, str]] = {}  # its splits come from nowhere else
     why_shared: ClassVar[str] = "there are too few sources like theirs for each split to have its own"
 
-    order: Order | None = None
+    order: Order | None = None  # linearisation of the target, and of the source unless `source_order` is given
+    source_order: Order | None = None  # linearisation of the source where it is another one than the target's
 
     # What a task says -------------------------------------------------------------------------
 
@@ -141,12 +143,12 @@ class Task(ABC):
     @property
     def options(self) -> dict[str, Any]:
         """Every option, with its value."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "order"}
+        return {f.name: getattr(self, f.name) for f in fields_of(type(self))}
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The options, as the manifest keeps them: without late ones at their default."""
-        late = {f.name: f.default for f in dataclasses.fields(self) if f.metadata.get("late")}
+        late = {f.name: f.default for f in fields_of(type(self)) if f.metadata.get("late")}
         return {k: v for k, v in self.options.items() if k not in late or v != late[k]}
 
     @property
@@ -157,7 +159,8 @@ class Task(ABC):
     @property
     def title(self) -> str:
         """A name for its dataset's folder."""
-        return f"{self.name}-{self.order}" if self.order else self.name
+        order = linearisation.name(self.order, self.source_order)
+        return f"{self.name}-{order}" if order else self.name
 
     def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
         """Numbers of rows, with the usual ones where None is wanted."""
@@ -189,17 +192,19 @@ class Task(ABC):
         pick("split", split, schema.SPLITS)
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
         source, shared = self._settle(streams.rows(seed, split, index), split)
-        target = self._linear(self.store(self.answer(source)))
+        target = self._linear(self.store(self.answer(source)), self.order)
         source = self.store(source)
-        return schema.table(index, self._linear(source), target, source.size, source.op, self.ops), shared
+        line = self._linear(source, self.source_order or self.order)
+        return schema.table(index, line, target, source.size, source.op, self.ops), shared
 
-    def _linear(self, tokens: Tokens) -> tuple[I64, I64, I64]:
-        if self.order is None or (self.order == "breadth" and in_level_order(tokens.starts, tokens.position)):
+    def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
+        """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]."""
+        if order is None or (order == "breadth" and in_level_order(tokens.starts, tokens.position)):
             return tokens.starts, tokens.position, tokens.symbol
         tree = structure.parse(self.structure)
         assert isinstance(tree, structure.Tree)
-        order = linearise(ragged.rows_of(tokens.starts), tokens.position, self.order, tree.branching)
-        return tokens.starts, tokens.position[order], tokens.symbol[order]
+        place = linearise(ragged.rows_of(tokens.starts), tokens.position, order, tree.branching)
+        return tokens.starts, tokens.position[place], tokens.symbol[place]
 
     def _settle(self, key: U64, split: str) -> tuple[Source, int]:
         """The first draw of each row's stream whose hash belongs to the split; and how many found none."""
@@ -276,19 +281,28 @@ def load(name: str) -> type[Task]:
     return found
 
 
-def make(name: str, order: str | None = None, **options: Any) -> Task:
-    """A task with its options; `order` is for tasks that have one, those on trees (default `breadth`).
+def fields_of(task: type[Task]) -> list[dataclasses.Field[Any]]:
+    """The fields of a task that are its options: all but its orders."""
+    return [f for f in dataclasses.fields(task) if f.name not in ("order", "source_order")]
+
+
+def make(name: str, order: str | None = None, source_order: str | None = None, **options: Any) -> Task:
+    """A task with its options.
+
+    `order` and `source_order` are for tasks on trees, and each is `breadth` or `depth`. `order` is the linearisation of
+    the target (default `breadth`), and of the source unless `source_order` is given.
 
     Raises `UsageError` for an unknown task, order or option, and for values that make no sense.
     """
     found = load(name)
+    orders: tuple[Order | None, Order | None] = (None, None)
     if found.ordered:
-        order = pick("order", "breadth" if order is None else order, ["breadth", "depth"])
-    elif order is not None:
+        orders = linearisation.checked(order, source_order)
+    elif given := order or source_order:
         raise UsageError(
-            f"{name} is no tree task: it has no order", got=f"order {order!r}", allowed="none", fix="leave it out"
+            f"{name} is no tree task: it has no order", got=f"order {given!r}", allowed="none", fix="leave it out"
         )
-    known = {f.name: f for f in dataclasses.fields(found) if f.name != "order"}
+    known = {f.name: f for f in fields_of(found)}
     for key, value in options.items():
         if key not in known:
             raise unknown(f"option of {name}", key, known)
@@ -296,4 +310,4 @@ def make(name: str, order: str | None = None, **options: Any) -> Task:
         right, allowed = _KINDS.get(str(kind), ((int, float), "a number"))
         if not isinstance(value, right) or isinstance(value, bool) != (right is bool):
             raise UsageError(f"bad {key}", got=repr(value), allowed=allowed, fix="give it as such")
-    return found(order=order, **options)  # type: ignore[arg-type]
+    return found(order=orders[0], source_order=orders[1], **options)
