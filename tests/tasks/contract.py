@@ -9,6 +9,7 @@ from ape_cli import tasks
 from tests import recursive
 
 ROWS = 2_000
+ORDERS = ["breadth", "depth", "breadth-to-depth", "depth-to-breadth"]  # of linearisation, as tables name them
 FORMS: list[dict[str, Any]] = [  # of trees
     {},
     {"branching": 3, "depth_mean": 4, "depth_std": 0.5},
@@ -18,23 +19,43 @@ FORMS: list[dict[str, Any]] = [  # of trees
 ]
 
 
+def sides(order: str) -> tuple[str, str]:
+    """The orders of source and target.
+
+    >>> sides("depth"), sides("breadth-to-depth")
+    (('depth', 'depth'), ('breadth', 'depth'))
+    """
+    source, *target = order.split("-to-")
+    return source, target[0] if target else source
+
+
+def make(name: str, order: str | None = None, **options: Any) -> tasks.Task:
+    """A task by the name of its linearisation."""
+    if order is None:
+        return tasks.make(name, **options)
+    source, target = sides(order)
+    return tasks.make(name, target, source, **options)
+
+
 def rows(name: str, order: str | None = None, *, split: str = "train", count: int = ROWS, **options: Any):
-    task = tasks.make(name, order, **options)
+    task = make(name, order, **options)
     return task, task.sample(rows=range(count), split=split, seed=42).to_pylist()
 
 
 def check_trees(
     name: str, order: str, expected: Callable[[recursive.Tree], recursive.Tree], **options: Any
 ) -> list[tuple[recursive.Tree, dict[str, Any]]]:
-    """Source and target stand in the order that is claimed, and the target is what it should be.
+    """Source and target each stand in the order that is claimed, and the target is what it should be.
 
     Returns the sources as they were drawn, not binarised.
     """
     k, binary = options.get("branching", 2), options.get("binarise", False)
     index = 2 if name == "tree-ops" else k  # tree-ops: the root has two children of its own
 
-    def linear(tree: recursive.Tree) -> list[tuple[int, int]]:
-        return recursive.linear_binary(recursive.binarise(tree), order) if binary else recursive.linear(tree, order, k)
+    source_order, target_order = sides(order)
+
+    def linear(tree: recursive.Tree, side: str) -> list[tuple[int, int]]:
+        return recursive.linear_binary(recursive.binarise(tree), side) if binary else recursive.linear(tree, side, k)
 
     found = []
     for row in rows(name, order, **options)[1]:
@@ -44,9 +65,10 @@ def check_trees(
         else:
             source = recursive.build(ids, positions, k) if index == k else build_operation(ids, positions, k)
         assert {len(node) - 1 for node in recursive.nodes(source)[1:]} <= {0, k}
-        assert list(zip(ids, positions, strict=True)) == linear(source)
+        assert list(zip(ids, positions, strict=True)) == linear(source, source_order)
         assert row["size"] == (max(positions).bit_length() - 1 if binary else recursive.depth(source))
-        assert list(zip(row["target_ids"], row["target_positions"], strict=True)) == linear(expected(source))
+        answer = list(zip(row["target_ids"], row["target_positions"], strict=True))
+        assert answer == linear(expected(source), target_order)
         found.append((source, row))
     return found
 

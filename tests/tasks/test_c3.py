@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests import recursive
-from tests.tasks.contract import FORMS, check_trees
+from tests.tasks.contract import FORMS, ORDERS, check_trees
 
 PLUS = 6
 
@@ -25,7 +25,7 @@ def value(tree: recursive.Tree) -> int:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("order", ["breadth", "depth"])
+@pytest.mark.parametrize("order", ORDERS)
 def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
     for source, _ in check_trees("c3", order, reduce_once, **form):
         for node in recursive.nodes(source):

@@ -10,8 +10,9 @@ import pytest
 from ape_cli import schema, structure, tasks
 from ape_cli.errors import UsageError
 from ape_cli.tasks import Tokens, _split_of
+from tests.tasks.contract import ORDERS, make, sides
 
-EVERY = [(n, o) for n in tasks.names() for o in (["breadth", "depth"] if tasks.load(n).ordered else [None])]
+EVERY = [(n, o) for n in tasks.names() for o in (ORDERS if tasks.load(n).ordered else [None])]
 
 
 def test_the_ten_are_found() -> None:
@@ -21,7 +22,7 @@ def test_the_ten_are_found() -> None:
 
 @pytest.mark.parametrize(("name", "order"), EVERY)
 def test_rows_do_not_depend_on_their_neighbours(name: str, order: str | None) -> None:
-    task = tasks.make(name, order)
+    task = make(name, order)
     whole = task.sample(rows=range(300), split="train", seed=5)
     assert whole.schema.equals(schema.shard(structure.parse(task.structure).width))
     assert task.sample(rows=range(120, 180), split="train", seed=5).equals(whole.slice(120, 60))
@@ -32,7 +33,7 @@ def test_rows_do_not_depend_on_their_neighbours(name: str, order: str | None) ->
 @pytest.mark.parametrize(("name", "order"), EVERY)
 def test_seeds_and_splits_share_nothing(name: str, order: str | None) -> None:
     """Neighbouring seeds are not shifted copies of each other, and no source is in two splits."""
-    task = tasks.make(name, order)
+    task = make(name, order)
 
     def sources(split: str, seed: int) -> set[tuple]:
         table = task.sample(rows=range(400), split=split, seed=seed).to_pylist()
@@ -78,7 +79,7 @@ def test_rows_of_datasets_that_exist_stay_what_they_are() -> None:
         ("c3", "breadth", 3795622164296221368),
         ("tree-ops", "depth", 11759001783316451632),
     ]:
-        task = tasks.make(name, order)
+        task = make(name, order)
         assert schema.content(task.sample(rows=range(1_500), split="train", seed=42))[0] == content, name
         assert not {"branching", "binarise"} & set(task.parameters)
 
@@ -89,6 +90,32 @@ def test_late_options_are_in_the_manifest_where_they_are_set() -> None:
     assert tasks.make("tree-copy", **task.parameters) == task
     assert tasks.make("tree-copy", branching=2, binarise=False).parameters == tasks.make("tree-copy").parameters
     assert set(tasks.make("tree-copy").options) == set(task.parameters)
+
+
+def test_the_order_of_the_source_is_that_of_the_target_unless_it_is_given() -> None:
+    for given in (("depth", None), ("depth", "depth")):
+        task = tasks.make("tree-copy", *given)
+        assert (task.order, task.source_order, task.title) == ("depth", None, "tree-copy-depth")
+    task = tasks.make("tree-copy", "depth", "breadth")
+    assert (task.order, task.source_order, task.title) == ("depth", "breadth", "tree-copy-breadth-to-depth")
+    assert tasks.make("tree-copy", source_order="depth").title == "tree-copy-depth-to-breadth"
+    assert task.parameters == tasks.make("tree-copy").parameters  # the orders are no options
+    assert task.options == tasks.make("tree-copy").options
+
+
+@pytest.mark.parametrize("name", [n for n in tasks.names() if tasks.load(n).ordered])
+def test_each_side_is_that_of_the_dataset_in_its_own_order(name: str) -> None:
+    """Four linearisations hold the same rows: sources of one order and targets of the other, in the same splits."""
+    found = {order: make(name, order).sample(rows=range(300), split="test", seed=9) for order in ORDERS}
+    for order, table in found.items():
+        source, target = sides(order)
+        for column in ("ids", "positions"):
+            assert table[f"source_{column}"].equals(found[source][f"source_{column}"])
+            assert table[f"target_{column}"].equals(found[target][f"target_{column}"])
+        for column in ("row", "size", "op"):
+            assert table[column].equals(found["breadth"][column])
+    contents = {schema.content(table) for table in found.values()}
+    assert len(contents) == 4  # so fingerprints tell them apart
 
 
 def test_structures_follow_the_options() -> None:
@@ -112,7 +139,7 @@ def test_shares_of_the_splits() -> None:
 
 @pytest.mark.parametrize(("name", "order"), EVERY)
 def test_ids_are_named(name: str, order: str | None) -> None:
-    task = tasks.make(name, order)
+    task = make(name, order)
     table = task.sample(rows=range(500), split="train", seed=5)
     assert task.id_names[:3] == schema.SPECIAL
     assert len(set(task.id_names)) == len(task.id_names)
@@ -127,7 +154,7 @@ def test_ids_are_named(name: str, order: str | None) -> None:
 def test_mean_tokens_is_the_mean(name: str, order: str | None) -> None:
     """Of sources of exactly the mean size; flat bounded schemes are sized by it."""
     deviations = {f.name: 0 for f in dataclasses.fields(tasks.load(name)) if f.name.endswith("_std")}
-    task = tasks.make(name, order, **deviations)
+    task = make(name, order, **deviations)
     table = task.sample(rows=range(3_000), split="train", seed=5)
     mean = np.mean([len(x) for x in table["source_ids"].to_pylist()])
     assert abs(mean / task.mean_tokens - 1) < 0.03
@@ -139,6 +166,10 @@ def test_mistakes_are_explained() -> None:
         (lambda: tasks.make("copy", "depth"), "copy is no tree task"),
         (lambda: tasks.make("grid-copy", "depth"), "grid-copy is no tree task"),
         (lambda: tasks.make("c3", "sideways"), "breadth, depth"),
+        (lambda: tasks.make("c3", source_order="sideways"), "unknown source order"),
+        (lambda: tasks.make("c3", "breadth-to-depth"), "--order depth --source-order breadth"),
+        (lambda: tasks.make("copy", source_order="depth"), "copy is no tree task"),
+        (lambda: tasks.make("c3", None, None, source_orders="depth"), "unknown option of c3"),
         (lambda: tasks.make("copy", depth_mean=3), "unknown option of copy"),
         (lambda: tasks.make("copy", length_mean=-1), "length_mean"),
         (lambda: tasks.make("copy", length_mean=float("nan")), "length_mean"),
@@ -168,6 +199,6 @@ def test_mistakes_are_explained() -> None:
         (lambda: tasks.make("ring-shift", vocabulary=0), "vocabulary"),
         (lambda: tasks.make("copy").sample(rows=range(1), split="dev", seed=1), "unknown split"),
     ]
-    for make, message in cases:
+    for mistaken, message in cases:
         with pytest.raises(UsageError, match=message):
-            make()
+            mistaken()

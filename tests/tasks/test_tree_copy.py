@@ -11,11 +11,11 @@ import pytest
 
 from ape_cli import tasks, trees
 from tests import recursive
-from tests.tasks.contract import FORMS, check_trees, rows
+from tests.tasks.contract import FORMS, ORDERS, check_trees, rows
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("order", ["breadth", "depth"])
+@pytest.mark.parametrize("order", ORDERS)
 def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
     for source, row in check_trees("tree-copy", order, lambda tree: tree, **form):
         assert row["op"] is None

@@ -11,7 +11,7 @@ import pytest
 from ape_cli import tasks, trees
 from ape_cli.errors import UsageError
 from tests import recursive
-from tests.tasks.contract import FORMS, check_trees
+from tests.tasks.contract import FORMS, ORDERS, check_trees
 
 OPS = {3 + 128 + i: name for i, name in enumerate(["extract", "flip-extract", "truncate", "no-op"])}
 
@@ -33,7 +33,7 @@ def expected(source: recursive.Tree) -> recursive.Tree:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("order", ["breadth", "depth"])
+@pytest.mark.parametrize("order", ORDERS)
 def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
     found = check_trees("tree-ops", order, expected, **form)
     for source, row in found:

@@ -8,11 +8,11 @@ import pytest
 
 from ape_cli import tasks, trees
 from tests import recursive
-from tests.tasks.contract import FORMS, check_trees
+from tests.tasks.contract import FORMS, ORDERS, check_trees
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("order", ["breadth", "depth"])
+@pytest.mark.parametrize("order", ORDERS)
 def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
     found = check_trees("tree-rotate", order, recursive.mirror, **form)
     roots_only = [(t[0], *t[:0:-1]) for t, _ in found]  # the mistake: only the root's children swapped

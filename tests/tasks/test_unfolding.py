@@ -10,6 +10,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.tasks._trees import Trees
+from tests.tasks.contract import ORDERS, make, sides
 
 FORMS: list[dict[str, Any]] = [
     {"branching": k, "binarise": b, "depth_mean": mean, "depth_std": 1}
@@ -19,11 +20,15 @@ FORMS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("order", ["breadth", "depth"])
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", [n for n in tasks.names() if tasks.load(n).ordered])
 def test_targets_unfold_in_their_order(name: str, order: str, form: dict[str, Any]) -> None:
-    """Breadth by a queue, depth by a stack; every node's answer is looked up in the target itself."""
-    task = tasks.make(name, order, **form)
+    """Breadth by a queue, depth by a stack; every node's answer is looked up in the target itself.
+
+    The order of the source has no influence on how a target unfolds.
+    """
+    task = make(name, order, **form)
+    target_order = sides(order)[1]
     assert isinstance(task, Trees)
     table = task.sample(rows=range(1_000), split="train", seed=5).to_pylist()
     op = np.array([task.ops.index(row["op"]) if row["op"] else -1 for row in table])
@@ -38,10 +43,10 @@ def test_targets_unfold_in_their_order(name: str, order: str, form: dict[str, An
         below = dict(zip(row["target_positions"], children.tolist(), strict=True))
         agenda, written = deque([1]), []
         while agenda:
-            place = agenda.popleft() if order == "breadth" else agenda.pop()
+            place = agenda.popleft() if target_order == "breadth" else agenda.pop()
             written.append(place)
             places = [child for child in below[place] if child]
-            agenda += places if order == "breadth" else reversed(places)
+            agenda += places if target_order == "breadth" else reversed(places)
         assert written == row["target_positions"]
 
 
