@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli import images
-from ape_cli.paper import IMAGES
+from ape_cli import images, linearisation
+from ape_cli.paper import DEPTH, IMAGES, TWO_READINGS
 from ape_cli.report import measured, task_of
 
 _COLUMNS = ["copy", "reverse", "repeat"]  # in the paper's order, what is not here comes after
-_COLUMNS += [f"{t}/{o}" for t in ("tree-copy", "tree-rotate", "c3", "tree-ops") for o in ("breadth", "depth")]
+_COLUMNS += [f"{t}/{o}" for t in ("tree-copy", "tree-rotate", "c3", "tree-ops") for o in linearisation.NAMES]
 _ROWS = ["none", "sinusoidal", "learned", "relative", "tree", "rope"]
 _ROWS += ["orthogonal-seq", "orthogonal-tree", "orthogonal-grid"]
 
@@ -124,7 +124,9 @@ def brackets(group: pl.DataFrame, interval: bool) -> list[str]:
         return []
     size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
     deviation = " ± standard deviation" if interval else ""
-    return [f"In brackets: the paper's number{deviation}, over 3 seeds{size}."]
+    notes = [f"In brackets: the paper's number{deviation}, over 3 seeds{size}."]
+    compared = group.filter(pl.col("paper_mean").is_not_null())
+    return notes + [TWO_READINGS] * bool(compared["order"].is_in(DEPTH).any())
 
 
 def settings(group: pl.DataFrame) -> str:

@@ -12,6 +12,7 @@ from ape_cli import dataset, decode, evaluate, schema, structure, tasks
 from ape_cli.batch import Batch, Reading
 from ape_cli.errors import DataError
 from tests.conftest import write
+from tests.tasks.contract import ORDERS, sides
 from tests.test_evaluate import run
 
 CPU = torch.device("cpu")
@@ -128,7 +129,7 @@ def test_the_pointer_closes_its_node_in_truncate_alone() -> None:
 CASES = [
     (name, order, options)
     for name in ("tree-copy", "tree-rotate", "c3", "tree-ops")
-    for order in ("breadth", "depth")
+    for order in ORDERS
     for options in ({}, {"branching": 3}, {"branching": 3, "binarise": True})
 ]
 
@@ -136,9 +137,12 @@ CASES = [
 @pytest.mark.parametrize(("name", "order", "options"), CASES)
 def test_places_follow_from_the_symbols(tmp_path: Path, name: str, order: str, options: dict[str, Any]) -> None:
     """Who writes the right symbols is led to the right places, those of teacher forcing, whatever they are read as."""
-    data = write(tmp_path / "data", name, order, depth_mean=2.5, depth_std=0.7, rows=(20, 20, 60), **options)
+    source, target = sides(order)
+    options = {**options, "source_order": source, "depth_mean": 2.5, "depth_std": 0.7}
+    data = write(tmp_path / "data", name, target, rows=(20, 20, 60), **options)
     plan = data.manifest.plan
-    task, own = tasks.make(plan.task, plan.order, **plan.parameters), structure.parse(plan.structure)
+    task = tasks.make(plan.task, plan.order, plan.source_order, **plan.parameters)
+    own = structure.parse(plan.structure)
     for expression in (plan.structure, "seq", f"seq*{plan.structure}"):
         for batch in data.split("test").batches(32, structure=expression):
             model = Scripted(batch.labels)

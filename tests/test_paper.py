@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
-from ape_cli import paper
-from tests.test_report import add, lines
+from ape_cli import paper, render
+from tests.test_report import add, lines, tables
 
 PAPER = Path(paper.__file__).with_name("paper_tables.json")
 
 
 def test_the_paper_s_numbers_are_complete() -> None:
     found = paper.scores()
-    assert len(found) == 4 * 3 + 5 * 8 + 4 * 2
+    assert len(found) == 4 * 3 + 5 * (8 + 4) + 4 * 2  # the four `depth` columns are put beside two of ours
+    for task in ("tree-copy", "tree-rotate", "c3", "tree-ops"):
+        assert found["rope", f"{task}/depth"] == found["rope", f"{task}/breadth-to-depth"]
+        assert ("rope", f"{task}/depth-to-breadth") not in found
     assert found["orthogonal-tree", "c3/breadth"] == (pytest.approx(0.8767), pytest.approx(0.105))
     assert found["orthogonal-seq", "c3/breadth"] == (pytest.approx(0.8280), None)
     assert found["learned", "cifar-10 @300"] == (pytest.approx(0.9268), pytest.approx(0.002))
@@ -29,6 +32,23 @@ def against(where: Path, values: tuple[float, ...], **options: Any) -> dict[str,
         add(where, "rope", value, seed, **options)
     (line,) = lines(where, against="paper")
     return line
+
+
+def test_both_readings_of_a_depth_column_stand_beside_it(tmp_path: Path) -> None:
+    """rope has 85.46 on tree-copy there; a note says which of ours the text describes and which one the numbers fit."""
+    orders = ["breadth", "depth", "breadth-to-depth", "depth-to-breadth"]
+    for order in orders:
+        add(tmp_path, "rope", 0.9, task="tree-copy", order=order, fingerprint=order[0] * 64)
+    beside = {line["order"]: line["paper_mean"] for line in lines(tmp_path, against="paper")}
+    depth = pytest.approx(0.8546)
+    assert beside == {"breadth": 1.0, "depth": depth, "breadth-to-depth": depth, "depth-to-breadth": None}
+    (made,) = tables(tmp_path, against="paper")
+    assert made.columns == [f"tree-copy/{order}" for order in orders]
+    assert paper.TWO_READINGS in made.notes
+    assert paper.TWO_READINGS in render.text("markdown", [made])
+    assert paper.TWO_READINGS not in tables(tmp_path)[0].notes
+    add(tmp_path / "breadth", "rope", 0.9, task="tree-copy", order="breadth")
+    assert paper.TWO_READINGS not in tables(tmp_path / "breadth", against="paper")[0].notes
 
 
 def test_the_difference_by_hand(tmp_path: Path) -> None:

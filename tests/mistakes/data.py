@@ -6,6 +6,34 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
+        "a source written in the order of its target",
+        "tasks/__init__.py",
+        "line = self._linear(source, self.source_order or self.order)",
+        "line = self._linear(source, self.order)",
+        "tasks/test_tree_copy.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "a target written in the order of its source",
+        "tasks/__init__.py",
+        "target = self._linear(self.store(self.answer(source)), self.order)",
+        "target = self._linear(self.store(self.answer(source)), self.source_order or self.order)",
+        "tasks/test_tree_copy.py::test_target_is_rederived",
+    ),
+    Mistake(
+        "a tree that unfolds in the order of its source",
+        "decode.py",
+        'self.task, self.first_in_first_out = task, task.order == "breadth"',
+        'self.task, self.first_in_first_out = task, (task.source_order or task.order) == "breadth"',
+        "test_decode.py::test_places_follow_from_the_symbols",
+    ),
+    Mistake(
+        "a run asked about sources in an order that it never saw",
+        "evaluate.py",
+        'if (own["task"], own["order"]) != (plan.task, plan.linearisation):',
+        'if (own["task"], (own["order"] or "").split("-")[-1]) != (plan.task, plan.order or ""):',
+        "test_linearisation.py::test_runs_are_not_asked_about_another_linearisation",
+    ),
+    Mistake(
         "a cap on depth that clamps silently (positions read)",
         "schema/_shards.py",
         "for factor, coordinate in zip(own.simple, at.reshape(-1, own.width).T, strict=True):",
