@@ -17,8 +17,8 @@ import polars as pl
 # The paper's table 2 has one column for what can be read in two ways; ours are these, and each is put beside it.
 DEPTH = ("depth", "breadth-to-depth")
 TWO_READINGS = (
-    "The paper has one `depth` column: its text (section 4.1) describes sources and targets in the same order, like our "
-    "`depth`, while its numbers fit sources that are always written breadth first, like our `breadth-to-depth`."
+    "The paper has one `depth` column: its text (section 4.1) describes sources and targets in the same order, like "
+    "our `depth`, while its numbers fit sources that are always written breadth first, like our `breadth-to-depth`."
 )
 IMAGES, IMAGES_ROWS = "cifar-10", (50_000, 10_000)  # what table 3 is of: its images for training, and the others
 _ROUNDED = 0.5e-4  # the paper rounds means to hundredths of a percent
