@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ape_cli import config as configs
-from ape_cli import files, record
+from ape_cli import files, process, record
 from ape_cli.config import Config
 from ape_cli.errors import BusyError, RunError
 from ape_cli.place import Place
@@ -107,6 +107,14 @@ class Run:
                 raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
 
     # Life
+
+    def resume(self, processes: int) -> None:
+        """Mark it as running again. `resumed_on` lists the processors that it went on with, if they have changed."""
+        about, here = self.read(), process.processor()
+        resumed_on = about.get("resumed_on", [])
+        moved = here != [about.get("processor", here), *resumed_on][-1]
+        more = {"resumed_on": [*resumed_on, here]} if moved else {}
+        self.update(status="running", processes=processes, **more)
 
     def finish(self, result: Outcome) -> None:
         self.update(status="finished", finished=now(), result=result.model_dump())

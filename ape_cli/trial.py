@@ -228,7 +228,7 @@ def _train(
                 registry.begin(run, config, data, device, build.variant(config, data), world.size)
             else:
                 _note_ranks(run, config, world, note)
-                run.update(status="running", processes=world.size)
+                run.resume(world.size)
             registered = True
             _note_training(run, config, loop, device, world, note)
             result = loop.run()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import build, config, evaluate, files, position, registry, trial
+from ape_cli import build, config, evaluate, files, position, process, registry, trial
 from ape_cli.dataset import Dataset
 from ape_cli.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.registry import Registry
@@ -40,6 +40,8 @@ def test_a_finished_run_s_folder(words: Dataset, tmp_path: Path) -> None:
     assert about["dataset"]["fingerprint"] == words.manifest.fingerprint
     assert about["config"]["steps"] == 4
     assert about["versions"]["torch"] == torch.__version__
+    assert about["processor"]["instruction_set"] == torch.backends.cpu.get_cpu_capability()
+    assert about["processor"]["name"] == process.processor()["name"] != ""
     history = done.run.history()
     assert history["step"].to_list() == [2, 4]
     assert {"epoch", "loss", "lr", "validation_token_accuracy"} <= set(history.columns)
@@ -87,6 +89,20 @@ def test_a_stopped_run_waits_for_resume(words: Dataset, tmp_path: Path) -> None:
     one, other = ((t.run.folder / "model.safetensors").read_bytes() for t in (done, straight))
     assert one == other
     assert done.evaluation == straight.evaluation
+
+
+def test_a_run_that_goes_on_with_another_processor_says_so(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, other = process.processor(), {"name": "another", "instruction_set": "DEFAULT"}
+    for step, processor in enumerate((here, here, other, other), start=1):
+        monkeypatch.setattr(process, "processor", lambda chosen=processor: chosen)
+        if step < 4:
+            with pytest.raises(Stopped):
+                run(words, tmp_path, resume=step > 1, stop=stopping_after(1))
+    about = run(words, tmp_path, resume=True).run.read()
+    assert about["processor"] == here
+    assert about["resumed_on"] == [other]
 
 
 def test_resume_without_a_run(words: Dataset, tmp_path: Path) -> None:
