@@ -105,21 +105,30 @@ def pending(
     """What was not yet evaluated so: finished runs, each with every dataset of `data` that it fits.
 
     Without `data`, with its own, which None stands for; runs on images are never decoded greedily. And a line about
-    each run that cannot be read.
+    each run that cannot be read, and about those without weights.
     """
     found: list[tuple[Run, Dataset | None]] = []
     bad: list[str] = []
+    weightless = 0
     for run, about in registry.sound(bad):
         own = about["dataset"]
         fits: list[Dataset | None] = [d for d in data if not _misfit(own, d)] if data else [None]
         if run.status_in(about) != "finished" or not fits or (decode == "greedy" and own.get("image")):
             continue
         done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0]}
+        wanted: list[tuple[Run, Dataset | None]] = []
         for other in fits:
             rows = own["rows"] if other is None else other.manifest.plan.rows
             fingerprint = own["fingerprint"] if other is None else other.manifest.fingerprint
             if rows[split] and (fingerprint, split, decode) not in done:
-                found.append((run, other))
+                wanted.append((run, other))
+        if wanted and not run.has_weights:
+            weightless += 1
+            continue
+        found += wanted
+    if weightless:
+        runs = "1 finished run without" if weightless == 1 else f"{weightless} finished runs without"
+        bad.append(f"{runs} weights, which only training again brings back (`ape train … --overwrite`)")
     return found, bad
 
 

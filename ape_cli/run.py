@@ -144,10 +144,14 @@ class Run:
 
     # What was found
 
+    @property
+    def has_weights(self) -> bool:
+        return (self.folder / "model.safetensors").exists()
+
     def load_model(self, model: Model) -> None:
         """Put the best weights into a model of the run's configuration."""
         path = self.folder / "model.safetensors"
-        if not path.exists():
+        if not self.has_weights:
             raise RunError("the run has no weights", got=self.name, fix="train it (again): `ape train … --overwrite`")
         tensors = model.current(load_tensors(path)[0])
         want, have = (

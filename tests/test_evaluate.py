@@ -9,7 +9,7 @@ import torch
 
 from ape_cli import evaluate, registry
 from ape_cli.dataset import Dataset
-from ape_cli.errors import DataError, UsageError
+from ape_cli.errors import DataError, RunError, UsageError
 from ape_cli.run import Run
 from tests.conftest import write
 from tests.test_registry import run
@@ -103,6 +103,17 @@ def test_pending_runs(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
     shorter = write(tmp_path / "short", "reverse", length_mean=3)
     assert waiting([longer, words, shorter]) == [(one.name, "long"), (one.name, "short")]
     assert {name for name, _ in waiting([longer, trees])} == {r.name for r in found}
+
+
+def test_runs_without_weights_are_counted_and_left_out(words: Dataset, tmp_path: Path) -> None:
+    """Weights of record are not committed; only who names such a run is told of it as an error."""
+    (kept, gone) = (run(words, tmp_path, seed=seed, test=False).run for seed in (1, 2))
+    (gone.folder / "model.safetensors").unlink()
+    found, bad = evaluate.pending(registry.open(tmp_path), [], "test", "teacher")
+    assert [waiting.name for waiting, _ in found] == [kept.name]
+    assert [line.split(" weights")[0] for line in bad] == ["1 finished run without"]
+    with pytest.raises(RunError, match="no weights"):
+        evaluate.evaluate(gone, words, split="test", decode="teacher", device=CPU)
 
 
 def test_a_run_s_datasets_are_those_that_it_fits(
