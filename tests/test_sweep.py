@@ -300,6 +300,11 @@ def test_a_report_of_a_sweep_has_its_runs_alone_and_says_what_is_missing(here: P
         "| rope (steps=6, validate_every_steps=3)",
     ]
     assert "Of the 4 runs of mine.toml, 2 are finished." in table
+    filtered = ape("report", "--sweep", "mine.toml", "--scheme", "rope", "--format", "markdown")[0]
+    assert "| none" not in filtered
+    assert "Of the 2 runs of mine.toml with --scheme rope, 1 are finished." in filtered
+    both = ape("report", "--sweep", "mine.toml", "--preset", "tiny", "--preset", "small", "--format", "json")[1]
+    assert "Of the 8 runs of mine.toml with --preset tiny --preset small, 2 are finished." in both
     ape("gen", "copy", "--n", "9", "--n-test", "9", "--length-mean", "9", "--out", "longer")
     ape("eval", "--data", "longer")
     assert ape("report", "--sweep", "mine.toml", "--format", "markdown")[0] == table  # on their own data
