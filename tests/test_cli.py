@@ -95,6 +95,22 @@ def test_train_eval_report_on_words(here: Path) -> None:
     assert runs[0]["status"] == "finished"
 
 
+def test_an_existing_dataset_that_a_task_does_not_use(here: Path) -> None:
+    """`--task` trains on the preset's own data; the note names the other dataset, and how to use it works."""
+    ape("gen", "tree-copy", "--n", "40", "--depth-mean", "2", "--depth-std", "0", *TINY)
+    words = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2"]
+    _, err = ape(*words, "--task", "tree-copy")
+    assert "data: datasets/tree-copy-breadth-tiny, at the sizes of preset tiny" in err
+    assert "the existing datasets/tree-copy-breadth is not used" in err
+    assert "--data datasets/tree-copy-breadth in place of --task" in err
+    assert "is not used" not in ape(*words, "--task", "tree-copy", "--order", "depth")[1]
+    assert "is not used" not in ape(*words, "--task", "copy")[1]
+    _, err = ape(*words, "--data", "datasets/tree-copy-breadth")
+    assert "is not used" not in err
+    trained = json.loads(ape("runs", "--json")[0])
+    assert {run["dataset"] for run in trained} >= {"tree-copy-breadth", "tree-copy-breadth-tiny"}
+
+
 def test_sizes_that_training_did_not_see(here: Path) -> None:
     """Generated with --sizes, evaluated by a run on the normal distribution, pooled by size; and trained on."""
     ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny")

@@ -96,6 +96,7 @@ def train(
                 kind, make = trial.given_dataset(dataset_folder(data, datasets))
             elif task is not None:
                 kind, make = trial.kind_of(task), partial(trial.preset_dataset, task, order, name, datasets, note)
+                trial.note_unused(task, order, name, datasets, note)
             else:
                 kind, make = trial.choose_dataset(scheme, structure, order, name, datasets, note)
             resolved(kind)  # what is wrong with it shows before anything is generated
