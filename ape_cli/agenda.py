@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from ape_cli import build, dataset, evaluate, files, record, schema, trial
+from ape_cli import build, dataset, evaluate, files, record, schedule, schema, trial
 from ape_cli import config as configs
 from ape_cli.config import Config
 from ape_cli.errors import BusyError, DataError, RunError
@@ -40,6 +40,7 @@ class Data:
     fingerprint: str
     image: schema.pictures.Size | None
     parameters: dict[str, Any]
+    train_rows: int
     tested: bool  # whether it has test rows
     missing: bool  # or some of its shards are
 
@@ -49,7 +50,7 @@ class Item:
     """A trial of a sweep, and how it stands.
 
     `state`: `finished`; `new`; `stopped` and `failed`, which go on; `running`, by another process. `variant`: what it
-    sets otherwise than its preset. `seconds`: as long as runs like it took; None where there are none.
+    sets otherwise than its preset. `seconds`: an estimate from runs like it (`_Past`); None where there are none.
     """
 
     config: Config
@@ -138,7 +139,7 @@ def _standing(folder: Place) -> Data:
     missing = any(s.file.removeprefix("data/") not in there for shards in manifest.shards.values() for s in shards)
     return Data(
         *(folder, own.task, own.linearisation, own.structure, manifest.mean_size, manifest.mean_tokens),
-        *(manifest.fingerprint, own.image, own.parameters, own.rows["test"] > 0, missing),
+        *(manifest.fingerprint, own.image, own.parameters, own.rows["train"], own.rows["test"] > 0, missing),
     )
 
 
@@ -167,28 +168,37 @@ def _of_task(point: Point, datasets: Place, past: _Past) -> Data:
     tested = wanted.rows["test"] > 0
     return Data(
         *(folder, wanted.task, wanted.linearisation, wanted.structure, size, tokens, fingerprint),
-        *(wanted.image, wanted.parameters, tested, True),
+        *(wanted.image, wanted.parameters, wanted.rows["train"], tested, True),
     )
 
 
 class _Past:
-    """What the registered runs tell: how long they took, and the fingerprints of their data."""
+    """What the registered runs tell: how fast they were, and the fingerprints of their data.
+
+    An estimate is the pace of similar runs times the work of a trial. Work is steps x batch size x mean tokens of a
+    source. This neglects what a step costs whatever its batch, and that attention grows with the square of the tokens.
+    Time does not grow in proportion to the width or the depth of a model, so only runs of the same model are similar.
+    """
 
     def __init__(self, registry: Registry) -> None:
-        self.took: dict[Any, list[float]] = {}
+        self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
         self.fingerprints: dict[str, str] = {}
         for _, about in registry.sound([]):
             data, config = about["dataset"], configs.read(about["config"])
             self.fingerprints[_plan_key(data, data["order"])] = data["fingerprint"]
             if about["status"] == "finished":
-                for key in _alike(config, data["task"], data["order"]):
-                    self.took.setdefault(key, []).append(about["result"]["seconds"])
+                result = about["result"]
+                work = result["steps"] * config.batch_size * data.get("mean_tokens", 0)
+                for key in _alike(config, data["task"], data["order"]) if work else ():
+                    self.paces.setdefault(key, []).append(result["seconds"] / work)
 
     def seconds(self, item: Item) -> float | None:
-        """The median of the runs most like it."""
-        for key in _alike(item.config, item.data.task, item.data.order):
-            if key in self.took:
-                return statistics.median_high(self.took[key])
+        """How long a trial takes at the median pace of the runs most like it; None where no run has its model."""
+        config, data = item.config, item.data
+        steps = schedule.steps_of(config, -(-data.train_rows // config.batch_size))
+        for key in _alike(config, data.task, data.order):
+            if key in self.paces:
+                return statistics.median_high(self.paces[key]) * steps * config.batch_size * data.mean_tokens
         return None
 
     def fingerprint(self, wanted: schema.Plan) -> str:
@@ -200,14 +210,20 @@ def _plan_key(plan: dict[str, Any], order: str | None) -> str:
     return repr([order, *(plan[key] for key in ("task", "parameters", "seed", "rows"))])
 
 
+_SCALED = {"seed": 0, "steps": None, "epochs": None, "batch_size": 1}  # what an estimate allows for, or does not need
+_MODEL = ["d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "precision"]
+_MODEL += ["convolution_size", "convolution_stride", "pool_size", "pool_stride"]  # of images
+
+
 def _alike(config: Config, task: str, order: str | None) -> list[Any]:
-    """What runs may have in common, the most telling first."""
-    own = config.model_copy(update={"seed": 0})
+    """What similar runs have in common, the most telling first; the model in any case."""
+    own = config.model_copy(update=_SCALED).digest(f"{task} {order}")
+    model = (config.kind, *(getattr(config, name, None) for name in _MODEL))
     return [
-        (own.digest(f"{task} {order}"), "configuration"),
-        (config.preset, task, order, config.scheme),
-        (config.preset, task, order),
-        (config.preset,),
+        (own, "configuration"),
+        (model, task, order, config.scheme, config.structure, config.attention),
+        (model, task, order),
+        (model,),
     ]
 
 

@@ -240,7 +240,7 @@ def _options(options: dict[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    if value is None:
+    if value is None or value == ():
         return "—"
     if isinstance(value, bool):
         return str(value).lower()

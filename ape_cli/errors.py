@@ -59,13 +59,18 @@ def unknown(kind: str, name: str, allowed: Iterable[str]) -> UsageError:
       fix:     did you mean 'tree-copy'?
     """
     names = sorted(allowed)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = nearest(name, names)
     return UsageError(
         f"unknown {kind}",
         got=repr(name),
         allowed=", ".join(names) or "none",
-        fix=f"did you mean {near[0]!r}?" if near else "choose one from the list",
+        fix=f"did you mean {near!r}?" if near else "choose one from the list",
     )
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that is most like this one; None where none is."""
+    return next(iter(difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)), None)
 
 
 def pick(kind: str, name: str, allowed: Iterable[_Name]) -> _Name:

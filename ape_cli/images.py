@@ -211,6 +211,9 @@ def make(order: str | None = None, source_order: str | None = None, **options: A
     """Images with these options: `source`, `label`, `shuffled`. Raises `UsageError` for others and for bad values."""
     if given := order or source_order:
         raise UsageError("images have no order", got=f"order {given!r}", allowed="none", fix="leave it out")
+    if "sizes" in options:
+        what = "images have the size that their source gives them"
+        raise UsageError(what, got=f"sizes {options['sizes']!r}", allowed="none", fix="leave --sizes out")
     kinds = {"source": str, "label": str, "shuffled": bool}
     for key, value in options.items():
         if key not in kinds:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import ape_cli
-from ape_cli import files, place, process, record
+from ape_cli import files, filters, place, process, record
 from ape_cli.config import Config
 from ape_cli.errors import RunError, UsageError, unknown
+from ape_cli.filters import Filter
 from ape_cli.place import Place, Remote
 from ape_cli.run import Run, now
 
@@ -28,14 +29,18 @@ if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and repo
 
 
 class Registry:
-    """All runs under a folder, or those of some names. Make one with `open`."""
+    """All runs under a folder, or those of some names, or those that a filter picks. Make one with `open`."""
 
-    def __init__(self, folder: Place, names: frozenset[str] | None = None) -> None:
-        self.folder, self.names = folder, names
+    def __init__(self, folder: Place, names: frozenset[str] | None = None, chosen: Filter = filters.ANY) -> None:
+        self.folder, self.names, self.chosen = folder, names, chosen
 
     def only(self, names: Iterable[str]) -> Registry:
         """The runs of these names alone."""
-        return Registry(self.folder, frozenset(names))
+        return Registry(self.folder, frozenset(names), self.chosen)
+
+    def where(self, chosen: Filter) -> Registry:
+        """The same registry, of which `sound` (and all that reads runs by it) has the chosen runs alone."""
+        return Registry(self.folder, self.names, chosen)
 
     def __iter__(self) -> Iterator[Run]:
         runs = self.folder / "runs"
@@ -45,9 +50,10 @@ class Registry:
         yield from (Run(runs / name) for name in names if self.names is None or name in self.names)
 
     def sound(self, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any]]]:
-        """The runs that can be read, each with its run.json; `bad` gets a line about each that cannot.
+        """The chosen runs that can be read, each with its run.json; `bad` gets a line about each that cannot.
 
-        One after the other, so that no more of ten thousand runs is in memory than what is made of them.
+        Raises `ApeError` at the end where there are runs and the filter picks none of them. One after the other, so
+        that no more of ten thousand runs is in memory than what is made of them.
         """
 
         def read(run: Run) -> tuple[Run, dict[str, Any] | None]:
@@ -60,9 +66,16 @@ class Registry:
                 bad.append(f"{run.name}: {error.what}{f' ({error.got})' if error.got else ''}")
                 return run, None
 
+        kinds: set[filters.Kind] = set()
         for run, about in files.each(read, self, self.folder):
-            if about is not None:
+            if about is None:
+                continue
+            config, data = about["config"], about["dataset"]
+            kind = filters.kind(config["scheme"], config["preset"], data["task"], data["order"], data["parameters"])
+            kinds.add(kind)
+            if self.chosen.picks(kind):
                 yield run, about
+        self.chosen.check(kinds, str(self.folder))
 
     def find(self, name: str) -> Run:
         """A run by its name, its folder here, or a beginning that only it has."""

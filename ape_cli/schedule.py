@@ -24,6 +24,10 @@ def learning_rate(step: int, steps: int, config: Config) -> float:
 def total_steps(config: Config, train: Split | PictureSplit) -> tuple[int, int]:
     """Steps of the whole run, and between validations."""
     per_epoch = train.steps(config.batch_size)
-    steps = config.steps or (config.epochs or 1) * per_epoch
     every = config.validate_every_steps or (config.validate_every_epochs or 1) * per_epoch
-    return steps, every
+    return steps_of(config, per_epoch), every
+
+
+def steps_of(config: Config, per_epoch: int) -> int:
+    """Steps of the whole run."""
+    return config.steps or (config.epochs or 1) * per_epoch

@@ -75,6 +75,17 @@ def preset_dataset(task: str, order: str | None, preset: str, root: Place, note:
     return dataset.open(folder)
 
 
+def note_unused(task: str, order: str | None, preset: str, root: Place, note: Note) -> None:
+    """Say so where `root` has a dataset that `ape gen` made of the task, as `preset_dataset` does not use it."""
+    if kind_of(task) == "image":  # of images there is one dataset
+        return
+    made, _, folder = preset_plan(task, order, preset, root)
+    existing = root / made.title
+    if schema.manifest_path(existing).exists():
+        note(f"data: {folder}, at the sizes of preset {preset}; the existing {existing} is not used")
+        note(f"to train on the existing dataset: --data {existing} in place of --task")
+
+
 Choice = tuple[str, Callable[[], Dataset]]  # the kind of some data, and how to have it
 
 

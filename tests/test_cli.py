@@ -95,9 +95,43 @@ def test_train_eval_report_on_words(here: Path) -> None:
     assert runs[0]["status"] == "finished"
 
 
+def test_an_existing_dataset_that_a_task_does_not_use(here: Path) -> None:
+    """`--task` trains on the preset's own data; the note names the other dataset, and how to use it works."""
+    ape("gen", "tree-copy", "--n", "40", "--depth-mean", "2", "--depth-std", "0", *TINY)
+    words = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2"]
+    _, err = ape(*words, "--task", "tree-copy")
+    assert "data: datasets/tree-copy-breadth-tiny, at the sizes of preset tiny" in err
+    assert "the existing datasets/tree-copy-breadth is not used" in err
+    assert "--data datasets/tree-copy-breadth in place of --task" in err
+    assert "is not used" not in ape(*words, "--task", "tree-copy", "--order", "depth")[1]
+    assert "is not used" not in ape(*words, "--task", "copy")[1]
+    _, err = ape(*words, "--data", "datasets/tree-copy-breadth")
+    assert "is not used" not in err
+    trained = json.loads(ape("runs", "--json")[0])
+    assert {run["dataset"] for run in trained} >= {"tree-copy-breadth", "tree-copy-breadth-tiny"}
+
+
+def test_sizes_that_training_did_not_see(here: Path) -> None:
+    """Generated with --sizes, evaluated by a run on the normal distribution, pooled by size; and trained on."""
+    ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny")
+    sizes = ("gen", "reverse", "--sizes", "15,12", "--n", "40", "--n-validation", "10", "--n-test", "20")
+    assert "datasets/reverse-sizes-12-15: 140 rows written" in ape(*sizes)[0]
+    assert "size 12" in ape("show", "reverse-sizes-12-15", "--row", "2")[0]
+    ape("eval", "--data", "reverse-sizes-12-15")
+    asked = ("report", "--by", "size", "--metric", "exact_match", "--format", "json")
+    rows = {line["size"]: (line["weight"], line["seen"]) for line in json.loads(ape(*asked)[0])}
+    assert (rows[12], rows[15]) == ((20, False), (20, False))
+    ape("train", "--scheme", "rope", "--data", "reverse-sizes-12-15", "--preset", "tiny")
+    by_size = json.loads(ape(*asked)[0])
+    assert {line["size"] for line in by_size if line["trained_on"] == "reverse-sizes-12-15"} == {12, 15}
+    assert "bad --sizes" in ape("gen", "copy", "--sizes", "9,x", code=2)[1]
+    assert "replaces the normal" in ape("gen", "copy", "--sizes", "9", "--length-mean", "100", code=2)[1]
+    assert "size that their source gives them" in ape("gen", "images", "--sizes", "9", code=2)[1]
+
+
 def test_lists(here: Path) -> None:
     tasks = {t["task"]: t for t in json.loads(ape("tasks", "--json")[0])}
-    plain = {"depth_mean": 7.0, "depth_std": 1.0, "branching": 2, "binarise": False, "vocabulary": 128}
+    plain = {"depth_mean": 7.0, "depth_std": 1.0, "branching": 2, "binarise": False, "vocabulary": 128, "sizes": []}
     assert tasks["tree-ops"]["options"] == plain
     schemes = {s["scheme"]: s for s in json.loads(ape("schemes", "--json")[0])}
     assert schemes["rope"]["relative"]

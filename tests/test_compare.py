@@ -221,7 +221,7 @@ def test_more_pairs_than_signs_are_flipped_have_no_p(tmp_path: Path) -> None:
         (["--compare", A, B, "--interval"], 2, "a comparison always has the interval"),
         (["--interval", "--format", "csv"], 2, "csv always has the interval"),
         (["--interval", "--out", "table.json"], 2, "json always has the interval"),
-        (["--compare", A, B, "--preset", "tiny"], 1, "no evaluation is like this"),
+        (["--compare", A, B, "--preset", "tiny"], 1, "has preset 'tiny'"),
     ],
 )
 def test_bad_usage(filled: Path, words: list[str], code: int, message: str) -> None:

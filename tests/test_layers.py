@@ -27,7 +27,7 @@ PIPELINE = [
     *("schema", "sources", "engine", "tasks", "images", "draft", "card", "gen", "mosaic", "sample"),
     *("batch", "augment", "pictures", "dataset", "position", "attention", "model", "classifier", "laws", "cost"),
     *("config", "build", "score", "decode", "schedule", "record", "state", "world", "ranks", "progress", "train"),
-    *("run", "registry", "evaluate", "trial", "grid", "agenda", "sweep"),
+    *("run", "filters", "registry", "evaluate", "trial", "grid", "agenda", "sweep"),
     *("stats", "paper", "report", "table", "curves", "sizes", "epochs", "render", "looks", "plots", "page", "compare"),
     *("display", "live", "catalogue", "cli"),
 ]

@@ -132,17 +132,49 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
         files.write_json(run.folder / "run.json", about)
     words = ["--tasks", "copy,tree-copy", "--preset", "tiny", *SHORT, "--workers", "2", "--dry-run", "--json"]
     plan = json.loads(ape("sweep", "--schemes", "rope,none,alibi", "--seeds", "2-3", *words)[0])
-    guesses = {t["run"].rsplit("-", 1)[0]: (t["state"], t["seconds"]) for t in plan["trials"]}
+    guesses = {t["run"].rsplit("-", 1)[0]: (t["state"], pytest.approx(t["seconds"])) for t in plan["trials"]}
     assert guesses["copy-rope-2"][0] == "finished"
     assert guesses["copy-rope-3"] == ("new", 30.0)  # the upper median of the same configuration, 10 and 30
     assert guesses["copy-none-3"] == ("new", 70.0)
     assert guesses["copy-alibi-3"] == ("new", 50.0)  # of the same task: 10, 30, 50, 70
-    assert guesses["tree-copy-breadth-rope-3"] == ("new", 50.0)  # of the preset
+    assert guesses["tree-copy-breadth-rope-3"] == ("new", 50.0)  # of the model; trees of depth 2 have 6 nodes too
     # to do: rope and none on copy once, alibi on copy twice, three schemes on tree-copy twice; two at a time
-    assert plan["seconds"] == (30 + 70 + 2 * 50 + 6 * 50) / 2
+    assert plan["seconds"] == pytest.approx((30 + 70 + 2 * 50 + 6 * 50) / 2)
     table = ape("sweep", *GRID, *SHORT, "--dry-run")[0]
     assert "8 trials, 4 to do" in table
     assert "by the runs that are registered" in table
+
+
+def test_an_estimate_scales_with_the_work(here: Path) -> None:
+    """One run of 6 steps with 16 words of 6 symbols took 3 seconds: 3 / (6 * 16 * 6) seconds a step and symbol."""
+    ape("sweep", "--schemes", "rope", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE)
+    (run,) = registry.open("results")
+    about = run.read()
+    about["result"]["seconds"] = 3.0
+    files.write_json(run.folder / "run.json", about)
+    ape("gen", "copy", "--sizes", "3,6,9,30", "--n", "25", "--n-test", "1", "--out", "longer")  # 12 symbols on average
+
+    def seconds(*words: str, scheme: str = "rope", data: tuple[str, str] = ("--tasks", "copy")) -> float | None:
+        given = ["--schemes", scheme, *data, "--preset", "tiny", "--device", "cpu", "--dry-run", "--json"]
+        (trial,) = json.loads(ape("sweep", *given, "--seeds", "9", *words)[0])["trials"]
+        return trial["seconds"]
+
+    six, longer = ("--set", "steps=6"), ("--data", "longer")
+    assert seconds(*six) == pytest.approx(3.0)
+    assert seconds("--set", "steps=40000") == pytest.approx(20_000.0)  # 3 * 40,000 / 6, which are 5.6 hours
+    assert seconds() == pytest.approx(10.0)  # the preset's 20 steps
+    assert seconds(*six, "--set", "batch_size=64") == pytest.approx(12.0)
+    assert seconds("--set", "epochs=6") == pytest.approx(39.0)  # 200 rows: 6 times 13 steps of 16
+    assert seconds(*six, data=longer) == pytest.approx(6.0)
+    assert seconds("--set", "epochs=6", data=longer) == pytest.approx(42.0)  # 100 rows: 6 times 7 steps
+    assert seconds(*six, scheme="none") == pytest.approx(3.0)  # of the same model on the same task
+    assert seconds(*six, data=("--tasks", "repeat")) == pytest.approx(3.0)  # of the same model
+    for other in ("d_model=64", "heads=1", "encoder_layers=2"):
+        assert seconds(*six, "--set", other) is None
+    words = ["--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--device", "cpu", "--dry-run", *ONE]
+    out = ape("sweep", *words, "--set", "d_model=64")[0]
+    assert "1 at once: time unknown, as no registered run has the same model" in out
+    assert "about 5:33:20, by the runs that are registered" in ape("sweep", *words, "--set", "steps=40000")[0]
 
 
 def test_shards_share_a_sweep_out(here: Path) -> None:
@@ -300,6 +332,11 @@ def test_a_report_of_a_sweep_has_its_runs_alone_and_says_what_is_missing(here: P
         "| rope (steps=6, validate_every_steps=3)",
     ]
     assert "Of the 4 runs of mine.toml, 2 are finished." in table
+    filtered = ape("report", "--sweep", "mine.toml", "--scheme", "rope", "--format", "markdown")[0]
+    assert "| none" not in filtered
+    assert "Of the 2 runs of mine.toml with --scheme rope, 1 are finished." in filtered
+    both = ape("report", "--sweep", "mine.toml", "--preset", "tiny", "--preset", "small", "--format", "json")[1]
+    assert "Of the 8 runs of mine.toml with --preset tiny --preset small, 2 are finished." in both
     ape("gen", "copy", "--n", "9", "--n-test", "9", "--length-mean", "9", "--out", "longer")
     ape("eval", "--data", "longer")
     assert ape("report", "--sweep", "mine.toml", "--format", "markdown")[0] == table  # on their own data

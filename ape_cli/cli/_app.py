@@ -51,6 +51,16 @@ Dataset = Annotated[
 Results = Annotated[Somewhere, somewhere("Where runs are registered: a folder, s3://… or gs://…", "--results")]
 Datasets = Annotated[Somewhere, somewhere("Where datasets are: a folder, s3://… or gs://…", "--datasets")]
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+Schemes = Annotated[
+    list[str] | None, typer.Option("--scheme", help="Only runs of this scheme; several: the option again.")
+]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option("--task", help="Only runs of this task, tree-copy, or column, tree-copy/depth; may be repeated."),
+]
+Presets = Annotated[
+    list[str] | None, typer.Option("--preset", help="Only runs of this preset; several: the option again.")
+]
 Threads = Annotated[int | None, typer.Option(help="CPU threads; default all cores.")]
 RESULTS, DATASETS = Path("results"), Path("datasets")
 

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 def gen(
     task: Annotated[str, typer.Argument(help="What to generate (`ape tasks` lists them).")],
     n: Annotated[
-        int | None, typer.Option("--n", help="Training rows; default 10,000, of images all that there are.")
+        int | None,
+        typer.Option(
+            "--n", help="Training rows (with --sizes: of each); default 10,000, of images all that there are."
+        ),
     ] = None,
     order: Annotated[str | None, typer.Option(help="Trees: order of the nodes, breadth (default) or depth.")] = None,
     source_order: Annotated[str | None, typer.Option(help="Trees: order of the source's; default --order.")] = None,
@@ -33,7 +36,7 @@ def gen(
     n_test: Annotated[int | None, typer.Option(help="Test rows; default 1,000, of images all.")] = None,
     to: Annotated[
         Somewhere | None,
-        somewhere("A folder, s3://…, gs://…; default datasets/TASK[-ORDER], images-SOURCE.", "--out"),
+        somewhere("A folder, s3://…, gs://…; default datasets/TASK[-ORDER][-sizes-…], images-SOURCE.", "--out"),
     ] = None,
     shard_rows: Annotated[int, typer.Option(help="Rows of a Parquet file.")] = 32_768,
     workers: Annotated[
@@ -52,6 +55,14 @@ def gen(
     binarise: Annotated[bool, typer.Option("--binarise", help="Trees: stored left child, right sibling.")] = False,
     side_mean: Annotated[float | None, typer.Option(help="Grids: mean height and width (default 10).")] = None,
     side_std: Annotated[float | None, typer.Option(help="Grids: their deviation (default 1).")] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="30,40,60",
+            help="Lengths, depths or sides of squares, instead of a normal distribution: --n, --n-validation and "
+            "--n-test rows of each.",
+        ),
+    ] = None,
     ring: Annotated[int | None, typer.Option(help="ring-shift: places of the ring (default 20).")] = None,
     source: Annotated[
         str | None,
@@ -79,6 +90,7 @@ def gen(
         "binarise": binarise or None,
         "side_mean": side_mean,
         "side_std": side_std,
+        "sizes": None if sizes is None else _sizes(sizes),
         "ring": ring,
         "source": source,
         "label": label,
@@ -118,3 +130,12 @@ def gen(
     else:
         of = "" if outcome.written == total else f", of {total:,} in all"
         say(f"{folder}: {outcome.written:,} rows written{of}")
+
+
+def _sizes(text: str) -> list[int]:
+    """The numbers of `--sizes 30,40,60`."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        allowed = "whole numbers, separated by commas"
+        raise UsageError("bad --sizes", got=repr(text), allowed=allowed, fix="for example --sizes 30,40,60")
+    return [int(part) for part in parts]

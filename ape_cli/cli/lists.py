@@ -11,7 +11,10 @@ from ape_cli.cli._app import (
     RESULTS,
     Dataset,
     Json,
+    Presets,
     Results,
+    Schemes,
+    Tasks,
     Threads,
     app,
     command,
@@ -80,11 +83,18 @@ def check(
 
 @app.command()
 @command
-def runs(results: Results = RESULTS, as_json: Json = False) -> None:
+def runs(
+    scheme: Schemes = None,
+    task: Tasks = None,
+    preset: Presets = None,
+    results: Results = RESULTS,
+    as_json: Json = False,
+) -> None:
     """The registered runs."""
+    from ape_cli import filters
     from ape_cli import registry as registering
 
-    found, bad = registering.open(results).table()
+    found, bad = registering.open(results).where(filters.make(scheme, task, preset)).table()
     note_unreadable(bad)
     if as_json:
         answer(found.to_dicts())

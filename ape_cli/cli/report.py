@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ape_cli import place
 from ape_cli.cli._app import (
-    DATASETS,
     RESULTS,
+    Presets,
     Results,
+    Schemes,
     Somewhere,
+    Tasks,
     app,
     command,
-    dataset_folder,
     note_unreadable,
     somewhere,
 )
+from ape_cli.cli._sweep_runs import sweep_runs
 from ape_cli.display import draw, note
 from ape_cli.errors import UsageError, pick
 
@@ -51,7 +52,9 @@ def report(
     interval: Annotated[bool, typer.Option("--interval", help="± half of the 95% interval for ± deviation.")] = False,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     decode: Annotated[str, typer.Option(help="teacher or greedy.")] = "teacher",
-    preset: Annotated[str | None, typer.Option(help="Only runs of this preset.")] = None,
+    scheme: Schemes = None,
+    task: Tasks = None,
+    preset: Presets = None,
     sweep: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Only the runs of this sweep, on their own data.")
     ] = None,
@@ -67,7 +70,7 @@ def report(
     results: Results = RESULTS,
 ) -> None:
     """Aggregate the registry over seeds into the paper's tables. `--format html`: one page, plots and all."""
-    from ape_cli import files, render
+    from ape_cli import files, filters, render
     from ape_cli import plots as plotting
     from ape_cli import registry as registering
 
@@ -76,12 +79,15 @@ def report(
         raise UsageError("the file's ending tells no format", got=str(to), allowed=known, fix="name one with --format")
     chosen = pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), render.FORMATS)
     _refuse_both(chosen, compare, interval, against)
-    asked = {"metric": metric, "decode": decode, "split": split, "preset": preset}
+    asked = {"metric": metric, "decode": decode, "split": split, "preset": None}
     _refuse_grouping(by, chosen, compare, against, asked)
     kinds = _plot_kinds(plots, plot_format or [], compare)
-    registry, standing = registering.open(results), ""
-    if sweep is not None:
-        registry, standing = _of_sweep(sweep, preset, registry)
+    filtered, standing = filters.make(scheme, task, preset), ""
+    registry = registering.open(results)
+    if sweep is None:
+        registry = registry.where(filtered)
+    else:
+        registry, standing = sweep_runs(sweep, filtered, registry)
     own = sweep is not None  # scores on other data are for --by size
     found, made, bad = _tables(registry, asked, compare, by, against, interval, own)
     made = [replace(table, notes=[*table.notes, standing]) if standing else table for table in made]
@@ -134,20 +140,6 @@ def _text(
         svgs = {name: plots.inline(figure, name) for name, figure in figures.items()}
         return page.page(made, by_size, by_epoch, svgs, plots.missing() if plotted else None)
     return render.text(chosen, made)
-
-
-def _of_sweep(file: Path, preset: str | None, registry: Registry) -> tuple[Registry, str]:
-    """The registry of a sweep's runs alone, and how many of them are not finished, in words."""
-    from ape_cli import agenda, grid
-    from ape_cli.build import choose_device
-
-    given = {} if preset is None else {"preset": preset}
-    grids = [grid.check(grid.over(fields, given)) for fields in grid.read(file)]
-    usual = "paper" if choose_device("auto").type == "cuda" else "small"
-    items, _ = agenda.of_grids(grids, usual, registry, DATASETS, lambda name: dataset_folder(place.of(name)))
-    done = sum(item.state == "finished" for item in items)
-    standing = f"Of the {len(items)} runs of {file.name}, {done} are finished." if done < len(items) else ""
-    return registry.only(item.run.name for item in items if item.run), standing
 
 
 def _tables(

@@ -194,7 +194,8 @@ def _print_plan(items: list[Item], slots: int | None, as_json: bool) -> None:
         what = to_do.get(item.state, f"go on ({item.state})")
         rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
     print_table(["run", "set", "to do", "dataset", "about"], rows)
-    guess = "nobody knows how long" if total is None else f"about {clock(total)}, by the runs that are registered"
+    unknown = "time unknown" if len(known) == len(todo) else "time unknown, as no registered run has the same model"
+    guess = unknown if total is None else f"about {clock(total)}, by the runs that are registered"
     many = f"{at_once} at once" if at_once else "as many at once as there is room for"
     say(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
 

@@ -103,6 +103,7 @@ def train(
                     trial.kind_of(task),
                     partial(trial.preset_dataset, task, chosen_order, name, datasets, note),
                 )
+                trial.note_unused(task, chosen_order, name, datasets, note)
             else:
                 kind, make = trial.choose_dataset(scheme, structure, chosen_order, name, datasets, note)
             resolved(kind)  # what is wrong with it shows before anything is generated

@@ -2,7 +2,7 @@
 
 A task draws a source from a row's own random stream (`draw`) and answers it (`answer`); what is
 common to all stands here: the order of a tree's nodes, and the split a source belongs to. The shared
-halves of the word, tree and grid tasks are `_words.py`, `_trees.py` and `_grids.py`.
+halves of the word, tree and grid tasks are `_words.py`, `_trees.py` and `_grids.py`; `_sized.py` has their sizes.
 
 A row is a function of (task, parameters, seed, split, row) alone. A hash of the source, which
 knows no seed, says which split it may stand in, so that no source of one split is ever in another,
@@ -14,13 +14,12 @@ the space is too small to be shared out (tiny words), a row keeps its 512th draw
 from __future__ import annotations
 
 import dataclasses
-import math
 import pkgutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +28,10 @@ from ape_cli import discovery, linearisation, ragged, schema, streams, structure
 from ape_cli.errors import UsageError, pick, unknown
 from ape_cli.linearisation import Order
 from ape_cli.streams import I64, U64
+from ape_cli.tasks._rows import Rows, Source, Tokens, join
 from ape_cli.trees import in_level_order, linearise
+
+__all__ = ["LATE", "Rows", "Source", "Task", "Tokens", "check_whole", "join", "letters", "load", "make", "names"]
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/tasks elsewhere on the path adds to these
 
@@ -38,46 +40,6 @@ _AT_ONCE = 128  # draws that cost little more than a few
 _SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # of the hashes; each split's share
 _ROWS = {"train": 10_000, "validation": 1_000, "test": 1_000}
 LATE = {"late": True}  # metadata of options that manifests leave out at their default: older ones know none
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """Rows of (position, symbol) pairs, flat. `symbol` is a model id, from 3 on."""
-
-    starts: I64  # [R+1]
-    position: I64  # [T], or [T, C] for a structure of C > 1 simple factors
-    symbol: I64  # [T]
-
-
-@dataclass(frozen=True)
-class Source(Tokens):
-    """Sources before they are linearised, with what `answer` has to know about each."""
-
-    size: I64  # [R] length of the word, depth of the tree
-    op: I64 | None = None  # [R] tree-ops: which of the four
-    chosen: I64 | None = None  # [R] tree-ops: the root of the chosen subtree, seen from the tree's root
-
-    def take(self, rows: I64) -> Source:
-        """The chosen rows, in the chosen order."""
-        place, starts = ragged.take(self.starts, rows)
-        op, chosen = (None if x is None else x[rows] for x in (self.op, self.chosen))
-        return Source(starts, self.position[place], self.symbol[place], self.size[rows], op, chosen)
-
-
-Rows = TypeVar("Rows", bound=Tokens)
-
-
-def _join(parts: list[Source]) -> Source:
-    """All rows of all parts, one after the other."""
-    if len(parts) == 1:
-        return parts[0]
-    starts = ragged.starts_of(np.concatenate([np.diff(p.starts) for p in parts]))
-
-    def cat(name: str) -> Any:
-        columns = [getattr(p, name) for p in parts]
-        return None if columns[0] is None else np.concatenate(columns)
-
-    return Source(starts, *(cat(n) for n in ("position", "symbol", "size", "op", "chosen")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +98,17 @@ class Task(ABC):
 
     # What follows -----------------------------------------------------------------------------
 
+    @classmethod
+    def refuse(cls, options: Mapping[str, Any]) -> None:
+        """A `UsageError` for given options that contradict each other, or that this kind of task cannot have."""
+        if "sizes" in options:
+            raise UsageError(
+                f"{cls.name} has no sizes to choose from",
+                got=f"sizes {options['sizes']!r}",
+                allowed="--sizes for tasks on words, trees and grids",
+                fix="leave --sizes out",
+            )
+
     @property
     def id_names(self) -> list[str]:
         return [*schema.SPECIAL, *self.symbols()]
@@ -191,7 +164,7 @@ class Task(ABC):
         """`sample`, and how many of the rows have a source that may stand in another split as well."""
         pick("split", split, schema.SPLITS)
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
-        source, shared = self._settle(streams.rows(seed, split, index), split)
+        source, shared = self.settle(index, split, seed)
         target = self._linear(self.store(self.answer(source)), self.order)
         source = self.store(source)
         line = self._linear(source, self.source_order or self.order)
@@ -206,8 +179,9 @@ class Task(ABC):
         place = linearise(ragged.rows_of(tokens.starts), tokens.position, order, tree.branching)
         return tokens.starts, tokens.position[place], tokens.symbol[place]
 
-    def _settle(self, key: U64, split: str) -> tuple[Source, int]:
+    def settle(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
         """The first draw of each row's stream whose hash belongs to the split; and how many found none."""
+        key = streams.rows(seed, split, index)
         stream = streams.child(key, "draws")
         parts: list[Source] = []
         chosen = np.zeros(key.size, dtype=np.int64)
@@ -224,7 +198,7 @@ class Task(ABC):
             drawn += part.size.size
             pending = pending[~settled]
             attempt += at_once
-        return _join(parts).take(chosen), pending.size
+        return join(parts).take(chosen), pending.size
 
 
 def _split_of(tokens: Tokens) -> np.ndarray:
@@ -240,20 +214,6 @@ def _split_of(tokens: Tokens) -> np.ndarray:
 def letters(count: int) -> list[str]:
     """Readable names of a small vocabulary's symbols."""
     return [chr(ord("a") + i) for i in range(count)] if count <= 26 else [f"w{i}" for i in range(count)]
-
-
-def check_sizes(what: str, mean: float, std: float, low: int, high: int, why: str = "") -> None:
-    """`mean` and `std` leave most of the normal between `low` and `high`; else a `UsageError`, with `why`."""
-    for name, value, least in ((f"{what}_mean", mean, low), (f"{what}_std", std, 0)):
-        if not math.isfinite(value) or value < least:
-            raise UsageError(f"bad {name}", got=value, allowed=f"a finite number from {least}", fix="choose such a one")
-    if mean + 6 * std > high:
-        raise UsageError(
-            f"bad {what}_mean and {what}_std: the distribution reaches too far",
-            got=f"mean {mean:g}, std {std:g}",
-            allowed=f"mean + 6 std of at most {high}{why}",
-            fix="choose smaller ones",
-        )
 
 
 def check_whole(name: str, value: int, low: int, high: int) -> None:
@@ -303,9 +263,12 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
             f"{name} is no tree task: it has no order", got=f"order {given!r}", allowed="none", fix="leave it out"
         )
     known = {f.name: f for f in fields_of(found)}
+    found.refuse(options)
     for key, value in options.items():
         if key not in known:
             raise unknown(f"option of {name}", key, known)
+        if key == "sizes":  # `Sized` checks them
+            continue
         kind = getattr(known[key].type, "__name__", known[key].type)
         right, allowed = _KINDS.get(str(kind), ((int, float), "a number"))
         if not isinstance(value, right) or isinstance(value, bool) != (right is bool):

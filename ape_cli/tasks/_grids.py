@@ -9,32 +9,39 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from ape_cli import ragged, streams
 from ape_cli.schema import FIRST_SYMBOL
 from ape_cli.streams import I64, U64
-from ape_cli.tasks import Source, Task, check_sizes, check_whole, letters
+from ape_cli.tasks import Source, check_whole, letters
+from ape_cli.tasks._sized import Sized, over_sizes
 
 _MAX_SIDE = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grids(Task):
+class Grids(Sized):
     """A grid drawn uniformly, height and width each from the discretised N(10, 1); subclasses say what becomes of it.
 
-    The size of a source is its longer side.
+    The size of a source is its longer side; with `sizes` the grids are squares.
     """
 
+    extent: ClassVar[str] = "side"
     source = "ours; the grid of Algebraic Positional Encodings, section 3.3"
 
     side_mean: float = 10.0
     side_std: float = 1.0
     vocabulary: int = 20
 
-    def __post_init__(self) -> None:
-        check_sizes("side", self.side_mean, self.side_std, 1, _MAX_SIDE)
+    @property
+    def limits(self) -> tuple[int, int, str]:
+        return 1, _MAX_SIDE, ""
+
+    def check(self) -> None:
+        super().check()
         check_whole("vocabulary", self.vocabulary, 1, 60_000)
 
     @property
@@ -42,6 +49,7 @@ class Grids(Task):
         return "grid(2)"
 
     def draw(self, key: U64) -> Source:
+        assert not self.sizes
         height, width = (
             streams.normal(streams.child(key, side), self.side_mean, self.side_std, 1, _MAX_SIDE)
             for side in ("height", "width")
@@ -55,6 +63,7 @@ class Grids(Task):
         return letters(self.vocabulary)
 
     @property
+    @over_sizes
     def mean_size(self) -> float:
         """Mean of the longer side: the sum over n of n P(the longer one is n)."""
         chance = self._side_chances()
@@ -62,6 +71,7 @@ class Grids(Task):
         return float(longer @ np.arange(1, _MAX_SIDE + 1))
 
     @property
+    @over_sizes
     def mean_tokens(self) -> float:
         """Mean number of cells; the sides are independent."""
         return float(self._side_chances() @ np.arange(1, _MAX_SIDE + 1)) ** 2

@@ -23,17 +23,19 @@ from ape_cli.errors import UsageError
 from ape_cli.schema import FIRST_SYMBOL
 from ape_cli.streams import I64, U64
 from ape_cli.structure import Tree, bit_length
-from ape_cli.tasks import LATE, Rows, Source, Task, check_sizes, check_whole
+from ape_cli.tasks import LATE, Rows, Source, check_whole
+from ape_cli.tasks._sized import Sized, over_sizes
 
 _MOST_NODES = 1_000_000  # of a tree, on average at the greatest depths that are drawn
 _MEASURED = 2_000  # draws
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trees(Task):
+class Trees(Sized):
     """A random tree with random symbols; subclasses say what becomes of it."""
 
     ordered: ClassVar[bool] = True
+    extent: ClassVar[str] = "depth"
     least_depth: ClassVar[int] = 0
 
     depth_mean: float = 7.0
@@ -41,16 +43,22 @@ class Trees(Task):
     branching: int = field(default=2, metadata=LATE)
     binarise: bool = field(default=False, metadata=LATE)
 
-    def __post_init__(self) -> None:
+    @property
+    def _form(self) -> str:
+        return f"{'binarised ' if self.binarise else ''}tree({self.branching})"
+
+    @property
+    def limits(self) -> tuple[int, int, str]:
+        return self.least_depth, self.max_depth, f" (the deepest {self._form} that heap indices hold)"
+
+    def check(self) -> None:
         check_whole("branching", self.branching, 2, 1000)
-        form = f"{'binarised ' if self.binarise else ''}tree({self.branching})"
-        why = f" (the deepest {form} that heap indices hold)"
-        check_sizes("depth", self.depth_mean, self.depth_std, self.least_depth, self.max_depth, why)
+        super().check()
         nodes = trees.mean_nodes(self.greatest_depth, self.branching)
         if nodes > _MOST_NODES:
             raise UsageError(
                 "the trees would be too large",
-                got=f"{nodes:,.0f} nodes on average in a {form} of depth {self.greatest_depth}",
+                got=f"{nodes:,.0f} nodes on average in a {self._form} of depth {self.greatest_depth}",
                 allowed=f"{_MOST_NODES:,} at depth mean + 4 std",
                 fix="choose a smaller depth or branching",
             )
@@ -80,6 +88,7 @@ class Trees(Task):
         return min(self.max_depth, round(self.depth_mean + 4 * self.depth_std))
 
     def depths(self, key: U64) -> np.ndarray:
+        assert not self.sizes
         stream = streams.child(key, "size")
         return streams.normal(stream, self.depth_mean, self.depth_std, self.least_depth, self.max_depth)
 
@@ -106,6 +115,7 @@ class Trees(Task):
         return [f"x{i}" for i in range(self.leaves)] + [f"f{i}" for i in range(self.operators)]
 
     @property
+    @over_sizes
     def mean_size(self) -> float:
         return self._binary_depth if self.binarise else self.depth_mean
 
@@ -118,6 +128,7 @@ class Trees(Task):
         return float(np.concatenate([self.store(self.draw(part)).size for part in parts]).mean())
 
     @property
+    @over_sizes
     def mean_tokens(self) -> float:
         return trees.mean_nodes(round(self.depth_mean), self.branching)
 
@@ -156,8 +167,8 @@ class PlainTrees(Trees):
 
     vocabulary: int = 20
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         check_whole("vocabulary", self.vocabulary, 2, 60_000)
 
     @property

@@ -6,25 +6,33 @@ Paper, appendix B: length from the discretised N(100, 10), vocabulary of 20. Pos
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from ape_cli import ragged, streams
 from ape_cli.schema import FIRST_SYMBOL
 from ape_cli.streams import U64
-from ape_cli.tasks import Source, Task, check_sizes, check_whole, letters
+from ape_cli.tasks import Source, check_whole, letters
+from ape_cli.tasks._sized import Sized, over_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words(Task):
+class Words(Sized):
     """A word drawn uniformly; subclasses say what becomes of it."""
+
+    extent: ClassVar[str] = "length"
 
     length_mean: float = 100.0
     length_std: float = 10.0
     vocabulary: int = 20
 
-    def __post_init__(self) -> None:
-        check_sizes("length", self.length_mean, self.length_std, 1, 60_000)
+    @property
+    def limits(self) -> tuple[int, int, str]:
+        return 1, 60_000, ""
+
+    def check(self) -> None:
+        super().check()
         check_whole("vocabulary", self.vocabulary, 1, 60_000)
 
     @property
@@ -32,6 +40,7 @@ class Words(Task):
         return "seq"
 
     def draw(self, key: U64) -> Source:
+        assert not self.sizes
         size = streams.normal(streams.child(key, "size"), self.length_mean, self.length_std, 1, 65_535)
         starts = ragged.starts_of(size)
         place = np.arange(starts[-1]) - np.repeat(starts[:-1], size)
@@ -42,9 +51,11 @@ class Words(Task):
         return letters(self.vocabulary)
 
     @property
+    @over_sizes
     def mean_size(self) -> float:
         return self.length_mean
 
     @property
+    @over_sizes
     def mean_tokens(self) -> float:
         return self.length_mean

@@ -24,8 +24,8 @@ class Repeat(Words):
 
     repeats: int = 2
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         longest = self.length_mean + 6 * self.length_std
         check_whole("repeats", self.repeats, 1, max(1, int(1_000_000 / longest)))
 

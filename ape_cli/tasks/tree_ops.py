@@ -13,6 +13,7 @@ from ape_cli.schema import FIRST_SYMBOL
 from ape_cli.streams import I64, U64
 from ape_cli.structure import Tree
 from ape_cli.tasks import Source, Tokens
+from ape_cli.tasks._sized import over_sizes
 from ape_cli.tasks._trees import PlainTrees
 
 EXTRACT, FLIP_EXTRACT, TRUNCATE, NO_OP = range(4)
@@ -45,8 +46,8 @@ class TreeOps(PlainTrees):
 
     vocabulary: int = 128
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        super().check()
         reach = self.greatest_depth
         fits = trees.leaves_distribution(reach - 1, max(self.leaves, 2048), self.branching)[-1].cumsum()
         if fits[self.leaves] < 0.01:
@@ -62,6 +63,7 @@ class TreeOps(PlainTrees):
         return [*super().symbols(), *self.ops]
 
     @property
+    @over_sizes
     def mean_tokens(self) -> float:
         return trees.mean_nodes(max(0, round(self.depth_mean) - 1), self.branching) + 2
 

@@ -206,6 +206,26 @@ MISTAKES = [
         "test_streams.py::test_content_of_empty_rows_and_of_long_arrays",
     ),
     Mistake(
+        "a redraw that changes the size",
+        "tasks/_sized.py",
+        "source, lent = part.settle(index[own], split, seed)",
+        "source, lent = part.settle(index[own], split, seed)\n"
+        "                from ape_cli import streams\n"
+        "                from ape_cli.tasks import _split_of\n"
+        "                stream = streams.child(streams.rows(seed, split, index[own]), 'draws')\n"
+        "                first = _split_of(part.draw(streams.bits(stream, np.array(0)))) == split\n"
+        "                other = self.parts[number - 1].settle(index[own], split, seed)[0]\n"
+        "                source = join([source, other]).take(np.arange(own.size) + own.size * ~first)",
+        "tasks/test_sized.py::test_a_draw_that_belongs_to_another_split_keeps_its_size",
+    ),
+    Mistake(
+        "rows of several sizes in the order of their sizes",
+        "tasks/_sized.py",
+        ".take(np.argsort(np.concatenate(members)))",
+        "",
+        "tasks/test_sized.py::test_words_have_the_sizes_in_turn",
+    ),
+    Mistake(
         "a split's sources not kept apart",
         "tasks/__init__.py",
         "mine = (_split_of(part) == split)",

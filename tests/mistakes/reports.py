@@ -167,6 +167,27 @@ MISTAKES = [
         "test_page.py::test_somebody_s_names_are_text",
     ),
     Mistake(
+        "a filter that views of the runs do not heed",
+        "registry.py",
+        "if self.chosen.picks(kind):",
+        "if self.chosen is not None:",
+        "test_filters.py::test_every_view_has_the_chosen_runs_alone",
+    ),
+    Mistake(
+        "a task's order ignored by a filter",
+        "filters.py",
+        'f"{task}/{order}" if order else source',
+        'f"{task}/depth" if order else source',
+        "test_filters.py::test_every_view_has_the_chosen_runs_alone",
+    ),
+    Mistake(
+        "a name that no run has ignored beside one that a run has",
+        "filters.py",
+        "if name not in known:",
+        "if set(names).isdisjoint(known):",
+        "test_filters.py::test_a_name_that_no_run_has_is_an_error",
+    ),
+    Mistake(
         "the last of several datasets alone evaluated",
         "evaluate.py",
         "[d for d in data if not _misfit(own, d)] if data else [None]",

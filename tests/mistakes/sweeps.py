@@ -27,6 +27,13 @@ MISTAKES = [
         "test_sweep.py::test_a_run_that_another_process_holds",
     ),
     Mistake(
+        "an estimate that does not depend on the number of steps",
+        "agenda.py",
+        "* steps * config.batch_size * data.mean_tokens",
+        "* 800 * config.batch_size * data.mean_tokens",
+        "test_sweep.py::test_an_estimate_scales_with_the_work",
+    ),
+    Mistake(
         "the shards of a sweep overlap",
         "agenda.py",
         "items[number - 1 :: of]",

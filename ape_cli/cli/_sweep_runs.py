@@ -1,0 +1,61 @@
+"""The registered runs of a sweep's file, for reports."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ape_cli import place
+from ape_cli.cli._app import DATASETS, RESULTS, dataset_folder
+from ape_cli.errors import ApeError
+
+if TYPE_CHECKING:  # Polars and torch come in with the command
+    from ape_cli.agenda import Item
+    from ape_cli.filters import Filter
+    from ape_cli.registry import Registry
+
+
+def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry, str]:
+    """The registry of a sweep's chosen runs alone, and how many of them are not finished, in words.
+
+    The presets of the filter go before those of the file, each with all trials of the file. Raises `ApeError` where no
+    trial is chosen, and where none of those that are has been trained.
+    """
+    from ape_cli import agenda, filters, grid
+    from ape_cli.build import choose_device
+
+    presets: list[dict[str, str]] = [{"preset": preset} for preset in chosen.presets] or [{}]
+    grids = [grid.check(grid.over(fields, given)) for given in presets for fields in grid.read(file)]
+    usual = "paper" if choose_device("auto").type == "cuda" else "small"
+    every, _ = agenda.of_grids(grids, usual, registry, DATASETS, lambda name: dataset_folder(place.of(name)))
+
+    def kind(item: Item) -> filters.Kind:
+        data = item.data
+        return filters.kind(item.config.scheme, item.config.preset, data.task, data.order, data.parameters)
+
+    chosen.check([kind(item) for item in every], f"the sweep {file}")
+    items = [item for item in every if chosen.picks(kind(item))]
+    if not any(map(_is_trained, items)):
+        raise ApeError(
+            f"no run of the sweep {file} is finished",
+            got=f"{len(items)} {'run' if len(items) == 1 else 'runs'}{_of(chosen)}, none finished in {registry.folder}",
+            fix=", ".join(f"`{_command(file, given.get('preset'), registry)}`" for given in presets),
+        )
+    done = sum(item.state == "finished" for item in items)
+    standing = f"Of the {len(items)} runs of {file.name}{_of(chosen)}, {done} are finished."
+    return registry.only(item.run.name for item in items if item.run), standing if done < len(items) else ""
+
+
+def _is_trained(item: Item) -> bool:
+    """Whether there is something to report, though it may not have been evaluated on its own test split."""
+    return item.state == "finished" or bool(item.state == "stopped" and item.run and item.run.status == "finished")
+
+
+def _of(chosen: Filter) -> str:
+    return f" with {chosen}" if str(chosen) else ""
+
+
+def _command(file: Path, preset: str | None, registry: Registry) -> str:
+    words = ["ape", "sweep", str(file), *(["--preset", preset] if preset else [])]
+    return shlex.join([*words, *([] if registry.folder == RESULTS else ["--results", str(registry.folder)])])

@@ -1,0 +1,158 @@
+"""Tasks whose sources differ in size: drawn from a discretised normal distribution, or listed in `sizes`.
+
+With `sizes`, row r of a split has size number r modulo the number of sizes, in ascending order. So a split with
+n rows of each of s sizes has n * s rows, and a smaller dataset is a prefix of a larger one. A source that belongs
+to another split is drawn again at the same size, so every size has exactly the same number of rows.
+
+A size is the length of a word, the depth of a tree (of a binarised tree the depth before it is binarised), or
+the height and the width of a square grid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, wraps
+from statistics import fmean
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from ape_cli.errors import UsageError
+from ape_cli.streams import U64
+from ape_cli.tasks import LATE, Source, Task, join
+
+_MOST_SIZES = 1000
+_LONGEST = 80  # characters of a folder's name that list sizes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sized(Task):
+    """Base of the tasks on words, trees and grids. `sizes`: this many rows at each of them; empty: the normal."""
+
+    extent: ClassVar[str]  # length, depth or side: the name of a size, and the prefix of two options
+
+    sizes: tuple[int, ...] = field(default=(), metadata=LATE)
+
+    @property
+    @abstractmethod
+    def limits(self) -> tuple[int, int, str]:
+        """The smallest and the largest size that can be drawn, and why it is the largest."""
+
+    @classmethod
+    def refuse(cls, options: Mapping[str, Any]) -> None:
+        both = sorted(options.keys() & {f"{cls.extent}_mean", f"{cls.extent}_std"})
+        if both and options.get("sizes"):
+            raise UsageError(
+                "--sizes replaces the normal distribution of sizes",
+                got=f"sizes and {' and '.join(both)}",
+                fix=f"leave --sizes out, or {' and '.join('--' + k.replace('_', '-') for k in both)}",
+            )
+
+    def __post_init__(self) -> None:
+        given: Any = self.sizes
+        if not isinstance(given, tuple | list) or not all(type(size) is int for size in given):
+            allowed = "whole numbers, for example --sizes 30,40,60, or sizes=(30, 40, 60) in Python"
+            raise UsageError("bad sizes", got=repr(given), allowed=allowed, fix="list whole numbers")
+        if len(set(given)) < len(given):
+            twice = sorted({size for size in given if given.count(size) > 1})
+            raise UsageError("a size is given twice", got=", ".join(map(str, twice)), fix="give each size once")
+        if len(given) > _MOST_SIZES:
+            raise UsageError("too many sizes", got=len(given), allowed=f"up to {_MOST_SIZES}", fix="give fewer")
+        object.__setattr__(self, "sizes", tuple(sorted(given)))
+        if not self.sizes:
+            self.check()
+        assert self.parts  # which checks each of them
+
+    def check(self) -> None:
+        """That the options of a task with a normal distribution make sense; else a `UsageError`."""
+        mean, std = (getattr(self, f"{self.extent}_{part}") for part in ("mean", "std"))
+        low, high, why = self.limits
+        if std == 0 and not low <= mean <= high:
+            raise UsageError(
+                f"bad {self.extent}", got=f"{mean:g}", allowed=f"{low} to {high}{why}", fix="choose another"
+            )
+        for name, value, least in ((f"{self.extent}_mean", mean, low), (f"{self.extent}_std", std, 0)):
+            if not math.isfinite(value) or value < least:
+                allowed = f"a finite number from {least}"
+                raise UsageError(f"bad {name}", got=value, allowed=allowed, fix="choose such a one")
+        if mean + 6 * std > high:
+            raise UsageError(
+                f"bad {self.extent}_mean and {self.extent}_std: the distribution reaches too far",
+                got=f"mean {mean:g}, std {std:g}",
+                allowed=f"mean + 6 std of at most {high}{why}",
+                fix="choose smaller ones",
+            )
+
+    @property
+    def parts(self) -> tuple[Self, ...]:
+        """The task at each of its sizes; without sizes the task itself."""
+        return self._at_sizes if self.sizes else (self,)
+
+    @cached_property
+    def _at_sizes(self) -> tuple[Self, ...]:
+        return tuple(self._at(size) for size in self.sizes)
+
+    def _at(self, size: int) -> Self:
+        """The task with sources of one size."""
+        options: dict[str, Any] = {f"{self.extent}_mean": float(size), f"{self.extent}_std": 0.0, "sizes": ()}
+        try:
+            return replace(self, **options)
+        except UsageError as error:
+            raise UsageError(
+                f"size {size}: {error.what}", got=error.got, allowed=error.allowed, fix=error.fix
+            ) from None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """As of every task; of the normal distribution and the sizes those that are in use."""
+        found = super().parameters
+        if not self.sizes:
+            return found
+        unused = {f"{self.extent}_mean", f"{self.extent}_std"}
+        return {k: v for k, v in found.items() if k not in unused} | {"sizes": list(self.sizes)}
+
+    @property
+    def title(self) -> str:
+        if not self.sizes:
+            return super().title
+        listed = "-".join(map(str, self.sizes))
+        if len(listed) > _LONGEST:
+            digest = hashlib.sha256(listed.encode()).hexdigest()[:8]
+            listed = f"{self.sizes[0]}-to-{self.sizes[-1]}-{digest}"
+        return f"{super().title}-sizes-{listed}"
+
+    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
+        """The wanted numbers, or the usual ones, are those of each size."""
+        return {split: count * len(self.parts) for split, count in super().rows(wanted, seed).items()}
+
+    def settle(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
+        if not self.sizes:
+            return super().settle(index, split, seed)
+        which = index % np.uint64(len(self.sizes))
+        sources: list[Source] = []
+        members, shared = [], 0
+        for number, part in enumerate(self.parts):
+            own = np.flatnonzero(which == number)
+            if own.size:
+                source, lent = part.settle(index[own], split, seed)
+                sources.append(source)
+                members.append(own)
+                shared += lent
+        return join(sources).take(np.argsort(np.concatenate(members))), shared
+
+
+_Own = TypeVar("_Own", bound=Sized)
+
+
+def over_sizes(of: Callable[[_Own], float]) -> Callable[[_Own], float]:
+    """A number that a task with one distribution of sizes has; of a task with `sizes` its mean over them."""
+
+    @wraps(of)
+    def mean(self: _Own) -> float:
+        return fmean(of(part) for part in self.parts)
+
+    return mean

@@ -1,0 +1,162 @@
+"""Print the tables and plots of record from the committed runs, and put the tables into results/README.md.
+
+`make record` runs this file. It trains nothing: every number comes from `results/runs`. Without new runs it changes no
+file. A sweep without finished runs has no table; the page says how many runs of each sweep are finished.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+
+from ape_cli import agenda, grid, registry, report
+from ape_cli.errors import DataError
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "results"
+PAGE = RESULTS / "README.md"
+ABOUT = {  # the sweeps in the order of the page
+    "table1-medium": "the paper's table 1 on its own data, a quarter of its width",
+    "table2-medium": "the paper's table 2 on its own data, a quarter of its width",
+    "table1": "the paper's table 1 at preset `small`, with `none` as a control",
+    "table2": "the paper's table 2 at preset `small`, with `breadth-to-depth`",
+    "ablation-locality": "the locality bias on and off",
+    "digits": "the paper's table 3, on scikit-learn's digits",
+    "pixels": "the control: each pixel a token, pixels shuffled",
+    "table3": "the paper's table 3, on CIFAR-10 at its own size (needs a GPU)",
+}
+SIZES = ("table1", "table2", "ablation-locality")
+EPOCHS = ("digits", "pixels")
+FLAT = ("sinusoidal", "rope", "orthogonal-seq")  # the schemes of table 2 that read trees along the line
+
+
+def standing(sweep: str) -> tuple[int, int]:
+    """How many runs of a sweep are finished, and how many there are: 0 and 0 where its dataset has to be brought."""
+    grids = [grid.check(fields) for fields in grid.read(RESULTS / f"{sweep}.toml")]
+    try:
+        items, _ = agenda.of_grids(grids, "small", registry.open(RESULTS), ROOT / "datasets", lambda name: ROOT / name)
+    except DataError:
+        return 0, 0
+    return sum(item.state == "finished" for item in items), len(items)
+
+
+def begun() -> dict[str, tuple[int, int]]:
+    """The sweeps that have finished runs."""
+    return {sweep: count for sweep in ABOUT if (count := standing(sweep))[0]}
+
+
+def views(sweeps: list[str]) -> dict[str, list[str]]:
+    """File in results/tables -> the words of the `ape report` that prints it."""
+    found: dict[str, list[str]] = {}
+    for sweep in sweeps:
+        of_sweep = ["--sweep", f"results/{sweep}.toml"]
+        for kind, name in (("md", "markdown"), ("csv", "csv")):
+            found[f"{sweep}.{kind}"] = [*of_sweep, "--against", "paper", "--format", name]
+        if sweep in SIZES:
+            found[f"{sweep}-by-size.md"] = [*of_sweep, "--by", "size", "--format", "markdown"]
+        if sweep in EPOCHS:
+            found[f"{sweep}-by-epoch.md"] = [*of_sweep, "--by", "epoch", "--format", "markdown"]
+    if "table2" in sweeps:
+        of_sweep = ["--sweep", "results/table2.toml", "--format", "markdown"]
+        found["table2-exact-match.md"] = [*of_sweep, "--metric", "exact_match"]
+        found["tree-ops-by-operator.md"] = [*of_sweep, "--by", "op"]
+        found["tree-ops-by-operator-exact-match.md"] = [*of_sweep, "--by", "op", "--metric", "exact_match"]
+    return found
+
+
+def printed(words: list[str]) -> str:
+    """What `ape report` prints."""
+    command = [sys.executable, "-m", "ape_cli", "report", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
+    return done.stdout
+
+
+def linearisation() -> str:
+    """What it is worth to a flat scheme that source and target are written in the same order.
+
+    `depth` less `breadth-to-depth`, both at preset small: points of token accuracy, the mean over the seeds that both
+    have (which share their trees, row by row) and the standard deviation over these seeds.
+    """
+    values, _ = report.scores(registry.open(RESULTS))
+    own = values.filter(
+        pl.col("metric") == "token_accuracy",
+        pl.col("fingerprint") == pl.col("trained_fingerprint"),
+        pl.col("variant") == "",
+        preset="small",
+        split="test",
+        decode="teacher",
+    )
+    pairs = own.filter(order="depth").join(
+        own.filter(order="breadth-to-depth"), on=["task", "scheme", "seed"], suffix="_mixed"
+    )
+    gains = (
+        pairs.with_columns(gain=100 * (pl.col("value") - pl.col("value_mixed")))
+        .group_by("scheme", "task")
+        .agg(pl.col("gain").mean().alias("mean"), pl.col("gain").std().alias("std"), pl.len().alias("seeds"))
+    )
+    tasks = ["tree-copy", "tree-rotate", "c3", "tree-ops"]
+    told = {(g["scheme"], g["task"]): g for g in gains.iter_rows(named=True)}
+    lines = [f"| scheme | {' | '.join(tasks)} |", f"|---|{'---:|' * len(tasks)}"]
+    for scheme in (*FLAT, "tree", "orthogonal-tree"):
+        cells = [_gain(told[scheme, task]) if (scheme, task) in told else "" for task in tasks]
+        lines.append(f"| {scheme} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _gain(of: dict[str, float]) -> str:
+    spread = f" ±{of['std']:.1f}" if of["seeds"] > 1 else ""
+    return f"{of['mean']:+.2f}{spread}" + (f" ×{of['seeds']}" if of["seeds"] != 3 else "")
+
+
+def sweeps(counts: dict[str, tuple[int, int]]) -> str:
+    """What there is and how far it is, as a table for the page."""
+    lines = ["| sweep | what it is | runs finished | tables and plots |", "|---|---|---:|---|"]
+    for sweep, about in ABOUT.items():
+        done, of = counts.get(sweep) or standing(sweep)
+        links = []
+        if done:
+            links = [f"[table](tables/{sweep}.md)", f"[plots](plots/{sweep})"]
+            links[1:1] = [f"[by size](tables/{sweep}-by-size.md)"] * (sweep in SIZES)
+            links[1:1] = [f"[by epoch](tables/{sweep}-by-epoch.md)"] * (sweep in EPOCHS)
+        runs = f"{done} of {of}" if of else "none"
+        lines.append(f"| [`{sweep}.toml`]({sweep}.toml) | {about} | {runs} | {', '.join(links)} |")
+    return "\n".join(lines) + "\n"
+
+
+def filled(page: str, parts: dict[str, str]) -> str:
+    """The page with each part between its marks, `<!-- NAME -->` and `<!-- end -->`."""
+
+    def fill(mark: re.Match[str]) -> str:
+        name = mark["name"]
+        if name not in parts:
+            raise SystemExit(f"{PAGE.name} asks for {name}, which is not made")
+        return f"<!-- {name} -->\n{parts[name].strip()}\n<!-- end -->"
+
+    return re.sub(r"<!-- (?P<name>\S+) -->\n.*?<!-- end -->", fill, page, flags=re.S)
+
+
+def main() -> None:
+    counts = begun()
+    wanted = views(list(counts))
+    with ThreadPoolExecutor(2) as pool:
+        made = dict(zip(wanted, pool.map(printed, wanted.values()), strict=True))
+        plots = [["--sweep", f"results/{s}.toml", "--plots", f"results/plots/{s}", "--format", "csv"] for s in counts]
+        plots.append(["--sweep", "results/table1.toml", "--plots", "results/plots/table1-error", "--format", "csv"])
+        plots[-1] += ["--axis", "error"]
+        list(pool.map(printed, plots))
+    made["linearisation.md"] = linearisation()
+    for name, text in made.items():
+        (RESULTS / "tables" / name).write_text(text, encoding="utf-8")
+    parts = made | {"sweeps": sweeps(counts)}
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
