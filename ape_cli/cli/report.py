@@ -79,7 +79,8 @@ def report(
         raise UsageError("the file's ending tells no format", got=str(to), allowed=known, fix="name one with --format")
     chosen = pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), render.FORMATS)
     _refuse_both(chosen, compare, interval, against)
-    asked = {"metric": metric, "decode": decode, "split": split, "preset": None}
+    one = preset[0] if preset and len(preset) == 1 else None  # errors name it; the registry is filtered already
+    asked = {"metric": metric, "decode": decode, "split": split, "preset": one}
     _refuse_grouping(by, chosen, compare, against, asked)
     kinds = _plot_kinds(plots, plot_format or [], compare)
     filtered, standing = filters.make(scheme, task, preset), ""

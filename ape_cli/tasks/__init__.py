@@ -7,8 +7,9 @@ halves of the word, tree and grid tasks are `_words.py`, `_trees.py` and `_grids
 A row is a function of (task, parameters, seed, split, row) alone. A hash of the source, which
 knows no seed, says which split it may stand in, so that no source of one split is ever in another,
 not even in another dataset of the task; a draw that belongs elsewhere is drawn again from the same
-stream, size and all, so sizes that have few sources are rarer where a split may have few of them. Where
-the space is too small to be shared out (tiny words), a row keeps its 512th draw, and is counted.
+stream, size and all, so sizes that have few sources are rarer where a split may have few of them. A
+size that is listed (`_sized.py`) is kept. Where the space is too small to be shared out (tiny words),
+a row keeps its 512th draw, and is counted.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _LONGEST = 80  # characters of a folder's name that list sizes
 
 @dataclass(frozen=True, kw_only=True)
 class Sized(Task):
-    """Base of the tasks on words, trees and grids. `sizes`: this many rows at each of them; empty: the normal."""
+    """Base of the tasks on words, trees and grids. `sizes`: the sizes to draw; empty: those of the normal."""
 
     extent: ClassVar[str]  # length, depth or side: the name of a size, and the prefix of two options
 
@@ -63,9 +63,10 @@ class Sized(Task):
         if len(given) > _MOST_SIZES:
             raise UsageError("too many sizes", got=len(given), allowed=f"up to {_MOST_SIZES}", fix="give fewer")
         object.__setattr__(self, "sizes", tuple(sorted(given)))
-        if not self.sizes:
+        if self.sizes:
+            _ = self._at_sizes  # each is checked as it is made
+        else:
             self.check()
-        assert self.parts  # which checks each of them
 
     def check(self) -> None:
         """That the options of a task with a normal distribution make sense; else a `UsageError`."""
