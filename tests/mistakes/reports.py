@@ -6,6 +6,34 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
+        "the deviation of whichever of several equal best rows came first",
+        "report.py",
+        'pl.col("slack").max().over(column)',
+        'pl.col("slack").drop_nulls().first().over(column)',
+        "test_underline.py::test_no_order_of_the_runs_changes_an_underline",
+    ),
+    Mistake(
+        "equal means told apart by the rounding of their sums",
+        "report.py",
+        'tied = pl.col("full") >= pl.col("top") - _ROUNDING',
+        'tied = pl.col("full") == pl.col("top")',
+        "test_underline.py::test_no_order_of_the_runs_changes_an_underline",
+    ),
+    Mistake(
+        "one lucky seed taken for the best of rows with three",
+        "report.py",
+        'full=pl.when(pl.col("seeds") == of_column).then("score")',
+        'full=pl.col("score")',
+        "test_underline.py::test_by_hand",
+    ),
+    Mistake(
+        "the most seeds of a whole table for those of a column",
+        "report.py",
+        'pl.col("seeds").max().over(column)',
+        'pl.col("seeds").max()',
+        "test_underline.py::test_columns_are_judged_by_themselves",
+    ),
+    Mistake(
         "a mean of the datasets' means for a ratio of sums",
         "sizes.py",
         "(value * weight).sum() / weight.sum()",
