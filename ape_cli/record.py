@@ -74,6 +74,10 @@ class SizeMetrics(Metrics):
     size: int
 
 
+class OpMetrics(Metrics):
+    op: str
+
+
 class Evaluation(BaseModel):
     """eval/*.json"""
 
@@ -83,7 +87,7 @@ class Evaluation(BaseModel):
     decode: str
     overall: Metrics
     by_size: list[SizeMetrics]
-    by_op: list[Metrics] = []
+    by_op: list[OpMetrics] = []
     by_class: list[Metrics] = []  # of images
 
 

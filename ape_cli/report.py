@@ -198,6 +198,13 @@ def _underline(lines: pl.DataFrame, column: list[str]) -> pl.DataFrame:
     return scored.with_columns(best=pl.col("score") >= limit).drop("score", "full", "top", "slack")
 
 
+def arrange(found: pl.DataFrame, place: Iterable[str], last: Iterable[str] = ()) -> pl.DataFrame:
+    """The columns that programs get, in the order of `LINES`: `place`, what a view is by, stands before the mean."""
+    names = [name for name in LINES if name in found.columns]
+    mean = names.index("mean")
+    return found.select(*names[:mean], *place, *names[mean:], *last)
+
+
 def lines(
     registry: Registry,
     *,

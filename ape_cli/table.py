@@ -39,6 +39,7 @@ class Table:
     unit: str  # of its scores: %, or nats a token
     interval: bool = False  # beside a mean stands half of its interval over seeds, not its deviation
     head: str = "scheme"
+    foot: Sequence[tuple[str, Sequence[str]]] = ()  # counts below the rows, as they are to be shown
 
     @property
     def percent(self) -> bool:
