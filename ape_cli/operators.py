@@ -43,7 +43,7 @@ def read(
 
 def lines(found: pl.DataFrame) -> pl.DataFrame:
     """The lines as programs get them."""
-    return arrange(found, ["op"], parts.COUNTS)
+    return arrange(found, ["op"], [*parts.COUNTS, *parts.OVER_ROWS])
 
 
 def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:

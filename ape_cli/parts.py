@@ -6,6 +6,11 @@ rows. It is taken for each run first. The mean and the deviation over seeds come
 `rows` and `tokens` count the evaluated data behind a score. Every seed is scored on the same rows, so seeds do not
 multiply them; distinct datasets add up. Where a seed was evaluated on fewer datasets than another one, they are the
 fewest that any seed of the cell was scored on.
+
+`low_over_rows` and `high_over_rows` are the 95% interval over test rows (`stats.wilson`) of an exact match, which is a
+share of rows. It is about other test rows; `low` and `high`, the interval over seeds, are about other seeds. The other
+metrics are means over tokens. Tokens of one row are not independent and evaluations keep no scores of single rows, so
+these metrics have no interval over test rows.
 """
 
 from __future__ import annotations
@@ -16,13 +21,14 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli import images
+from ape_cli import images, stats
 from ape_cli.curves import KEYS, numbered
 from ape_cli.errors import ApeError
 from ape_cli.registry import Registry
 from ape_cli.report import CELL, check, described, over_seeds
 
 COUNTS = ("rows", "tokens")
+OVER_ROWS = ("low_over_rows", "high_over_rows")
 _WEIGHT = {"exact_match": "rows"}  # what a metric is a mean over, if not tokens
 _KINDS: dict[str, Any] = {"size": pl.Int64, "op": pl.String}  # of parts, by their names in `by_…`
 _NONE = {  # what is said where there are only evaluations without such parts
@@ -108,8 +114,8 @@ def read(
 def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("trained_on",)) -> pl.DataFrame:
     """Mean, deviation and number over seeds in each `CELL` of a column, each run a ratio of sums over its lines there.
 
-    Besides, over seeds: `least`, `most`; the sum of `weight`; `rows` and `tokens`, as this module counts them; `names`,
-    which may change without changing what a line is.
+    Besides, over seeds: `least`, `most`; the sum of `weight`; `rows` and `tokens`, as this module counts them, and the
+    interval `OVER_ROWS`; `names`, which may change without changing what a line is.
     """
     value, weight = pl.col("value"), pl.col("weight")
     by_run = values.group_by([*column, *CELL, "seed"], maintain_order=True).agg(
@@ -117,7 +123,10 @@ def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("train
     )
     more = [pl.col(*names).last(), weight.sum(), pl.col(*COUNTS).min()]
     more += [value.min().alias("least"), value.max().alias("most")]
-    return over_seeds(by_run, column, more)
+    pooled = over_seeds(by_run, column, more)
+    shares = pooled.select(pl.col("metric") == "exact_match", "mean", "rows").iter_rows()
+    ends = [stats.wilson(mean, rows) if is_share else (None, None) for is_share, mean, rows in shares]
+    return pooled.hstack(pl.DataFrame(ends, schema=dict.fromkeys(OVER_ROWS, pl.Float64), orient="row"))
 
 
 def counts(group: pl.DataFrame, across: str, order: list[Any]) -> list[tuple[str, list[str]]]:

@@ -66,7 +66,7 @@ class Metrics(BaseModel):
     token_accuracy: float = Field(ge=0, le=1)
     exact_match: float = Field(ge=0, le=1)
     cross_entropy: float | None = None
-    rows: int
+    rows: int = Field(ge=1)
     tokens: int
 
 

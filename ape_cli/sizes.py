@@ -107,7 +107,7 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
 
 def lines(sizes: Sizes) -> pl.DataFrame:
     """Every size by itself, for programs. `weight`: tokens, of exact match rows, over all seeds."""
-    return arrange(pool(sizes).rename({"first": "size"}), ["size", "seen"], ["weight", *parts.COUNTS])
+    return arrange(pool(sizes).rename({"first": "size"}), ["size", "seen"], ["weight", *parts.COUNTS, *parts.OVER_ROWS])
 
 
 def tables(sizes: Sizes, *, interval: bool = False) -> list[Table]:

@@ -150,7 +150,7 @@ def test_every_format_says_the_same(tmp_path: Path) -> None:
     words = ("report", "--results", str(tmp_path), "--by", "op", "--metric", "exact_match", "--format")
     parsed = json.loads(ape(*words, "json")[0])
     assert [line["op"] for line in parsed] == OPS * 2
-    assert list(parsed[0])[-2:] == ["rows", "tokens"]
+    assert list(parsed[0])[-4:] == ["rows", "tokens", "low_over_rows", "high_over_rows"]
     assert {"low", "high", "best", "seeds", "dataset"} <= set(parsed[0])
     rows = list(csv.DictReader(io.StringIO(ape(*words, "csv")[0])))
     assert [list(row) for row in rows] == [list(line) for line in parsed]

@@ -116,7 +116,7 @@ def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path:
             path.write_text(json.dumps(found))
     for metric, weight in (("token_accuracy", 7200), ("exact_match", 2400)):
         found = sizes.lines(read(tmp_path, metric=metric))
-        assert found.columns[-3:] == ["weight", "rows", "tokens"]
+        assert found.columns[-5:] == ["weight", "rows", "tokens", "low_over_rows", "high_over_rows"]
         assert found.select("size", "seeds", "rows", "tokens").rows() == [(5, 2, 1200, 3600), (9, 2, 1, 3)]
         assert found["weight"][0] == weight  # over both seeds
     (shown,) = sizes.tables(read(tmp_path))
@@ -130,6 +130,24 @@ def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path:
     assert '<tr><th scope="row">test tokens</th><td>3,600</td><td>3</td></tr>\n</tfoot></table>' in page
     drawn = render.text("rich", [shown])
     assert drawn.index("rope") < drawn.index("test rows") < drawn.index("test tokens")
+
+
+def test_intervals_over_rows_and_over_seeds_are_two_things(tmp_path: Path) -> None:
+    """12 rows, none right: by Wilson up to z² / (12 + z²) with z = 1.959964, that is 0.242495, while seeds agree on 0.
+
+    Of two seeds with 3 and 9 right the mean is 0.5: half of the interval over seeds is 12.7062 × 0.25, and over rows
+    z / 2 / √(12 + z²), at most as wide as that of one model of this score.
+    """
+    put(tmp_path, "rope", {"a": {5: (0, 12), 6: (3, 12)}}, 1)
+    put(tmp_path, "rope", {"a": {5: (0, 12), 6: (9, 12)}}, 2)
+    none, some = sizes.lines(read(tmp_path, metric="exact_match")).to_dicts()
+    assert (none["low"], none["high"]) == (0, 0)
+    assert (none["low_over_rows"], none["high_over_rows"]) == pytest.approx((0, 0.242495), abs=1e-6)
+    assert (some["low"], some["high"]) == pytest.approx((0.5 - 12.7062047 / 4, 0.5 + 12.7062047 / 4))
+    half = 1.959964 / 2 / (12 + 1.959964**2) ** 0.5
+    assert (some["low_over_rows"], some["high_over_rows"]) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-6)
+    tokens = sizes.lines(read(tmp_path))
+    assert tokens["low_over_rows"].null_count() == tokens["high_over_rows"].null_count() == 2
 
 
 def test_unequal_rows_of_a_column_are_a_range(tmp_path: Path) -> None:

@@ -69,6 +69,13 @@ MISTAKES = [
         "test_sizes.py::test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell",
     ),
     Mistake(
+        "rows taken for more of them where several seeds saw them",
+        "parts.py",
+        "stats.wilson(mean, rows)",
+        "stats.wilson(mean, 2 * rows)",
+        "test_sizes.py::test_intervals_over_rows_and_over_seeds_are_two_things",
+    ),
+    Mistake(
         "operators on longer data pooled with those on the data of training",
         "operators.py",
         '[*COLUMN, "op"]',
