@@ -1,7 +1,7 @@
 """Two schemes compared in pairs: `ape report --compare A B`.
 
 On one column of the tables (a task, order, dataset and preset) a pair is one seed that both have: the data, its order
-and the split are the same for both. Of the differences A - B over seeds: their mean, its 95% interval by Student's
+and the split are the same for both. Of the differences A - B: their mean, its 95% interval over seeds by Student's
 paired t (which takes them to be normally distributed), on how many seeds either is better, and the exact p value of
 flipping signs (`stats.sign_flip`, which does not). With n pairs that cannot fall below 2 / 2^n: 0.25 for three seeds.
 
@@ -167,7 +167,8 @@ def _table(group: pl.DataFrame) -> Table:
     a, b, (name, unit) = first["a"], first["b"], report.measured(first["metric"], group["task"])
     notes = [
         f"{table.settings(group)}; means over seeds that both have, and their difference.",
-        "Interval: 95%, of the mean difference, by Student's paired t, which takes differences to be normal.",
+        "Interval: the 95% interval over seeds of the mean difference, by Student's paired t.",
+        "It takes differences to be normally distributed.",
         f"Better: on how many pairs {a} is, and {b}.",
         "p: two-sided, by flipping the signs of the differences in all ways, not corrected for the number of lines.",
         "Least p: the smallest that so many pairs can have, below 0.05 from six on.",

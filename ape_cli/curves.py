@@ -6,7 +6,7 @@ test split is scored as well while a run trains: a curve beside the other, that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ class Panel:
 
     `lines`: task, row, scheme, x, mean, least, most, seeds; rows in the order of the tables, x ascending. `least` and
     `most` are those over seeds. Of learning curves also `test`, a mean; null where not every seed has that.
+    Of scores by size also `rows`, the number of test rows that each seed was scored on at this point.
     """
 
     title: str
@@ -110,14 +111,16 @@ def split(lines: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     return panels
 
 
-def label(lines: pl.DataFrame) -> pl.DataFrame:
+def label(lines: pl.DataFrame, keys: Sequence[str] = KEYS) -> pl.DataFrame:
     """The lines with the `row` and the `column` that they have in the tables, in the order of those.
 
-    `rank` is a row's place among all.
+    `rank` is a row's place among all. `keys`: what tells cells apart; with `fingerprint` also the evaluated data.
     """
-    cells = lines.unique(KEYS, keep="first", maintain_order=True)
-    cells = named(cells.with_columns(fingerprint="trained_fingerprint", dataset="trained_on"))
+    cells = lines.unique(keys, keep="first", maintain_order=True)
+    if "fingerprint" not in keys:
+        cells = cells.with_columns(fingerprint="trained_fingerprint", dataset="trained_on")
+    cells = named(cells)
     places = [(x["structure"], x["preset"], column_rank(x), row_rank(x)) for x in cells.iter_rows(named=True)]
     cells = cells[sorted(range(cells.height), key=places.__getitem__)].with_row_index("rank")
-    kept = cells.select(*KEYS, "row", "column", "rank")
-    return kept.join(lines, on=KEYS, nulls_equal=True, maintain_order="left_right")
+    kept = cells.select(*keys, "row", "column", "rank")
+    return kept.join(lines, on=keys, nulls_equal=True, maintain_order="left_right")

@@ -6,6 +6,9 @@ A checkpoint sees the validations of a run until then, and says three things of 
 which chose the weights; the test accuracy at that step, which chose nothing; and the best test accuracy, which is
 chosen on the test set. What is best is best in one run: mean and deviation over seeds come after. The test split of
 sequences is not looked at while a run trains, so they have the first alone. Scores are fractions.
+
+The same for cross-entropy, in nats: the lowest on validation, the test cross-entropy of the weights that validation
+accuracy chose, and the lowest on the test set. Exact match is not measured while a run trains.
 """
 
 from __future__ import annotations
@@ -19,16 +22,25 @@ from ape_cli.config import PRESETS
 from ape_cli.curves import histories, label
 from ape_cli.errors import ApeError, pick
 from ape_cli.registry import Registry
-from ape_cli.report import COLUMN, LINES, measured, over_seeds, task_of
+from ape_cli.report import COLUMN, LINES, SMALLER_IS_BETTER, arrange, measured, over_seeds, task_of
 from ape_cli.table import Table, brackets, cell, standing_notes
 
 METRIC = "token_accuracy"  # what training chooses by; of images the top-1 accuracy
 VALIDATION, CHOSEN, BEST = "validation", "test, chosen on validation", "test, best by epoch"
-_MEASURES = {
-    VALIDATION: "The best validation accuracy until then: it chose the weights, so it is biased upwards.",
-    CHOSEN: """The test accuracy where validation was best until then: the test set has chosen nothing. At the end it \
-is that of the weights that were kept.""",
-    BEST: "The best test accuracy until then: chosen on the test set itself, so it is optimistic.",
+_CHOSEN = """The test {} where validation accuracy was best until then: the test set has chosen nothing. At the end it \
+is that of the weights that were kept."""
+_MEASURES = {  # what they are, by the metric
+    "token_accuracy": {
+        VALIDATION: "The best validation accuracy until then: it chose the weights, so it is biased upwards.",
+        CHOSEN: _CHOSEN.format("accuracy"),
+        BEST: "The best test accuracy until then: chosen on the test set itself, so it is optimistic.",
+    },
+    "cross_entropy": {
+        VALIDATION: """The lowest validation cross-entropy until then. The weights were chosen by validation accuracy, \
+not by this.""",
+        CHOSEN: _CHOSEN.format("cross-entropy"),
+        BEST: "The lowest test cross-entropy until then: chosen on the test set itself, so it is optimistic.",
+    },
 }
 _THEIRS = """Its table says dev scores, its text test-set results, and neither on which split its epochs were chosen: \
 they may have been chosen and reported on the same images."""
@@ -37,26 +49,27 @@ _PLACE = {"checkpoint": pl.String, "step": pl.Int64, "epoch": pl.Float64, "measu
 
 
 def lines(
-    registry: Registry, *, preset: str | None, against: str | None, needed: bool = True
+    registry: Registry, *, preset: str | None, against: str | None, metric: str = METRIC, needed: bool = True
 ) -> tuple[pl.DataFrame, list[str]]:
     """A line for each cell, checkpoint and measure, and a line of text about each run that cannot be read.
 
     As those of `report`, with `checkpoint`, `step`, `epoch` (null where a run was set in steps) and `measure`, and
     with `row`, `column` and `rank` (`curves.label`). Without any it is an `ApeError`, if they are `needed`.
     """
+    pick("metric", metric, _MEASURES)
     if preset is not None:
         pick("preset", preset, PRESETS)
     if against is not None:
         pick("comparison", against, ["paper"])
     bad: list[str] = []
-    found = list(histories(registry, METRIC, preset, bad))
+    found = list(histories(registry, metric, preset, bad))
     values: list[dict[str, Any]] = []
     for of_run, about, history in found:
         trained = {"dataset": of_run["trained_on"], "fingerprint": of_run["trained_fingerprint"]}
         for place in checkpoints(about):
-            for measure, value in best(history, place["step"]).items():
+            for measure, value in best(history, place["step"], metric).items():
                 split = "validation" if measure == VALIDATION else "test"
-                of_score = {"metric": METRIC, "decode": "teacher", "split": split, "measure": measure, "value": value}
+                of_score = {"metric": metric, "decode": "teacher", "split": split, "measure": measure, "value": value}
                 values.append({**of_run, **trained, **place, **of_score})
     if not values:
         if needed:
@@ -91,27 +104,25 @@ def checkpoints(about: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def best(history: pl.DataFrame, last: int) -> dict[str, float]:
+def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, float]:
     """The measures of one run's validations until step `last`; those that its history does not tell are left out."""
+    choose = min if metric in SMALLER_IS_BETTER else max
     until = history.filter(pl.col("step") <= last)
     if until.is_empty():
         return {}
     validation, test = until["validation"].to_list(), until["test"].to_list()
-    found = {VALIDATION: max(validation)}
+    found = {VALIDATION: choose(validation)}
     kept = until.filter("kept")["test"].to_list()  # as training chose
     if kept and kept[-1] is not None:
         found[CHOSEN] = kept[-1]
     if None not in test:
-        found[BEST] = max(test)
+        found[BEST] = choose(test)
     return found
 
 
 def columns(found: pl.DataFrame) -> pl.DataFrame:
     """The lines as programs get them."""
-    names = list(LINES)
-    first, rest = names[: names.index("mean")], names[names.index("mean") :]
-    theirs = [name for name in found.columns if name.startswith("paper_") and name not in LINES]
-    return found.select(*first, *_PLACE, *rest, *theirs)
+    return arrange(found, _PLACE, [name for name in found.columns if name.startswith("paper_") and name not in LINES])
 
 
 def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
@@ -119,19 +130,20 @@ def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
     if found.is_empty():
         return []
     groups = found.partition_by("structure", "preset", "column", maintain_order=True)
-    return [_table(group.filter(measure=m), interval) for group in groups for m in _MEASURES if m in group["measure"]]
+    measures = (VALIDATION, CHOSEN, BEST)
+    return [_table(group.filter(measure=m), interval) for group in groups for m in measures if m in group["measure"]]
 
 
 def _table(group: pl.DataFrame, interval: bool) -> Table:
     first = group.row(0, named=True)
-    name, unit = measured(METRIC, group["task"])
+    name, unit = measured(first["metric"], group["task"])
     places = group.sort(pl.col("epoch").is_null(), "epoch", "step")
     names = places["checkpoint"].unique(maintain_order=True).to_list()
     cells = {(line["row"], line["checkpoint"]): cell(line) for line in group.iter_rows(named=True)}
     notes = [
         *standing_notes(group, interval),
         "Across: half of the schedule, and all of it.",
-        _MEASURES[first["measure"]],
+        _MEASURES[first["metric"]][first["measure"]],
     ]
     if any(made.paper for made in cells.values()):
         notes += [*brackets(group, interval), _THEIRS]

@@ -6,6 +6,7 @@ The same registry gives the same page: it has no date.
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 
 from ape_cli.render import fragment
 from ape_cli.table import Table
@@ -27,7 +28,8 @@ a { color: inherit; text-underline-offset: .2em; }
 table { border-collapse: collapse; border-top: 2px solid; border-bottom: 2px solid; }
 thead th { box-shadow: inset 0 -1px; }
 th, td { padding: .25rem .75rem; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-tbody th { font-weight: normal; }
+tbody th, tfoot th { font-weight: normal; }
+tfoot { color: var(--soft); box-shadow: inset 0 1px; }
 th:first-child { text-align: left; position: sticky; left: 0; background: var(--back); }
 .best { text-decoration: underline; text-underline-offset: .2em; font-weight: 600; }
 .minor, .notes, figcaption { color: var(--soft); }
@@ -54,11 +56,14 @@ def page(
     by_epoch: list[Table],
     plots: dict[str, str],
     missing: str | None = None,
+    *,
+    by_operator: Sequence[Table] = (),
 ) -> str:
     """The page. `plots`: SVG elements by their names in `_CAPTIONS`; `missing`: how to get them, if there are none."""
     wanted: list[tuple[str, str, list[Table]]] = [
         ("Scores", "scores", scores),
         ("By size", "by-size", by_size),
+        ("By operator", "by-operator", list(by_operator)),
         ("Learning curves", "learning-curves", by_epoch),
     ]
     sections = [_section(t, n, tables, plots.get(n)) for t, n, tables in wanted if tables or n in plots]
@@ -82,8 +87,10 @@ def page(
 
 def _section(title: str, name: str, tables: list[Table], plot: str | None) -> tuple[str, str]:
     """Its line of the contents, and the part itself: a plot, if there is one, and tables."""
-    figure = f'<figure><div class="wide" tabindex="0">{plot}</div><figcaption>{_CAPTIONS[name]}</figcaption></figure>'
-    inner, links = [figure] if plot else [], []
+    inner, links = list[str](), list[str]()
+    if plot:
+        caption = f"<figcaption>{_CAPTIONS[name]}</figcaption>"
+        inner.append(f'<figure><div class="wide" tabindex="0">{plot}</div>{caption}</figure>')
     for number, table in enumerate(tables, 1):
         anchor, words = f"{name}-{number}", html.escape(table.title)
         links.append(f'<li><a href="#{anchor}">{words}</a></li>')

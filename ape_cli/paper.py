@@ -1,9 +1,9 @@
 """The paper's own numbers (tables 1 to 3), and ours beside them.
 
 Where a run has the paper's own size (`paper_size`), the difference of the means is given, and whether the paper's
-mean lies in our interval, which says nothing of how far their mean over 3 seeds may be off. There is no test with
-their deviations (Welch's): they are rounded to a tenth of a percent, 9 of 60 to 0.0, 2 are missing, and the paper
-does not say whether they are of a sample or of a population.
+mean lies in our 95% interval over seeds, which says nothing of how far their mean over 3 seeds may be off. There is no
+test with their deviations (Welch's): they are rounded to a tenth of a percent, 9 of 60 to 0.0, 2 are missing, and the
+paper does not say whether they are of a sample or of a population.
 """
 
 from __future__ import annotations

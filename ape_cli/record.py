@@ -66,12 +66,16 @@ class Metrics(BaseModel):
     token_accuracy: float = Field(ge=0, le=1)
     exact_match: float = Field(ge=0, le=1)
     cross_entropy: float | None = None
-    rows: int
+    rows: int = Field(ge=1)
     tokens: int
 
 
 class SizeMetrics(Metrics):
     size: int
+
+
+class OpMetrics(Metrics):
+    op: str
 
 
 class Evaluation(BaseModel):
@@ -83,7 +87,7 @@ class Evaluation(BaseModel):
     decode: str
     overall: Metrics
     by_size: list[SizeMetrics]
-    by_op: list[Metrics] = []
+    by_op: list[OpMetrics] = []
     by_class: list[Metrics] = []  # of images
 
 

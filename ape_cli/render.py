@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, Group, RenderableType
@@ -108,6 +109,9 @@ def rich(tables: list[Table]) -> RenderableType:
                     text.append(f" [{paper}]", style="not bold not underline cyan")
                 line.append(text)
             grid.add_row(*line)
+        grid.add_section()
+        for label, counts in table.foot:
+            grid.add_row(*map(Text, (label, *counts)), style="dim")
         parts += [grid, *(Text(note, style="dim") for note in table.notes), Text()]
     return Group(*parts)
 
@@ -119,6 +123,7 @@ def markdown(tables: list[Table]) -> str:
         out.append("| " + " | ".join([table.head, *table.columns]) + " |")
         out.append("|" + "|".join(["---", *["---:"] * len(table.columns)]) + "|")
         out += ["| " + " | ".join(row) + " |" for row in _rows(table, _MARKDOWN)]
+        out += ["| " + " | ".join([f"*{label}*", *counts]) + " |" for label, counts in table.foot]
         out += ["", " ".join(table.notes), ""]
     return "\n".join(out)
 
@@ -145,13 +150,14 @@ def latex(tables: list[Table]) -> str:
     for table in tables:
         body = [" & ".join([_tex(row[0]), *row[1:]]) + " \\\\" for row in _rows(table, _LATEX)]
         head = " & ".join(_tex(name) for name in [table.head.capitalize(), *table.columns]) + " \\\\"
+        foot = [" & ".join(map(_tex, [label, *counts])) + " \\\\" for label, counts in table.foot]
         wide = len(table.columns) > _PAGE_COLUMNS
         out += [
             "\\begin{table}",
             "\\centering",
             *(["\\resizebox{\\linewidth}{!}{%"] if wide else []),
             f"\\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
-            *("\\toprule", head, "\\midrule", *body, "\\bottomrule"),
+            *("\\toprule", head, "\\midrule", *body, *(["\\midrule", *foot] if foot else []), "\\bottomrule"),
             "\\end{tabular}" + ("}" if wide else ""),
             f"\\caption{{{_tex(table.title + '. ' + ' '.join(table.notes))}}}",
             "\\end{table}",
@@ -163,11 +169,15 @@ def latex(tables: list[Table]) -> str:
 def fragment(table: Table) -> str:
     """A table and its notes as HTML, for a page."""
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in [table.head, *table.columns])
-    rows = "\n".join(
-        f'<tr><th scope="row">{html.escape(row[0])}</th>' + "".join(f"<td>{x}</td>" for x in row[1:]) + "</tr>"
-        for row in _rows(table, _HTML)
-    )
-    body = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
+
+    def lines(rows: Iterable[Sequence[str]]) -> str:
+        return "\n".join(
+            f'<tr><th scope="row">{html.escape(row[0])}</th>' + "".join(f"<td>{x}</td>" for x in row[1:]) + "</tr>"
+            for row in rows
+        )
+
+    foot = f"\n<tfoot>\n{lines((label, *counts) for label, counts in table.foot)}\n</tfoot>" if table.foot else ""
+    body = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines(_rows(table, _HTML))}\n</tbody>{foot}</table>"
     return f'<div class="wide" tabindex="0">{body}</div>\n<p class="notes">{html.escape(" ".join(table.notes))}</p>'
 
 

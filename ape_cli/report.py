@@ -1,10 +1,15 @@
 """Reports: every evaluation in a registry, aggregated over seeds.
 
-A line is one scheme (with what was set differently from its preset) on one task, order and dataset:
-the mean over seeds, the sample standard deviation, the number of seeds, and the 95% interval of the
-mean (`stats.py`), which speaks of other seeds of training on the same data. As in the paper, every score
-within one standard deviation (the best one's) of the best in its column is underlined. Runs that
+A line is one scheme (with what was set differently from its preset) on one task, order and dataset: the mean over
+seeds, the sample standard deviation, the number of seeds, and the 95% interval over seeds of the mean (`stats.py`),
+`low` to `high`. That interval is about other seeds of training on the same data, not about other test rows. Runs that
 differ in anything but the seed are never averaged.
+
+Underlined (`best`), as in the paper: every mean that is at most one standard deviation worse than the best mean of its
+column. The best mean is that of the reference row, which is chosen among the rows with the most seeds: the best mean,
+and of equal means the one with the largest deviation. A row with fewer seeds is never the reference, because a single
+lucky seed would then hide the others. It is underlined by the same rule as the other rows, also where it is better than
+the reference. With one seed there is no deviation, so the best row, and whatever is as good, is underlined alone.
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ METRICS = {  # what they are called: of sequences; of images, where a row has on
 }
 _NATS = ("nats a token", "nats an image", "nats a token or image")
 SMALLER_IS_BETTER = {"cross_entropy"}
+_ROUNDING = 1e-12  # means that are as close as this are equal: the same scores may be added in another order
 
 LINES = {
     "task": pl.String,
@@ -162,26 +168,41 @@ def aggregate(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr]) -> pl.DataFrame:
-    """Mean, deviation, interval and number of `value` over seeds in each `CELL` of a column; what is best in it.
+    """Mean, deviation, interval and number of `value` over seeds in each `CELL` of a column, and what is underlined.
 
-    `more`: what else is taken from the lines of a cell.
+    `more`: what else is taken from the lines of a cell. The order of the lines of `values` changes no number.
     """
+    value = pl.col("value").sort()  # sums of floats depend on their order
     lines = values.group_by([*column, *CELL], maintain_order=True).agg(
         *more,
-        pl.col("value").mean().alias("mean"),
-        pl.col("value").std().alias("std"),
+        value.mean().alias("mean"),
+        value.std().alias("std"),
         pl.len().cast(pl.Int64).alias("seeds"),
     )
     widths = {n: stats.half_width(n) for n in lines["seeds"].unique()}
     half = pl.col("seeds").replace_strict(widths, return_dtype=pl.Float64) * pl.col("std")
     lines = lines.with_columns((pl.col("mean") - half).alias("low"), (pl.col("mean") + half).alias("high"))
-    sign = pl.when(pl.col("metric").is_in(list(SMALLER_IS_BETTER))).then(-1.0).otherwise(1.0)
-    lines = lines.with_columns((sign * pl.col("mean")).alias("score"))
-    top = lines.group_by(column).agg(
-        pl.col("score").max().alias("top"), pl.col("std").sort_by("score").last().fill_null(0.0).alias("slack")
-    )
-    lines = lines.join(top, on=column, nulls_equal=True, maintain_order="left")
-    return lines.with_columns((pl.col("score") >= pl.col("top") - pl.col("slack") - 1e-12).alias("best"))
+    return _underline(lines, column)
+
+
+def _underline(lines: pl.DataFrame, column: list[str]) -> pl.DataFrame:
+    """The lines with `best`: whether a mean is at most the reference's deviation worse than the reference."""
+    mean, of_column = pl.col("mean"), pl.col("seeds").max().over(column)
+    smaller_is_better = pl.col("metric").is_in(list(SMALLER_IS_BETTER))
+    scored = lines.with_columns(score=pl.when(smaller_is_better).then(-mean).otherwise(mean))
+    scored = scored.with_columns(full=pl.when(pl.col("seeds") == of_column).then("score"))  # null: fewer seeds
+    scored = scored.with_columns(top=pl.col("full").max().over(column))
+    tied = pl.col("full") >= pl.col("top") - _ROUNDING
+    scored = scored.with_columns(slack=pl.when(tied).then(pl.col("std").fill_null(0.0)))
+    limit = pl.col("top") - pl.col("slack").max().over(column) - _ROUNDING
+    return scored.with_columns(best=pl.col("score") >= limit).drop("score", "full", "top", "slack")
+
+
+def arrange(found: pl.DataFrame, place: Iterable[str], last: Iterable[str] = ()) -> pl.DataFrame:
+    """The columns that programs get, in the order of `LINES`: `place`, what a view is by, stands before the mean."""
+    names = [name for name in LINES if name in found.columns]
+    mean = names.index("mean")
+    return found.select(*names[:mean], *place, *names[mean:], *last)
 
 
 def lines(

@@ -15,26 +15,17 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli import images, linearisation, tasks
-from ape_cli.curves import KEYS, Panel, label, numbered, split
+from ape_cli import linearisation, parts, tasks
+from ape_cli.curves import KEYS, Panel, label, split
 from ape_cli.errors import ApeError
 from ape_cli.registry import Registry
-from ape_cli.report import (
-    CELL,
-    LINES,
-    check,
-    described,
-    measured,
-    over_seeds,
-)
+from ape_cli.report import CELL, arrange, measured
 from ape_cli.table import Table, cell, standing_notes
 
 Range = tuple[int, int]  # sizes, both ends included
 
-_WEIGHT = {"exact_match": "rows"}  # what a metric is a mean over, if not tokens
 _COLUMNS, _POINTS = 10, 16  # of a table, of a line of a plot: at most
 _BLOCK = 8192  # rows
-_OF_ONE_DATASET = {"dataset", "fingerprint", "paper_size"}
 _WORDS = {  # of structures: what a size is, and its axis
     "seq": ("length", "length of the source, symbols"),
     "tree": ("depth", "depth of the source, steps from the root"),
@@ -45,7 +36,7 @@ _WORDS = {  # of structures: what a size is, and its axis
 
 @dataclass(frozen=True)
 class Sizes:
-    """`values`: a line for each run, evaluated dataset and size, with `value` and its `weight`, `tokens` or rows.
+    """`values`: those of `parts.Parts`, by `size`.
 
     `seen`: by the fingerprint of the training data; None where its task is not known here.
     """
@@ -57,46 +48,11 @@ class Sizes:
 def read(
     registry: Registry, *, metric: str, decode: str, split: str, preset: str | None, needed: bool = True
 ) -> tuple[Sizes, list[str]]:
-    """All evaluations of this kind, size by size, and a line about each run that cannot be read.
-
-    Where there are none it is an `ApeError`, if they are `needed`.
-    """
-    check(metric=metric, decode=decode, split=split, preset=preset)
-    bad: list[str] = []
-    pictures = False
-    runs: list[dict[str, Any]] = []
-    lines: list[dict[str, Any]] = []
-    trained: dict[str, dict[str, Any]] = {}
-    for run, about, of_run in described(registry, bad):
-        if preset not in (None, of_run["preset"]):
-            continue
-        if of_run["task"] == images.NAME:  # those of a dataset have one size, and no run can be asked about another
-            pictures = True
-            continue
-        evaluations, damaged = run.evaluations()
-        bad += [f"{run.name}: {line}" for line in damaged]
-        for found in evaluations:
-            if (found["decode"], found["split"]) != (decode, split) or metric not in found["overall"]:
-                continue
-            of = {"run": len(runs), "dataset": found["dataset"], "fingerprint": found["fingerprint"]}
-            weight = _WEIGHT.get(metric, "tokens")
-            lines += [of | {"size": x["size"], "value": x[metric], "weight": x[weight]} for x in found["by_size"]]
-        runs.append(of_run)
-        trained[of_run["trained_fingerprint"]] = about["dataset"]
-    if needed and not lines:
-        raise ApeError(
-            "images have one size, and no other run was evaluated like this"
-            if pictures
-            else "no run was evaluated like this",
-            got=f"metric {metric}, decode {decode}, split {split}, preset {preset or 'any'}",
-            fix="`ape train` evaluates what it trains; `ape eval --split … --decode …`, --data for other sizes",
-        )
-    kinds = {"run": pl.UInt32, "dataset": pl.String, "fingerprint": pl.String}
-    kinds |= {"size": pl.Int64, "value": pl.Float64, "weight": pl.Int64}
-    values = pl.DataFrame(lines, schema=kinds, orient="row").join(numbered(runs), on="run", maintain_order="left")
-    values = values.with_columns(metric=pl.lit(metric), decode=pl.lit(decode), split=pl.lit(split))
-    fingerprints = values["trained_fingerprint"].unique(maintain_order=True)
-    return Sizes(values, {f: seen(trained[f]) for f in fingerprints}), bad
+    """All evaluations of this kind, size by size, and a line about each run that cannot be read (`parts.read`)."""
+    asked: dict[str, Any] = {"metric": metric, "decode": decode, "split": split, "preset": preset}
+    found, bad = parts.read(registry, "size", **asked, needed=needed)
+    fingerprints = found.values["trained_fingerprint"].unique(maintain_order=True)
+    return Sizes(found.values, {f: seen(found.trained[f]) for f in fingerprints}), bad
 
 
 def seen(trained: dict[str, Any]) -> Range | None:
@@ -132,36 +88,26 @@ def bins(sizes: list[int], limits: Range | None, most: int) -> dict[int, Range]:
 
 
 def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
-    """Mean, deviation and number over seeds of each row of the tables and each bin, `first` to `last`.
+    """Mean, deviation and number over seeds (`parts.pool`) of each row of the tables and each bin, `first` to `last`.
 
     At most `most` bins for each dataset of training; without it each size is its own. `seen`: whether the training
-    split reaches to there; null if that is not known. `weight`: tokens, of exact match rows, over all seeds.
+    split reaches to there; null if that is not known.
     """
-    # a dataset may have been moved or renamed, and evaluated again: the fingerprint says what it is
-    once = sizes.values.unique([*KEYS, "seed", "fingerprint", "size"], keep="last", maintain_order=True)
-    parts = []
-    for part in once.partition_by("trained_fingerprint", "preset", maintain_order=True):
+    binned = []
+    for part in sizes.values.partition_by("trained_fingerprint", "preset", maintain_order=True):
         limits = sizes.seen[part["trained_fingerprint"][0]]
         there = part["size"].unique().to_list()
         ends = [{"size": s, "first": a, "last": b} for s, (a, b) in bins(there, limits, most or len(there)).items()]
         within = pl.lit(None, pl.Boolean) if limits is None else pl.col("size").is_between(*limits)
-        parts.append(part.join(pl.DataFrame(ends), on="size", maintain_order="left").with_columns(within.alias("seen")))
+        in_bins = part.join(pl.DataFrame(ends), on="size", maintain_order="left")
+        binned.append(in_bins.with_columns(within.alias("seen")))
     column = [*(k for k in KEYS if k not in CELL), "metric", "decode", "split", "seen", "first", "last"]
-    value, weight = pl.col("value"), pl.col("weight")
-    by_run = (
-        pl.concat(parts)
-        .group_by([*column, *CELL, "seed"], maintain_order=True)
-        .agg((value * weight).sum() / weight.sum(), weight.sum(), pl.col("trained_on").last())
-    )
-    more = [pl.col("trained_on").last(), weight.sum(), value.min().alias("least"), value.max().alias("most")]
-    return label(over_seeds(by_run, column, more)).sort("rank", "first")
+    return label(parts.pool(pl.concat(binned), column)).sort("rank", "first")
 
 
 def lines(sizes: Sizes) -> pl.DataFrame:
-    """Every size by itself, for programs."""
-    names = [name for name in LINES if name not in _OF_ONE_DATASET]
-    found = pool(sizes).rename({"first": "size"})
-    return found.select(*names[: names.index("mean")], "size", "seen", *names[names.index("mean") :], "weight")
+    """Every size by itself, for programs. `weight`: tokens, of exact match rows, over all seeds."""
+    return arrange(pool(sizes).rename({"first": "size"}), ["size", "seen"], ["weight", *parts.COUNTS, *parts.OVER_ROWS])
 
 
 def tables(sizes: Sizes, *, interval: bool = False) -> list[Table]:
@@ -178,39 +124,33 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     ends = group.select("first", "last", "seen").unique().sort("first").rows()
     cells = {(line["row"], line["first"]): cell(line) for line in group.iter_rows(named=True)}
     limits = sizes.seen[first["trained_fingerprint"]]
+    told, complete = _datasets(sizes.values, first)
     notes = [
         *standing_notes(group, interval),
         f"(seen): {word} {_span(*limits)} is what the training split holds."
         if limits
         else f"What {word} training saw is not known: its task is not known here.",
         *([f"Columns of more than one {word} pool its rows."] if any(a != b for a, b, _ in ends) else []),
-        *_datasets(sizes.values, first),
-        _support(group),
+        *told,
+        parts.counted(group, complete),
     ]
     columns = [_span(a, b) + " (seen)" * bool(inside) for a, b, inside in ends]
     rows = group["row"].unique(maintain_order=True)
     body = [(row, [cells.get((row, a)) for a, _, _ in ends]) for row in rows]
+    foot = parts.counts(group, "first", [a for a, _, _ in ends])
     name, unit = measured(first["metric"], group["task"])
-    return Table(f"{first['column']} by {word}, {name}", notes, columns, body, unit, interval)
+    return Table(f"{first['column']} by {word}, {name}", notes, columns, body, unit, interval, foot=foot)
 
 
-def _datasets(values: pl.DataFrame, panel: dict[str, Any]) -> list[str]:
+def _datasets(values: pl.DataFrame, panel: dict[str, Any]) -> tuple[list[str], bool]:
     """What the runs of a table were evaluated on, and whether each was evaluated on all of it."""
     mine = values.filter(pl.col(k) == panel[k] for k in ("trained_fingerprint", "preset"))
     names = mine.unique("fingerprint", keep="last")["dataset"].sort().to_list()
     of_run = mine.group_by(*CELL, "seed").agg(pl.col("fingerprint").n_unique())["fingerprint"]
-    told = [f"Evaluated on {', '.join(names)}."]
-    if of_run.min() != len(names):
+    told, complete = [f"Evaluated on {', '.join(names)}."], of_run.min() == len(names)
+    if not complete:
         told.append("Not every run was evaluated on all of them: `ape eval --data …` does what is missing.")
-    return told
-
-
-def _support(group: pl.DataFrame) -> str:
-    """How much a score is over."""
-    each = (group["weight"] / group["seeds"]).to_numpy()
-    what = _WEIGHT.get(group["metric"][0], "tokens")
-    numbers = dict.fromkeys((f"{each.min():,.0f}", f"{each.max():,.0f}"))
-    return f"A score is over {' to '.join(numbers)} {what} a seed."
+    return told, complete
 
 
 def panels(sizes: Sizes) -> list[Panel]:

@@ -1,11 +1,20 @@
-"""Statistics of few seeds: the interval of a mean, and two schemes compared in pairs.
+"""Statistics of few seeds and few rows: two kinds of intervals, and two schemes compared in pairs.
 
-Sources: the interval is Student's (Student 1908, The probable error of a mean); the sums for integer degrees
-of freedom are Abramowitz and Stegun 1964, 26.7.3 and 26.7.4; flipping signs is Fisher's test (The Design of
+The two kinds of 95% intervals answer different questions and never share a name:
+
+- The interval over seeds is about training again with other seeds, on the same data and the same test rows. It is
+  `low` and `high` wherever this project writes it, and needs two seeds.
+- The interval over test rows is about other test rows, with the same trained models. It is `low_over_rows` and
+  `high_over_rows`, and says little where few rows were evaluated, however many seeds there are.
+
+Sources: the interval over seeds is Student's (Student 1908, The probable error of a mean); the sums for integer degrees
+of freedom are Abramowitz and Stegun 1964, 26.7.3 and 26.7.4; the interval over test rows is Wilson's (1927, Probable
+inference, the law of succession, and statistical inference, JASA 22); flipping signs is Fisher's test (The Design of
 Experiments, 1935, section 21).
-Assumptions: an interval takes scores over seeds to be drawn independently from a normal distribution. It is not
-cut off at 0 or 100%, so near either end, where scores are not normal, it may reach beyond. Flipping signs takes
-no distribution, only that under the null hypothesis each difference is as likely to have the other sign.
+Assumptions: the interval over seeds takes scores to be drawn independently from a normal distribution. It is not cut
+off at 0 or 100%, so near either end, where scores are not normal, it may reach beyond. The interval over test rows
+takes rows to be drawn independently. Flipping signs takes no distribution, only that under the null hypothesis each
+difference is as likely to have the other sign.
 """
 
 from __future__ import annotations
@@ -44,16 +53,31 @@ def _within(angle: float, freedom: int) -> float:
 
 
 def half_width(count: int) -> float | None:
-    """Half of the interval of a mean over `count` values, in their sample standard deviations; None for one value."""
+    """Half of the interval over seeds of a mean of `count` scores, in their sample standard deviations.
+
+    None for one score.
+    """
     return critical(count - 1) / math.sqrt(count) if count > 1 else None
 
 
 def spread(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """The sample standard deviation, and half of the interval of the mean; both None for one value."""
+    """The sample standard deviation, and half of the interval over seeds of the mean; both None for one score."""
     if (width := half_width(len(values))) is None:
         return None, None
     std = statistics.stdev(values)
     return std, width * std
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """The interval over test rows of a share of `count` rows: all p with (share - p)² at most z² p (1 - p) / count.
+
+    The share may also be a mean over models that saw the same rows. Rows then have values between 0 and 1, which vary
+    at most as much as 0 and 1 of the same mean do, so the interval is wide enough.
+    """
+    z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    middle, scale = share + z * z / (2 * count), 1 + z * z / count
+    half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
+    return (middle - half) / scale, (middle + half) / scale
 
 
 def sign_flip(differences: Sequence[float]) -> float | None:

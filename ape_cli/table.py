@@ -25,9 +25,9 @@ class Cell:
     mean: float
     std: float | None
     seeds: int
-    best: bool  # within one standard deviation of the best
+    best: bool  # to be underlined
     paper: tuple[float, float | None] | None  # mean and deviation, as fractions
-    half: float | None = None  # of the 95% interval of the mean
+    half: float | None = None  # of the 95% interval over seeds of the mean
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class Table:
     columns: list[str]
     rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # text is a number, in no need of escapes
     unit: str  # of its scores: %, or nats a token
-    interval: bool = False  # beside a mean stands half of its interval, not its deviation
+    interval: bool = False  # beside a mean stands half of its interval over seeds, not its deviation
     head: str = "scheme"
+    foot: Sequence[tuple[str, Sequence[str]]] = ()  # counts below the rows, as they are to be shown
 
     @property
     def percent(self) -> bool:
@@ -111,11 +112,32 @@ def cell(line: dict[str, Any]) -> Cell:
 
 def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
     """What stands under every table of scores."""
-    spread = "half of its 95% interval (Student's t)" if interval else "standard deviation"
-    return [
-        f"{settings(group)}; mean ± {spread} over {_count(sorted(set(group['seeds'])))}.",
-        "Underlined: within one standard deviation of the best in the column.",
-    ]
+    seeds = sorted(set(group["seeds"]))
+    return [f"{settings(group)}; {_over(seeds, interval)}.", _underlining(seeds)]
+
+
+def _over(seeds: list[int], interval: bool) -> str:
+    """What a cell is, by the numbers of seeds in a table: `mean ± standard deviation over 3 seeds`."""
+    spread = "half of its 95% interval" if interval else "standard deviation"
+    none = f"no {'interval over seeds' if interval else spread}"
+    if seeds == [1]:
+        return f"one seed, so there is {none}"
+    of_one = f"; one seed has {none}" if seeds[0] == 1 else ""
+    count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    fewer = f" (×n where fewer{of_one})" if len(seeds) > 1 else ""
+    return f"mean ± {spread} over {count} seeds{fewer}" + ", by Student's t" * interval
+
+
+def _underlining(seeds: list[int]) -> str:
+    """The rule of `report.py`, as far as it matters to a table with such numbers of seeds."""
+    if seeds == [1]:
+        return "Underlined: the best score of each column."
+    rule = """Underlined: the best mean of each column and every mean at most one standard deviation worse, by the \
+deviation of the best mean (of equal best means, the largest)."""
+    if len(seeds) > 1:
+        rule += """ The best mean is chosen among the rows of a column with the most seeds; rows with fewer seeds are \
+underlined by the same rule."""
+    return rule
 
 
 def brackets(group: pl.DataFrame, interval: bool) -> list[str]:
@@ -136,12 +158,6 @@ def settings(group: pl.DataFrame) -> str:
     decoding = "" if (group["task"] == images.NAME).all() else f", {line['decode']} decoding"
     what = f"{name} in {unit}{decoding}, {line['split']} split"
     return f"Preset {line['preset']}; {what}"
-
-
-def _count(seeds: list[int]) -> str:
-    if seeds == [1]:
-        return "1 seed"
-    return f"{seeds[0]} seeds" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds (×n where fewer)"
 
 
 def _rank(known: list[str], name: str) -> int:

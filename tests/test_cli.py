@@ -258,7 +258,8 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["report", "--by", "epoch"], 1, "ape train"),
         (["report", "--by", "epoch", "--compare", "rope", "none"], 2, "of the weights that were kept"),
         (["report", "--by", "epoch", "--format", "html"], 2, "always has the tables by epoch"),
-        (["report", "--by", "epoch", "--metric", "cross_entropy"], 2, "leave --metric out"),
+        (["report", "--by", "epoch", "--metric", "exact_match"], 2, "not measured while a run trains"),
+        (["report", "--by", "epoch", "--metric", "bleu"], 2, "unknown metric"),
         (["report", "--by", "epoch", "--decode", "greedy"], 2, "leave --decode out"),
         (["report", "--by", "epoch", "--split", "validation"], 2, "leave --split out"),
         (["report", "--by", "epoch", "--interval", "--format", "csv"], 2, "always has the interval"),
@@ -445,7 +446,12 @@ def test_images_are_told_as_images(here: Path) -> None:
     assert {path.name for path in Path("p").iterdir()} == {"scores.svg", "learning-curves.svg"}  # images have one size
     page = ape("report", "--format", "html")[0]
     assert page.count("by epoch, top-1 accuracy: test, best by epoch</h3>") == 1
-    assert "by epoch" not in ape("report", "--metric", "cross_entropy", "--format", "html")[0]
+    for metric, times in (("cross_entropy", 1), ("exact_match", 0)):
+        page = ape("report", "--metric", metric, "--format", "html")[0]
+        assert page.count("by epoch, cross-entropy: test, best by epoch</h3>") == times
+        assert "by epoch, top-1" not in page
+    shown = ape("report", "--by", "epoch", "--metric", "cross_entropy", "--format", "markdown")[0]
+    assert shown.count("cross-entropy in nats an image") == 3
 
 
 def test_reports_without_plots_never_import_matplotlib(here: Path) -> None:

@@ -83,6 +83,28 @@ def test_a_checkpoint_by_hand(tmp_path: Path) -> None:
     assert dict(found.select("measure", "split").rows()) == {VALIDATION: "validation", CHOSEN: "test", BEST: "test"}
 
 
+def test_cross_entropy_by_hand(tmp_path: Path) -> None:
+    """A loss is 2 - 2 accuracy. The lowest counts on validation and on the test; the weights are those of before."""
+    put(tmp_path, "rope", V, T)
+    put(tmp_path, "none", V[::-1], T)
+    found, _ = epochs.lines(Registry(tmp_path), metric="cross_entropy", preset=None, against=None)
+    assert set(found["metric"]) == {"cross_entropy"}
+    accuracy = means(lines(tmp_path).filter(scheme="rope"))
+    assert means(found.filter(scheme="rope")) == {key: pytest.approx(2 - 2 * value) for key, value in accuracy.items()}
+    worse = found.filter(measure=VALIDATION, checkpoint="@3").select("scheme", "best").rows()
+    assert dict(worse) == {"rope": False, "none": True}  # 2 - 2 0.9 until 3, against 2 - 2 0.7
+    shown = epochs.tables(found)
+    assert [t.title for t in shown] == [f"digits by epoch, cross-entropy: {m}" for m in (VALIDATION, CHOSEN, BEST)]
+    assert {t.unit for t in shown} == {"nats an image"}
+    told = [" ".join(t.notes) for t in shown]
+    assert "lowest validation cross-entropy" in told[0]
+    assert "not by this" in told[0]
+    assert "test cross-entropy where validation accuracy was best" in told[1]
+    assert "optimistic" in told[2]
+    with pytest.raises(UsageError, match=r"unknown metric[\s\S]*cross_entropy, token_accuracy"):
+        epochs.lines(Registry(tmp_path), metric="exact_match", preset=None, against=None)
+
+
 def test_in_steps_where_it_was_set_in_steps(tmp_path: Path) -> None:
     put(tmp_path, "rope", [0.1] * 24, [0.2] * 24, in_epochs=False)
     found = lines(tmp_path)

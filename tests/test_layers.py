@@ -28,7 +28,8 @@ PIPELINE = [
     *("batch", "augment", "pictures", "dataset", "position", "attention", "model", "classifier", "laws", "cost"),
     *("config", "build", "score", "decode", "schedule", "record", "state", "world", "ranks", "progress", "train"),
     *("run", "filters", "registry", "evaluate", "trial", "grid", "agenda", "sweep"),
-    *("stats", "paper", "report", "table", "curves", "sizes", "epochs", "render", "looks", "plots", "page", "compare"),
+    *("stats", "paper", "report", "table", "curves", "parts", "sizes", "operators", "epochs"),
+    *("render", "looks", "plots", "page", "compare"),
     *("display", "live", "catalogue", "cli"),
 ]
 

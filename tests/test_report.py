@@ -317,7 +317,7 @@ def test_images_have_a_table_of_their_own(tmp_path: Path) -> None:
     assert (grids.title, grids.columns) == ("Tasks on grid(2), token accuracy", ["grid-rotate"])
     assert (shown.title, shown.columns) == ("Images, top-1 accuracy", ["cifar-10", "digits", "digits (shuffled)"])
     assert [row for row, _ in shown.rows] == ["sinusoidal", "orthogonal-grid"]
-    assert shown.notes[0].startswith("Preset small; top-1 accuracy in %, test split; mean")
+    assert shown.notes[0].startswith("Preset small; top-1 accuracy in %, test split; one seed")
     assert "decoding" not in " ".join(shown.notes)
     assert "teacher decoding" in " ".join(grids.notes)
     assert tables(tmp_path, metric="exact_match")[1].title == "Images, top-1 accuracy"

@@ -93,6 +93,70 @@ def test_seeds_are_averaged_each_by_itself(tmp_path: Path) -> None:
     assert panel.lines.select("x", "mean", "least", "most").row(0) == pytest.approx((5, 0.39, 0.28, 0.5))
 
 
+def test_rows_are_those_of_the_data_however_many_seeds_were_scored_on_them(tmp_path: Path) -> None:
+    """Datasets add up, 10 + 30; seeds see the same rows. Of seed 3 the second dataset is missing: 10 is the fewest."""
+    both: dict[str, Found] = {"a": {5: (8, 10)}, "b": {5: (20, 30), 6: (1, 2)}}
+    for seed in (1, 2):
+        put(tmp_path, "rope", both, seed)
+    (panel,) = sizes.panels(read(tmp_path))
+    assert panel.lines.select("x", "rows").rows() == [(5, 40), (6, 2)]
+    put(tmp_path, "rope", {"a": {5: (8, 10)}}, 3)
+    (panel,) = sizes.panels(read(tmp_path))
+    assert panel.lines.select("x", "rows").rows() == [(5, 10), (6, 2)]
+
+
+def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path: Path) -> None:
+    """Three tokens a row: 1,000 rows of dataset `a` and 200 of `b`, whatever the seeds; the tables end with them."""
+    for seed in (1, 2):
+        folder = put(tmp_path, "rope", {"a": {5: (1500, 3000)}, "b": {5: (60, 600), 9: (1, 3)}}, seed)
+        for path in (folder / "eval").iterdir():
+            found = json.loads(path.read_text())
+            for line in found["by_size"]:
+                line["rows"] = line["tokens"] // 3
+            path.write_text(json.dumps(found))
+    for metric, weight in (("token_accuracy", 7200), ("exact_match", 2400)):
+        found = sizes.lines(read(tmp_path, metric=metric))
+        assert found.columns[-5:] == ["weight", "rows", "tokens", "low_over_rows", "high_over_rows"]
+        assert found.select("size", "seeds", "rows", "tokens").rows() == [(5, 2, 1200, 3600), (9, 2, 1, 3)]
+        assert found["weight"][0] == weight  # over both seeds
+    (shown,) = sizes.tables(read(tmp_path))
+    assert shown.foot == [("test rows", ["1,200", "1"]), ("test tokens", ["3,600", "3"])]
+    assert "count the test rows, and their target tokens, behind each score; all seeds share them." in shown.notes[-1]
+    assert "| *test rows* | 1,200 | 1 |\n| *test tokens* | 3,600 | 3 |\n" in render.markdown([shown])
+    latex = render.latex([shown])
+    assert "\\midrule\ntest rows & 1,200 & 1 \\\\\ntest tokens & 3,600 & 3 \\\\\n\\bottomrule" in latex
+    assert latex.count("{") == latex.count("}")
+    page = render.fragment(shown)
+    assert '<tr><th scope="row">test tokens</th><td>3,600</td><td>3</td></tr>\n</tfoot></table>' in page
+    drawn = render.text("rich", [shown])
+    assert drawn.index("rope") < drawn.index("test rows") < drawn.index("test tokens")
+
+
+def test_intervals_over_rows_and_over_seeds_are_two_things(tmp_path: Path) -> None:
+    """12 rows, none right: by Wilson up to z² / (12 + z²) with z = 1.959964, that is 0.242495, while seeds agree on 0.
+
+    Of two seeds with 3 and 9 right the mean is 0.5: half of the interval over seeds is 12.7062 × 0.25, and over rows
+    z / 2 / √(12 + z²), at most as wide as that of one model of this score.
+    """
+    put(tmp_path, "rope", {"a": {5: (0, 12), 6: (3, 12)}}, 1)
+    put(tmp_path, "rope", {"a": {5: (0, 12), 6: (9, 12)}}, 2)
+    none, some = sizes.lines(read(tmp_path, metric="exact_match")).to_dicts()
+    assert (none["low"], none["high"]) == (0, 0)
+    assert (none["low_over_rows"], none["high_over_rows"]) == pytest.approx((0, 0.242495), abs=1e-6)
+    assert (some["low"], some["high"]) == pytest.approx((0.5 - 12.7062047 / 4, 0.5 + 12.7062047 / 4))
+    half = 1.959964 / 2 / (12 + 1.959964**2) ** 0.5
+    assert (some["low_over_rows"], some["high_over_rows"]) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-6)
+    tokens = sizes.lines(read(tmp_path))
+    assert tokens["low_over_rows"].null_count() == tokens["high_over_rows"].null_count() == 2
+
+
+def test_unequal_rows_of_a_column_are_a_range(tmp_path: Path) -> None:
+    put(tmp_path, "rope", {"a": {5: (8, 10)}, "b": {5: (20, 30)}})
+    put(tmp_path, "none", {"a": {5: (8, 10)}})
+    (shown,) = sizes.tables(read(tmp_path))
+    assert shown.foot[0] == ("test rows", ["10–40"])
+
+
 def test_a_dataset_under_two_names_counts_once(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", {"a": {5: (8, 10)}, "b": {5: (0, 10)}})
     renamed = json.loads((folder / "eval" / "a.json").read_text()) | {"dataset": "renamed"}
@@ -178,7 +242,12 @@ def test_a_table_a_task_with_schemes_down_and_sizes_across(tmp_path: Path) -> No
     assert "Evaluated on a, far." in first.notes
     assert any("Not every run" in note for note in first.notes)
     assert not any("Not every run" in note for note in second.notes)
-    assert "A score is over 10 to 20 tokens a seed." in first.notes
+    assert [counts for _, counts in first.foot] == [["20", *["10"] * 8]] * 2
+    assert [counts for _, counts in second.foot] == [["10"]] * 2
+    assert first.notes[-1].endswith(
+        "those of the seed that was scored on the fewest, and a range where schemes differ."
+    )
+    assert second.notes[-1].endswith("behind each score; all seeds share them.")
     text = render.markdown([first])
     assert "| rope | <ins>100.00</ins> | <ins>50.00</ins> |" in text
     assert "90--94" in render.latex([first])

@@ -47,6 +47,17 @@ def test_spread_by_hand() -> None:
     assert stats.half_width(1) is None
 
 
+@pytest.mark.parametrize(("right", "count"), [(0, 1), (1, 2), (3, 12), (12, 12), (723, 1000)])
+def test_wilson_s_ends_are_where_the_share_is_just_possible(right: int, count: int) -> None:
+    """At either end p the share lies z = 1.959964 standard deviations √(p (1 - p) / n) away; wrong rows mirror it."""
+    share = right / count
+    low, high = stats.wilson(share, count)
+    assert low - 1e-12 <= share <= high + 1e-12
+    for end in (low, high):
+        assert (share - end) ** 2 == pytest.approx(1.959963985**2 * end * (1 - end) / count, abs=1e-9)
+    assert stats.wilson(1 - share, count) == pytest.approx((1 - high, 1 - low), abs=1e-12)
+
+
 def test_sign_flips_by_hand() -> None:
     """±1 ±3 ±1 are 5, 3, -1, -3, 3, 1, -3, -5: six of eight are as far from 0 as -1 - 3 + 1 = -3."""
     assert stats.sign_flip([-1, -3, 1]) == 6 / 8

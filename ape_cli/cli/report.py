@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # Polars comes in with the command
     from ape_cli.registry import Registry
     from ape_cli.table import Table
 
+_PARTS = {"size": "size", "op": "operator"}  # of the evaluated rows, by --by
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
 
@@ -47,9 +48,15 @@ def report(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(help="`size`: by length or depth, over all evaluated datasets; `epoch`: halfway and at the end."),
+        typer.Option(
+            help="`size`: by length or depth, over all evaluated datasets; `op`: by operator of tree-ops; "
+            "`epoch`: halfway and at the end."
+        ),
     ] = None,
-    interval: Annotated[bool, typer.Option("--interval", help="± half of the 95% interval for ± deviation.")] = False,
+    interval: Annotated[
+        bool,
+        typer.Option("--interval", help="± half of the 95% interval over seeds, instead of the standard deviation."),
+    ] = False,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     decode: Annotated[str, typer.Option(help="teacher or greedy.")] = "teacher",
     scheme: Schemes = None,
@@ -82,6 +89,7 @@ def report(
     one = preset[0] if preset and len(preset) == 1 else None  # errors name it; the registry is filtered already
     asked = {"metric": metric, "decode": decode, "split": split, "preset": one}
     _refuse_grouping(by, chosen, compare, against, asked)
+    _refuse_beside_the_paper(against, asked)
     kinds = _plot_kinds(plots, plot_format or [], compare)
     filtered, standing = filters.make(scheme, task, preset), ""
     registry = registering.open(results)
@@ -93,14 +101,14 @@ def report(
     found, made, bad = _tables(registry, asked, compare, by, against, interval, own)
     made = [replace(table, notes=[*table.notes, standing]) if standing else table for table in made]
     by_size: list[Table] = []
-    by_epoch: list[Table] = []
+    further: dict[str, list[Table]] = {}
     figures: dict[str, Figure] = {}
     if not compare and (kinds or chosen == "html"):
         scores = _tables(registry, asked, None, None, against, interval, own)[1] if by else made
         by_size, figures, more = _drawn(registry, asked, scores, interval)
         bad += more
     if not compare and chosen == "html":
-        by_epoch, more = _by_epoch(registry, asked, against, interval)
+        further, more = _further(registry, asked, against, interval, own)
         bad += more
     note_unreadable(list(dict.fromkeys(bad)))
     for kind in kinds:
@@ -113,7 +121,7 @@ def report(
     if chosen == "rich" and to is None:
         draw(render.rich(made))
         return
-    text = _text(chosen, found, made, by_size, by_epoch, figures, plotted=not compare)
+    text = _text(chosen, found, made, by_size, further, figures, plotted=not compare)
     if to is None:
         sys.stdout.write(text)
     else:
@@ -126,7 +134,7 @@ def _text(
     found: pl.DataFrame,
     made: list[Table],
     by_size: list[Table],
-    by_epoch: list[Table],
+    further: dict[str, list[Table]],
     figures: dict[str, Figure],
     plotted: bool,
 ) -> str:
@@ -139,7 +147,8 @@ def _text(
         return json.dumps(found.to_dicts(), indent=2, ensure_ascii=False) + "\n"
     if chosen == "html":
         svgs = {name: plots.inline(figure, name) for name, figure in figures.items()}
-        return page.page(made, by_size, by_epoch, svgs, plots.missing() if plotted else None)
+        by_epoch, by_operator = (further.get(by, []) for by in ("epoch", "op"))
+        return page.page(made, by_size, by_epoch, svgs, plots.missing() if plotted else None, by_operator=by_operator)
     return render.text(chosen, made)
 
 
@@ -154,7 +163,7 @@ def _tables(
 ) -> tuple[pl.DataFrame, list[Table], list[str]]:
     """What is asked for, for programs and for people; and what could not be read or paired."""
     from ape_cli import compare as comparing
-    from ape_cli import epochs, sizes
+    from ape_cli import epochs, operators, sizes
     from ape_cli import report as reporting
     from ape_cli import table as tabling
 
@@ -163,25 +172,32 @@ def _tables(
         found, alone = comparing.lines(values, *compare)
         return found, comparing.tables(found), bad + alone
     if by == "epoch":
-        found, bad = epochs.lines(registry, preset=asked["preset"], against=against)
+        found, bad = epochs.lines(registry, metric=asked["metric"], preset=asked["preset"], against=against)
         return epochs.columns(found), epochs.tables(found, interval=interval), bad
     if by == "size":
         by_size, bad = sizes.read(registry, **asked)
         return sizes.lines(by_size), sizes.tables(by_size, interval=interval), bad
+    if by == "op":
+        found, bad = operators.read(registry, **asked, own=own)
+        return operators.lines(found), operators.tables(found, interval=interval), bad
     found, bad = reporting.lines(registry, **asked, against=against, own=own)
     return found, tabling.tables(found, interval=interval), bad
 
 
-def _by_epoch(
-    registry: Registry, asked: dict[str, Any], against: str | None, interval: bool
-) -> tuple[list[Table], list[str]]:
-    """The tables at checkpoints, for a page of what they are of; and what could not be read."""
-    from ape_cli import epochs
+def _further(
+    registry: Registry, asked: dict[str, Any], against: str | None, interval: bool, own: bool
+) -> tuple[dict[str, list[Table]], list[str]]:
+    """The other tables of a page, by what they are by, where there is something; and what could not be read."""
+    from ape_cli import curves, epochs, operators
 
-    if asked["metric"] != epochs.METRIC:
-        return [], []
-    found, bad = epochs.lines(registry, preset=asked["preset"], against=against, needed=False)
-    return epochs.tables(found, interval=interval), bad
+    by_op, bad = operators.read(registry, **asked, own=own, needed=False)
+    found = {"op": operators.tables(by_op, interval=interval)}
+    if asked["metric"] in curves.MEASURED:
+        of_history = {k: asked[k] for k in ("metric", "preset")}
+        by_epoch, more = epochs.lines(registry, **of_history, against=against, needed=False)
+        found["epoch"] = epochs.tables(by_epoch, interval=interval)
+        bad += more
+    return found, bad
 
 
 def _drawn(
@@ -229,19 +245,44 @@ def _refuse_grouping(
     """What has no effect beside --by, or makes no sense with it."""
     if by is None:
         return
-    pick("grouping", by, ["size", "epoch"])
+    pick("grouping", by, ["size", "op", "epoch"])
     if compare:
-        what = "over all sizes" if by == "size" else "of the weights that were kept"
+        what = "of the weights that were kept" if by == "epoch" else f"over all {_PARTS[by]}s"
         raise UsageError(f"a comparison is {what}", got=f"--compare and --by {by}", fix="leave one out")
-    if against and by == "size":
-        raise UsageError("the paper has no scores by size", got=f"--against {against} --by {by}", fix="leave one out")
+    if against and by in _PARTS:
+        what = f"the paper has no scores by {_PARTS[by]}"
+        raise UsageError(what, got=f"--against {against} --by {by}", fix="leave one out")
     if style == "html":
         raise UsageError(f"a page always has the tables by {by}", got=f"--by {by}", fix="leave it out")
     if by == "epoch":
-        for option, only in (("metric", "token_accuracy"), ("decode", "teacher"), ("split", "test")):
-            if asked[option] != only:
-                what = "scores by epoch are those that runs were chosen by, on every split that they looked at"
-                raise UsageError(what, got=f"--{option} {asked[option]}", fix=f"leave --{option} out")
+        _refuse_by_epoch(asked)
+
+
+def _refuse_by_epoch(asked: dict[str, Any]) -> None:
+    """What the history of a run does not tell."""
+    from ape_cli import curves
+    from ape_cli.report import METRICS
+
+    metric = pick("metric", asked["metric"], METRICS)
+    if metric not in curves.MEASURED:
+        raise UsageError(
+            f"{METRICS[metric][0]} is not measured while a run trains, so there is none by epoch",
+            got=f"--metric {metric}",
+            allowed=", ".join(curves.MEASURED),
+            fix="leave --metric or --by out",
+        )
+    for option, only in (("decode", "teacher"), ("split", "test")):
+        if asked[option] != only:
+            what = "scores by epoch are those that runs were chosen by, on every split that they looked at"
+            raise UsageError(what, got=f"--{option} {asked[option]}", fix=f"leave --{option} out")
+
+
+def _refuse_beside_the_paper(against: str | None, asked: dict[str, Any]) -> None:
+    """Scores that the paper does not have."""
+    for option, only in (("metric", "token_accuracy"), ("decode", "teacher"), ("split", "test")):
+        if against and asked[option] != only:
+            what = f"the paper has no such scores: its {option} is {only}"
+            raise UsageError(what, got=f"--against {against} --{option} {asked[option]}", fix="leave one out")
 
 
 def _refuse_both(style: str, compare: tuple[str, str] | None, interval: bool, against: str | None) -> None:

@@ -114,8 +114,8 @@ MISTAKES = [
     Mistake(
         "the deviation of a population instead of a sample's",
         "report.py",
-        'pl.col("value").std().alias("std")',
-        'pl.col("value").std(ddof=0).alias("std")',
+        "value.std().alias",
+        "value.std(ddof=0).alias",
         "test_report.py::test_mean_and_deviation_over_seeds",
     ),
     Mistake(
