@@ -36,17 +36,9 @@ ONLY :=
 bench: install
 	$(BIN)/python -m benchmarks $(ONLY)
 
-# The tables and plots of record from the runs in results/, which `ape sweep results/….toml` makes and goes on with.
-SEQUENCES := table1 table2 ablation-locality
-IMAGES := digits pixels
+# The tables and plots of record and the tables in results/README.md, from the committed runs. It trains nothing.
 record: install
-	for name in $(SEQUENCES) $(IMAGES); do for kind in md csv; do \
-	  $(APE) report --sweep results/$$name.toml --against paper --out results/tables/$$name.$$kind || exit 1; done; \
-	  $(APE) report --sweep results/$$name.toml --plots results/plots/$$name --format csv > /dev/null || exit 1; done
-	for name in $(SEQUENCES); do \
-	  $(APE) report --sweep results/$$name.toml --by size --out results/tables/$$name-by-size.md || exit 1; done
-	for name in $(IMAGES); do \
-	  $(APE) report --sweep results/$$name.toml --by epoch --out results/tables/$$name-by-epoch.md || exit 1; done
+	$(BIN)/python results/record.py
 
 # From nothing to a table: two tasks, six runs of preset `small`, in a folder of its own; about 7 minutes on 2 cores.
 DEMO := .demo

@@ -1,0 +1,158 @@
+"""What results/README.md says in words: each number in it stands in a committed table or follows from the runs.
+
+A fact is a phrase with numbers that are computed here; the page has to contain it word for word.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import registry
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+PAGE = (RESULTS / "README.md").read_text(encoding="utf-8")
+PROSE = re.sub(r"<!-- (\S+) -->\n.*?<!-- end -->", "", PAGE, flags=re.S)  # the tables are checked as they are
+NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
+
+Key = tuple[str, str, str, str]  # preset, column, scheme, what is set otherwise
+
+
+@cache
+def evaluations() -> dict[Key, dict[int, list[dict[str, Any]]]]:
+    """Every teacher-forced evaluation on test rows, by what was trained and by seed; the run's own data first."""
+    found: dict[Key, dict[int, list[dict[str, Any]]]] = {}
+    for run, about in registry.open(RESULTS).sound([]):
+        config, data = about["config"], about["dataset"]
+        column = f"{data['task']}/{data['order']}" if data["order"] else data["task"]
+        variant = ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in about["variant"].items())
+        mine = [e for e in run.evaluations()[0] if (e["split"], e["decode"]) == ("test", "teacher")]
+        mine.sort(key=lambda e: e["fingerprint"] != data["fingerprint"])
+        found.setdefault((config["preset"], column, config["scheme"], variant), {})[config["seed"]] = mine
+    return found
+
+
+def scores(column: str, scheme: str, variant: str = "", preset: str = "small", metric: str = "token_accuracy") -> list:
+    """Percent on the run's own data, by seed."""
+    by_seed = evaluations()[preset, column, scheme, variant]
+    return [100 * by_seed[seed][0]["overall"][metric] for seed in sorted(by_seed)]
+
+
+def mean(column: str, scheme: str, variant: str = "", preset: str = "small", metric: str = "token_accuracy") -> float:
+    return statistics.mean(scores(column, scheme, variant, preset, metric))
+
+
+def guessing(length_mean: float, length_std: float) -> float:
+    """How often the most frequent symbol that is left is the next one: all that a model without positions can do.
+
+    Words over 20 symbols; the end token is guessed when nothing is left.
+    """
+    rng = np.random.default_rng(0)
+    right = total = 0
+    for length in np.rint(rng.normal(length_mean, length_std, 1_000)).astype(int):
+        word = rng.integers(0, 20, length)
+        left = np.bincount(word, minlength=20)
+        for symbol in word:
+            right += int(left.argmax() == symbol)
+            left[symbol] -= 1
+        right, total = right + 1, total + length + 1
+    return right / total
+
+
+def other_processor() -> tuple[str, str]:
+    """The same run on two processors: token accuracy and exact match of each."""
+    (again,) = registry.open(RESULTS / "processors")
+    told = []
+    for folder in (RESULTS / "runs" / again.name, RESULTS / "processors" / "runs" / again.name):
+        (path,) = (p for p in (folder / "eval").iterdir() if p.name.startswith("92141d735e17"))
+        overall = json.loads(path.read_text())["overall"]
+        told.append(
+            f"{100 * overall['token_accuracy']:.2f} token accuracy and {100 * overall['exact_match']:.1f} exact match"
+        )
+    return told[0], told[1]
+
+
+def rows_by_size(column: str) -> dict[int, int]:
+    """Rows of each size of the older, wider test set."""
+    (wider,) = (e for e in evaluations()["small", column, "rope", ""][42] if e["dataset"].endswith("-longer"))
+    return {line["size"]: line["rows"] for line in wider["by_size"]}
+
+
+def among(rows: dict[int, int], low: int, high: int) -> int:
+    return sum(count for size, count in rows.items() if low <= size <= high)
+
+
+def best_by_epoch() -> tuple[float, float]:
+    """By how much the best test accuracy of any epoch is above that of the weights that were kept: least and most."""
+    lines = (RESULTS / "tables" / "digits-by-epoch.md").read_text(encoding="utf-8").split("### ")
+    ends = [
+        [float(NUMBER.findall(row.split("|")[3])[0]) for row in part.splitlines() if "±" in row and row[0] == "|"]
+        for part in lines[2:]
+    ]
+    gaps = [best - chosen for chosen, best in zip(*ends, strict=True)]
+    return min(gaps), max(gaps)
+
+
+def facts() -> list[str]:
+    first, again = other_processor()
+    words, trees = rows_by_size("reverse"), rows_by_size("tree-copy/breadth")
+    by_op = evaluations()["small", "tree-ops/breadth", "rope", ""][42][0]["by_op"]
+    copied = sum(o["tokens"] for o in by_op if o["op"] in ("truncate", "no-op")) / sum(o["tokens"] for o in by_op)
+    deep = [among(rows_by_size(f"{task}/breadth"), 10, 11) for task in ("tree-ops", "c3", "tree-copy")]
+    seeds = scores("c3/breadth", "tree")
+    images = [round(359 * scores("images", s, v)[0] / 100) for s, v in PIXELS]
+    above_chance = sum(math.comb(359, k) * 9 ** (359 - k) for k in range(51, 360)) / 10**359
+    low, high = best_by_epoch()
+    return [
+        f"has {first}",
+        f"had {again}",
+        f"right for about {guessing(100, 10):.0%} of the tokens, and at ours for about {guessing(20, 2):.0%}",
+        f"{copied:.0%} of its target tokens",
+        f"{among(words, 12, 28) / 1000:.0%} of these words have a length that occurs in training",
+        f"{among(trees, 0, 8) / 1000:.0%} of the trees have a depth that occurs in training",
+        f"{among(words, 67, 99)} words of 67 symbols or more",
+        f"{min(deep)} to {max(deep)} trees of depth 10 or 11",
+        f"differ by {max(seeds) - min(seeds):.1f} points",
+        f"one test image is {100 / 359:.2f} points",
+        f"{images[1] - images[0]} of 359 images",
+        f"gives p = {above_chance:.3f}",
+        f"{low:.1f} to {high:.1f} points above",
+    ]
+
+
+_PIXEL = "batch_size=32, convolution_size=1, pool_size=1, pool_stride=1"
+PIXELS = [("orthogonal-seq", _PIXEL), ("orthogonal-grid", _PIXEL)]
+
+
+@pytest.mark.parametrize("phrase", facts())
+def test_the_page_says_what_follows_from_the_runs(phrase: str) -> None:
+    assert phrase in " ".join(PROSE.split())
+
+
+def test_every_decimal_number_has_a_source() -> None:
+    """A committed table, the paper's tables, a fact, or a setting. What stands in backquotes is not looked at."""
+    tables = "".join(path.read_text(encoding="utf-8") for path in (RESULTS / "tables").glob("*.md"))
+    paper = json.loads((ROOT / "ape_cli" / "paper_tables.json").read_text(encoding="utf-8"))
+    published = {f"{x:.2f}" for t in ("table1", "table2", "table3") for r in paper[t]["rows"].values() for x, _ in r}
+    known = {*NUMBER.findall(tables), *published, *NUMBER.findall(" ".join(facts()))}
+    known |= {"2.13", "0.98", "1.5"}  # the version of PyTorch, the paper's locality bias, the deviation of a test set
+    asked = NUMBER.findall(re.sub(r"`[^`]*`", "", PROSE))
+    assert len(asked) > 30
+    assert sorted({number for number in asked if number not in known}) == []
+
+
+def test_the_settings_that_it_names_are_those_of_the_runs() -> None:
+    """The numbers that the test above takes for settings."""
+    about = [about for _, about in registry.open(RESULTS).sound([])]
+    assert {a["versions"]["torch"].split("+")[0].rsplit(".", 1)[0] for a in about} == {"2.13"}
+    biases = {a["config"]["decay"] for a in about if a["config"]["scheme"] == "orthogonal-tree" and not a["variant"]}
+    assert biases == {0.98}
