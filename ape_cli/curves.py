@@ -28,6 +28,7 @@ class Panel:
 
     `lines`: task, row, scheme, x, mean, least, most, seeds; rows in the order of the tables, x ascending. `least` and
     `most` are those over seeds. Of learning curves also `test`, a mean; null where not every seed has that.
+    Of scores by size also `rows`, the number of test rows that each seed was scored on at this point.
     """
 
     title: str

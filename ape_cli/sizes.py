@@ -80,7 +80,10 @@ def read(
                 continue
             of = {"run": len(runs), "dataset": found["dataset"], "fingerprint": found["fingerprint"]}
             weight = _WEIGHT.get(metric, "tokens")
-            lines += [of | {"size": x["size"], "value": x[metric], "weight": x[weight]} for x in found["by_size"]]
+            counted = ("size", "rows")
+            lines += [
+                of | {k: x[k] for k in counted} | {"value": x[metric], "weight": x[weight]} for x in found["by_size"]
+            ]
         runs.append(of_run)
         trained[of_run["trained_fingerprint"]] = about["dataset"]
     if needed and not lines:
@@ -92,7 +95,7 @@ def read(
             fix="`ape train` evaluates what it trains; `ape eval --split … --decode …`, --data for other sizes",
         )
     kinds = {"run": pl.UInt32, "dataset": pl.String, "fingerprint": pl.String}
-    kinds |= {"size": pl.Int64, "value": pl.Float64, "weight": pl.Int64}
+    kinds |= {"size": pl.Int64, "rows": pl.Int64, "value": pl.Float64, "weight": pl.Int64}
     values = pl.DataFrame(lines, schema=kinds, orient="row").join(numbered(runs), on="run", maintain_order="left")
     values = values.with_columns(metric=pl.lit(metric), decode=pl.lit(decode), split=pl.lit(split))
     fingerprints = values["trained_fingerprint"].unique(maintain_order=True)
@@ -135,7 +138,9 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     """Mean, deviation and number over seeds of each row of the tables and each bin, `first` to `last`.
 
     At most `most` bins for each dataset of training; without it each size is its own. `seen`: whether the training
-    split reaches to there; null if that is not known. `weight`: tokens, of exact match rows, over all seeds.
+    split reaches to there; null if that is not known. `weight`: tokens, of exact match rows, over all seeds. `rows`:
+    of the evaluated data. All seeds are scored on the same rows; where a seed was evaluated on fewer datasets than
+    another, `rows` is the fewest that any seed was scored on.
     """
     # a dataset may have been moved or renamed, and evaluated again: the fingerprint says what it is
     once = sizes.values.unique([*KEYS, "seed", "fingerprint", "size"], keep="last", maintain_order=True)
@@ -151,9 +156,10 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     by_run = (
         pl.concat(parts)
         .group_by([*column, *CELL, "seed"], maintain_order=True)
-        .agg((value * weight).sum() / weight.sum(), weight.sum(), pl.col("trained_on").last())
+        .agg((value * weight).sum() / weight.sum(), weight.sum(), pl.col("rows").sum(), pl.col("trained_on").last())
     )
-    more = [pl.col("trained_on").last(), weight.sum(), value.min().alias("least"), value.max().alias("most")]
+    more = [pl.col("trained_on").last(), weight.sum(), pl.col("rows").min()]
+    more += [value.min().alias("least"), value.max().alias("most")]
     return label(over_seeds(by_run, column, more)).sort("rank", "first")
 
 

@@ -93,6 +93,18 @@ def test_seeds_are_averaged_each_by_itself(tmp_path: Path) -> None:
     assert panel.lines.select("x", "mean", "least", "most").row(0) == pytest.approx((5, 0.39, 0.28, 0.5))
 
 
+def test_rows_are_those_of_the_data_however_many_seeds_were_scored_on_them(tmp_path: Path) -> None:
+    """Datasets add up, 10 + 30; seeds see the same rows. Of seed 3 the second dataset is missing: 10 is the fewest."""
+    both: dict[str, Found] = {"a": {5: (8, 10)}, "b": {5: (20, 30), 6: (1, 2)}}
+    for seed in (1, 2):
+        put(tmp_path, "rope", both, seed)
+    (panel,) = sizes.panels(read(tmp_path))
+    assert panel.lines.select("x", "rows").rows() == [(5, 40), (6, 2)]
+    put(tmp_path, "rope", {"a": {5: (8, 10)}}, 3)
+    (panel,) = sizes.panels(read(tmp_path))
+    assert panel.lines.select("x", "rows").rows() == [(5, 10), (6, 2)]
+
+
 def test_a_dataset_under_two_names_counts_once(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", {"a": {5: (8, 10)}, "b": {5: (0, 10)}})
     renamed = json.loads((folder / "eval" / "a.json").read_text()) | {"dataset": "renamed"}
