@@ -16,7 +16,8 @@ PIPELINE = [
     *("batch", "augment", "pictures", "dataset", "position", "attention", "model", "classifier", "laws", "cost"),
     *("config", "build", "score", "decode", "schedule", "record", "state", "world", "ranks", "progress", "train"),
     *("run", "registry", "evaluate", "trial", "grid", "agenda", "sweep"),
-    *("stats", "paper", "report", "table", "curves", "sizes", "epochs", "render", "looks", "plots", "page", "compare"),
+    *("stats", "paper", "report", "table", "curves", "sizes", "epochs", "render", "looks", "scales"),
+    *("legend", "dots", "plots", "page", "compare"),
     *("display", "live", "catalogue", "cli"),
 ]
 
