@@ -65,7 +65,7 @@ _DASHES = (  # on, off, on, off … in line widths; none looks like a dotted lin
 )
 _FIRST = {  # what variants of the tables of record ask for first: a place after their scheme's mark, and dashes
     "(decay=0.98)": (3, 0),
-    "(decay=1)": (5, 1),
+    "(decay=1)": (6, 1),
     "(structure=grid(2))": (7, 2),
     "(distance=euclidean)": (9, 3),
 }

@@ -187,8 +187,9 @@ def _curve(axes: Axes, row: str, line: pl.DataFrame, upright: Scale, look: Look,
         ends = upright.of(line["least"].to_numpy()), upright.of(line["most"].to_numpy())
         beside = np.concatenate([[True], few, [True]])  # a point without a neighbour has a bar for a band
         alone = few | (beside[:-2] & beside[2:])
-        axes.fill_between(x, *ends, where=~few, color=look.colour, alpha=0.18, linewidth=0)
-        axes.vlines(x[alone], ends[0][alone], ends[1][alone], color=look.colour, alpha=0.5, linewidth=1)
+        axes.fill_between(x, *ends, where=~alone, color=look.colour, alpha=0.18, linewidth=0)
+        if alone.any():
+            axes.vlines(x[alone], ends[0][alone], ends[1][alone], color=look.colour, alpha=0.5, linewidth=1)
 
 
 # As files ----------------------------------------------------------------------------------------

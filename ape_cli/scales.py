@@ -113,7 +113,7 @@ def _of_errors(points: Sequence[float], ends: Sequence[float]) -> Scale:
     errors = [min(100.0, 100 * (1 - score)) for score in (*points, *ends)]
     some = [error for error in errors[: len(points)] if error > _ROUNDING]
     edge = _nice(min(some), up=False) if some else 0.1
-    high = max(_nice(max(errors), up=True), 10 * edge)
+    high = max(_nice(max(*errors, edge), up=True), 10 * edge)
     if len(some) == len(points):
         return Scale("%", edge, high, error=True)
     strip = (high / edge) ** 0.16  # as a factor: an eighth of the axis
