@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
+from ape_cli.plots import FEW
 from ape_cli.render import fragment
 from ape_cli.table import Table
 
@@ -41,13 +42,18 @@ figure svg { display: block; }
 """
 
 
+_LINES = "Solid: a scheme as it is. Dashed: with other settings."
 _CAPTIONS = {  # of the plots, by their names
-    "scores": "The scores of the tables below. Bars: one standard deviation over seeds to either side.",
-    "by-size": """Scores by the size of the source, over all datasets that runs were evaluated on. Shaded: the sizes
-that the training split holds. Bands: from the smallest to the largest score over seeds.""",
-    "learning-curves": """Validation while training, finished runs. Lines: the mean over seeds. Bands: from the
-smallest to the largest score. Dotted: the test split, where it was looked at; it decides nothing.""",
+    "scores": f"""The scores of the tables below. Bars: one standard deviation over seeds to either side. A thin line
+leads from the axis to each dot. {_LINES}""",
+    "by-size": f"""Scores by the size of the source, over all datasets that runs were evaluated on. Shaded: the sizes
+that the training split holds. Bands, and bars at single points: from the smallest to the largest score over seeds.
+Hollow: fewer than {FEW} test rows; such points are not connected to others. {_LINES}""",
+    "learning-curves": f"""Validation while training, finished runs. Lines: the mean over seeds. Bands: from the
+smallest to the largest score. {_LINES} Dotted: the test split, where it was looked at; it decides nothing.""",
 }
+_OF_ERRORS = """The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm:
+it stands at 0, in the hatched strip beyond the scale."""
 
 
 def page(
@@ -58,15 +64,19 @@ def page(
     missing: str | None = None,
     *,
     by_operator: Sequence[Table] = (),
+    axis: str = "score",
 ) -> str:
-    """The page. `plots`: SVG elements by their names in `_CAPTIONS`; `missing`: how to get them, if there are none."""
+    """The page. `plots`: SVG elements by their names in `_CAPTIONS`, with an `axis` of `scales.KINDS`.
+
+    `missing`: how to get them, if there are none.
+    """
     wanted: list[tuple[str, str, list[Table]]] = [
         ("Scores", "scores", scores),
         ("By size", "by-size", by_size),
         ("By operator", "by-operator", list(by_operator)),
         ("Learning curves", "learning-curves", by_epoch),
     ]
-    sections = [_section(t, n, tables, plots.get(n)) for t, n, tables in wanted if tables or n in plots]
+    sections = [_section(t, n, tables, plots.get(n), axis) for t, n, tables in wanted if tables or n in plots]
     contents = "\n".join(link for link, _ in sections)
     body = "\n".join(part for _, part in sections)
     told = f'<p class="notes">Without plots, which need matplotlib: {html.escape(missing)}.</p>' if missing else ""
@@ -85,11 +95,11 @@ def page(
 """
 
 
-def _section(title: str, name: str, tables: list[Table], plot: str | None) -> tuple[str, str]:
+def _section(title: str, name: str, tables: list[Table], plot: str | None, axis: str) -> tuple[str, str]:
     """Its line of the contents, and the part itself: a plot, if there is one, and tables."""
     inner, links = list[str](), list[str]()
     if plot:
-        caption = f"<figcaption>{_CAPTIONS[name]}</figcaption>"
+        caption = f"<figcaption>{_CAPTIONS[name]}{f' {_OF_ERRORS}' if axis == 'error' else ''}</figcaption>"
         inner.append(f'<figure><div class="wide" tabindex="0">{plot}</div>{caption}</figure>')
     for number, table in enumerate(tables, 1):
         anchor, words = f"{name}-{number}", html.escape(table.title)

@@ -1,7 +1,7 @@
-"""Figures of a report: learning curves, scores by size, and the tables' scores as dots.
+"""Figures of a report: scores as dots (`dots.py`), learning curves and scores by size as lines, and their files.
 
-A scheme looks the same in every figure (`looks.py`). Bands reach from the smallest to the largest score over seeds.
-Equal input gives equal bytes: no date, no random ids. Needs matplotlib (the extra `plots`).
+A row looks the same in every figure (`looks.py`). Bands reach from the smallest to the largest score over seeds.
+The same input gives the same bytes: there are no dates and no random ids. Needs matplotlib (the extra `plots`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
+from ape_cli import legend
 from ape_cli.curves import Panel
-from ape_cli.looks import INK, drawing, look
+from ape_cli.dots import dots
+from ape_cli.errors import ApeError
+from ape_cli.legend import Legend
+from ape_cli.looks import DOTTED, HOLLOW, INK, PANEL, ZERO, Look, drawing, looks
 from ape_cli.report import measured
-from ape_cli.table import Cell, Table
+from ape_cli.scales import Scale, scale
+from ape_cli.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +38,8 @@ _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-_DOTTED: dict[str, Any] = {"linestyle": ":", "linewidth": 0.9}  # a curve beside another
-_PANEL = (3.1, 2.35)  # inches
+FEW = 30  # test rows; a point with fewer is hollow and not connected to its neighbours
+_SEEN, _RANGE = 0.09, 0.25  # opacities
 
 
 def missing() -> str | None:
@@ -41,15 +47,33 @@ def missing() -> str | None:
     return None if find_spec("matplotlib") else "pip install matplotlib, then the same command"
 
 
-def figures(scores: list[Table], by_size: list[Panel], learning: list[Panel], metric: str) -> dict[str, Figure]:
-    """The figures of a report by their names as files; without those that there is nothing for."""
-    drawn = {"scores": dots(scores)} if max(len(table.rows) for table in scores) <= MOST_ROWS else {}
+def require() -> None:
+    """Raises `ApeError` if there is no matplotlib."""
+    if fix := missing():
+        raise ApeError("plots need matplotlib, which is not installed", fix=fix)
+
+
+def figures(
+    scores: list[Table], by_size: list[Panel], learning: list[Panel], metric: str, axis: str = "score"
+) -> dict[str, Figure]:
+    """The figures of a report by their names as files; without those that there is nothing for.
+
+    `axis`: one of `scales.KINDS`. A row looks the same in all of them.
+    """
+    chosen = looks([*_rows(by_size), *_rows(learning), *(row for table in scores for row, _ in table.rows)])
+    drawn = {}
+    if max(len(table.rows) for table in scores) <= MOST_ROWS:
+        drawn["scores"] = dots(scores, axis=axis, chosen=chosen)
     if by_size:
-        drawn["by-size"] = lines(by_size, *_measured(by_size, metric))
+        drawn["by-size"] = lines(by_size, *_measured(by_size, metric), axis=axis, chosen=chosen)
     if learning:
         name, unit = _measured(learning, metric)
-        drawn["learning-curves"] = lines(learning, f"validation {name}", unit)
+        drawn["learning-curves"] = lines(learning, f"validation {name}", unit, axis=axis, chosen=chosen)
     return drawn
+
+
+def _rows(panels: list[Panel]) -> list[str]:
+    return list(dict.fromkeys(row for panel in panels for row in panel.lines["row"]))
 
 
 def _measured(panels: list[Panel], metric: str) -> tuple[str, str]:
@@ -57,34 +81,55 @@ def _measured(panels: list[Panel], metric: str) -> tuple[str, str]:
     return measured(metric, itertools.chain.from_iterable(panel.lines["task"].unique() for panel in panels))
 
 
-def lines(panels: list[Panel], score: str, unit: str, *, columns: int = 3) -> Figure:
-    """A figure with a panel for each of `panels`, in rows of `columns`. `score`: what y is."""
+def lines(
+    panels: list[Panel],
+    score: str,
+    unit: str,
+    *,
+    columns: int = 3,
+    axis: str = "score",
+    chosen: dict[str, Look] | None = None,
+) -> Figure:
+    """A figure with a panel for each of `panels`, in rows of `columns`. `score`: what y is; `chosen`: rows' looks."""
     from matplotlib.figure import Figure
 
     with drawing():
         across = min(columns, len(panels))
         down = -(-len(panels) // across)
-        names = list(dict.fromkeys(row for panel in panels for row in panel.lines["row"]))
-        shades = [("sizes seen in training", 0.09)] * any(p.seen for p in panels)
-        shades += [("range over seeds", 0.25)] * any(_several(p.lines) for p in panels)
-        tested = any(_tested(panel) is not None for panel in panels)
-        legend = _Legend(names, shades, max(across, 2) * _PANEL[0], tested=tested)
-        figure = Figure(figsize=(legend.width, down * _PANEL[1] + legend.height), layout="constrained")
+        chosen = chosen or looks(_rows(panels))
+        upright = scale(axis, unit, [y for panel in panels for y in _scores(panel)])
+        below_all = Legend(_explained(panels, chosen, upright), max(across, 2) * PANEL[0])
+        figure = Figure(figsize=(below_all.width, down * PANEL[1] + below_all.height), layout="constrained")
         grid = figure.add_gridspec(down, across)
-        span = _limits([y for panel in panels for y in _heights(panel)], unit)
         for number, panel in enumerate(panels):
             axes = figure.add_subplot(grid[divmod(number, across)])
-            _curves(axes, panel, 100 if unit == "%" else 1)
-            axes.set_ylim(span)
+            _curves(axes, panel, upright, chosen)
+            upright.put(axes, "y")
             below = panels[number + across] if number + across < len(panels) else None
             if below is None or below.axis != panel.axis:
                 axes.set_xlabel(panel.axis)
             if number % across == 0:
-                axes.set_ylabel(f"{score}, {unit}")
+                axes.set_ylabel(upright.label(score, "\n"))
             else:
                 axes.tick_params(labelleft=False)
-        legend.put(figure)
+        below_all.put(figure)
     return figure
+
+
+def _explained(panels: list[Panel], chosen: dict[str, Look], upright: Scale) -> list[Any]:
+    """The handles of the legend: all rows, and each sign that is drawn."""
+    handles = [legend.row(name, chosen[name]) for name in _rows(panels)]
+    if any(_tested(panel) is not None for panel in panels):
+        handles.append(legend.test())
+    if any(_few(panel.lines).any() for panel in panels):
+        handles.append(legend.hollow(f"fewer than {FEW} test rows, not connected"))
+    if upright.edge is not None:
+        handles.append(legend.zero())
+    if any(panel.seen for panel in panels):
+        handles.append(legend.shade("sizes seen in training", _SEEN))
+    if any(_several(panel.lines) for panel in panels):
+        handles.append(legend.shade("range over seeds", _RANGE))
+    return handles
 
 
 def _tested(panel: Panel) -> pl.Series | None:
@@ -93,10 +138,18 @@ def _tested(panel: Panel) -> pl.Series | None:
     return None if test is None or test.is_null().all() else test
 
 
-def _heights(panel: Panel) -> list[float]:
-    """All that is drawn there."""
+def _few(lines: pl.DataFrame) -> np.ndarray:
+    """Which points are over fewer than `FEW` rows; none where that is not known, as of learning curves."""
+    if "rows" not in lines.columns:
+        return np.zeros(lines.height, dtype=bool)
+    return (lines["rows"] < FEW).to_numpy()
+
+
+def _scores(panel: Panel) -> list[float]:
+    """All scores that are drawn there."""
     test = _tested(panel)
-    return [*panel.lines["least"], *panel.lines["most"], *(() if test is None else test.drop_nulls())]
+    mean, least, most = (panel.lines[name] for name in ("mean", "least", "most"))
+    return [*mean, *least, *most, *(() if test is None else test.drop_nulls())]
 
 
 def _several(lines: pl.DataFrame) -> bool:
@@ -104,118 +157,39 @@ def _several(lines: pl.DataFrame) -> bool:
     return bool((lines["seeds"] > 1).any())
 
 
-def _curves(axes: Axes, panel: Panel, unit: int) -> None:
+def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, Look]) -> None:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     if panel.seen:
-        axes.axvspan(panel.seen[0] - 0.5, panel.seen[1] + 0.5, color=INK, alpha=0.09, linewidth=0, zorder=0)
+        axes.axvspan(panel.seen[0] - 0.5, panel.seen[1] + 0.5, color=INK, alpha=_SEEN, linewidth=0, zorder=0)
     for (row,), line in panel.lines.group_by("row", maintain_order=True):
-        colour, mark, dashes = look(str(row))
-        x, mean = line["x"].to_numpy(), unit * line["mean"].to_numpy()
-        drawn: dict[str, Any] = {"color": colour, "marker": mark, "linestyle": dashes, "markevery": -(-x.size // 16)}
-        axes.plot(x, mean, label=row, clip_on=False, **drawn)
-        if _tested(panel) is not None:
-            test = unit * line["test"].cast(pl.Float64).fill_null(math.nan).to_numpy()
-            axes.plot(x, test, color=colour, clip_on=False, **_DOTTED)
-        if _several(line):
-            bottom, top = unit * line["least"].to_numpy(), unit * line["most"].to_numpy()
-            axes.fill_between(x, bottom, top, color=colour, alpha=0.18, linewidth=0)
+        _curve(axes, str(row), line, upright, chosen[str(row)], tested=_tested(panel) is not None)
+    if upright.edge is not None:
+        axes.axhspan(upright.low, upright.edge, zorder=0, **ZERO)
     axes.set_title(panel.title)
     axes.grid(visible=True, axis="y")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
-def dots(tables: list[Table]) -> Figure:
-    """The scores of tables: their columns down, a dot for each row, a bar of one standard deviation to either side."""
-    from matplotlib.figure import Figure
-
-    with drawing():
-        cells = [cell for table in tables for _, row in table.rows for cell in row if isinstance(cell, Cell)]
-        names = list(dict.fromkeys(row for table in tables for row, _ in table.rows))
-        legend = _Legend(names, [], 2.3 * _PANEL[0], lines=False, hollow=any(cell.paper for cell in cells))
-        heights = [len(t.columns) * (0.12 * len(t.rows) + 0.14) + 0.7 for t in tables]
-        figure = Figure(figsize=(legend.width, sum(heights) + legend.height), layout="constrained")
-        grid = figure.add_gridspec(len(tables), 1, height_ratios=heights)
-        ends = [cell.mean + sign * (cell.std or 0) for cell in cells for sign in (-1, 1)]
-        ends += [cell.paper[0] for cell in cells if cell.paper]
-        span = _limits(ends, tables[0].unit)
-        for number, table in enumerate(tables):
-            axes = figure.add_subplot(grid[number])
-            _dots(axes, table)
-            axes.set_xlim(span)
-        legend.put(figure)
-    return figure
-
-
-def _dots(axes: Axes, table: Table) -> None:
-    unit, step = 100 if table.percent else 1, 0.8 / len(table.rows)
-    for number, (row, cells) in enumerate(table.rows):
-        colour, mark, _ = look(row)
-        drawn: dict[str, Any] = {"color": colour, "marker": mark, "linestyle": "none", "clip_on": False}
-        at = {i + step * (number + 0.5) - 0.4: cell for i, cell in enumerate(cells) if isinstance(cell, Cell)}
-        axes.plot([unit * cell.mean for cell in at.values()], list(at), label=row, **drawn)
-        for y, cell in at.items():
-            if cell.std:
-                axes.hlines(y, unit * (cell.mean - cell.std), unit * (cell.mean + cell.std), color=colour)
-            if cell.paper:
-                axes.plot([unit * cell.paper[0]], [y], markerfacecolor="none", **drawn)
-    axes.set_yticks(range(len(table.columns)), table.columns)
-    axes.set_ylim(len(table.columns) - 0.5, -0.5)
-    for edge in range(1, len(table.columns)):
-        axes.axhline(edge - 0.5, color=INK, alpha=0.15, linewidth=0.7)
-    axes.grid(visible=True, axis="x")
-    axes.tick_params(axis="y", length=0)
-    axes.set_title(table.title)
-    axes.set_xlabel(f"{table.title.rpartition(', ')[2]}, {table.unit}")
-
-
-def _limits(scores: list[float], unit: str) -> tuple[float, float]:
-    """Of an axis of scores: from a ten per cent below all of them to 100; of nats from 0."""
-    if unit == "%":
-        return 10.0 * min(9, max(0, math.floor(10 * min(scores)))), 100.0
-    return 0.0, 1.05 * max(scores) or 1.0
-
-
-class _Legend:
-    """One legend below all panels, with as many columns as its longest word leaves room for."""
-
-    def __init__(
-        self,
-        names: list[str],
-        shades: list[tuple[str, float]],
-        width: float,
-        *,
-        lines: bool = True,
-        hollow: bool = False,
-        tested: bool = False,
-    ) -> None:
-        """`shades`: words and opacities of neutral areas; `width`: inches.
-
-        `hollow`: there are the paper's numbers; `tested`: curves of the test split.
-        """
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Patch
-
-        self.handles: list[Any] = []
-        for name in names:
-            colour, mark, dashes = look(name)
-            self.handles.append(
-                Line2D([], [], color=colour, marker=mark, linestyle=dashes if lines else "none", label=name)
-            )
-        if hollow:
-            circle: dict[str, Any] = {"marker": "o", "linestyle": "none", "markerfacecolor": "none"}
-            self.handles.append(Line2D([], [], color=INK, label="the paper's", **circle))
-        if tested:
-            self.handles.append(Line2D([], [], color=INK, label="test", **_DOTTED))
-        self.handles += [Patch(color=INK, alpha=alpha, linewidth=0, label=words) for words, alpha in shades]
-        longest = max(len(str(handle.get_label())) for handle in self.handles)
-        self.width = max(width, 0.7 + 0.075 * longest)
-        self.columns = max(1, min(len(self.handles), int(self.width / (0.6 + 0.075 * longest))))
-        self.height = 0.15 + 0.19 * -(-len(self.handles) // self.columns)  # inches
-
-    def put(self, figure: Figure) -> None:
-        figure.legend(handles=self.handles, loc="outside lower center", ncols=self.columns)
+def _curve(axes: Axes, row: str, line: pl.DataFrame, upright: Scale, look: Look, *, tested: bool) -> None:
+    """A row's curve: solid marks that are connected, hollow ones that are not, the range over seeds, and the test."""
+    x, mean, few = line["x"].to_numpy(), upright.of(line["mean"].to_numpy()), _few(line)
+    marks: dict[str, Any] = {"color": look.colour, "marker": look.mark, "clip_on": False}
+    every = -(-x.size // 16)
+    axes.plot(x, np.where(few, math.nan, mean), label=row, linestyle=look.dashes, markevery=every, **marks)
+    if few.any():
+        axes.plot(x[few], mean[few], **marks, **HOLLOW)
+    if tested:
+        test = upright.of(line["test"].cast(pl.Float64).fill_null(math.nan).to_numpy())
+        axes.plot(x, test, markevery=every, **marks, **DOTTED)
+    if _several(line):
+        ends = upright.of(line["least"].to_numpy()), upright.of(line["most"].to_numpy())
+        beside = np.concatenate([[True], few, [True]])  # a point without a neighbour has a bar for a band
+        alone = few | (beside[:-2] & beside[2:])
+        axes.fill_between(x, *ends, where=~alone, color=look.colour, alpha=0.18, linewidth=0)
+        if alone.any():
+            axes.vlines(x[alone], ends[0][alone], ends[1][alone], color=look.colour, alpha=0.5, linewidth=1)
 
 
 # As files ----------------------------------------------------------------------------------------

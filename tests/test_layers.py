@@ -29,7 +29,7 @@ PIPELINE = [
     *("config", "build", "score", "decode", "schedule", "record", "state", "world", "ranks", "progress", "train"),
     *("run", "filters", "registry", "evaluate", "trial", "grid", "agenda", "sweep"),
     *("stats", "paper", "report", "table", "curves", "parts", "sizes", "operators", "epochs"),
-    *("render", "looks", "plots", "page", "compare"),
+    *("render", "looks", "scales", "legend", "dots", "plots", "page", "compare"),
     *("display", "live", "catalogue", "cli"),
 ]
 

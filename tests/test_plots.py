@@ -1,55 +1,24 @@
-"""Figures: what is drawn are the numbers of the tables; looks follow from names alone; equal input, equal bytes."""
+"""Figures show the numbers of the tables, and the same input gives the same bytes."""
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import polars as pl
 import pytest
-from matplotlib import colors
-from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 
-from ape_cli import looks, plots, position
+from ape_cli import plots, position
 from ape_cli.curves import Panel
-from ape_cli.table import Cell, Table
-
-
-def panel(rows: dict[str, list[float]], *, seeds: int = 1, seen: tuple[int, int] | None = None, **names: str) -> Panel:
-    """A line a row over x = 10, 20, …; least and most are a tenth below and above."""
-    lines = [
-        {"task": "reverse", "row": row, "x": 10.0 * i, "mean": y, "least": y - 0.1, "most": y + 0.1, "seeds": seeds}
-        for row, means in rows.items()
-        for i, y in enumerate(means, 1)
-    ]
-    return Panel(names.get("title", "reverse"), names.get("axis", "steps"), pl.DataFrame(lines), seen)
-
-
-def table(rows: dict[str, list[Cell | None]], columns: list[str]) -> Table:
-    return Table("Sequence tasks, token accuracy", [], columns, list(rows.items()), "%")
-
-
-def drawn(axes: Axes) -> dict[str, Any]:
-    return {str(line.get_label()): line for line in axes.get_lines() if not str(line.get_label()).startswith("_")}
-
-
-def colour(line: Any) -> str:
-    return colors.to_hex(line.get_color())
-
-
-ROWS = {"none": [0.3, 0.3, 0.4], "rope": [0.2, 0.7, 0.9], "rope (decay=0.98)": [0.5, 0.6, 0.7]}
-TABLE = table(
-    {
-        "none": [Cell(0.3, 0.05, 3, False, None), None],
-        "rope": [Cell(0.9, 0.1, 3, True, (0.97, 0.008)), Cell(0.8, None, 1, True, None)],
-    },
-    ["reverse", "copy"],
-)
+from ape_cli.dots import dots
+from ape_cli.looks import looks
+from ape_cli.table import Cell
+from tests.figures import ROWS, TABLE, colour, dotted, drawn, handles, hollow, panel, table, words
 
 
 def test_lines_are_the_frame(tmp_path: Path) -> None:
@@ -86,23 +55,22 @@ def test_the_sizes_that_training_saw_are_shaded() -> None:
 
 
 def test_the_test_curve_is_thin_dotted_and_named() -> None:
-    """In its row's colour; where a row has none, and where no panel has, nothing is drawn."""
+    """In its row's colour and mark; where a row has none, and where no panel has, nothing is drawn."""
     tested, plain = panel(ROWS), panel(ROWS, title="copy")
-    scores = [0.05, 0.5, 0.6] + [None] * 6
+    scores = [0.05, 0.5, 0.6] + [None] * 3 + [0.4, 0.5, 0.7]
     tested = Panel("digits", "steps", tested.lines.with_columns(pl.Series("test", scores, dtype=pl.Float64)))
     figure = plots.lines([tested, plain], "accuracy", "%")
     first, second = figure.axes
-    dotted = [
-        line for line in first.get_lines() if line.get_linestyle() == ":" and not np.isnan(line.get_ydata()).all()
-    ]
-    assert [list(line.get_ydata()) for line in dotted] == [pytest.approx([5, 50, 60])]
-    assert dotted[0].get_linewidth() < drawn(first)["none"].get_linewidth()
-    assert colour(dotted[0]) == colour(drawn(first)["none"])
-    assert len(second.get_lines()) == len(ROWS)
+    found = dotted(first)
+    assert [list(line.get_ydata()) for line in found] == [pytest.approx([5, 50, 60]), pytest.approx([40, 50, 70])]
+    for row, line in zip(("none", "rope (decay=0.98)"), found, strict=True):
+        assert line.get_linewidth() < drawn(first)[row].get_linewidth()
+        assert line.get_markersize() < drawn(first)[row].get_markersize()
+        assert (colour(line), line.get_marker()) == looks([row])[row][:2]
+    assert dotted(second) == []
     assert first.get_ylim()[0] == 0  # 5% is seen
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*ROWS, "test"]
-    (alone,) = plots.lines([plain], "accuracy", "%").legends
-    assert [text.get_text() for text in alone.get_texts()] == list(ROWS)
+    assert words(figure) == [*ROWS, "the same row on the test split"]
+    assert words(plots.lines([plain], "accuracy", "%")) == list(ROWS)
 
 
 def test_axes_say_what_is_measured() -> None:
@@ -133,57 +101,83 @@ def test_many_panels_wrap_under_one_legend() -> None:
     assert len({axes.get_ylim() for axes in figure.axes}) == 1
 
 
-def test_dots_are_the_cells() -> None:
-    (axes,) = plots.dots([TABLE]).axes
-    found = drawn(axes)
-    assert found["rope"].get_xdata() == pytest.approx([90, 80])
-    assert found["none"].get_xdata() == pytest.approx([30])
-    for row in found.values():  # each dot within its column's half step to either side
-        assert all(abs(y - round(y)) < 0.5 for y in row.get_ydata())
-    assert [round(y) for y in found["rope"].get_ydata()] == [0, 1]
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["reverse", "copy"]
-    bars = [line.get_segments()[0] for line in axes.collections]
-    assert [(bar[0][0], bar[1][0]) for bar in bars] == [pytest.approx((25, 35)), pytest.approx((80, 100))]
-    (hollow,) = [line for line in axes.get_lines() if line.get_markerfacecolor() == "none"]
-    assert list(hollow.get_xdata()) == pytest.approx([97])
-    assert axes.get_xlabel() == "token accuracy, %"
+def test_errors_are_drawn_on_a_log_scale_and_none_is_dropped() -> None:
+    """At 100 - score; an error of 0 on the tick "0", and the legend says what the strip is."""
+    figure = plots.lines(
+        [panel({"rope": [0.5, 0.99, 1.0], "none": [1.0, 1.0, 1.0]})], "token accuracy", "%", axis="error"
+    )
+    (axes,) = figure.axes
+    assert axes.get_yscale() == "log"
+    assert axes.get_ylabel() == "error, %\n(100 − token accuracy)"
+    ticks = dict(zip((text.get_text() for text in axes.get_yticklabels()), axes.get_yticks(), strict=True))
+    assert drawn(axes)["rope"].get_ydata().tolist() == pytest.approx([50, 1, ticks["0"]])
+    assert drawn(axes)["none"].get_ydata().tolist() == [ticks["0"]] * 3
+    assert words(figure) == ["rope", "none", "an error of 0, which has no logarithm"]
+    (strip,) = axes.patches
+    assert (strip.get_y(), strip.get_y() + strip.get_height()) == pytest.approx((axes.get_ylim()[0], 1))  # type: ignore[attr-defined]
 
 
-def test_too_many_rows_are_no_dots() -> None:
-    """They would be a figure of metres."""
-    cells: list[Cell | None] = [Cell(0.5, None, 1, False, None)]
-    for rows, names in ((60, {"scores", "learning-curves"}), (61, {"learning-curves"})):
-        made = table({f"x{i}": cells for i in range(rows)}, ["reverse"])
-        assert set(plots.figures([made], [], [panel(ROWS)], "token_accuracy")) == names
+def test_a_point_with_few_rows_is_hollow_and_not_connected() -> None:
+    """29 rows are few, 30 are not. No curve and no band reach it; the range over seeds is a bar."""
+    rows = {"rope": [0.5, 0.6, 0.7, 0.8, 0.4], "none": [0.2, 0.3, 0.3, 0.3, 0.3]}
+    figure = plots.lines([panel(rows, seeds=3, few=[10.0, 40.0])], "token accuracy", "%")
+    (axes,) = figure.axes
+    for row, points in zip(rows, hollow(axes), strict=True):
+        line = drawn(axes)[row]
+        assert np.isnan(line.get_ydata()).tolist() == [True, False, False, True, False]
+        assert points.get_xdata().tolist() == [10, 40]
+        assert points.get_ydata().tolist() == pytest.approx([100 * rows[row][0], 100 * rows[row][3]])
+        assert (points.get_linestyle(), points.get_marker(), colour(points)) == (
+            "None",
+            line.get_marker(),
+            colour(line),
+        )
+    bands = [shape for shape in axes.collections if isinstance(shape, PolyCollection)]
+    assert {float(x) for band in bands for path in band.get_paths() for x in path.vertices[:, 0]} == {20, 30}
+    bars, _ = (shape.get_segments() for shape in axes.collections if isinstance(shape, LineCollection))
+    assert [(bar[0][0], *sorted(bar[:, 1])) for bar in bars] == [
+        pytest.approx(expected) for expected in ((10, 40, 60), (40, 70, 90), (50, 30, 50))
+    ]
+    assert words(figure) == [*rows, "fewer than 30 test rows, not connected", "range over seeds"]
+    (sign,) = (h for h in handles(figure) if str(h.get_label()).startswith("fewer"))
+    assert (sign.get_markerfacecolor(), sign.get_linestyle()) == ("none", "None")
+
+
+def test_no_hollow_points_where_there_are_rows_enough_or_none_are_counted() -> None:
+    for made in (panel(ROWS, few=[]), panel(ROWS)):
+        figure = plots.lines([made], "token accuracy", "%")
+        assert hollow(figure.axes[0]) == []
+        assert words(figure) == list(ROWS)
+
+
+def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:
+    """Though one shows rows that another lacks, and two variants want the same mark."""
+    many = {f"rope (decay={i})": [0.5, 0.6] for i in range(12)}
+    few = dict(list(many.items())[7:])
+    made = table({row: [Cell(0.5, None, 1, False, None)] for row in few}, ["reverse"])
+    figures = plots.figures([made], [panel(many)], [panel(few)], "token_accuracy")
+    marks = [{row: str(line.get_marker()) for row, line in drawn(figures[name].axes[0]).items()} for name in figures]
+    assert len(marks) == 3
+    assert all(marks[1][row] == found[row] for found in marks for row in few)
+    assert {row: str(look.mark) for row, look in looks(few).items()} != marks[0]  # alone they would have others
 
 
 def test_a_scheme_has_its_colour_whatever_stands_beside_it() -> None:
     """In each kind of figure, alone or with others, in any order; and so has one that nobody has heard of."""
     everything = [*position.names(), "somebody-s-own", "another"]
-    looks: dict[str, set[tuple[str, str]]] = {name: set() for name in everything}
+    seen: dict[str, set[tuple[str, str]]] = {name: set() for name in everything}
     for names in (everything, everything[::-1], *([name] for name in everything)):
         lines = {name: [0.5, 0.6] for name in names}
         cells: dict[str, list[Cell | None]] = {name: [Cell(0.5, None, 1, False, None)] for name in names}
         for figure in (
             plots.lines([panel(lines)], "token accuracy", "%"),
-            plots.dots([table(cells, ["reverse"])]),
+            dots([table(cells, ["reverse"])]),
         ):
             for name, line in drawn(figure.axes[0]).items():
-                looks[name].add((colour(line), str(line.get_marker())))
-    assert all(len(found) == 1 for found in looks.values()), looks
-    own = [next(iter(looks[name])) for name in position.names()]
+                seen[name].add((colour(line), str(line.get_marker())))
+    assert all(len(found) == 1 for found in seen.values()), seen
+    own = [next(iter(seen[name])) for name in position.names()]
     assert len(set(own)) == len(own)
-
-
-def test_looks_stay_what_they_are() -> None:
-    """In another process, on another day: figures that were made apart stand side by side.
-
-    By sha256sum, of `somebody-s-own` d0304180c4a2b99a, colour 2 and mark 3; of `(decay=0.98)`
-    58074edfae59bb30, mark 0 and dashes 2.
-    """
-    assert looks.look("somebody-s-own") == ("#009e73", "v", "-")
-    assert looks.look("rope") == ("#2f7fc1", "o", "-")
-    assert looks.look("rope (decay=0.98)") == ("#2f7fc1", "o", (0, (5, 1.5, 1, 1.5)))
 
 
 def test_a_variant_has_its_scheme_s_colour_and_dashes_of_its_own() -> None:
@@ -194,24 +188,20 @@ def test_a_variant_has_its_scheme_s_colour_and_dashes_of_its_own() -> None:
     assert found["rope (decay=0.98)"].get_linestyle() == "--"  # so matplotlib calls any dashes
 
 
-def test_colours_can_be_seen_on_white_and_on_dark() -> None:
-    def luminance(hexadecimal: str) -> float:
-        """Of WCAG 2."""
-        rgb = np.array(colors.to_rgb(hexadecimal))
-        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-        return float(linear @ [0.2126, 0.7152, 0.0722])
+@pytest.mark.parametrize(
+    ("kind", "magic", "axis"),
+    [
+        ("png", b"\x89PNG\r\n", "score"),
+        ("pdf", b"%PDF-", "error"),
+        ("svg", b"<?xml", "score"),
+        ("svg", b"<?xml", "error"),
+    ],
+)
+def test_files_are_what_they_say_and_the_same_each_time(kind: str, magic: bytes, axis: str) -> None:
+    by_size, learning = panel(ROWS | {"tree": [1.0] * 3}, seen=(1, 2), few=[10.0]), panel(ROWS, seeds=2)
 
-    dark = luminance("#14171a")
-    for name in [*position.names(), *(f"x{i}" for i in range(40))]:
-        light = luminance(looks.look(name)[0])
-        assert 1.05 / (light + 0.05) > 2.5, name
-        assert (light + 0.05) / (dark + 0.05) > 2.5, name
-
-
-@pytest.mark.parametrize(("kind", "magic"), [("png", b"\x89PNG\r\n"), ("pdf", b"%PDF-"), ("svg", b"<?xml")])
-def test_files_are_what_they_say_and_the_same_each_time(kind: str, magic: bytes) -> None:
     def make() -> list[Figure]:
-        return list(plots.figures([TABLE], [panel(ROWS, seen=(1, 2))], [panel(ROWS, seeds=2)], "exact_match").values())
+        return list(plots.figures([TABLE], [by_size], [learning], "exact_match", axis).values())
 
     first, again = ([plots.encode(figure, kind) for figure in make()] for _ in range(2))
     assert len(first) == 3
@@ -234,9 +224,11 @@ def test_names_are_drawn_as_they_are() -> None:
     assert figure.axes[0].title.get_parse_math() is False
 
 
-def test_several_figures_stand_in_one_page() -> None:
+@pytest.mark.parametrize("axis", ["score", "error"])
+def test_several_figures_stand_in_one_page(axis: str) -> None:
     """No id twice, every reference met, nothing to fetch, neutral colours the page's own."""
-    figures = plots.figures([TABLE], [panel(ROWS, seen=(1, 2))], [panel(ROWS)], "token_accuracy")
+    perfect = panel(ROWS | {"tree": [1.0] * 3}, seen=(1, 2), few=[10.0])
+    figures = plots.figures([TABLE], [perfect], [perfect], "token_accuracy", axis)
     page = "".join(plots.inline(figure, name) for name, figure in figures.items())
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids)) > 30

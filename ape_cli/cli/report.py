@@ -74,10 +74,13 @@ def report(
     plot_format: Annotated[
         list[str] | None, typer.Option(help="svg, png, pdf; several: the option again. Default svg.")
     ] = None,
+    axis: Annotated[
+        str | None, typer.Option(help="What plots show: `score` (default), or `error`, 100% - score on a log scale.")
+    ] = None,
     results: Results = RESULTS,
 ) -> None:
     """Aggregate the registry over seeds into the paper's tables. `--format html`: one page, plots and all."""
-    from ape_cli import files, filters, render
+    from ape_cli import files, filters, render, scales
     from ape_cli import plots as plotting
     from ape_cli import registry as registering
 
@@ -91,6 +94,9 @@ def report(
     _refuse_grouping(by, chosen, compare, against, asked)
     _refuse_beside_the_paper(against, asked)
     kinds = _plot_kinds(plots, plot_format or [], compare)
+    scaled = scales.kind_of(axis, metric, drawn=bool(kinds) or chosen == "html", compared=bool(compare))
+    if axis is not None:
+        plotting.require()
     filtered, standing = filters.make(scheme, task, preset), ""
     registry = registering.open(results)
     if sweep is None:
@@ -105,7 +111,7 @@ def report(
     figures: dict[str, Figure] = {}
     if not compare and (kinds or chosen == "html"):
         scores = _tables(registry, asked, None, None, against, interval, own)[1] if by else made
-        by_size, figures, more = _drawn(registry, asked, scores, interval)
+        by_size, figures, more = _drawn(registry, asked, scores, interval, scaled)
         bad += more
     if not compare and chosen == "html":
         further, more = _further(registry, asked, against, interval, own)
@@ -121,7 +127,7 @@ def report(
     if chosen == "rich" and to is None:
         draw(render.rich(made))
         return
-    text = _text(chosen, found, made, by_size, further, figures, plotted=not compare)
+    text = _text(chosen, found, made, by_size, further, figures, scaled, plotted=not compare)
     if to is None:
         sys.stdout.write(text)
     else:
@@ -136,6 +142,7 @@ def _text(
     by_size: list[Table],
     further: dict[str, list[Table]],
     figures: dict[str, Figure],
+    axis: str,
     plotted: bool,
 ) -> str:
     """The report in a format of text. `plotted`: whether it would have plots, if they can be drawn."""
@@ -148,7 +155,8 @@ def _text(
     if chosen == "html":
         svgs = {name: plots.inline(figure, name) for name, figure in figures.items()}
         by_epoch, by_operator = (further.get(by, []) for by in ("epoch", "op"))
-        return page.page(made, by_size, by_epoch, svgs, plots.missing() if plotted else None, by_operator=by_operator)
+        missing = plots.missing() if plotted else None
+        return page.page(made, by_size, by_epoch, svgs, missing, by_operator=by_operator, axis=axis)
     return render.text(chosen, made)
 
 
@@ -201,7 +209,7 @@ def _further(
 
 
 def _drawn(
-    registry: Registry, asked: dict[str, Any], scores: list[Table], interval: bool
+    registry: Registry, asked: dict[str, Any], scores: list[Table], interval: bool, axis: str
 ) -> tuple[list[Table], dict[str, Figure], list[str]]:
     """Tables by size, and the figures of a report, where there is matplotlib; and what could not be read."""
     from ape_cli import curves, plots, sizes
@@ -215,7 +223,7 @@ def _drawn(
     if metric not in curves.MEASURED:
         note(f"no learning curves: {METRICS[metric][0]} is not measured while a run trains")
     learning, more = curves.learning(registry, metric=metric, preset=asked["preset"])
-    figures = plots.figures(scores, sizes.panels(by_size), learning, metric)
+    figures = plots.figures(scores, sizes.panels(by_size), learning, metric, axis)
     if "scores" not in figures:
         note(f"no plot of the scores: a table has more than {plots.MOST_ROWS} rows")
     return tables, figures, bad + more
@@ -224,7 +232,6 @@ def _drawn(
 def _plot_kinds(folder: Somewhere | None, kinds: list[str], compare: tuple[str, str] | None) -> list[str]:
     """The formats of the plots that are asked for; none, if none are."""
     from ape_cli import plots
-    from ape_cli.errors import ApeError
 
     if folder is None:
         if kinds:
@@ -234,8 +241,7 @@ def _plot_kinds(folder: Somewhere | None, kinds: list[str], compare: tuple[str, 
         raise UsageError("a comparison has no plots", got=f"--compare and --plots {folder}", fix="leave one out")
     for kind in kinds:
         pick("plot format", kind, plots.FORMATS)
-    if missing := plots.missing():
-        raise ApeError("plots need matplotlib, which is not installed", fix=missing)
+    plots.require()
     return list(dict.fromkeys(kinds)) or ["svg"]
 
 

@@ -1,0 +1,76 @@
+"""Panels and tables to draw, and what a drawn figure holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib import colors
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ape_cli.curves import Panel
+from ape_cli.table import Cell, Table
+
+
+def panel(
+    rows: dict[str, list[float]],
+    *,
+    seeds: int = 1,
+    seen: tuple[int, int] | None = None,
+    few: list[float] | None = None,
+    **names: str,
+) -> Panel:
+    """A line a row over x = 10, 20, …; least and most are a tenth below and above, at most 1. At `few` are 29 rows."""
+    lines = [
+        {"task": "reverse", "row": row, "x": 10.0 * i, "mean": y, "least": y - 0.1, "most": min(1, y + 0.1)}
+        | {"seeds": seeds}
+        | ({} if few is None else {"rows": 29 if 10.0 * i in few else 30})
+        for row, means in rows.items()
+        for i, y in enumerate(means, 1)
+    ]
+    return Panel(names.get("title", "reverse"), names.get("axis", "steps"), pl.DataFrame(lines), seen)
+
+
+def table(rows: dict[str, list[Cell | None]], columns: list[str]) -> Table:
+    return Table("Sequence tasks, token accuracy", [], columns, list(rows.items()), "%")
+
+
+def drawn(axes: Axes) -> dict[str, Any]:
+    return {str(line.get_label()): line for line in axes.get_lines() if not str(line.get_label()).startswith("_")}
+
+
+def colour(line: Any) -> str:
+    return colors.to_hex(line.get_color())
+
+
+def handles(figure: Figure) -> list[Any]:
+    """The signs of the legend."""
+    (legend,) = figure.legends
+    return list(legend.legend_handles)
+
+
+def words(figure: Figure) -> list[str]:
+    """What the legend says."""
+    return [str(handle.get_label()) for handle in handles(figure)]
+
+
+def dotted(axes: Axes) -> list[Any]:
+    """Lines of dots that are seen."""
+    lines = [line for line in axes.get_lines() if line.get_linestyle() == ":"]
+    return [line for line in lines if not np.isnan(np.asarray(line.get_ydata(), dtype=float)).all()]
+
+
+def hollow(axes: Axes) -> list[Any]:
+    return [line for line in axes.get_lines() if line.get_markerfacecolor() == "none"]
+
+
+ROWS = {"none": [0.3, 0.3, 0.4], "rope": [0.2, 0.7, 0.9], "rope (decay=0.98)": [0.5, 0.6, 0.7]}
+TABLE = table(
+    {
+        "none": [Cell(0.3, 0.05, 3, False, None), None],
+        "rope": [Cell(0.9, 0.1, 3, True, (0.97, 0.008)), Cell(0.8, None, 1, True, None)],
+    },
+    ["reverse", "copy"],
+)
