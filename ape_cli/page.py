@@ -42,18 +42,19 @@ figure svg { display: block; }
 """
 
 
-_LINES = "Solid: a scheme as it is. Dashed: with other settings."
+_LINES = "A solid line is a scheme with its default settings. A dashed line is a variant of a scheme."
 _CAPTIONS = {  # of the plots, by their names
-    "scores": f"""The scores of the tables below. Bars: one standard deviation over seeds to either side. A thin line
-leads from the axis to each dot. {_LINES}""",
-    "by-size": f"""Scores by the size of the source, over all datasets that runs were evaluated on. Shaded: the sizes
-that the training split holds. Bands, and bars at single points: from the smallest to the largest score over seeds.
-Hollow: fewer than {FEW} test rows; such points are not connected to others. {_LINES}""",
-    "learning-curves": f"""Validation while training, finished runs. Lines: the mean over seeds. Bands: from the
-smallest to the largest score. {_LINES} Dotted: the test split, where it was looked at; it decides nothing.""",
+    "scores": f"""These are the scores of the tables below. A thick bar shows one standard deviation over seeds to
+either side. A thin line leads from the axis to each dot. {_LINES}""",
+    "by-size": f"""These are scores by the size of the source, over all datasets that the runs were evaluated on. The
+training split holds the sizes in the shaded area. A band, or a bar at a single point, reaches from the smallest to the
+largest score over seeds. A hollow point has fewer than {FEW} test rows and is not connected to its neighbours.
+{_LINES}""",
+    "learning-curves": f"""These are validation scores of finished runs. A line is the mean over seeds. A band reaches
+from the smallest to the largest score. {_LINES} A dotted line is the test split, which decides nothing.""",
 }
-_OF_ERRORS = """The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm:
-it stands at 0, in the hatched strip beyond the scale."""
+_OF_ERRORS = """The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm.
+It stands at 0, in the hatched strip below the scale."""
 
 
 def page(

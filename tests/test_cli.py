@@ -266,6 +266,10 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["report", "--plot-format", "png"], 2, "--plot-format is for --plots"),
         (["report", "--plots", "p", "--plot-format", "gif"], 2, "pdf, png, svg"),
         (["report", "--plots", "p", "--compare", "rope", "none"], 2, "no plots"),
+        (["report", "--axis", "error"], 2, "add --plots DIR or --format html"),
+        (["report", "--axis", "log", "--plots", "p"], 2, "error, score"),
+        (["report", "--axis", "error", "--plots", "p", "--metric", "cross_entropy"], 2, "has no error"),
+        (["report", "--axis", "error", "--format", "html", "--compare", "rope", "none"], 2, "no plots"),
         (["reprot"], 2, "report"),
     ],
 )
@@ -402,14 +406,19 @@ def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -
     ape("report", "--plots", "q", "--by", "size")
     assert {path.name for path in Path("q").iterdir()} == {"scores.svg", "by-size.svg", "learning-curves.svg"}
     assert (here / "q" / "scores.svg").read_bytes() == (here / "p" / "scores.svg").read_bytes()
+    ape("report", "--plots", "e", "--axis", "error")
+    assert (here / "e" / "scores.svg").read_bytes() != (here / "p" / "scores.svg").read_bytes()
     page = ape("report", "--format", "html")[0]
     assert page.count("<svg") == 3
     assert "reverse by length" in page
+    assert "logarithmic scale" not in page
+    assert ape("report", "--format", "html", "--axis", "error")[0].count("on a logarithmic scale") == 3
     err = ape("report", "--metric", "exact_match", "--out", "page.html")[1]
     assert "exact match is not measured while a run trains" in err
     assert Path("page.html").read_text().count("<svg") == 2
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "pip install matplotlib" in ape("report", "--plots", "r", code=1)[1]
+    assert "pip install matplotlib" in ape("report", "--format", "html", "--axis", "error", code=1)[1]
     assert not Path("r").exists()
     page = ape("report", "--format", "html")[0]
     assert "<svg" not in page

@@ -58,6 +58,20 @@ def test_tables_and_plots_in_one_page_that_needs_nothing(tmp_path: Path) -> None
     assert text == page.page(made, made, [], {"by-size": SVG, "learning-curves": "<svg></svg>"})
 
 
+def test_captions_say_what_each_sign_means(tmp_path: Path) -> None:
+    """In words, and of errors only where errors are drawn."""
+    add(tmp_path, "rope", 0.9)
+    made, drawn = tables(tmp_path), {"scores": SVG, "by-size": "<svg></svg>", "learning-curves": "<svg></svg>"}
+    words = " ".join(parse(page.page(made, made, [], drawn)).words.split())
+    for sign, what in (("solid", "a scheme with its default settings"), ("dashed", "a variant of a scheme")):
+        assert words.count(f"A {sign} line is {what}.") == words.count(f"{sign} line") == 3
+    assert words.count("A dotted line is the test split") == words.count("dotted") == 1
+    assert "A hollow point has fewer than 30 test rows and is not connected to its neighbours." in words
+    assert "logarithm" not in words
+    words = " ".join(parse(page.page(made, made, [], drawn, axis="error")).words.split())
+    assert words.count("The axis shows the error, 100% less the score, on a logarithmic scale.") == 3
+
+
 def test_what_is_not_there_has_no_section(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9)
     text = page.page(tables(tmp_path), [], [], {}, "pip install matplotlib")
