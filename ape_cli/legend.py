@@ -32,6 +32,11 @@ def sign(words: str, **drawn: Any) -> Any:
     return Line2D([], [], color=INK, label=words, **drawn)
 
 
+def words(words: str) -> Any:
+    """What something is that has no line and no mark."""
+    return sign(words, linestyle="none")
+
+
 def test() -> Any:
     return sign("the same row on the test split", **DOTTED)
 

@@ -1,6 +1,7 @@
 """Figures of a report: scores as dots (`dots.py`), learning curves and scores by size as lines, and their files.
 
 A row looks the same in every figure (`looks.py`). Bands reach from the smallest to the largest score over seeds.
+Above a panel by size stand the test rows and the target tokens behind each point.
 The same input gives the same bytes: there are no dates and no random ids. Needs matplotlib (the extra `plots`).
 """
 
@@ -40,6 +41,7 @@ _METADATA: dict[str, dict[str, None]] = {
 }
 FEW = 30  # test rows; a point with fewer is hollow and not connected to its neighbours
 _SEEN, _RANGE = 0.09, 0.25  # opacities
+_COUNT_SIZE = 5  # points, of the counts above a panel
 
 
 def missing() -> str | None:
@@ -99,11 +101,14 @@ def lines(
         chosen = chosen or looks(_rows(panels))
         upright = scale(axis, unit, [y for panel in panels for y in _scores(panel)])
         below_all = Legend(_explained(panels, chosen, upright), max(across, 2) * PANEL[0])
-        figure = Figure(figsize=(below_all.width, down * PANEL[1] + below_all.height), layout="constrained")
+        counts = [text for panel in panels if _is_counted(panel) for text in _counts(panel.lines).values()]
+        room = 0.6 * _COUNT_SIZE * max(map(len, counts)) + 6 if counts else None  # a digit is 0.6 of its size wide
+        high = PANEL[1] + (room or 0) / 72
+        figure = Figure(figsize=(below_all.width, down * high + below_all.height), layout="constrained")
         grid = figure.add_gridspec(down, across)
         for number, panel in enumerate(panels):
             axes = figure.add_subplot(grid[divmod(number, across)])
-            _curves(axes, panel, upright, chosen)
+            _curves(axes, panel, upright, chosen, room)
             upright.put(axes, "y")
             below = panels[number + across] if number + across < len(panels) else None
             if below is None or below.axis != panel.axis:
@@ -123,6 +128,8 @@ def _explained(panels: list[Panel], chosen: dict[str, Look], upright: Scale) -> 
         handles.append(legend.test())
     if any(_few(panel.lines).any() for panel in panels):
         handles.append(legend.hollow(f"fewer than {FEW} test rows, not connected"))
+    if any(_is_counted(panel) for panel in panels):
+        handles.append(legend.words("above: test rows / target tokens"))
     if upright.edge is not None:
         handles.append(legend.zero())
     if any(panel.seen for panel in panels):
@@ -157,7 +164,8 @@ def _several(lines: pl.DataFrame) -> bool:
     return bool((lines["seeds"] > 1).any())
 
 
-def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, Look]) -> None:
+def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, Look], room: float | None) -> None:
+    """`room`: points between the axes and the title, for the counts above each point; None: as usual."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     if panel.seen:
@@ -166,10 +174,36 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, Look]) -
         _curve(axes, str(row), line, upright, chosen[str(row)], tested=_tested(panel) is not None)
     if upright.edge is not None:
         axes.axhspan(upright.low, upright.edge, zorder=0, **ZERO)
-    axes.set_title(panel.title)
+    axes.set_title(panel.title, pad=room)
+    place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90, "ha": "center", "va": "bottom"}
+    for x, text in (_counts(panel.lines) if _is_counted(panel) else {}).items():
+        axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=INK, **place)
     axes.grid(visible=True, axis="y")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def _is_counted(panel: Panel) -> bool:
+    """Whether the test rows and tokens behind its points are known."""
+    return {"rows", "tokens"} <= set(panel.lines.columns)
+
+
+def _counts(lines: pl.DataFrame) -> dict[float, str]:
+    """The test rows and the target tokens behind each point, by x.
+
+    All rows of a table share them, unless they were evaluated on unequal data: then it is the least and the most.
+    """
+    both = pl.col("rows", "tokens")
+    at = lines.group_by("x", maintain_order=True).agg(both.min(), both.max().name.suffix("_most"))
+    return {
+        x: f"{_short(rows, rows_most)} / {_short(tokens, tokens_most)}"
+        for x, rows, tokens, rows_most, tokens_most in at.iter_rows()
+    }
+
+
+def _short(least: int, most: int) -> str:
+    """A count, or two that differ: `840`, `14k`, `66–325`."""
+    return "–".join(dict.fromkeys(f"{n:,}" if n < 10_000 else f"{n / 1000:,.0f}k" for n in (least, most)))
 
 
 def _curve(axes: Axes, row: str, line: pl.DataFrame, upright: Scale, look: Look, *, tested: bool) -> None:
