@@ -30,7 +30,8 @@ table { border-collapse: collapse; border-top: 2px solid; border-bottom: 2px sol
 thead th { box-shadow: inset 0 -1px; }
 th, td { padding: .25rem .75rem; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 tbody th, tfoot th { font-weight: normal; }
-tfoot { color: var(--soft); box-shadow: inset 0 1px; }
+tfoot { color: var(--soft); }
+tfoot tr:first-child > * { box-shadow: inset 0 1px; }
 th:first-child { text-align: left; position: sticky; left: 0; background: var(--back); }
 .best { text-decoration: underline; text-underline-offset: .2em; font-weight: 600; }
 .minor, .notes, figcaption { color: var(--soft); }

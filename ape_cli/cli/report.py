@@ -22,6 +22,7 @@ from ape_cli.cli._app import (
     note_unreadable,
     somewhere,
 )
+from ape_cli.cli._combinations import refuse_beside_the_paper, refuse_both, refuse_grouping
 from ape_cli.cli._sweep_runs import sweep_runs
 from ape_cli.display import draw, note
 from ape_cli.errors import UsageError, pick
@@ -33,7 +34,6 @@ if TYPE_CHECKING:  # Polars comes in with the command
     from ape_cli.registry import Registry
     from ape_cli.table import Table
 
-_PARTS = {"size": "size", "op": "operator"}  # of the evaluated rows, by --by
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
 
@@ -88,11 +88,11 @@ def report(
         known = ", ".join(_ENDINGS)
         raise UsageError("the file's ending tells no format", got=str(to), allowed=known, fix="name one with --format")
     chosen = pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), render.FORMATS)
-    _refuse_both(chosen, compare, interval, against)
+    refuse_both(chosen, compare, interval, against)
     one = preset[0] if preset and len(preset) == 1 else None  # errors name it; the registry is filtered already
     asked = {"metric": metric, "decode": decode, "split": split, "preset": one}
-    _refuse_grouping(by, chosen, compare, against, asked)
-    _refuse_beside_the_paper(against, asked)
+    refuse_grouping(by, chosen, compare, against, asked)
+    refuse_beside_the_paper(against, asked)
     kinds = _plot_kinds(plots, plot_format or [], compare)
     scaled = scales.kind_of(axis, metric, drawn=bool(kinds) or chosen == "html", compared=bool(compare))
     if axis is not None:
@@ -243,58 +243,3 @@ def _plot_kinds(folder: Somewhere | None, kinds: list[str], compare: tuple[str, 
         pick("plot format", kind, plots.FORMATS)
     plots.require()
     return list(dict.fromkeys(kinds)) or ["svg"]
-
-
-def _refuse_grouping(
-    by: str | None, style: str, compare: tuple[str, str] | None, against: str | None, asked: dict[str, Any]
-) -> None:
-    """What has no effect beside --by, or makes no sense with it."""
-    if by is None:
-        return
-    pick("grouping", by, ["size", "op", "epoch"])
-    if compare:
-        what = "of the weights that were kept" if by == "epoch" else f"over all {_PARTS[by]}s"
-        raise UsageError(f"a comparison is {what}", got=f"--compare and --by {by}", fix="leave one out")
-    if against and by in _PARTS:
-        what = f"the paper has no scores by {_PARTS[by]}"
-        raise UsageError(what, got=f"--against {against} --by {by}", fix="leave one out")
-    if style == "html":
-        raise UsageError(f"a page always has the tables by {by}", got=f"--by {by}", fix="leave it out")
-    if by == "epoch":
-        _refuse_by_epoch(asked)
-
-
-def _refuse_by_epoch(asked: dict[str, Any]) -> None:
-    """What the history of a run does not tell."""
-    from ape_cli import curves
-    from ape_cli.report import METRICS
-
-    metric = pick("metric", asked["metric"], METRICS)
-    if metric not in curves.MEASURED:
-        raise UsageError(
-            f"{METRICS[metric][0]} is not measured while a run trains, so there is none by epoch",
-            got=f"--metric {metric}",
-            allowed=", ".join(curves.MEASURED),
-            fix="leave --metric or --by out",
-        )
-    for option, only in (("decode", "teacher"), ("split", "test")):
-        if asked[option] != only:
-            what = "scores by epoch are those that runs were chosen by, on every split that they looked at"
-            raise UsageError(what, got=f"--{option} {asked[option]}", fix=f"leave --{option} out")
-
-
-def _refuse_beside_the_paper(against: str | None, asked: dict[str, Any]) -> None:
-    """Scores that the paper does not have."""
-    for option, only in (("metric", "token_accuracy"), ("decode", "teacher"), ("split", "test")):
-        if against and asked[option] != only:
-            what = f"the paper has no such scores: its {option} is {only}"
-            raise UsageError(what, got=f"--against {against} --{option} {asked[option]}", fix="leave one out")
-
-
-def _refuse_both(style: str, compare: tuple[str, str] | None, interval: bool, against: str | None) -> None:
-    """What would have no effect beside another option."""
-    if interval and (compare or style in ("csv", "json")):
-        there = "a comparison" if compare else style
-        raise UsageError(f"{there} always has the interval", got="--interval", fix="leave it out")
-    if compare and against:
-        raise UsageError("one comparison at a time", got=f"--compare and --against {against}", fix="leave one out")
