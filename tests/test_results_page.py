@@ -9,6 +9,7 @@ import json
 import math
 import re
 import statistics
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ape_cli import registry
+from ape_cli import registry, tasks
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -102,6 +103,61 @@ def best_by_epoch() -> tuple[float, float]:
     return min(gaps), max(gaps)
 
 
+TASKS, ORDERS = ("tree-copy", "tree-rotate", "c3", "tree-ops"), ("breadth", "depth", "breadth-to-depth")
+COLUMNS = [f"{task}/{order}" for task in TASKS for order in ORDERS]
+SCHEMES = ("sinusoidal", "tree", "rope", "orthogonal-seq", "orthogonal-tree")
+FLAT = ("sinusoidal", "rope", "orthogonal-seq")
+
+
+def mirrored(task: str, scheme: str) -> float:
+    """By how many points `depth` is above `breadth-to-depth`."""
+    return mean(f"{task}/depth", scheme) - mean(f"{task}/breadth-to-depth", scheme)
+
+
+def range_of(values: Iterable[float]) -> str:
+    found = sorted(values)
+    return f"{found[0]:.0f} to {found[-1]:.0f}"
+
+
+def by_operator(op: str) -> float:
+    """The best token accuracy of an operator in any column, over seeds."""
+    best = 0.0
+    for order in ORDERS:
+        for scheme in SCHEMES:
+            runs = evaluations()["small", f"tree-ops/{order}", scheme, ""].values()
+            found = [next(o["token_accuracy"] for o in own["by_op"] if o["op"] == op) for own, *_ in runs]
+            best = max(best, 100 * statistics.mean(found))
+    return best
+
+
+def single_nodes() -> float:
+    """The share of extracted subtrees that are a single node, among the test rows."""
+    table = tasks.make("tree-ops", depth_mean=4).sample(rows=range(1_000), split="test", seed=42).to_pylist()
+    lengths = [len(row["target_ids"]) for row in table if row["op"] in ("extract", "flip-extract")]
+    return lengths.count(1) / len(lengths)
+
+
+def of_trees() -> list[str]:
+    """What is said of table 2."""
+    best = [max(SCHEMES, key=lambda scheme: mean(column, scheme)) for column in COLUMNS]
+    copies = {scheme: mean("tree-copy/breadth-to-depth", scheme) for scheme in FLAT}
+    tree = max(abs(mirrored(task, "orthogonal-tree")) for task in TASKS)
+    worth = {task: range_of(mirrored(task, scheme) for scheme in FLAT) for task in TASKS}
+    pairs = [(task, scheme) for task in ("tree-rotate", "tree-ops") for scheme in FLAT[1:]]
+    below = {o: [mean(f"{t}/breadth", s) - mean(f"{t}/{o}", s) for t, s in pairs] for o in ORDERS}
+    return [
+        f"has the best mean in {best.count('orthogonal-tree')} of {len(COLUMNS)} columns",
+        f"not: {copies['rope']:.2f} and {copies['orthogonal-seq']:.2f}",
+        f"{range_of(below['breadth-to-depth'])} points below `breadth` in `breadth-to-depth`, and at most",
+        f"at most {max(below['depth']):.1f} points below it in `depth`",
+        f"worth {worth['tree-copy']} points to the flat schemes",
+        f"{worth['tree-rotate']} on `tree-rotate`, {worth['c3']} on `c3` and {worth['tree-ops']} on `tree-ops`",
+        f"differs by at most {tree:.1f} points",
+        f"at most {by_operator('extract'):.1f} token accuracy for `extract` and {by_operator('flip-extract'):.1f}",
+        f"because {single_nodes():.0%} of these answers are a single node",
+    ]
+
+
 def facts() -> list[str]:
     first, again = other_processor()
     words, trees = rows_by_size("reverse"), rows_by_size("tree-copy/breadth")
@@ -126,6 +182,7 @@ def facts() -> list[str]:
         f"{images[1] - images[0]} of 359 images",
         f"gives p = {above_chance:.3f}",
         f"{low:.1f} to {high:.1f} points above",
+        *of_trees(),
     ]
 
 
