@@ -116,6 +116,14 @@ def test_rows_of_a_committed_table_differ_in_grey(table: Path) -> None:
     assert len(of_scheme) == len(found)  # where there is no room for dashes, the mark alone is enough
 
 
+@pytest.mark.parametrize("stem", ["table1", "table2", "ablation-locality", "digits"])
+def test_single_points_of_the_tables_of_record_differ_in_grey(stem: str) -> None:
+    """A hollow point has no line beside it: its mark and its lightness have to be enough."""
+    for one, other in itertools.combinations(looks.looks(rows(RESULTS / "tables" / f"{stem}.csv")).values(), 2):
+        grey = [colours.lab(look.colour)[0] for look in (one, other)]
+        assert abs(grey[0] - grey[1]) >= 10 or one.mark != other.mark
+
+
 def test_a_figure_never_has_one_look_twice() -> None:
     """More variants than marks and dashes, more strange schemes than colours; one mark and one line style a row."""
     names = [f"rope (decay={i})" for i in range(60)] + [f"x{i}" for i in range(60)]
@@ -163,5 +171,5 @@ def test_looks_stay_what_they_are() -> None:
     assert looks.looks(["somebody-s-own"])["somebody-s-own"] == ("#9b4702", looks._LYING, "-")
     found = looks.looks(["rope", "rope (decay=0.98)", "rope (window=2)"])
     assert found["rope"] == ("#2f94fe", "o", "-")
-    assert found["rope (decay=0.98)"] == ("#2f94fe", "P", (0, (4, 1.5)))  # as `_FIRST` says: 3 places after `o`
+    assert found["rope (decay=0.98)"] == ("#2f94fe", looks._HOURGLASS, (0, (4, 1.5)))  # 14 after `o`
     assert found["rope (window=2)"] == ("#2f94fe", ">", (0, (7, 1.5, 2.5, 1.5)))
