@@ -176,12 +176,10 @@ MISTAKES = [
         "tasks/test_contract.py::test_seeds_and_splits_share_nothing",
     ),
     Mistake(
-        "depth-first targets against breadth-first sources",
+        "sources that are always breadth-first, whatever was asked for",
         "tasks/__init__.py",
-        "def _linear(self, tokens: Tokens) -> tuple[I64, I64, I64]:",
-        "def _linear(self, tokens: Tokens) -> tuple[I64, I64, I64]:\n"
-        "        if self.order is not None and not isinstance(tokens, Source):\n"
-        "            self = dataclasses.replace(self, order='depth')",
+        "line = self._linear(source, self.source_order or self.order)",
+        'line = self._linear(source, "breadth" if self.order else None)',
         "tasks/test_tree_copy.py::test_target_is_rederived",
     ),
     Mistake(
