@@ -130,6 +130,12 @@ def sweeps(counts: dict[str, tuple[int, int]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def parts_of(made: dict[str, str], counts: dict[str, tuple[int, int]]) -> dict[str, str]:
+    """What stands between the marks of the page, by name: the tables that are made, and `sweeps`."""
+    none = {f"{sweep}.md": f"No run of `{sweep}.toml` is finished yet." for sweep in ABOUT if sweep not in counts}
+    return none | made | {"sweeps": sweeps(counts)}
+
+
 def filled(page: str, parts: dict[str, str]) -> str:
     """The page with each part between its marks, `<!-- NAME -->` and `<!-- end -->`."""
 
@@ -154,8 +160,7 @@ def main() -> None:
     made["linearisation.md"] = linearisation()
     for name, text in made.items():
         (RESULTS / "tables" / name).write_text(text, encoding="utf-8")
-    parts = made | {"sweeps": sweeps(counts)}
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), parts), encoding="utf-8")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), parts_of(made, counts)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def test_the_page_quotes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert record.linearisation() == (TABLES / "linearisation.md").read_text(encoding="utf-8")
     made = {path.name: path.read_text(encoding="utf-8") for path in TABLES.iterdir()}
     assert set(made) == {*VIEWS, "linearisation.md"}
-    assert record.filled(PAGE, made | {"sweeps": record.sweeps(COUNTS)}) == PAGE
+    assert record.filled(PAGE, record.parts_of(made, COUNTS)) == PAGE
     assert {path.name for path in (RESULTS / "plots").iterdir()} == {*COUNTS, "table1-error"}
 
 
