@@ -22,9 +22,9 @@ lint: install
 check-types: install
 	$(BIN)/mypy
 
-# Two at a time; a file's tests stay together, as they share what they make.
+# Two at a time, in the order of tests/conftest.py; a file's tests stay together, as they share what they make.
 pytest: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Puts each known mistake into a copy of the code and sees its test fail.
 mistakes: install
