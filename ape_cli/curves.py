@@ -37,7 +37,7 @@ class Panel:
     seen: tuple[int, int] | None = None  # the smallest and the largest x that training saw
 
 
-def learning(registry: Registry, *, metric: str, preset: str | None) -> tuple[list[Panel], list[str]]:
+def learning(registry: Registry, *, metric: str) -> tuple[list[Panel], list[str]]:
     """The learning curves of all finished runs, and a line about each run that cannot be read.
 
     No panels for a metric that is not measured while a run trains.
@@ -45,7 +45,7 @@ def learning(registry: Registry, *, metric: str, preset: str | None) -> tuple[li
     bad: list[str] = []
     if metric not in MEASURED:
         return [], bad
-    found = list(histories(registry, metric, preset, bad))
+    found = list(histories(registry, metric, bad))
     if not found:
         return [], bad
     validation, test = pl.col("validation"), pl.col("test")
@@ -66,7 +66,7 @@ def learning(registry: Registry, *, metric: str, preset: str | None) -> tuple[li
 
 
 def histories(
-    registry: Registry, metric: str, preset: str | None, bad: list[str]
+    registry: Registry, metric: str, bad: list[str]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], pl.DataFrame]]:
     """Each finished run: what `described` says of it, its run.json, and its history, step, validation, test, kept.
 
@@ -74,7 +74,7 @@ def histories(
     run without a history.
     """
     for run, about, of_run in described(registry, bad):
-        if run.status_in(about) != "finished" or preset not in (None, of_run["preset"]):
+        if run.status_in(about) != "finished":
             continue
         try:
             history = run.history()

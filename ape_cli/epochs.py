@@ -18,7 +18,6 @@ from typing import Any
 import polars as pl
 
 from ape_cli import paper
-from ape_cli.config import PRESETS
 from ape_cli.curves import histories, label
 from ape_cli.errors import ApeError, pick
 from ape_cli.registry import Registry
@@ -49,7 +48,7 @@ _PLACE = {"checkpoint": pl.String, "step": pl.Int64, "epoch": pl.Float64, "measu
 
 
 def lines(
-    registry: Registry, *, preset: str | None, against: str | None, metric: str = METRIC, needed: bool = True
+    registry: Registry, *, against: str | None, metric: str = METRIC, needed: bool = True
 ) -> tuple[pl.DataFrame, list[str]]:
     """A line for each cell, checkpoint and measure, and a line of text about each run that cannot be read.
 
@@ -57,12 +56,10 @@ def lines(
     with `row`, `column` and `rank` (`curves.label`). Without any it is an `ApeError`, if they are `needed`.
     """
     pick("metric", metric, _MEASURES)
-    if preset is not None:
-        pick("preset", preset, PRESETS)
     if against is not None:
         pick("comparison", against, ["paper"])
     bad: list[str] = []
-    found = list(histories(registry, metric, preset, bad))
+    found = list(histories(registry, metric, bad))
     values: list[dict[str, Any]] = []
     for of_run, about, history in found:
         trained = {"dataset": of_run["trained_on"], "fingerprint": of_run["trained_fingerprint"]}
@@ -75,7 +72,7 @@ def lines(
         if needed:
             raise ApeError(
                 "there are no scores by epoch: no finished run has a history",
-                got=f"{registry.folder}, preset {preset or 'any'}",
+                got=" ".join(filter(None, (str(registry.folder), str(registry.chosen)))),
                 fix="train one first: `ape train --scheme orthogonal-grid --task images`",
             )
         return pl.DataFrame(), bad

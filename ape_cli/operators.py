@@ -24,7 +24,6 @@ def read(
     metric: str,
     decode: str,
     split: str,
-    preset: str | None,
     own: bool = False,
     needed: bool = True,
 ) -> tuple[pl.DataFrame, list[str]]:
@@ -32,9 +31,7 @@ def read(
 
     With `row`, `column` and `rank` (`curves.label`). With `own` on the runs' own data alone.
     """
-    found, bad = parts.read(
-        registry, "op", metric=metric, decode=decode, split=split, preset=preset, own=own, needed=needed
-    )
+    found, bad = parts.read(registry, "op", metric=metric, decode=decode, split=split, own=own, needed=needed)
     if found.values.is_empty():
         return found.values, bad
     pooled = parts.pool(found.values, [*COLUMN, "op"], ["trained_on", "dataset"])

@@ -25,7 +25,7 @@ from ape_cli import images, stats
 from ape_cli.curves import KEYS, numbered
 from ape_cli.errors import ApeError
 from ape_cli.registry import Registry
-from ape_cli.report import CELL, check, described, over_seeds
+from ape_cli.report import CELL, check, choice, described, over_seeds
 
 COUNTS = ("rows", "tokens")
 OVER_ROWS = ("low_over_rows", "high_over_rows")
@@ -60,7 +60,6 @@ def read(
     metric: str,
     decode: str,
     split: str,
-    preset: str | None,
     own: bool = False,
     needed: bool = True,
 ) -> tuple[Parts, list[str]]:
@@ -69,7 +68,7 @@ def read(
     `part`: `size` or `op`. With `own` on the runs' own data alone. Where there are none it is an `ApeError`, if they
     are `needed`.
     """
-    check(metric=metric, decode=decode, split=split, preset=preset)
+    check(metric=metric, decode=decode, split=split)
     bad: list[str] = []
     others = False
     runs: list[dict[str, Any]] = []
@@ -77,8 +76,6 @@ def read(
     trained: dict[str, dict[str, Any]] = {}
     weight = _WEIGHT.get(metric, "tokens")
     for run, about, of_run in described(registry, bad):
-        if preset not in (None, of_run["preset"]):
-            continue
         if of_run["task"] == images.NAME:  # those of a dataset have one size, and no run can be asked about another
             others = True
             continue
@@ -99,7 +96,7 @@ def read(
     if needed and not lines:
         raise ApeError(
             _NONE[part] if others else "no run was evaluated like this",
-            got=f"metric {metric}, decode {decode}, split {split}, preset {preset or 'any'}",
+            got=choice(registry, metric=metric, decode=decode, split=split),
             fix=_FIX[part],
         )
     kinds = {"run": pl.UInt32, "dataset": pl.String, "fingerprint": pl.String, part: _KINDS[part]}

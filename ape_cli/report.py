@@ -211,37 +211,40 @@ def lines(
     metric: str,
     decode: str,
     split: str,
-    preset: str | None,
     against: str | None,
     own: bool = False,
 ) -> tuple[pl.DataFrame, list[str]]:
     """The aggregated lines that are asked for, and a line of text for each run that is unreadable."""
     if against is not None:
         pick("comparison", against, ["paper"])
-    values, bad = wanted(registry, metric=metric, decode=decode, split=split, preset=preset, own=own)
+    values, bad = wanted(registry, metric=metric, decode=decode, split=split, own=own)
     found = aggregate(values)
     if against is not None:
         found = paper.beside(found, [task_of(line) for line in found.iter_rows(named=True)])
     return found, bad
 
 
-def check(*, metric: str, decode: str, split: str, preset: str | None) -> None:
+def check(*, metric: str, decode: str, split: str) -> None:
     """That there can be such scores; else a `UsageError`."""
     pick("metric", metric, METRICS)
     pick("split", split, SPLITS)
     pick("decoding", decode, DECODINGS)
-    if preset is not None:
-        pick("preset", preset, PRESETS)
+
+
+def choice(registry: Registry, *, metric: str, decode: str, split: str) -> str:
+    """What was asked of a registry, in words, for errors that say there is no such score."""
+    chosen = str(registry.chosen)
+    return f"metric {metric}, decode {decode}, split {split}" + (f", {chosen}" if chosen else "")
 
 
 def wanted(
-    registry: Registry, *, metric: str, decode: str, split: str, preset: str | None, own: bool = False
+    registry: Registry, *, metric: str, decode: str, split: str, own: bool = False
 ) -> tuple[pl.DataFrame, list[str]]:
     """The scores that are asked for, with `own` on the runs' own data alone.
 
     An empty choice is an `ApeError` that says what to run.
     """
-    check(metric=metric, decode=decode, split=split, preset=preset)
+    check(metric=metric, decode=decode, split=split)
     values, bad = scores(registry)
     if values.is_empty():
         raise ApeError(
@@ -253,14 +256,13 @@ def wanted(
         pl.col("metric") == metric,
         pl.col("decode") == decode,
         pl.col("split") == split,
-        pl.lit(True) if preset is None else pl.col("preset") == preset,
         pl.col("fingerprint") == pl.col("trained_fingerprint") if own else pl.lit(True),
     )
     if chosen.is_empty():
         there = values.select("metric", "decode", "split", "preset").unique().sort(pl.all()).rows()
         raise ApeError(
             "no evaluation is like this",
-            got=f"metric {metric}, decode {decode}, split {split}, preset {preset or 'any'}",
+            got=choice(registry, metric=metric, decode=decode, split=split),
             allowed="; ".join(", ".join(row) for row in there),
             fix="evaluate the runs so: `ape eval --split … --decode …`, or ask for what there is",
         )

@@ -45,12 +45,9 @@ class Sizes:
     seen: dict[str, Range | None]
 
 
-def read(
-    registry: Registry, *, metric: str, decode: str, split: str, preset: str | None, needed: bool = True
-) -> tuple[Sizes, list[str]]:
+def read(registry: Registry, *, metric: str, decode: str, split: str, needed: bool = True) -> tuple[Sizes, list[str]]:
     """All evaluations of this kind, size by size, and a line about each run that cannot be read (`parts.read`)."""
-    asked: dict[str, Any] = {"metric": metric, "decode": decode, "split": split, "preset": preset}
-    found, bad = parts.read(registry, "size", **asked, needed=needed)
+    found, bad = parts.read(registry, "size", metric=metric, decode=decode, split=split, needed=needed)
     fingerprints = found.values["trained_fingerprint"].unique(maintain_order=True)
     return Sizes(found.values, {f: seen(found.trained[f]) for f in fingerprints}), bad
 

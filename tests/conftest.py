@@ -18,9 +18,10 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from ape_cli import dataset, gen, tasks
+from ape_cli import dataset, filters, gen, tasks
 from ape_cli.cli import app
 from ape_cli.dataset import Dataset
+from ape_cli.registry import Registry
 
 # a process of pytest-xdist ignores Ctrl-C, and so would all that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -59,6 +60,11 @@ def write(folder: Path, task: str, order: str | None = None, *, rows: tuple[int,
     wanted = gen.plan(made, seed=7, rows=dict(zip(("train", "validation", "test"), rows, strict=True)), shard_rows=64)
     gen.generate(made, wanted, folder)
     return dataset.open(folder)
+
+
+def registry_of(where: Path, preset: str | None = None) -> Registry:
+    """The runs in a folder, those of one preset if it is named."""
+    return Registry(where).where(filters.make(None, None, [preset] if preset else None))
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import pytest
 
 from ape_cli import curves
 from ape_cli.registry import Registry
+from tests.conftest import registry_of
 from tests.test_report import add
 
 
@@ -46,7 +47,7 @@ def put(
 
 
 def learning(where: Path, metric: str = "token_accuracy", preset: str | None = None) -> list[curves.Panel]:
-    found, bad = curves.learning(Registry(where), metric=metric, preset=preset)
+    found, bad = curves.learning(registry_of(where, preset), metric=metric)
     assert bad == []
     return found
 
@@ -94,7 +95,7 @@ def test_a_history_that_is_gone_or_damaged_is_told(tmp_path: Path) -> None:
     put(tmp_path, "rope", [0.1], 1)
     (put(tmp_path, "rope", [0.9], 2) / "history.parquet").unlink()
     (put(tmp_path, "rope", [0.9], 3) / "history.parquet").write_bytes(b"PAR1 and no more")
-    ((panel,), bad) = curves.learning(Registry(tmp_path), metric="token_accuracy", preset=None)
+    ((panel,), bad) = curves.learning(Registry(tmp_path), metric="token_accuracy")
     assert panel.lines["mean"].to_list() == [0.1]
     assert len(bad) == 2
     assert all("no learning curve" in line for line in bad)

@@ -19,6 +19,7 @@ from ape_cli.errors import ApeError, UsageError
 from ape_cli.registry import Registry
 from ape_cli.table import Table
 from tests import test_curves
+from tests.conftest import registry_of
 
 Scores = Sequence[float | None]
 V = [0.5, 0.7, 0.7, 0.6, 0.9, 0.8]
@@ -53,7 +54,7 @@ def put(
 
 
 def lines(where: Path, preset: str | None = None, against: str | None = None) -> pl.DataFrame:
-    found, bad = epochs.lines(Registry(where), preset=preset, against=against)
+    found, bad = epochs.lines(registry_of(where, preset), against=against)
     assert bad == []
     return found
 
@@ -87,7 +88,7 @@ def test_cross_entropy_by_hand(tmp_path: Path) -> None:
     """A loss is 2 - 2 accuracy. The lowest counts on validation and on the test; the weights are those of before."""
     put(tmp_path, "rope", V, T)
     put(tmp_path, "none", V[::-1], T)
-    found, _ = epochs.lines(Registry(tmp_path), metric="cross_entropy", preset=None, against=None)
+    found, _ = epochs.lines(Registry(tmp_path), metric="cross_entropy", against=None)
     assert set(found["metric"]) == {"cross_entropy"}
     accuracy = means(lines(tmp_path).filter(scheme="rope"))
     assert means(found.filter(scheme="rope")) == {key: pytest.approx(2 - 2 * value) for key, value in accuracy.items()}
@@ -102,7 +103,7 @@ def test_cross_entropy_by_hand(tmp_path: Path) -> None:
     assert "test cross-entropy where validation accuracy was best" in told[1]
     assert "optimistic" in told[2]
     with pytest.raises(UsageError, match=r"unknown metric[\s\S]*cross_entropy, token_accuracy"):
-        epochs.lines(Registry(tmp_path), metric="exact_match", preset=None, against=None)
+        epochs.lines(Registry(tmp_path), metric="exact_match", against=None)
 
 
 def test_in_steps_where_it_was_set_in_steps(tmp_path: Path) -> None:
@@ -309,12 +310,10 @@ def test_what_is_not_finished_or_has_no_history_is_left_out(tmp_path: Path) -> N
     stopped.write_text(stopped.read_text().replace('"finished"', '"stopped"'))
     with pytest.raises(ApeError, match="ape train"):
         lines(tmp_path)
-    found, _ = epochs.lines(Registry(tmp_path), preset=None, against="paper", needed=False)
+    found, _ = epochs.lines(Registry(tmp_path), against="paper", needed=False)
     assert epochs.tables(found) == []
     (put(tmp_path, "rope", V, T) / "history.parquet").unlink()
     put(tmp_path, "alibi", V, T)
-    found, bad = epochs.lines(Registry(tmp_path), preset=None, against=None)
+    found, bad = epochs.lines(Registry(tmp_path), against=None)
     assert set(found["scheme"]) == {"alibi"}
     assert len(bad) == 1
-    with pytest.raises(UsageError, match="unknown preset"):
-        epochs.lines(Registry(tmp_path), preset="huge", against=None)

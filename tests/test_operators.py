@@ -13,7 +13,7 @@ import pytest
 from ape_cli import operators, page, render, table
 from ape_cli.errors import ApeError, UsageError
 from ape_cli.registry import Registry
-from tests.conftest import ape
+from tests.conftest import ape, registry_of
 from tests.test_report import ALL, add
 from tests.test_report import tables as plain
 
@@ -39,8 +39,8 @@ def put(where: Path, scheme: str, exact: Scores, seed: int = 1, *, decode: str =
     return path
 
 
-def read(where: Path, metric: str = "exact_match", **options: Any) -> Any:
-    found, bad = operators.read(Registry(where), **(ALL | {"metric": metric} | options))
+def read(where: Path, metric: str = "exact_match", preset: str | None = None, **options: Any) -> Any:
+    found, bad = operators.read(registry_of(where, preset), **(ALL | {"metric": metric} | options))
     assert bad == []
     return found
 

@@ -90,7 +90,7 @@ def add(
     (folder / "eval" / f"{evaluated or 'own'}.json").write_text(json.dumps(found))
 
 
-ALL = {"metric": "token_accuracy", "decode": "teacher", "split": "test", "preset": None}
+ALL = {"metric": "token_accuracy", "decode": "teacher", "split": "test"}
 
 
 def lines(where: Path, **options: Any) -> list[dict[str, Any]]:
@@ -290,9 +290,7 @@ def test_unreadable_runs_are_named_and_the_others_reported(tmp_path: Path) -> No
     damaged = next((tmp_path / "runs").glob("*none*/eval/*.json"))
     damaged.write_text(json.dumps({"overall": None}))
     (tmp_path / "runs" / "half").mkdir()
-    found, bad = report.lines(
-        Registry(tmp_path), metric="token_accuracy", decode="teacher", split="test", preset=None, against=None
-    )
+    found, bad = report.lines(Registry(tmp_path), metric="token_accuracy", decode="teacher", split="test", against=None)
     assert found["scheme"].to_list() == ["rope"]
     assert len(bad) == 2
     assert bad[0].startswith("half: ")

@@ -14,10 +14,10 @@ from ape_cli import render, sizes
 from ape_cli.dataset import Dataset
 from ape_cli.errors import ApeError, UsageError
 from ape_cli.registry import Registry
-from tests.conftest import write
+from tests.conftest import registry_of, write
 from tests.test_report import add
 
-ALL: dict[str, Any] = {"metric": "token_accuracy", "decode": "teacher", "split": "test", "preset": None}
+ALL: dict[str, Any] = {"metric": "token_accuracy", "decode": "teacher", "split": "test"}
 # length 5 alone, in training: rows of it are drawn in no time
 TRAINED: dict[str, Any] = {"parameters": {"length_mean": 5, "length_std": 0}, "seed": 1, "rows": {"train": 9}}
 
@@ -51,8 +51,8 @@ def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, tra
     return folder
 
 
-def read(where: Path, **options: Any) -> sizes.Sizes:
-    return sizes.read(Registry(where), **(ALL | options))[0]
+def read(where: Path, preset: str | None = None, **options: Any) -> sizes.Sizes:
+    return sizes.read(registry_of(where, preset), **(ALL | options))[0]
 
 
 def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:

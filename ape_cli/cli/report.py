@@ -89,8 +89,7 @@ def report(
         raise UsageError("the file's ending tells no format", got=str(to), allowed=known, fix="name one with --format")
     chosen = pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), render.FORMATS)
     refuse_both(chosen, compare, interval, against)
-    one = preset[0] if preset and len(preset) == 1 else None  # errors name it; the registry is filtered already
-    asked = {"metric": metric, "decode": decode, "split": split, "preset": one}
+    asked = {"metric": metric, "decode": decode, "split": split}
     refuse_grouping(by, chosen, compare, against, asked)
     refuse_beside_the_paper(against, asked)
     kinds = _plot_kinds(plots, plot_format or [], compare)
@@ -180,7 +179,7 @@ def _tables(
         found, alone = comparing.lines(values, *compare)
         return found, comparing.tables(found), bad + alone
     if by == "epoch":
-        found, bad = epochs.lines(registry, metric=asked["metric"], preset=asked["preset"], against=against)
+        found, bad = epochs.lines(registry, metric=asked["metric"], against=against)
         return epochs.columns(found), epochs.tables(found, interval=interval), bad
     if by == "size":
         by_size, bad = sizes.read(registry, **asked)
@@ -201,8 +200,7 @@ def _further(
     by_op, bad = operators.read(registry, **asked, own=own, needed=False)
     found = {"op": operators.tables(by_op, interval=interval)}
     if asked["metric"] in curves.MEASURED:
-        of_history = {k: asked[k] for k in ("metric", "preset")}
-        by_epoch, more = epochs.lines(registry, **of_history, against=against, needed=False)
+        by_epoch, more = epochs.lines(registry, metric=asked["metric"], against=against, needed=False)
         found["epoch"] = epochs.tables(by_epoch, interval=interval)
         bad += more
     return found, bad
@@ -222,7 +220,7 @@ def _drawn(
     metric = asked["metric"]
     if metric not in curves.MEASURED:
         note(f"no learning curves: {METRICS[metric][0]} is not measured while a run trains")
-    learning, more = curves.learning(registry, metric=metric, preset=asked["preset"])
+    learning, more = curves.learning(registry, metric=metric)
     figures = plots.figures(scores, sizes.panels(by_size), learning, metric, axis)
     if "scores" not in figures:
         note(f"no plot of the scores: a table has more than {plots.MOST_ROWS} rows")
