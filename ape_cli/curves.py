@@ -62,7 +62,7 @@ def learning(registry: Registry, *, metric: str) -> tuple[list[Panel], list[str]
         )
         .rename({"step": "x"})
     )
-    return [Panel(title, "steps", lines) for title, lines in split(over_seeds)], bad
+    return [Panel(title, "steps", lines) for title, lines in split(label(over_seeds))], bad
 
 
 def histories(
@@ -97,14 +97,13 @@ def numbered(runs: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 def split(lines: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """Lines with `KEYS`, `trained_on` and x as the panels of a plot: the title and the lines of each.
+    """Lines with a `label` and x as the panels of a plot: the title and the lines of each.
 
     A title is the column's name in the tables, with the preset where there are several.
     """
-    labelled = label(lines)
-    several = labelled["preset"].n_unique() > 1
+    several = lines["preset"].n_unique() > 1
     panels = []
-    for panel in labelled.partition_by("structure", "preset", "column", maintain_order=True):
+    for panel in lines.partition_by("structure", "preset", "column", maintain_order=True):
         first = panel.row(0, named=True)
         title = first["column"] + (f", preset {first['preset']}" if several else "")
         panels.append((title, panel.sort("rank", "x")))

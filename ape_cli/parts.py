@@ -4,8 +4,7 @@ A score of a part is a ratio of sums over its rows: token accuracy and cross-ent
 rows. It is taken for each run first. The mean and the deviation over seeds come after, as in the other tables.
 
 `rows` and `tokens` count the evaluated data behind a score. Every seed is scored on the same rows, so seeds do not
-multiply them; distinct datasets add up. Where a seed was evaluated on fewer datasets than another one, they are the
-fewest that any seed of the cell was scored on.
+multiply them; distinct datasets add up.
 
 `low_over_rows` and `high_over_rows` are the 95% interval over test rows (`stats.wilson`) of an exact match, which is a
 share of rows. It is about other test rows; `low` and `high`, the interval over seeds, are about other seeds. The other
@@ -118,7 +117,7 @@ def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("train
     by_run = values.group_by([*column, *CELL, "seed"], maintain_order=True).agg(
         (value * weight).sum() / weight.sum(), pl.col("weight", *COUNTS).sum(), pl.col(*names).last()
     )
-    more = [pl.col(*names).last(), weight.sum(), pl.col(*COUNTS).min()]
+    more = [pl.col(*names).last(), weight.sum(), pl.col(*COUNTS).first()]
     more += [value.min().alias("least"), value.max().alias("most")]
     pooled = over_seeds(by_run, column, more)
     shares = pooled.select(pl.col("metric") == "exact_match", "mean", "rows").iter_rows()
@@ -129,21 +128,16 @@ def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("train
 def counts(group: pl.DataFrame, across: str, order: list[Any]) -> list[tuple[str, list[str]]]:
     """The last lines of a table: the rows and the tokens behind the scores of each of its columns.
 
-    `across`: what tells the columns apart, whose values are `order`. Rows of a table that were evaluated on unequal
-    data make it a range.
+    `across`: what tells the columns apart, whose values are `order`. All rows of a table share them.
     """
-
-    def text(what: str, key: Any) -> str:
-        there = sorted(group.filter(pl.col(across) == key)[what].to_list())
-        return "–".join(dict.fromkeys(f"{n:,}" for n in (there[0], there[-1])))
-
+    counted = {key: group.filter(pl.col(across) == key).row(0, named=True) for key in order}
     split = group["split"][0]
-    return [(f"{split} {what}", [text(what, key) for key in order]) for what in COUNTS]
+    return [(f"{split} {what}", [f"{counted[key][what]:,}" for key in order]) for what in COUNTS]
 
 
-def counted(group: pl.DataFrame, complete: bool = True) -> str:
-    """What the last lines of a table are. `complete`: every run was evaluated on all that the others were."""
-    about = f"The last two lines count the {group['split'][0]} rows, and their target tokens, behind each score"
-    if complete:
-        return f"{about}; all seeds share them."
-    return f"{about}: those of the seed that was scored on the fewest, and a range where schemes differ."
+def counted(group: pl.DataFrame) -> str:
+    """What the last lines of a table are."""
+    split = group["split"][0]
+    return (
+        f"The last two lines count the {split} rows, and their target tokens, behind each score; all seeds share them."
+    )

@@ -189,21 +189,14 @@ def _is_counted(panel: Panel) -> bool:
 
 
 def _counts(lines: pl.DataFrame) -> dict[float, str]:
-    """The test rows and the target tokens behind each point, by x.
-
-    All rows of a table share them, unless they were evaluated on unequal data: then it is the least and the most.
-    """
-    both = pl.col("rows", "tokens")
-    at = lines.group_by("x", maintain_order=True).agg(both.min(), both.max().name.suffix("_most"))
-    return {
-        x: f"{_short(rows, rows_most)} / {_short(tokens, tokens_most)}"
-        for x, rows, tokens, rows_most, tokens_most in at.iter_rows()
-    }
+    """The test rows and the target tokens behind each point, by x. All lines of a panel share them."""
+    at = lines.unique("x", maintain_order=True).select("x", "rows", "tokens")
+    return {x: f"{_short(rows)} / {_short(tokens)}" for x, rows, tokens in at.iter_rows()}
 
 
-def _short(least: int, most: int) -> str:
-    """A count, or two that differ: `840`, `14k`, `66–325`."""
-    return "–".join(dict.fromkeys(f"{n:,}" if n < 10_000 else f"{n / 1000:,.0f}k" for n in (least, most)))
+def _short(count: int) -> str:
+    """A count: `840`, `14k`."""
+    return f"{count:,}" if count < 10_000 else f"{count / 1000:,.0f}k"
 
 
 def _curve(axes: Axes, row: str, line: pl.DataFrame, upright: Scale, look: Look, *, tested: bool) -> None:

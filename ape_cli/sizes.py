@@ -1,8 +1,9 @@
 """Scores by the size of the source: how a scheme does on longer words and deeper trees than it was trained on.
 
-A score is that of one run over all datasets that it was evaluated on: a ratio of sums over the rows of a size
-(token accuracy and cross-entropy by tokens, exact match by rows), not a mean of the datasets' means. Then mean and
-deviation over seeds, as in the other tables.
+A score is that of one run over all datasets of a table: a ratio of sums over the rows of a size (token accuracy and
+cross-entropy by tokens, exact match by rows), not a mean of the datasets' means. Then mean and deviation over seeds, as
+in the other tables. All scores of a table are of the same test rows: a dataset that only some of the runs were
+evaluated on has a table of its own.
 
 Seen in training: sizes from the smallest to the largest one among the rows of the training split. Those rows are a
 function of the task, its parameters and the seed, so they are drawn again, and the dataset need not be there.
@@ -24,6 +25,7 @@ from ape_cli.table import Table, cell, standing_notes
 
 Range = tuple[int, int]  # sizes, both ends included
 
+_COLUMN = [key for key in KEYS if key not in CELL]  # what the rows of a table share
 _COLUMNS, _POINTS = 10, 16  # of a table, of a line of a plot: at most
 _BLOCK = 8192  # rows
 _WORDS = {  # of structures: what a size is, and its axis
@@ -87,24 +89,57 @@ def bins(sizes: list[int], limits: Range | None, most: int) -> dict[int, Range]:
 def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     """Mean, deviation and number over seeds (`parts.pool`) of each row of the tables and each bin, `first` to `last`.
 
-    At most `most` bins for each dataset of training; without it each size is its own. `seen`: whether the training
-    split reaches to there; null if that is not known.
+    At most `most` bins for each table; without it each size is its own. `seen`: whether the training split reaches to
+    there; null if that is not known. `on`: the evaluated datasets (`apart`), which are also named in `column` where a
+    column of the other tables has several tables here.
     """
     binned = []
-    for part in sizes.values.partition_by("trained_fingerprint", "preset", maintain_order=True):
+    values = apart(sizes.values)
+    for part in values.partition_by(*_COLUMN, "on", maintain_order=True):
         limits = sizes.seen[part["trained_fingerprint"][0]]
         there = part["size"].unique().to_list()
         ends = [{"size": s, "first": a, "last": b} for s, (a, b) in bins(there, limits, most or len(there)).items()]
         within = pl.lit(None, pl.Boolean) if limits is None else pl.col("size").is_between(*limits)
         in_bins = part.join(pl.DataFrame(ends), on="size", maintain_order="left")
         binned.append(in_bins.with_columns(within.alias("seen")))
-    column = [*(k for k in KEYS if k not in CELL), "metric", "decode", "split", "seen", "first", "last"]
-    return label(parts.pool(pl.concat(binned), column)).sort("rank", "first")
+    column = [*_COLUMN, "metric", "decode", "split", "table", "on", "of_runs", "seen", "first", "last"]
+    found = label(parts.pool(pl.concat(binned), column))
+    alike = ["structure", "preset", "column"]
+    several = pl.col("table").n_unique().over(alike) > 1
+    found = found.sort(pl.col("rank").min().over(alike), "table", "rank", "first")
+    return found.with_columns(column=pl.when(several).then(pl.format("{} on {}", "column", "on")).otherwise("column"))
+
+
+def apart(values: pl.DataFrame) -> pl.DataFrame:
+    """The lines, with what tells tables apart, so that all scores of a table are of the same test rows.
+
+    Datasets that the same runs of a column were evaluated on are pooled in one table; a dataset that other runs were
+    evaluated on is in another one. `table`: its number in the column, the one with the data of training first. `on`:
+    the names of its datasets. `of_runs`: how many of the column's runs have it, and of how many.
+    """
+    found = []
+    for part in values.partition_by(_COLUMN, maintain_order=True):
+        runs = part.with_columns(id=pl.struct(*CELL, "seed").rank("dense"))
+        sets: dict[frozenset[int], list[str]] = {}
+        for fingerprint in part["fingerprint"].unique(maintain_order=True):
+            sets.setdefault(frozenset(runs.filter(fingerprint=fingerprint)["id"]), []).append(fingerprint)
+        tables = []
+        for evaluated, fingerprints in sets.items():
+            lines = part.filter(pl.col("fingerprint").is_in(fingerprints))
+            names = sorted(lines.unique("fingerprint", keep="last")["dataset"])
+            other = part["trained_fingerprint"][0] not in fingerprints
+            tables.append((other, ", ".join(names), f"{len(evaluated)} of {runs['id'].n_unique()}", lines))
+        tables.sort(key=lambda table: table[:2])
+        for number, (_, on, of_runs, lines) in enumerate(tables):
+            found.append(lines.with_columns(table=pl.lit(number), on=pl.lit(on), of_runs=pl.lit(of_runs)))
+    return pl.concat(found)
 
 
 def lines(sizes: Sizes) -> pl.DataFrame:
     """Every size by itself, for programs. `weight`: tokens, of exact match rows, over all seeds."""
-    return arrange(pool(sizes).rename({"first": "size"}), ["size", "seen"], ["weight", *parts.COUNTS, *parts.OVER_ROWS])
+    return arrange(
+        pool(sizes).rename({"first": "size"}), ["on", "size", "seen"], ["weight", *parts.COUNTS, *parts.OVER_ROWS]
+    )
 
 
 def tables(sizes: Sizes, *, interval: bool = False) -> list[Table]:
@@ -121,15 +156,17 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     ends = group.select("first", "last", "seen").unique().sort("first").rows()
     cells = {(line["row"], line["first"]): cell(line) for line in group.iter_rows(named=True)}
     limits = sizes.seen[first["trained_fingerprint"]]
-    told, complete = _datasets(sizes.values, first)
+    has, of = first["of_runs"].split(" of ")
+    few = f"Only {has} of the {of} runs of this column were evaluated on it: `ape eval --data …` does what is missing."
     notes = [
         *standing_notes(group, interval),
         f"(seen): {word} {_span(*limits)} is what the training split holds."
         if limits
         else f"What {word} training saw is not known: its task is not known here.",
         *([f"Columns of more than one {word} pool its rows."] if any(a != b for a, b, _ in ends) else []),
-        *told,
-        parts.counted(group, complete),
+        f"Evaluated on {first['on']}.",
+        *([few] if has != of else []),
+        parts.counted(group),
     ]
     columns = [_span(a, b) + " (seen)" * bool(inside) for a, b, inside in ends]
     rows = group["row"].unique(maintain_order=True)
@@ -139,24 +176,13 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     return Table(f"{first['column']} by {word}, {name}", notes, columns, body, unit, interval, foot=foot)
 
 
-def _datasets(values: pl.DataFrame, panel: dict[str, Any]) -> tuple[list[str], bool]:
-    """What the runs of a table were evaluated on, and whether each was evaluated on all of it."""
-    mine = values.filter(pl.col(k) == panel[k] for k in ("trained_fingerprint", "preset"))
-    names = mine.unique("fingerprint", keep="last")["dataset"].sort().to_list()
-    of_run = mine.group_by(*CELL, "seed").agg(pl.col("fingerprint").n_unique())["fingerprint"]
-    told, complete = [f"Evaluated on {', '.join(names)}."], of_run.min() == len(names)
-    if not complete:
-        told.append("Not every run was evaluated on all of them: `ape eval --data …` does what is missing.")
-    return told, complete
-
-
 def panels(sizes: Sizes) -> list[Panel]:
     """The same as lines of a plot; x is the middle of a bin. What has one size alone is no line."""
     if sizes.values.is_empty():
         return []
     found = pool(sizes, _POINTS).with_columns(x=(pl.col("first") + pl.col("last")) / 2)
     made = []
-    for title, drawn in split(found.drop("row", "column", "rank")):
+    for title, drawn in split(found):
         if drawn["x"].n_unique() == 1:
             continue
         first = drawn.row(0, named=True)

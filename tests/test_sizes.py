@@ -94,15 +94,18 @@ def test_seeds_are_averaged_each_by_itself(tmp_path: Path) -> None:
 
 
 def test_rows_are_those_of_the_data_however_many_seeds_were_scored_on_them(tmp_path: Path) -> None:
-    """Datasets add up, 10 + 30; seeds see the same rows. Of seed 3 the second dataset is missing: 10 is the fewest."""
+    """Datasets add up, 10 + 30; seeds see the same rows. Seed 3 lacks the second dataset, which then stands apart."""
     both: dict[str, Found] = {"a": {5: (8, 10)}, "b": {5: (20, 30), 6: (1, 2)}}
     for seed in (1, 2):
         put(tmp_path, "rope", both, seed)
     (panel,) = sizes.panels(read(tmp_path))
     assert panel.lines.select("x", "rows").rows() == [(5, 40), (6, 2)]
     put(tmp_path, "rope", {"a": {5: (8, 10)}}, 3)
-    (panel,) = sizes.panels(read(tmp_path))
-    assert panel.lines.select("x", "rows").rows() == [(5, 10), (6, 2)]
+    assert sizes.lines(read(tmp_path)).select("on", "size", "seeds", "rows").rows() == [
+        ("a", 5, 3, 10),
+        ("b", 5, 2, 30),
+        ("b", 6, 2, 2),
+    ]
 
 
 def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path: Path) -> None:
@@ -150,11 +153,43 @@ def test_intervals_over_rows_and_over_seeds_are_two_things(tmp_path: Path) -> No
     assert tokens["low_over_rows"].null_count() == tokens["high_over_rows"].null_count() == 2
 
 
-def test_unequal_rows_of_a_column_are_a_range(tmp_path: Path) -> None:
-    put(tmp_path, "rope", {"a": {5: (8, 10)}, "b": {5: (20, 30)}})
-    put(tmp_path, "none", {"a": {5: (8, 10)}})
-    (shown,) = sizes.tables(read(tmp_path))
-    assert shown.foot[0] == ("test rows", ["10–40"])
+def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
+    """What only some runs were evaluated on stands apart, as a table and as a panel, and is no part of the others.
+
+    Pooled, `rope` would have 28 of 40 on sizes 5, and `none` 9 of 10: a difference that is one of the rows alone.
+    """
+    both: dict[str, Found] = {"z": {5: (8, 10), 6: (1, 2)}, "b": {5: (20, 30), 7: (3, 3)}, "c": {5: (5, 10)}}
+    put(tmp_path, "rope", both, 1, name="z", fingerprint="of z")
+    put(tmp_path, "none", {"z": {5: (9, 10), 6: (1, 2)}}, 1, name="z", fingerprint="of z")
+    found = read(tmp_path)
+    own, other = sizes.tables(found)
+    assert (own.title, other.title) == (
+        "reverse on z by length, token accuracy",
+        "reverse on b, c by length, token accuracy",
+    )
+    assert [row for row, _ in own.rows] == ["none", "rope"]
+    assert [row for row, _ in other.rows] == ["rope"]
+    assert (own.foot[0], other.foot[0]) == (("test rows", ["10", "2"]), ("test rows", ["40", "3"]))
+    assert not any("Only" in note for note in own.notes)
+    assert (
+        "Only 1 of the 2 runs of this column were evaluated on it: `ape eval --data …` does what is missing."
+        in other.notes
+    )
+    rows = sizes.lines(found).filter(size=5).select("scheme", "on", "mean").rows()
+    assert rows == [("none", "z", 0.9), ("rope", "z", 0.8), ("rope", "b, c", 0.625)]
+    assert [(p.title, p.lines["row"].unique(maintain_order=True).to_list()) for p in sizes.panels(found)] == [
+        ("reverse on z", ["none", "rope"]),
+        ("reverse on b, c", ["rope"]),
+    ]
+    put(
+        tmp_path,
+        "none",
+        {name: dict.fromkeys(sizes, (1, 1)) for name, sizes in both.items()},
+        2,
+        name="z",
+        fingerprint="of z",
+    )
+    assert len(sizes.tables(read(tmp_path))) == 2  # the first seed of `none` still lacks them
 
 
 def test_a_dataset_under_two_names_counts_once(tmp_path: Path) -> None:
@@ -230,7 +265,7 @@ def test_bins() -> None:
 def test_a_table_a_task_with_schemes_down_and_sizes_across(tmp_path: Path) -> None:
     far = dict.fromkeys(range(90, 130), (1, 2))
     put(tmp_path, "rope", {"a": {5: (20, 20)}, "far": far}, 1)
-    put(tmp_path, "none", {"a": {5: (5, 20)}}, 1)
+    put(tmp_path, "none", {"a": {5: (5, 20)}, "far": dict.fromkeys(far, (0, 2))}, 1)
     other = {"trained": {"parameters": {}, "seed": 1, "rows": {"train": 9}}, "fingerprint": "c" * 64}
     put(tmp_path, "none", {"a": {5: (5, 10)}}, 2, task="c3", order="depth", **other)
     first, second = sizes.tables(read(tmp_path))
@@ -238,16 +273,10 @@ def test_a_table_a_task_with_schemes_down_and_sizes_across(tmp_path: Path) -> No
     assert second.title == "c3/depth by depth, token accuracy"
     assert [row for row, _ in first.rows] == ["none", "rope"]
     assert first.columns == ["5 (seen)", *(f"{n}–{n + 4}" for n in range(90, 130, 5))]
-    assert first.rows[0][1][1] is None
     assert "Evaluated on a, far." in first.notes
-    assert any("Not every run" in note for note in first.notes)
-    assert not any("Not every run" in note for note in second.notes)
     assert [counts for _, counts in first.foot] == [["20", *["10"] * 8]] * 2
     assert [counts for _, counts in second.foot] == [["10"]] * 2
-    assert first.notes[-1].endswith(
-        "those of the seed that was scored on the fewest, and a range where schemes differ."
-    )
-    assert second.notes[-1].endswith("behind each score; all seeds share them.")
+    assert first.notes[-1].endswith("behind each score; all seeds share them.")
     text = render.markdown([first])
     assert "| rope | <ins>100.00</ins> | <ins>50.00</ins> |" in text
     assert "90--94" in render.latex([first])

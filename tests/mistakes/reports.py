@@ -55,6 +55,13 @@ MISTAKES = [
         "test_sizes.py::test_seeds_are_averaged_each_by_itself",
     ),
     Mistake(
+        "datasets that only some runs were evaluated on pooled with the others",
+        "sizes.py",
+        'sets.setdefault(frozenset(runs.filter(fingerprint=fingerprint)["id"]), [])',
+        "sets.setdefault(frozenset(), [])",
+        "test_sizes.py::test_scores_of_one_table_are_of_the_same_rows",
+    ),
+    Mistake(
         "the largest size of training taken for a new one",
         "sizes.py",
         'pl.col("size").is_between(*limits)',
@@ -64,7 +71,7 @@ MISTAKES = [
     Mistake(
         "rows of the data counted once for each seed",
         "parts.py",
-        "pl.col(*COUNTS).min()]",
+        "pl.col(*COUNTS).first()]",
         "pl.col(*COUNTS).sum()]",
         "test_sizes.py::test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell",
     ),
