@@ -99,7 +99,10 @@ class Scale:
 
 
 def scale(kind: str, unit: str, points: Sequence[float], ends: Sequence[float] = ()) -> Scale:
-    """The axis for the scores `points`. `ends` are the ends of bars, which an axis of errors may cut."""
+    """The axis for the scores `points`. `ends` are the ends of bars.
+
+    An axis of errors cuts a bar whose end is less than a tenth of the smallest error.
+    """
     if kind == "error":
         return _of_errors(points, ends)
     every = [*points, *ends]
@@ -109,10 +112,15 @@ def scale(kind: str, unit: str, points: Sequence[float], ends: Sequence[float] =
 
 
 def _of_errors(points: Sequence[float], ends: Sequence[float]) -> Scale:
-    """From below the smallest positive error to above the largest error, both at one of 1, 2, 5, 10, 20 …"""
+    """From below the smallest positive error to above the largest error, bars included.
+
+    Both ends are one of … 1, 2, 5, 10, 20 …
+    """
     errors = [min(100.0, 100 * (1 - score)) for score in (*points, *ends)]
     some = [error for error in errors[: len(points)] if error > _ROUNDING]
-    edge = _nice(min(some), up=False) if some else 0.1
+    least = min(some, default=0.1)
+    near = [error for error in errors[len(points) :] if error > least / 10]  # a bar may be ten times as long, no more
+    edge = _nice(min([least, *near]), up=False)
     high = max(_nice(max(*errors, edge), up=True), 10 * edge)
     if len(some) == len(points):
         return Scale("%", edge, high, error=True)

@@ -103,16 +103,17 @@ def linearisation() -> str:
     )
     tasks = ["tree-copy", "tree-rotate", "c3", "tree-ops"]
     told = {(g["scheme"], g["task"]): g for g in gains.iter_rows(named=True)}
+    most = gains["seeds"].max()
     lines = [f"| scheme | {' | '.join(tasks)} |", f"|---|{'---:|' * len(tasks)}"]
     for scheme in (*FLAT, "tree", "orthogonal-tree"):
-        cells = [_gain(told[scheme, task]) if (scheme, task) in told else "" for task in tasks]
+        cells = [_gain(told[scheme, task], most) if (scheme, task) in told else "" for task in tasks]
         lines.append(f"| {scheme} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _gain(of: dict[str, float]) -> str:
+def _gain(of: dict[str, float], most: int) -> str:
     spread = f" ±{of['std']:.1f}" if of["seeds"] > 1 else ""
-    return f"{of['mean']:+.2f}{spread}" + (f" ×{of['seeds']}" if of["seeds"] != 3 else "")
+    return f"{of['mean']:+.2f}{spread}" + (f" ×{of['seeds']}" if of["seeds"] != most else "")
 
 
 def sweeps(counts: dict[str, tuple[int, int]]) -> str:

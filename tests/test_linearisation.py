@@ -96,6 +96,9 @@ def test_what_is_generated_again_is_the_same(tmp_path: Path) -> None:
     refused = run.invoke(app, ["gen", "tree-copy", "--order", "depth", "--n", "50", "--out", out])
     assert refused.exit_code == 1
     assert "source_order" in refused.output
+    for key in ("order", "source_order"):
+        setting = run.invoke(app, ["gen", "tree-copy", "--set", f"{key}=depth", "--out", out])
+        assert (setting.exit_code, f"write --{key.replace('_', '-')} depth" in setting.output) == (2, True)
     drawn = run.invoke(app, ["show", out]).output
     assert "in breadth order" in drawn
     assert "in depth order" in drawn

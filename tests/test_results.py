@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from ape_cli import registry
+from ape_cli import gen, registry, trial
 from tests.conftest import ape
 
 ROOT = Path(__file__).parents[1]
@@ -54,6 +54,18 @@ def test_the_page_quotes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(made) == {*VIEWS, "linearisation.md"}
     assert record.filled(PAGE, record.parts_of(made, COUNTS)) == PAGE
     assert {path.name for path in (RESULTS / "plots").iterdir()} == {*COUNTS, "table1-error"}
+
+
+@pytest.mark.parametrize(("task", "order"), [("copy", None), ("tree-ops", "depth"), ("c3", "breadth-to-depth")])
+def test_the_data_of_the_runs_is_still_generated(task: str, order: str | None, tmp_path: Path) -> None:
+    """The same rows as when the committed runs were trained, by their fingerprint."""
+    trained = {
+        about["dataset"]["fingerprint"]
+        for _, about in registry.open(RESULTS).sound([])
+        if (about["config"]["preset"], about["dataset"]["task"], about["dataset"]["order"]) == ("small", task, order)
+    }
+    made, plan, _ = trial.preset_plan(task, order, "small", tmp_path)
+    assert {gen.generate(made, plan, tmp_path / "data").manifest.fingerprint} == trained
 
 
 def test_nothing_is_told_of_sweeps_that_were_not_run() -> None:

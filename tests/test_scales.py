@@ -79,6 +79,14 @@ def test_a_bar_is_cut_where_the_axis_ends_and_never_moves_its_ends() -> None:
     assert wide.high == 100
 
 
+def test_a_bar_up_to_ten_times_the_smallest_error_away_is_whole() -> None:
+    """An error of 0.11% whose bar ends at 0.08%: the axis begins at 0.05%. At 0.005% it would be cut."""
+    made = scale("error", "%", [0.9989, 1.0], [0.9992, 0.9986])
+    assert made.edge == pytest.approx(0.05)
+    assert made.of([0.9992]).tolist() == pytest.approx([0.08])
+    assert scale("error", "%", [0.9989, 1.0], [0.99995, 0.9986]).edge == pytest.approx(0.1)
+
+
 @pytest.mark.parametrize(
     ("asked", "metric", "drawn", "compared", "message"),
     [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ape_cli import place
 from ape_cli.cli._app import DATASETS, RESULTS, dataset_folder
-from ape_cli.errors import ApeError
+from ape_cli.errors import ApeError, DataError
 
 if TYPE_CHECKING:  # Polars and torch come in with the command
     from ape_cli.agenda import Item
@@ -28,7 +28,15 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
     presets: list[dict[str, str]] = [{"preset": preset} for preset in chosen.presets] or [{}]
     grids = [grid.check(grid.over(fields, given)) for given in presets for fields in grid.read(file)]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
-    every, _ = agenda.of_grids(grids, usual, registry, DATASETS, lambda name: dataset_folder(place.of(name)))
+    try:
+        every, _ = agenda.of_grids(grids, usual, registry, DATASETS, lambda name: dataset_folder(place.of(name)))
+    except DataError as error:
+        raise ApeError(
+            f"the runs of the sweep {file} cannot be told without its data: {error.what}",
+            got=error.got,
+            allowed=error.allowed,
+            fix=f"generate the datasets that the file names (`ape gen`), then `{_command(file, None, registry)}`",
+        ) from error
 
     def kind(item: Item) -> filters.Kind:
         data = item.data

@@ -98,6 +98,10 @@ def gen(
     }
     given = {k: v for k, v in options.items() if v is not None}
     more = parse_settings(settings or [])
+    if own := next((key for key in ("order", "source_order") if key in more), None):
+        option = f"--{own.replace('_', '-')}"
+        fix = f"write {option} {more[own]}"
+        raise UsageError(f"{own} has an option of its own", got=f"--set {own}={more[own]}", fix=fix)
     if twice := sorted(given.keys() & more.keys()):
         both = f"{given[twice[0]]} and {more[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")

@@ -93,7 +93,7 @@ PRESETS = {
         None,
         {"train": 10_000, "validation": 1_000, "test": 1_000},
         {},
-        {"sequence": "the paper's words and trees, a quarter of its width, 2,000 steps: 10 to 25 minutes of one core"},
+        {"sequence": "the paper's words and trees, a quarter of its width, 2,000 steps: 15 to 40 minutes of one core"},
     ),
     "small": Preset(
         {**_QUARTER_WIDTH, "steps": 800, "validate_every_steps": 100},

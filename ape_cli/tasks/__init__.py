@@ -259,10 +259,8 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
     orders: tuple[Order | None, Order | None] = (None, None)
     if found.ordered:
         orders = linearisation.checked(order, source_order)
-    elif given := order or source_order:
-        raise UsageError(
-            f"{name} is no tree task: it has no order", got=f"order {given!r}", allowed="none", fix="leave it out"
-        )
+    elif given := f"order {order!r}" if order else f"source_order {source_order!r}" if source_order else "":
+        raise UsageError(f"{name} is no tree task: it has no order", got=given, allowed="none", fix="leave it out")
     known = {f.name: f for f in fields_of(found)}
     found.refuse(options)
     for key, value in options.items():
