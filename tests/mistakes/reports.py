@@ -253,8 +253,8 @@ MISTAKES = [
     Mistake(
         "unfinished runs in the means of learning curves",
         "curves.py",
-        'run.status_in(about) != "finished" or ',
-        "",
+        'if run.status_in(about) != "finished":',
+        "if False:",
         "test_curves.py::test_what_is_not_finished_has_no_curve",
     ),
     Mistake(
