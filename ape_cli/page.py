@@ -48,9 +48,9 @@ _CAPTIONS = {  # of the plots, by their names
     "scores": f"""These are the scores of the tables below. A thick bar shows one standard deviation over seeds to
 either side. A thin line leads from the axis to each dot. {_LINES}""",
     "by-size": f"""These are scores by the size of the source. All lines of a plot are of the same test rows: a dataset
-that only some runs were evaluated on has a plot of its own. The training split holds the sizes in the shaded area. A band, or a bar at a single point, reaches from the smallest to the
-largest score over seeds. A hollow point has fewer than {FEW} test rows and is not connected to its neighbours.
-{_LINES}""",
+that only some runs were evaluated on has a plot of its own. The training split holds the sizes in the shaded area. A
+band, or a bar at a single point, reaches from the smallest to the largest score over seeds. A hollow point has fewer
+than {FEW} test rows and is not connected to its neighbours. {_LINES}""",
     "learning-curves": f"""These are validation scores of finished runs. A line is the mean over seeds. A band reaches
 from the smallest to the largest score. {_LINES} A dotted line is the test split, which decides nothing.""",
 }
