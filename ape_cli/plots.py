@@ -11,6 +11,7 @@ import io
 import itertools
 import math
 import re
+import textwrap
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ _METADATA: dict[str, dict[str, None]] = {
 FEW = 30  # test rows; a point with fewer is hollow and not connected to its neighbours
 _SEEN, _RANGE = 0.09, 0.25  # opacities
 _COUNT_SIZE = 5  # points, of the counts above a panel
+_TITLE_WIDTH, _TITLE_LINE = 36, 0.2  # characters that fit above a panel; inches of a line
 
 
 def missing() -> str | None:
@@ -103,7 +105,7 @@ def lines(
         below_all = Legend(_explained(panels, chosen, upright), max(across, 2) * PANEL[0])
         counts = [text for panel in panels if _is_counted(panel) for text in _counts(panel.lines).values()]
         room = 0.6 * _COUNT_SIZE * max(map(len, counts)) + 6 if counts else None  # a digit is 0.6 of its size wide
-        high = PANEL[1] + (room or 0) / 72
+        high = PANEL[1] + (room or 0) / 72 + _TITLE_LINE * max(_lines_of(panel.title).count("\n") for panel in panels)
         figure = Figure(figsize=(below_all.width, down * high + below_all.height), layout="constrained")
         grid = figure.add_gridspec(down, across)
         for number, panel in enumerate(panels):
@@ -119,6 +121,11 @@ def lines(
                 axes.tick_params(labelleft=False)
         below_all.put(figure)
     return figure
+
+
+def _lines_of(title: str) -> str:
+    """A title in lines that are no wider than a panel."""
+    return textwrap.fill(title, _TITLE_WIDTH, break_on_hyphens=False)
 
 
 def _explained(panels: list[Panel], chosen: dict[str, Look], upright: Scale) -> list[Any]:
@@ -174,7 +181,7 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, Look], r
         _curve(axes, str(row), line, upright, chosen[str(row)], tested=_tested(panel) is not None)
     if upright.edge is not None:
         axes.axhspan(upright.low, upright.edge, zorder=0, **ZERO)
-    axes.set_title(panel.title, pad=room)
+    axes.set_title(_lines_of(panel.title), pad=room)
     place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90, "ha": "center", "va": "bottom"}
     for x, text in (_counts(panel.lines) if _is_counted(panel) else {}).items():
         axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=INK, **place)

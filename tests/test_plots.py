@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import xml.etree.ElementTree
 from pathlib import Path
@@ -12,6 +13,7 @@ import polars as pl
 import pytest
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from ape_cli import plots, position
 from ape_cli.curves import Panel
@@ -266,3 +268,15 @@ def test_without_matplotlib_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyP
     assert plots.missing() is None
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "pip install matplotlib" in (plots.missing() or "")
+
+
+def test_titles_stay_above_their_panels() -> None:
+    """Long names of datasets take a second line and do not reach into the next panel."""
+    long = "tree-rotate/depth on tree-rotate-depth-longer"
+    made = panel(ROWS, few=[])
+    figure = plots.lines([Panel(long, made.axis, made.lines, None) for _ in range(3)], "token accuracy", "%")
+    figure.canvas.draw()
+    titles = [text for text in figure.findobj(Text) if text.get_text().replace("\n", " ") == long]
+    boxes = [title.get_window_extent() for title in titles]
+    assert len(boxes) == 3
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
