@@ -175,7 +175,7 @@ def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     assert 0 <= done.evaluation["overall"]["token_accuracy"] <= 1
     assert evaluate.evaluate(done.run, words, split="test", decode="greedy", device=CPU)["decode"] == "greedy"
     (line,) = report.lines(
-        found, metric="token_accuracy", decode="teacher", split="test", preset=None, against=None
+        found, metric="token_accuracy", decode="teacher", split="test", against=None
     )[0].to_dicts()  # fmt: skip
     assert line["attention"] == kind
     assert (f"attention={kind}" in line["variant"]) == (kind != "dot")
@@ -190,7 +190,7 @@ def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
             "tiny", "rope", {}, attention=kind, attention_options=attention.options(kind), settings=settings
         )
         trial.run_trial(wanted, words, found, device=CPU)
-    lines = report.lines(found, metric="token_accuracy", decode="teacher", split="test", preset=None, against=None)[0]
+    lines = report.lines(found, metric="token_accuracy", decode="teacher", split="test", against=None)[0]
     (shown,) = table.tables(lines)
     assert [row for row, _ in shown.rows] == [
         "rope",
