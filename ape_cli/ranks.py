@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,6 +104,10 @@ class Ranks(World):
     @contextmanager
     def together(self, device: torch.device) -> Iterator[None]:
         import torch.distributed as dist
+
+        # DistributedDataParallel imports this, and its default arguments keep the group that there is at that moment.
+        # The group's threads would then outlive it, and a process that ends while they run may abort.
+        import_module("torch.distributed.nn.functional")
 
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         try:

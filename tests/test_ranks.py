@@ -197,6 +197,11 @@ def begin(here: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def two(here: Path, *words: str, largest: int | None = None) -> list[tuple[int, str, str]]:
+    """Two ranks of `ape train`; see `ranked`."""
+    return ranked([sys.executable, "-m", "ape_cli", "train", *words], here, largest)
+
+
+def ranked(command: list[str], here: Path, largest: int | None = None) -> list[tuple[int, str, str]]:
     """Two ranks by their variables alone, as another launcher sets them: of each its exit status, stdout and stderr.
 
     `largest`: bytes of a file that they may write.
@@ -204,7 +209,7 @@ def two(here: Path, *words: str, largest: int | None = None) -> list[tuple[int, 
     both = {"PYTHONPATH": str(ROOT), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "ape_cli", "train", *words],
+            command,
             cwd=here,
             env=os.environ | both | {"RANK": rank, "LOCAL_RANK": rank},
             stdout=subprocess.PIPE,
@@ -255,6 +260,28 @@ def test_two_ranks_come_to_what_one_process_comes_to(tmp_path: Path) -> None:
     assert err.count("training reverse-rope") == 1  # the first alone is heard
     assert "in 2 processes on cpu" in err
     assert "Warning" not in err
+
+
+GROUP = """
+import sys
+from pathlib import Path
+import torch
+from ape_cli import ranks
+
+with ranks.joined() as world:
+    with world.together(torch.device("cpu")):
+        model = world.parallel(torch.nn.Linear(2, 2))
+        model(torch.ones(1, 2)).sum().backward()
+        del model
+    print(sum("gloo" in path.read_text() for path in Path("/proc/self/task").glob("*/comm")))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_no_thread_of_the_group_outlives_it() -> None:
+    """A process that ends beside such a thread may abort after all its work is done."""
+    said = ranked([sys.executable, "-c", GROUP], ROOT)
+    assert [(code, out) for code, out, _ in said] == [(0, "0\n")] * 2, said
 
 
 LONG = ["--scheme", "rope", "--task", "reverse", "--preset", "tiny", "--seed", "5", "--set", "dropout=0.1",

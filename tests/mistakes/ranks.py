@@ -61,4 +61,11 @@ MISTAKES = [
         "if world.speaks() is not None:",
         "test_ranks.py::test_ranks_that_diverge_say_so_once",
     ),
+    Mistake(
+        "a process group that lives on in default arguments of torch",
+        "ranks.py",
+        'import_module("torch.distributed.nn.functional")',
+        "pass",
+        "test_ranks.py::test_no_thread_of_the_group_outlives_it",
+    ),
 ]
