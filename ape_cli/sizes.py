@@ -102,7 +102,7 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
         within = pl.lit(None, pl.Boolean) if limits is None else pl.col("size").is_between(*limits)
         in_bins = part.join(pl.DataFrame(ends), on="size", maintain_order="left")
         binned.append(in_bins.with_columns(within.alias("seen")))
-    column = [*_COLUMN, "metric", "decode", "split", "table", "on", "of_runs", "seen", "first", "last"]
+    column = [*_COLUMN, "metric", "decode", "split", "table", "on", "evaluated", "runs", "seen", "first", "last"]
     found = label(parts.pool(pl.concat(binned), column))
     alike = ["structure", "preset", "column"]
     several = pl.col("table").n_unique().over(alike) > 1
@@ -115,11 +115,12 @@ def apart(values: pl.DataFrame) -> pl.DataFrame:
 
     Datasets that the same runs of a column were evaluated on are pooled in one table; a dataset that other runs were
     evaluated on is in another one. `table`: its number in the column, the one with the data of training first. `on`:
-    the names of its datasets. `of_runs`: how many of the column's runs have it, and of how many.
+    the names of its datasets. `evaluated`: how many of the column's `runs` were evaluated on them.
     """
     found = []
     for part in values.partition_by(_COLUMN, maintain_order=True):
         runs = part.with_columns(id=pl.struct(*CELL, "seed").rank("dense"))
+        total = runs["id"].n_unique()
         sets: dict[frozenset[int], list[str]] = {}
         for fingerprint in part["fingerprint"].unique(maintain_order=True):
             sets.setdefault(frozenset(runs.filter(fingerprint=fingerprint)["id"]), []).append(fingerprint)
@@ -128,10 +129,10 @@ def apart(values: pl.DataFrame) -> pl.DataFrame:
             lines = part.filter(pl.col("fingerprint").is_in(fingerprints))
             names = sorted(lines.unique("fingerprint", keep="last")["dataset"])
             other = part["trained_fingerprint"][0] not in fingerprints
-            tables.append((other, ", ".join(names), f"{len(evaluated)} of {runs['id'].n_unique()}", lines))
+            tables.append((other, ", ".join(names), len(evaluated), lines))
         tables.sort(key=lambda table: table[:2])
-        for number, (_, on, of_runs, lines) in enumerate(tables):
-            found.append(lines.with_columns(table=pl.lit(number), on=pl.lit(on), of_runs=pl.lit(of_runs)))
+        for number, (_, on, count, lines) in enumerate(tables):
+            found.append(lines.with_columns(table=number, on=pl.lit(on), evaluated=count, runs=total))
     return pl.concat(found)
 
 
@@ -156,7 +157,7 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     ends = group.select("first", "last", "seen").unique().sort("first").rows()
     cells = {(line["row"], line["first"]): cell(line) for line in group.iter_rows(named=True)}
     limits = sizes.seen[first["trained_fingerprint"]]
-    has, of = first["of_runs"].split(" of ")
+    has, of = first["evaluated"], first["runs"]
     few = f"Only {has} of the {of} runs of this column were evaluated on it: `ape eval --data …` does what is missing."
     notes = [
         *standing_notes(group, interval),

@@ -35,7 +35,7 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
             f"the runs of the sweep {file} cannot be told without its data: {error.what}",
             got=error.got,
             allowed=error.allowed,
-            fix=f"generate the datasets that the file names (`ape gen`), then `{_command(file, None, registry)}`",
+            fix=f"{error.fix}; then `{_command(file, None, registry)}`",
         ) from error
 
     def kind(item: Item) -> filters.Kind:
