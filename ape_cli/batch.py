@@ -21,10 +21,10 @@ import copy
 import itertools
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import ClassVar, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ from torch import Tensor
 from ape_cli import ragged
 from ape_cli import structure as structures
 from ape_cli.errors import UsageError
+from ape_cli.padding import EXACT, Padding
+from ape_cli.position import Plan, Scheme
 from ape_cli.schema import EOS, PAD, SOS
 from ape_cli.streams import I64
 from ape_cli.structure import LINE, Seq, Structure, Tree
@@ -53,8 +55,18 @@ class Labelled(ABC):
 
     @property
     @abstractmethod
-    def inputs(self) -> tuple[Tensor, ...]:
+    def inputs(self) -> tuple[Any, ...]:
         """What a model is given."""
+
+    def planned(self, scheme: Scheme) -> Self:
+        """With the scheme's plans of the positions, for a GPU. Made on the host, before the batch is sent."""
+        return self
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Every tensor of the batch, in a fixed order."""
+        for value in vars(self).values():
+            if isinstance(value, Tensor):
+                yield value
 
     @property
     @abstractmethod
@@ -80,6 +92,11 @@ class Labelled(ABC):
                 vars(changed)[name] = change(value)
         return changed
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Batches of equal keys lead to the same operations on tensors of the same shapes."""
+        return tuple(tensor.shape for tensor in self.tensors())
+
 
 @dataclass(frozen=True)
 class Batch(Labelled):
@@ -98,15 +115,32 @@ class Batch(Labelled):
     op: I64  # [B], -1 where the task has none
     label_positions: Tensor | None = None  # of trees: as stored, in the data's own structure, [B, M] or [B, M, C]
     whole: tuple[int, int] | None = None  # of a share: labels and source tokens of the batch that it is of
+    plans: tuple[Plan, ...] = ()  # of the source's positions and of the input's
 
     @property
     def counts(self) -> tuple[int, int]:
         return self.whole or (int(self.label_mask.sum()), int(self.source_mask.sum()))
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
+    def inputs(self) -> tuple[Any, ...]:
         source = (self.source_ids, self.source_positions, self.source_mask)
-        return *source, self.input_ids, self.input_positions
+        return *source, self.input_ids, self.input_positions, *self.plans
+
+    def planned(self, scheme: Scheme) -> Batch:
+        source = scheme.plan(self.source_positions)
+        return replace(self, plans=(source, scheme.plan(self.input_positions, source)))
+
+    def tensors(self) -> Iterator[Tensor]:
+        yield from super().tensors()
+        for plan in self.plans:
+            yield from plan.each()
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        return replace(super()._with(change), plans=tuple(plan.changed(change) for plan in self.plans))
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return *super().key, *(plan.key for plan in self.plans)
 
 
 @dataclass(frozen=True)
@@ -226,13 +260,16 @@ def own_rows(rows: I64, share: Share) -> tuple[I64, bool]:
     return rows[part::parts] if asked else rows[:1], asked
 
 
-def collate(window: Window, rows: I64, reading: Reading, share: Share = WHOLE) -> Batch:
+def collate(window: Window, rows: I64, reading: Reading, share: Share = WHOLE, padding: Padding = EXACT) -> Batch:
     """The chosen rows of a window, padded; or a share of them, padded as all of them are."""
     own, asked = own_rows(rows, share)
     unfolds = any(isinstance(s, Tree) for s in reading.own.simple)
-    source, source_at, source_mask = _pad(window.source, rows, own, not reading.is_line)
-    target, target_at, target_mask = _pad(window.target, rows, own, unfolds or not reading.is_line)
     closed = reading.own == Seq()
+    source_length, target_length = (
+        padding(int(side.length_of(rows).max(initial=0)) + closed) - closed for side in (window.source, window.target)
+    )
+    source, source_at, source_mask = _pad(window.source, source_length, own, not reading.is_line)
+    target, target_at, target_mask = _pad(window.target, target_length, own, unfolds or not reading.is_line)
     if closed:
         source, target = _close(source, source_mask), _close(target, target_mask)
         source_mask, target_mask = source != PAD, target != PAD
@@ -257,13 +294,13 @@ def _tokens(side: Side, rows: I64, closed: bool) -> int:
     return int(side.length_of(rows).sum()) + closed * rows.size
 
 
-def _pad(side: Side, rows: I64, own: I64, placed: bool) -> tuple[I64, I64 | None, np.ndarray]:
-    """The `own` ones of some rows, as long as the longest of them all.
+def _pad(side: Side, length: int, own: I64, placed: bool) -> tuple[I64, I64 | None, np.ndarray]:
+    """Some rows, `length` tokens each.
 
     Ids [B, L] padded with PAD, stored positions [B, L] or [B, L, C] padded with 0 (if `placed`), the mask [B, L].
     """
     place, _ = ragged.take(side.starts, own)
-    mask = np.arange(side.length_of(rows).max(initial=0)) < side.length_of(own)[:, None]
+    mask = np.arange(length) < side.length_of(own)[:, None]
 
     def padded(flat: np.ndarray, blank: int) -> I64:
         found = np.full((*mask.shape, *flat.shape[1:]), blank, dtype=np.int64)

@@ -18,6 +18,7 @@ from ape_cli import pictures, place, schema
 from ape_cli import structure as structures
 from ape_cli.batch import WHOLE, Batch, Reading, Share, Side, Window, collate
 from ape_cli.errors import UsageError, pick
+from ape_cli.padding import EXACT, Padding
 from ape_cli.pictures import Album, PictureBatch, Steps
 from ape_cli.place import Place
 from ape_cli.schema import Manifest
@@ -196,16 +197,18 @@ class Split(_Rows[Window]):
         skip: int = 0,
         structure: str | None = None,
         share: Share = WHOLE,
+        padding: Padding = EXACT,
     ) -> Iterator[Batch]:
         """The batches of an epoch, from number `skip` on; every row in exactly one of them.
 
         With a `seed` the order is random, a function of (seed, epoch); without, it is by length.
         `structure`: what positions are read as, an expression; the dataset's own by default. It may be
         any that `structure.columns` finds in the data. `share`: of each batch, the rows that are given.
+        `padding`: how long they are made.
         """
         reading = Reading.of(structures.parse(self.dataset.structure), structure)
         for window, rows in self._epoch(batch_size, seed, epoch, skip):
-            yield collate(window, rows, reading, share)
+            yield collate(window, rows, reading, share, padding)
 
     def _window(self, part: pa.Table) -> Window:
         schema.check_rows(part, structures.parse(self.dataset.structure), self.dataset.ids)

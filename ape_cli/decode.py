@@ -25,6 +25,7 @@ from torch import Tensor
 from ape_cli.batch import Batch, Reading
 from ape_cli.errors import DataError
 from ape_cli.model import Transformer
+from ape_cli.precision import products
 from ape_cli.schema import EOS, PAD, SOS
 from ape_cli.score import Tally
 from ape_cli.streams import I64
@@ -59,7 +60,7 @@ def greedy(
     model.eval()
     for batch in batches:
         there = batch.to(device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+        with products(precision), torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             pen = _Pen(model, there)
             predicted = _unfold(pen, there, task, reading) if isinstance(task, Trees) else _follow(pen, there, reading)
         tally.add(there, predicted, torch.zeros_like(there.labels, dtype=torch.float32))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-import polars as pl
+import numpy as np
 import torch
 
 from ape_cli import dataset, process, tasks
@@ -226,19 +226,26 @@ def _parts(data: Dataset) -> tuple[str, Sequence[str]]:
 
 def summarise(tally: Tally, part: str, names: Sequence[str], *, entropy: bool) -> dict[str, Any]:
     """`overall`, `by_size` and `by_PART`, of the part with each of the `names`: each a ratio of sums over its rows."""
-    frame = pl.DataFrame(tally.columns())
-    token = pl.col("tokens").sum()
-    metrics = [
-        (pl.col("correct").sum() / token).alias("token_accuracy"),
-        (pl.col("correct") == pl.col("tokens")).mean().alias("exact_match"),
-        *([(pl.col("nats").sum() / token).alias("cross_entropy")] if entropy else []),
-        pl.len().alias("rows"),
-        token.alias("tokens"),
-    ]
-    named = dict(enumerate(names))
-    by_op = frame.filter(pl.col("op") >= 0).group_by("op").agg(metrics).sort("op").to_dicts()
+    of = tally.columns()
+
+    def metrics(rows: np.ndarray) -> dict[str, Any]:
+        """Of some of the rows: bool [R], at least one True."""
+        tokens, correct = of["tokens"][rows], of["correct"][rows]
+        total = int(tokens.sum())
+        return {
+            "token_accuracy": float(correct.sum() / total),
+            "exact_match": float((correct == tokens).mean()),
+            **({"cross_entropy": float(of["nats"][rows].sum() / total)} if entropy else {}),
+            "rows": len(tokens),
+            "tokens": total,
+        }
+
+    def by(name: str) -> list[tuple[int, dict[str, Any]]]:
+        """Of the rows with each value, ascending; -1 is none."""
+        return [(int(value), metrics(of[name] == value)) for value in np.unique(of[name]) if value >= 0]
+
     return {
-        "overall": frame.select(metrics).to_dicts()[0],
-        "by_size": frame.group_by("size").agg(metrics).sort("size").to_dicts(),
-        f"by_{part}": [{part: named[line.pop("op")], **line} for line in by_op],
+        "overall": metrics(np.ones(len(of["row"]), dtype=bool)),
+        "by_size": [{"size": size, **found} for size, found in by("size")],
+        f"by_{part}": [{part: names[op], **found} for op, found in by("op")],
     }

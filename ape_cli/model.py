@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from ape_cli import attention
 from ape_cli.attention import Attention, Kind, Link
 from ape_cli.errors import UsageError
-from ape_cli.position import Context, Scheme
+from ape_cli.position import Context, Plan, Scheme
 from ape_cli.schema import PAD
 
 
@@ -159,24 +160,26 @@ class Transformer(Model):
 
     def embed(self, ids: Tensor, context: Context) -> Tensor:
         """[B, N] ids at [B or 1, N] positions -> [B, N, D]"""
-        x = functional.embedding(ids, self.embedding) * math.sqrt(self.embedding.shape[1])
+        x = lookup(ids, self.embedding) * math.sqrt(self.embedding.shape[1])
         return self.dropout(self.scheme.embed(x, context))
 
-    def encode(self, ids: Tensor, positions: Tensor, mask: Tensor) -> tuple[Tensor, Context]:
+    def encode(self, ids: Tensor, positions: Tensor, mask: Tensor, plan: Plan | None = None) -> tuple[Tensor, Context]:
         """The source, read. [B, N] each -> memory [B, N, D] and the context of its positions."""
-        context = self.scheme.context(positions, mask)
+        context = self.scheme.context(positions, mask, plan=plan)
         x = self.embed(ids, context)
         link = Link.of(self.scheme, context, context)
         for layer in self.encoder:
             x = layer(x, self.scheme, link)
         return self.encoder_norm(x), context
 
-    def decode(self, ids: Tensor, positions: Tensor, memory: Tensor, source: Context) -> Tensor:
+    def decode(
+        self, ids: Tensor, positions: Tensor, memory: Tensor, source: Context, plan: Plan | None = None
+    ) -> Tensor:
         """Scores of the next token after each prefix. ids, positions: [B, M], SOS first -> [B, M, V]
 
         Padding stands after the tokens, where no token can see it; its own scores mean nothing.
         """
-        context = self.scheme.context(positions, causal=True, beside=source)
+        context = self.scheme.context(positions, causal=True, beside=source, plan=plan)
         x = self.embed(ids, context)
         link, cross = Link.of(self.scheme, context, context), Link.of(self.scheme, context, source)
         for layer in self.decoder:
@@ -190,10 +193,36 @@ class Transformer(Model):
         source_mask: Tensor,
         input_ids: Tensor,
         input_positions: Tensor,
+        source_plan: Plan | None = None,
+        input_plan: Plan | None = None,
     ) -> Tensor:
-        """Logits of the labels under teacher forcing. -> [B, M, V]"""
-        memory, source = self.encode(source_ids, source_positions, source_mask)
-        return self.decode(input_ids, input_positions, memory, source)
+        """Logits of the labels under teacher forcing. Plans: of both positions, or none. -> [B, M, V]"""
+        memory, source = self.encode(source_ids, source_positions, source_mask, source_plan)
+        return self.decode(input_ids, input_positions, memory, source, input_plan)
+
+
+def lookup(ids: Tensor, table: Tensor) -> Tensor:
+    """The rows of a table. int64 [...], [V, D] -> [..., D]"""
+    found: Tensor = _Lookup.apply(ids, table) if table.is_cuda else functional.embedding(ids, table)
+    return found
+
+
+class _Lookup(torch.autograd.Function):
+    """`embedding`; backward, the rows of an id are added up by a product. With few ids, each thousands of times in a
+    batch, torch's way of sorting them takes a GPU ten times as long."""
+
+    @staticmethod
+    def forward(ctx: Any, ids: Tensor, table: Tensor) -> Tensor:
+        ctx.save_for_backward(ids)
+        ctx.count = len(table)
+        return functional.embedding(ids, table)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        (ids,) = ctx.saved_tensors
+        there = torch.arange(ctx.count, device=ids.device)[:, None] == ids.flatten()  # [V, T]
+        return None, there.to(grad.dtype) @ grad.flatten(0, -2)
 
 
 def loss(scores: Tensor, labels: Tensor, blank: int = PAD, smoothing: float = 0.0) -> Tensor:

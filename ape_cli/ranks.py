@@ -189,7 +189,7 @@ class _Spare(nn.Module):
         super().__init__()
         self.model, self.spare = model, nn.Parameter(next(model.parameters()).new_zeros(()))
 
-    def forward(self, *inputs: Tensor) -> Tensor:
+    def forward(self, *inputs: Any) -> Tensor:
         found: Tensor = self.model(*inputs)
         return found
 

@@ -6,13 +6,12 @@ configuration is the same run.
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import polars as pl
 
 import ape_cli
 from ape_cli import files, filters, place, process, record
@@ -22,7 +21,8 @@ from ape_cli.filters import Filter
 from ape_cli.place import Place, Remote
 from ape_cli.run import Run, now
 
-if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and reporting stay fast
+if TYPE_CHECKING:  # both come in where they are needed, so that listing is fast, and training needs no polars
+    import polars as pl
     import torch
 
     from ape_cli.dataset import Dataset, Facts
@@ -133,6 +133,7 @@ class Registry:
             "versions": {"ape": ape_cli.__version__, "torch": torch.__version__},
             "commit": _commit(),
             "device": str(device),
+            **({"gpu": torch.cuda.get_device_name(device)} if device.type == "cuda" else {}),
             "processor": process.processor(),
             "threads": torch.get_num_threads(),
             "processes": processes,
@@ -146,6 +147,8 @@ class Registry:
 
     def table(self) -> tuple[pl.DataFrame, list[str]]:
         """One line a run, and a line of text about each that cannot be read."""
+        import polars as pl
+
         lines, bad = [], list[str]()
         for run, about in self.sound(bad):
             config, data, result = about["config"], about["dataset"], about.get("result") or {}
@@ -168,25 +171,25 @@ class Registry:
                     "finished": about.get("finished"),
                 }
             )
-        return pl.DataFrame(lines, schema=_RUNS, orient="row"), bad
+        return pl.DataFrame(lines, schema=_COLUMNS, orient="row"), bad
 
 
-_RUNS = {
-    "run": pl.String,
-    "task": pl.String,
-    "order": pl.String,
-    "scheme": pl.String,
-    "variant": pl.String,
-    "preset": pl.String,
-    "seed": pl.Int64,
-    "status": pl.String,
-    "dataset": pl.String,
-    "parameters": pl.Int64,
-    "steps": pl.Int64,
-    "seconds": pl.Float64,
-    "validation_token_accuracy": pl.Float64,
-    "started": pl.String,
-    "finished": pl.String,
+_COLUMNS = {
+    "run": str,
+    "task": str,
+    "order": str,
+    "scheme": str,
+    "variant": str,
+    "preset": str,
+    "seed": int,
+    "status": str,
+    "dataset": str,
+    "parameters": int,
+    "steps": int,
+    "seconds": float,
+    "validation_token_accuracy": float,
+    "started": str,
+    "finished": str,
 }
 
 
@@ -197,7 +200,8 @@ def open(folder: str | Place) -> Registry:
 
 @lru_cache(maxsize=1)
 def _commit() -> str | None:
-    """The commit of this program's own checkout, with a + where it has changes; None outside of one."""
+    """The commit of this program's own checkout, with a + where it has changes. Outside of one what the environment
+    says in APE_COMMIT, for a copy without its history; else None."""
     here = Path(__file__).resolve().parent
 
     def git(*words: str) -> str:
@@ -206,7 +210,7 @@ def _commit() -> str | None:
 
     try:
         if Path(git("rev-parse", "--show-toplevel")) != here.parent:
-            return None
+            return os.environ.get("APE_COMMIT")
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.SubprocessError):
-        return None
+        return os.environ.get("APE_COMMIT")

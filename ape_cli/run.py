@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
 from ape_cli import config as configs
 from ape_cli import files, process, record
 from ape_cli.config import Config
@@ -25,7 +23,9 @@ from ape_cli.errors import BusyError, RunError
 from ape_cli.place import Place
 from ape_cli.record import Evaluation, Outcome, Record
 
-if TYPE_CHECKING:  # torch comes in with weights alone, so that listing and reporting stay fast
+if TYPE_CHECKING:  # torch comes in with weights alone, so that listing stays fast; polars with tables, to train without
+    import polars as pl
+
     from ape_cli.model import Model
     from ape_cli.state import Tensors
 
@@ -91,8 +91,11 @@ class Run:
         self._save(self.folder / "model.safetensors", tensors, about)
 
     def save_history(self, rows: list[dict[str, Any]]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         with files.replacing(self.folder / "history.parquet") as temporary:
-            pl.DataFrame(rows, infer_schema_length=None).write_parquet(temporary)
+            pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
 
     def _save(self, path: Place, tensors: Tensors, about: dict[str, Any]) -> None:
         import safetensors.torch
@@ -169,6 +172,8 @@ class Run:
         model.load_state_dict(tensors)
 
     def history(self) -> pl.DataFrame:
+        import polars as pl
+
         path = self.folder / "history.parquet"
         if not path.exists():
             return pl.DataFrame()

@@ -14,12 +14,19 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.batch import Labelled
+from ape_cli.model import Model
+from ape_cli.precision import products
 
 
 def forward(model: nn.Module, batch: Labelled, precision: str) -> Tensor:
     """Teacher-forced scores of a batch. -> [B, M, V]"""
     with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=precision == "bf16"):
         return model(*batch.inputs)
+
+
+def sent(batch: Labelled, model: Model, device: torch.device) -> Labelled:
+    """A batch on the device of its model; for a GPU with the plans that are made on the host."""
+    return (batch.planned(model.scheme) if device.type == "cuda" else batch).to(device)
 
 
 @dataclass
@@ -58,16 +65,17 @@ class Tally:
 
 
 @torch.no_grad()
-def teacher_forced(model: nn.Module, batches: Iterable[Labelled], device: torch.device, precision: str) -> Tally:
+def teacher_forced(model: Model, batches: Iterable[Labelled], device: torch.device, precision: str) -> Tally:
     """Score every label given the true prefix. The model is left in the mode it was in."""
     tally, training = Tally(), model.training
     model.eval()
-    for batch in batches:
-        there = batch.to(device)
-        scores = forward(model, there, precision).float()
-        nats = torch.nn.functional.cross_entropy(
-            scores.transpose(1, 2), there.labels, ignore_index=batch.blank, reduction="none"
-        )
-        tally.add(there, scores.argmax(-1), nats)
+    with products(precision):
+        for batch in batches:
+            there = sent(batch, model, device)
+            scores = forward(model, there, precision).float()
+            nats = torch.nn.functional.cross_entropy(
+                scores.transpose(1, 2), there.labels, ignore_index=batch.blank, reduction="none"
+            )
+            tally.add(there, scores.argmax(-1), nats)
     model.train(training)
     return tally

@@ -18,20 +18,23 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from ape_cli import process
+from ape_cli import precision, process
 from ape_cli.batch import Labelled, ahead
 from ape_cli.build import compile_around, feed, of_data
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset, PictureSplit, Split
 from ape_cli.errors import DataError, RunError
 from ape_cli.model import loss
+from ape_cli.padding import FEW
 from ape_cli.progress import Meter, Progress, diverged
 from ape_cli.record import Outcome
+from ape_cli.replay import Replay
 from ape_cli.schedule import learning_rate, total_steps
 from ape_cli.score import Tally, forward, teacher_forced
 from ape_cli.state import Cursor, Store, Tensors, pack, restore_streams, streams, unpack
@@ -39,7 +42,7 @@ from ape_cli.world import ALONE, World
 
 _SAVE_EVERY = 60.0  # seconds: what a killed run loses at most
 _SAVE_SHARE = 0.02  # of the time: at a validation, state is stored if that takes no more
-_SHOW_EVERY = 10  # steps
+_SHOW_EVERY = {"cuda": 50}  # steps, else 10: to look at a GPU's results is to wait for it
 _AHEAD = {"cuda": 3}  # batches made beside the step; on a CPU it has all cores, and a thread takes more than it gives
 
 
@@ -70,12 +73,16 @@ class Loop:
         world: World = ALONE,
     ) -> None:
         process.tune()
+        precision.check(config.precision, device)
         self.config, self.store, self.device, self.stop, self.world = config, store, device, stop, world
         self.train, self.validation = data.split("train"), data.split("validation")
         for split in (self.train, self.validation):
             if not split.rows:
                 raise DataError(f"the {split.name} split is empty", got=data.name, fix="generate rows for it")
+        self.on_gpu = device.type == "cuda"
         self.fed, self.fed_training = (feed(config, data, training=training) for training in (False, True))
+        if self.on_gpu and config.kind == "sequence":
+            self.fed_training["padding"] = FEW
         # images: its accuracy is recorded as well, and decides nothing
         self.test = data.split("test") if config.kind == "image" and data.manifest.plan.rows["test"] else None
         self.steps, self.every = total_steps(config, self.train)
@@ -84,10 +91,11 @@ class Loop:
             compile_around(self.model)
         self.optimiser = torch.optim.AdamW(
             self.model.parameters(),
-            lr=config.lr_initial,
+            lr=torch.tensor(config.lr_initial, device=device) if self.on_gpu else config.lr_initial,
             betas=(config.beta1, config.beta2),
             weight_decay=config.weight_decay,
             fused=True,
+            capturable=self.on_gpu,
         )
         torch.manual_seed(world.seed(config.seed))  # dropout; weights have a generator of their own
         self.at = Cursor()
@@ -102,6 +110,9 @@ class Loop:
                     fix="--overwrite begins again",
                 ) from error
         self.parallel = world.parallel(self.model)
+        # steps of several processes wait for one another, and are not recorded
+        records = world.size == 1 and not compiled and not self.model.scheme.waits
+        self.replay = Replay(self._worked, device, records) if self.on_gpu else None
         self.meter = Meter(self.at, self.steps, world, watch)
         self.epochs = self.steps / self.train.steps(config.batch_size)
         self.storing = 0.0  # seconds that it took, the last time
@@ -109,6 +120,18 @@ class Loop:
         self.since = self.saved = time.perf_counter()
 
     def run(self) -> Outcome:
+        with precision.products(self.config.precision), self._stream():
+            return self._run()
+
+    def _stream(self) -> AbstractContextManager[Any]:
+        """On a GPU a stream of its own, as recording asks for."""
+        if not self.on_gpu:
+            return nullcontext()
+        own = torch.cuda.Stream(self.device)
+        own.wait_stream(torch.cuda.current_stream(self.device))
+        return torch.cuda.stream(own)
+
+    def _run(self) -> Outcome:
         self.model.train()
         at = self.at
         left = itertools.islice(self._batches(), self.steps - at.step)
@@ -119,7 +142,7 @@ class Loop:
                 validates = at.step % self.every == 0 or ended
                 if validates:
                     self._validate()
-                if at.step % _SHOW_EVERY == 0 or ended:
+                if at.step % _SHOW_EVERY.get(self.device.type, 10) == 0 or ended:
                     self.meter.show()
                 asked, due = self.world.any(self.stop(), self._due(validates))
                 if asked or ended or due:
@@ -151,21 +174,30 @@ class Loop:
                 **self.fed_training,
             )
             for number, batch in enumerate(made, done + 1):
-                yield epoch, number, batch.pinned() if self.device.type == "cuda" else batch
+                yield epoch, number, batch.planned(self.model.scheme).pinned() if self.on_gpu else batch
             done = 0
 
     def _step(self, batch: Labelled) -> None:
         """One step of the optimiser. Nothing in it waits for the device: what it came to is read later."""
-        there = batch.to(self.device)
+        self.rate = learning_rate(self.at.step, self.steps, self.config)
         for group in self.optimiser.param_groups:
-            group["lr"] = learning_rate(self.at.step, self.steps, self.config)
+            if self.on_gpu:
+                group["lr"].fill_(self.rate)
+            else:
+                group["lr"] = self.rate
+        labels, sources = batch.counts
+        nats, correct = self.replay(batch, labels) if self.replay else self._worked(batch, labels)
+        self.meter.add(nats, correct, labels, sources)
+
+    def _worked(self, there: Labelled, labels: int | Tensor) -> tuple[Tensor, Tensor]:
+        """Forward, backward and the update by a batch of so many labels. -> nats and correct labels of its rows"""
         scores = forward(self.parallel, there, self.config.precision)
-        total, (labels, sources) = loss(scores, there.labels, there.blank, self.config.label_smoothing), batch.counts
+        total = loss(scores, there.labels, there.blank, self.config.label_smoothing)
         self.optimiser.zero_grad(set_to_none=True)
         (total / labels * self.world.size).backward()  # what is made of it is the mean over ranks
         self.optimiser.step()
         correct = ((scores.detach().argmax(-1) == there.labels) & there.label_mask).sum()
-        self.meter.add(total.detach(), correct, labels, sources)
+        return total.detach(), correct
 
     def _weights(self) -> Tensors:
         """To be stored, so a `RunError` if there is something in them that is no number."""
@@ -187,7 +219,7 @@ class Loop:
             "epoch": at.epoch,
             "loss": at.nats / at.labels,
             "token_accuracy": at.correct / at.labels,
-            "lr": self.optimiser.param_groups[0]["lr"],
+            "lr": self.rate,
             "validation_loss": tally.cross_entropy,
             "validation_token_accuracy": tally.token_accuracy,
             "seconds": at.seconds,

@@ -25,7 +25,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def names() -> list[str]:
-    found = (module.name for module in pkgutil.iter_modules(benchmarks.__path__))
+    found = (module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.ispkg)
     return sorted(name for name in found if not name.startswith("_"))
 
 

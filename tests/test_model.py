@@ -90,3 +90,26 @@ def test_loss_is_summed_over_real_labels() -> None:
     labels = torch.tensor([[3, 4, 0], [2, 0, 0]])
     by_hand = -sum(scores[b, m].log_softmax(-1)[labels[b, m]] for b, m in [(0, 0), (0, 1), (1, 0)])
     assert torch.isclose(model.loss(scores, labels), by_hand)
+
+
+def test_rows_of_a_table_are_added_up_by_a_product() -> None:
+    """As on a GPU: the gradient of torch's own embedding."""
+    table = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
+    ids = torch.randint(0, 7, (3, 11))
+    found = model._Lookup.apply(ids, table)
+    weights = torch.randn_like(found)
+    expected = torch.nn.functional.embedding(ids, table)
+    assert torch.equal(found, expected)
+    one, other = (torch.autograd.grad((x * weights).sum(), table)[0] for x in (found, expected))
+    assert torch.allclose(one, other, rtol=0, atol=1e-12)
+
+
+def test_several_projections_are_one_product() -> None:
+    """As on a GPU: queries, keys and values by one product or by three, in a frame or without one."""
+    layer = attention.Attention(16, 2, 0.0).double()
+    x, frame = torch.randn(3, 5, 16, dtype=torch.float64), torch.randn(2, 8, 8, dtype=torch.float64)
+    layers = [(layer.query, frame), (layer.key, frame), (layer.value, None)]
+    for one, of in zip(layer._project(x, *layers), layers, strict=True):
+        (expected,) = layer._project(x, of)
+        assert one.shape == (3, 2, 5, 8)
+        assert torch.allclose(one, expected, rtol=0, atol=1e-12)

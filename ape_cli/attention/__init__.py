@@ -154,24 +154,35 @@ class Attention(nn.Module):
         if self.kind.takes_frame:
             link = link.in_frame
             q_frame, k_frame = scheme.frame(link.q_context), scheme.frame(link.k_context)
-        q, k, v = (
-            self._project(self.query, x, q_frame),
-            self._project(self.key, memory, k_frame),
-            self._project(self.value, memory),
-        )
+        asks, answers = (self.query, q_frame), [(self.key, k_frame), (self.value, None)]
+        if x.is_cuda and memory is x:  # a GPU is faster at one large product than at several
+            q, k, v = self._project(x, asks, *answers)
+        elif x.is_cuda:
+            q, k, v = *self._project(x, asks), *self._project(memory, *answers)
+        else:
+            q, k, v = *self._project(x, asks), *(self._project(memory, one)[0] for one in answers)
         drop = self.dropout if self.training else 0.0
         mixed = self.kind.mix(scheme, q, k, v, link, drop)
         return self.out(mixed.transpose(1, 2).flatten(-2))
 
-    def _project(self, layer: nn.Linear, x: Tensor, frame: Tensor | None = None) -> Tensor:
-        """[B, N, D] -> [B, H, N, K], in a frame [H, K, K] if there is one: (x W' + b) F = x (F' W)' + b F."""
+    def _project(self, x: Tensor, *layers: tuple[nn.Linear, Tensor | None]) -> list[Tensor]:
+        """By each of the layers, in a frame [H, K, K] if there is one. [B, N, D] -> [B, H, N, K] each"""
+        weights, biases = zip(*(self._framed(layer, frame) for layer, frame in layers), strict=True)
+        if len(layers) == 1:
+            found = functional.linear(x, weights[0], biases[0])
+        else:
+            found = functional.linear(x, torch.cat(weights), torch.cat(biases))
+        return [part.transpose(1, 2) for part in found.unflatten(-1, (len(layers), self.heads, -1)).unbind(2)]
+
+    def _framed(self, layer: nn.Linear, frame: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Weight and bias in a frame: (x W' + b) F = x (F' W)' + b F."""
         weight: Tensor = layer.weight
         bias: Tensor = layer.bias
         if frame is not None:
             turn = frame.mT.to(weight.dtype)
             weight = (turn @ weight.unflatten(0, (self.heads, -1))).flatten(0, 1)
             bias = (turn @ bias.view(self.heads, -1, 1)).flatten()
-        return functional.linear(x, weight, bias).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return weight, bias
 
 
 # What kinds share --------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def means(q: Tensor, real: Tensor, member: Tensor, count: int) -> tuple[Tensor, 
 
     q: [B, H, M, K], real: [B, 1, M, 1], member: int64 [B, H, M] -> [B, H, C, K], [B, H, C, 1]
     """
-    within = functional.one_hot(member, count).to(q.dtype) * real  # [B, H, M, C]
+    within = (member[..., None] == torch.arange(count, device=q.device)).to(q.dtype) * real  # [B, H, M, C]
     size = within.sum(-2)[..., None]
     return within.mT @ q / size.clamp(min=1.0), size
 

@@ -33,7 +33,7 @@ def sweep(
     structures: Annotated[str | None, typer.Option(help="What positions are read as.")] = None,
     attentions: Annotated[str | None, typer.Option(help="Kinds of attention.")] = None,
     preset: Annotated[str | None, typer.Option(help="paper, medium, small or tiny; default by the machine.")] = None,
-    precision: Annotated[str | None, typer.Option(help="fp32 or bf16.")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, tf32 (GPUs alone) or bf16.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=V,V", help="A field's values.")] = None,
     engine: Annotated[str, typer.Option(help="local: processes; ray: a cluster.")] = "local",
     workers: Annotated[int | None, typer.Option(help="Trials at once; default what the machine has room for.")] = None,

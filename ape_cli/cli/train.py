@@ -50,7 +50,7 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Forget the run and train again.")] = False,
     no_eval: Annotated[bool, typer.Option("--no-eval", help="Do not evaluate on the test split.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
+    precision: Annotated[str, typer.Option(help="fp32, tf32 (GPUs alone) or bf16.")] = "fp32",
     compiled: Annotated[bool, typer.Option("--compile", help="By torch.compile; pays on a GPU, if at all.")] = False,
     threads: Threads = None,
     results: Results = RESULTS,

@@ -95,7 +95,7 @@ def resolve(
             attention=attention,
             attention_options=chosen_attention,
             seed=seed,
-            precision=pick("precision", precision, ["fp32", "bf16"]),
+            precision=pick("precision", precision, ["fp32", "tf32", "bf16"]),
             **fields,
         )
     except ValidationError as error:

@@ -46,7 +46,7 @@ class Config(BaseModel):
     label_smoothing: float = Field(0.0, ge=0, lt=1)  # of the loss that is trained on, and of no other
     validate_every_epochs: int | None = Field(None, gt=0, le=10**9)
     validate_every_steps: int | None = Field(None, gt=0)
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
     attention: str = "dot"
     attention_options: dict[str, Any] = {}
 

@@ -38,6 +38,8 @@ from torch import Tensor, nn
 from ape_cli import discovery
 from ape_cli import structure as structures
 from ape_cli.errors import UsageError
+from ape_cli.position._plan import Plan as Plan
+from ape_cli.position._plan import run_of
 from ape_cli.structure import Structure
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/position elsewhere on the path adds to these
@@ -53,6 +55,7 @@ class Context:
     mask: Tensor | None = None  # bool [B, N], True = token
     state: Any = None  # the scheme's own: tables, angles, operators
     causal: bool = False  # of a decoder, which sees only what stands before
+    plan: Plan | None = None  # made on the host, with the batch
     _pairs: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, other: Context, make: Callable[[Context, Context], Any]) -> Any:
@@ -71,11 +74,9 @@ class Context:
     @cached_property
     def start(self) -> int | None:
         """The first position, if all rows share a run of consecutive ones and that can be seen at no cost."""
-        at = self.positions
-        if at.shape[0] != 1 or at.dim() != 2 or not at.shape[1] or at.device.type != "cpu":
-            return None
-        first = int(at[0, 0])
-        return first if torch.equal(at[0], torch.arange(first, first + at.shape[1])) else None
+        if self.plan is not None:
+            return self.plan.first
+        return run_of(self.positions) if self.positions.device.type == "cpu" else None
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ class Scheme(nn.Module):
     beyond: ClassVar[str] = ""  # of bounded schemes: what becomes of positions beyond max_size
     unique: ClassVar[bool] = True  # no two positions are encoded alike (bounded schemes: up to max_size)
     isometric: ClassVar[bool] = False  # a shift of all positions turns all vectors alike: P(p + k) = R_k P(p)
+    waits: bool = False  # on a GPU a forward pass reads values back, so that its operations cannot be recorded
     acts_between: bool = True  # in the attention between decoder and encoder too
     renamed: ClassVar[dict[str, str]] = {}  # parameters of earlier versions -> their names today
     variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # options (or `decay`) that are measured beside the defaults
@@ -146,6 +148,16 @@ class Scheme(nn.Module):
         """The state of a context; override where hooks share work. positions: [B or 1, N]"""
         return None
 
+    def plan(self, positions: Tensor, beside: Plan | None = None) -> Plan:
+        """What has to be worked out of positions on the host; override where a hook would have to read their values.
+        int64 [B or 1, N] ([B or 1, N, C]) on the CPU. `beside`: the plan of other positions of the same forward pass.
+        """
+        return Plan(first=run_of(positions))
+
+    def prepare_planned(self, positions: Tensor, plan: Plan, state: Any) -> Any:
+        """`prepare`, or with a `state` `prepare_beside`, from a plan."""
+        return self.prepare(positions) if state is None else self.prepare_beside(positions, state)
+
     def prepare_beside(self, positions: Tensor, state: Any) -> Any:
         """`prepare`, where `state` is that of other positions in the same forward pass: override to share what
         follows from the parameters alone."""
@@ -157,11 +169,17 @@ class Scheme(nn.Module):
         return any(structures.matches(pattern, found) for pattern in cls.structures)
 
     def context(
-        self, positions: Tensor, mask: Tensor | None = None, causal: bool = False, beside: Context | None = None
+        self,
+        positions: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        beside: Context | None = None,
+        plan: Plan | None = None,
     ) -> Context:
         """Positions int64 [B, N] or [1, N] ([B or 1, N, C] for a product) and an optional token mask, made
         ready for the hooks. `causal`: they are a decoder's, which sees only what stands before. `beside`: a
-        context of the same forward pass, whose work on the parameters is shared."""
+        context of the same forward pass, whose work on the parameters is shared. `plan`: of these positions, made
+        ahead; without one, schemes that need one wait for positions on a GPU."""
         shape = [*positions.shape[:2], *([self.structure.width] if self.structure.width > 1 else [])]
         if positions.dtype != torch.int64 or positions.dim() < 2 or list(positions.shape) != shape:
             raise UsageError(
@@ -172,8 +190,11 @@ class Scheme(nn.Module):
             )
         if positions.device.type == "cpu" and positions.numel() and int(positions.min()) < 0:  # elsewhere it would wait
             raise UsageError("bad positions", got=int(positions.min()), allowed="0 (SOS) and up", fix="check them")
-        state = self.prepare_beside(positions, beside.state) if beside else self.prepare(positions)
-        return Context(positions, mask, state, causal)
+        if plan is not None:
+            state = self.prepare_planned(positions, plan, beside.state if beside else None)
+        else:
+            state = self.prepare_beside(positions, beside.state) if beside else self.prepare(positions)
+        return Context(positions, mask, state, causal, plan)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         return x

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.errors import UsageError
+from ape_cli.position._plan import Plan
 from ape_cli.structure import Structure
 
 
@@ -31,6 +32,15 @@ class Interpretation(nn.Module, ABC):
 
         `beside`: of other positions in the same forward pass; what follows from the parameters alone is theirs too.
         """
+
+    def plan(self, positions: Tensor, beside: Plan | None = None) -> Plan:
+        """What has to be worked out on the host (`_plan.py`). int64 on the CPU, as for `prepare`. `beside`: the plan of
+        other positions of the same forward pass."""
+        return Plan()
+
+    def prepare_planned(self, positions: Tensor, plan: Plan, beside: Any) -> Any:
+        """`prepare`, from a plan."""
+        return self.prepare(positions, beside)
 
     def frame(self, state: Any) -> Tensor | None:
         """A basis F in which all positions act more simply, whatever they are. -> [H, K, K], None for the identity"""
@@ -66,6 +76,15 @@ class DirectSum(Product):
         given = beside or [None] * len(self.parts)
         return [part.prepare(positions[..., i], given[i]) for i, part in enumerate(self._each())]
 
+    def plan(self, positions: Tensor, beside: Plan | None = None) -> Plan:
+        given = beside.parts if beside else [None] * len(self.parts)
+        return Plan(parts=tuple(part.plan(positions[..., i], given[i]) for i, part in enumerate(self._each())))
+
+    def prepare_planned(self, positions: Tensor, plan: Plan, beside: list[Any] | None) -> list[Any]:
+        given = beside or [None] * len(self.parts)
+        each = enumerate(self._each())
+        return [part.prepare_planned(positions[..., i], plan.parts[i], given[i]) for i, part in each]
+
     def frame(self, state: list[Any]) -> Tensor | None:
         return blocks([part.frame(s) for part, s in zip(self._each(), state, strict=True)], self.shares)
 
@@ -84,7 +103,9 @@ def blocks(parts: Sequence[Tensor | None], shares: list[int]) -> Tensor | None:
         return None
     width, at, rows = sum(shares), 0, []
     for part, share in zip(parts, shares, strict=True):
-        block = torch.eye(share).to(some).expand(len(some), -1, -1) if part is None else part
+        block = (
+            torch.eye(share, dtype=some.dtype, device=some.device).expand(len(some), -1, -1) if part is None else part
+        )
         rows.append(nn.functional.pad(block, (at, width - at - share)))
         at += share
     return torch.cat(rows, dim=1)

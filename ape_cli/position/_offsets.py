@@ -61,7 +61,8 @@ def _along_a_line(q_context: Context, k_context: Context) -> Tensor | None:
     if q_context.start is None or k_context.start is None:
         return None
     ahead = k_context.start - q_context.start
-    return torch.arange(ahead - q_context.positions.shape[1] + 1, ahead + k_context.positions.shape[1])
+    begin, end = ahead - q_context.positions.shape[1] + 1, ahead + k_context.positions.shape[1]
+    return torch.arange(begin, end, device=q_context.positions.device)
 
 
 def _between(q_context: Context, k_context: Context) -> Tensor:

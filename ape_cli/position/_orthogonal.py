@@ -13,6 +13,8 @@ import math
 import torch
 from torch import Tensor
 
+_HALVINGS = 8  # on CUDA
+
 
 def start_angles(generators: int, heads: int, pairs: int) -> Tensor:
     """Near-identity angles: many small, progressively fewer large, no two alike. -> [G, H, K/2]
@@ -48,9 +50,30 @@ def exponential(s: Tensor) -> Tensor:
     A Taylor polynomial of s / 2^j, evaluated in powers of the third power (Paterson and Stockmeyer 1973), and
     squared j times. `torch.linalg.matrix_exp` gives the same values, but its gradient is the exponential of
     matrices twice as large: 3 to 5 times the time of forward and backward together, and no better a gradient.
+
+    On CUDA it is computed in float64 (`exact`) and j is fixed, as a j that follows the matrices would have to be waited
+    for. A matrix whose row sums reach 2^8 then gives NaN.
     """
+    if s.is_cuda:
+        return fixed_exponential(exact(s)).to(s.dtype)
     norm = float(s.detach().abs().sum(-1).amax()) if s.numel() else 0.0
     halvings = max(0, math.frexp(norm)[1]) if math.isfinite(norm) else 0  # the norm is then below 1
+    return _taylor(s, halvings)
+
+
+def fixed_exponential(s: Tensor) -> Tensor:
+    """`exponential` with a fixed number of squarings; NaN where that is too few. float64 [..., K, K] -> the same"""
+    norm = s.detach().abs().sum(-1).amax()
+    valid = torch.ones_like(norm).masked_fill(~(norm < 2.0**_HALVINGS), math.nan)  # made on the device: nothing is sent
+    return _taylor(s, _HALVINGS) * valid
+
+
+def exact(x: Tensor) -> Tensor:
+    """In float64 on CUDA, where a product of float32 matrices may be rounded to TF32; elsewhere as it is."""
+    return x.double() if x.is_cuda else x
+
+
+def _taylor(s: Tensor, halvings: int) -> Tensor:
     last = 9 if s.dtype == torch.float32 else 15  # the remainder is below 1/12! and 1/18!
     x = s * 2.0**-halvings
     identity = torch.eye(s.shape[-1], dtype=s.dtype, device=s.device)

@@ -23,9 +23,9 @@ class Alibi(Scheme):
     memory = "H L^2"
     extrapolation = "excellent"
 
-    def slopes(self) -> Tensor:
+    def slopes(self, device: torch.device | None = None) -> Tensor:
         """m of each head. -> [H], float64"""
-        head = torch.arange(1, self.shape.heads + 1, dtype=torch.float64)
+        head = torch.arange(1, self.shape.heads + 1, dtype=torch.float64, device=device)
         return 2.0 ** (-8 * head / self.shape.heads)
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
@@ -34,7 +34,7 @@ class Alibi(Scheme):
 
     def penalty(self, q_context: Context, k_context: Context) -> Tensor:
         def term(offset: Tensor) -> Tensor:
-            slopes = self.slopes().to(offset.device)
+            slopes = self.slopes(offset.device)
             return -(slopes.view(-1, *(1 for _ in offset.shape)) * offset.abs()).float()
 
         return each(q_context, k_context, term)

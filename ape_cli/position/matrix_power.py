@@ -45,9 +45,10 @@ class MatrixPower(Scheme):
         d = shape.d_model
         self.base, self.learned, self.multiplicative = base, learned, multiplicative
         self.content_dependent = multiplicative
+        self.waits = matrix is not None  # its powers are made by squaring, as far as the largest position asks for
         self.matrix = None if matrix is None else _real(matrix, "matrix", (d, d))  # float64, M itself
         given = torch.tensor([0.0, 1.0], dtype=torch.float64).repeat(d // 2) if point is None else point
-        self.given = _real(given, "point", (d,))
+        self.given = nn.Buffer(_real(given, "point", (d,)), persistent=False)
         if matrix is not None and base != 10_000.0:
             raise UsageError("a given matrix has no base", got=f"matrix and base {base:g}", fix="leave one out")
         if matrix is not None and learned:
@@ -87,7 +88,7 @@ class MatrixPower(Scheme):
         """The vectors M^j x of additive encodings. -> [B or 1, N, D]"""
         if self.multiplicative:
             return None
-        point = self.point if self.learned else self.given.to(positions.device)
+        point = self.point if self.learned else self.given
         return self.power(point.expand(*positions.shape, -1), positions)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:

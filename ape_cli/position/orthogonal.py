@@ -11,6 +11,7 @@ one side only (the locality bias, if it is on, still sees the distance between t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -19,6 +20,7 @@ from ape_cli.errors import pick
 from ape_cli.position import Context, Scheme, Shape, Side
 from ape_cli.position._algebra import interpret
 from ape_cli.position._heads import by_head
+from ape_cli.position._plan import Plan, run_of
 
 
 class Orthogonal(Scheme):
@@ -47,6 +49,12 @@ class Orthogonal(Scheme):
 
     def prepare_beside(self, positions: Tensor, state: Any) -> Any:
         return self.operators.prepare(positions, state)
+
+    def plan(self, positions: Tensor, beside: Plan | None = None) -> Plan:
+        return replace(self.operators.plan(positions, beside), first=run_of(positions))
+
+    def prepare_planned(self, positions: Tensor, plan: Plan, state: Any) -> Any:
+        return self.operators.prepare_planned(positions, plan, state)
 
     def frame(self, context: Context) -> Tensor | None:
         return self.operators.frame(context.state)

@@ -40,4 +40,4 @@ class Relative(Scheme):
         """The offsets that there are, and the vector of each. -> [L, K]"""
         k = self.shape.max_size
         offsets = Offsets.of(q_context, k_context, clip=k)
-        return offsets, self.offsets[offsets.distinct + k]
+        return offsets, nn.functional.embedding(offsets.distinct + k, self.offsets)

@@ -72,4 +72,9 @@ class T5(Scheme):
         else:
             part = _DECODER if q_context.causal else _ENCODER
         scalars = self.scalars[part]
-        return each(q_context, k_context, lambda at: scalars[:, self.bucket(at, both_ways=part != _DECODER)])
+
+        def term(offset: Tensor) -> Tensor:
+            bucket = self.bucket(offset, both_ways=part != _DECODER)
+            return nn.functional.embedding(bucket, scalars.T).movedim(-1, 0)
+
+        return each(q_context, k_context, term)

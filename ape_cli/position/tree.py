@@ -65,14 +65,14 @@ class Tree(Scheme):
         """The unweighted stacks: entry s is the one-hot of the s-th last step. [B, N] -> [B, N, k, n]"""
         heap = positions.clamp(min=1)
         left = self.tree.level(heap)  # steps not yet popped
+        child = torch.arange(self.tree.branching, device=positions.device)
         entries = []
         for _ in range(self.shape.max_size):
             taken = left > 0
-            one_hot = nn.functional.one_hot(self.tree.branch(heap) * taken, self.tree.branching)
-            entries.append(one_hot * taken[..., None])
+            entries.append((self.tree.branch(heap)[..., None] == child) & taken[..., None])
             heap = torch.where(taken, self.tree.ancestor(heap, 1), heap)
             left = left - taken.long()
-        return torch.stack(entries, dim=-2)
+        return torch.stack(entries, dim=-2).long()
 
     def prepare(self, positions: Tensor) -> Tensor:
         """The vectors. [B, N] -> [B, N, D]"""

@@ -145,7 +145,7 @@ class Tree(Structure):
             apart = bit_length((x >> (depth_x - shallow)) ^ (y >> (depth_y - shallow)))
             return depth_x + depth_y - 2 * (shallow - apart)
         shared = depth_x * 0 + depth_y * 0
-        for d in range(1, _greatest(depth_x, depth_y) + 1):
+        for d in range(1, _greatest(depth_x, depth_y, self.max_depth) + 1):
             there_x, there_y = depth_x >= d, depth_y >= d
             up_x, up_y = (depth_x - d) * there_x, (depth_y - d) * there_y
             shared = shared + ((self.ancestor(x, up_x) == self.ancestor(y, up_y)) & there_x & there_y)
@@ -210,6 +210,8 @@ def bit_length(x: Any) -> Any:
     return digits.double().frexp().exponent.to(x.dtype)
 
 
-def _greatest(x: Any, y: Any) -> int:
-    """The smaller one of the two greatest elements."""
+def _greatest(x: Any, y: Any, most: int) -> int:
+    """The smaller one of the two greatest elements; `most` of tensors on a GPU, which would have to be waited for."""
+    if any(getattr(v, "is_cuda", False) for v in (x, y)):
+        return most
     return min(int(v.max()) if getattr(v, "shape", ()) and 0 not in v.shape else int(v or 0) for v in (x, y))

@@ -186,8 +186,8 @@ MISTAKES = [
     Mistake(
         "the frame in the projection of one side only",
         "attention/__init__.py",
-        "self._project(self.key, memory, k_frame),",
-        "self._project(self.key, memory),",
+        "[(self.key, k_frame), (self.value, None)]",
+        "[(self.key, None), (self.value, None)]",
         "position/test_frame.py::test_projections_in_the_frame_change_nothing",
     ),
     Mistake(

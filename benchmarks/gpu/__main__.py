@@ -1,0 +1,122 @@
+"""`python -m benchmarks.gpu [check|steps|record] [--minutes 9] [--out DIR]`; `python -m benchmarks.gpu add FILE`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from pathlib import Path
+
+from ape_cli.errors import ApeError
+from benchmarks.gpu.cells import Pace, schedule_within
+from benchmarks.gpu.check import check
+from benchmarks.gpu.clock import Clock
+from benchmarks.gpu.packing import add
+from benchmarks.gpu.record import Setting, describe, record
+from benchmarks.gpu.steps import steps
+
+ROOT = Path(__file__).parents[2]
+SHARES = {"check": 4 * 60.0, "steps": 5 * 60.0, "record": float("inf")}  # seconds of each, at most
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
+    parser.add_argument("stage", nargs="?", choices=["check", "steps", "record", "add"], help="default: all three")
+    parser.add_argument("file", nargs="?", type=Path, help="of add: packed runs")
+    parser.add_argument("--minutes", type=float, default=9.0, help="for all that is asked for (default 9)")
+    parser.add_argument("--out", type=Path, default=Path("gpu-out"), help="what is to be brought back")
+    parser.add_argument("--work", type=Path, help="datasets and weights (default: OUT/work)")
+    parser.add_argument("--results", type=Path, default=ROOT / "results", help="of add: where the runs go")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--preset", default="paper")
+    parser.add_argument("--precision", help="default: tf32 on CUDA, fp32 on a CPU")
+    parser.add_argument("--workers", type=int, help="runs at a time (default: what `steps` found best)")
+    parser.add_argument("--then", type=float, default=0.0, help="minutes of a call that follows and goes on from here")
+    parser.add_argument("--dry-run", action="store_true", help="of record: print the plan and train nothing")
+    given = parser.parse_args(words)
+    if given.minutes <= 0 or (given.workers is not None and given.workers < 1):
+        parser.error("--minutes and --workers must be above 0")
+    if (given.stage == "add") != (given.file is not None):
+        parser.error("add needs a FILE, and nothing else takes one")
+    try:
+        return _add(given) if given.stage == "add" else _run(given)
+    except ApeError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _add(given: argparse.Namespace) -> int:
+    names = add(given.file, given.results)
+    print(f"{len(names)} new runs in {given.results / 'runs'}", *names, sep="\n")
+    return 0
+
+
+def _run(given: argparse.Namespace) -> int:
+    import torch
+
+    if given.device == "cuda" and not given.dry_run and not torch.cuda.is_available():
+        print("no CUDA device here; --device cpu --preset tiny runs all stages on a CPU", file=sys.stderr)
+        return 1
+    clock, begun = Clock(given.minutes * 60), time.monotonic()
+
+    def note(line: str) -> None:
+        print(f"[{time.monotonic() - begun:6.1f}] {line}", flush=True)
+
+    out, good = given.out.resolve(), True
+    work = (given.work or out / "work").resolve()
+    for stage in [given.stage] if given.stage else ["check", "steps", "record"]:
+        share = clock.part(SHARES[stage] if given.stage is None else float("inf"))
+        if given.stage is None and given.minutes * 60 < sum(SHARES.values()):
+            # a short call: a third each, and what is left over goes to the next
+            share = clock.part(min(SHARES[stage], clock.seconds / 3) if stage != "record" else float("inf"))
+        if stage == "check":
+            good = check(out, share, 6 if given.device == "cuda" else 1, note)
+        elif stage == "steps":
+            steps(given.preset, given.device, out, work, share, note)
+        else:
+            _record(given, out, work, share, note)
+    return 0 if good else 1
+
+
+def _record(given: argparse.Namespace, out: Path, work: Path, clock: Clock, note: object) -> None:
+    assert callable(note)
+    measured = next((p for p in (out / "steps.json", *_committed()) if p.exists()), None)
+    pace, best = _pace(measured)
+    precision = given.precision or ("tf32" if given.device == "cuda" else "fp32")
+    setting = Setting(given.preset, precision, given.device, given.workers or best, out, work, given.then * 60)
+    if given.dry_run:
+        planned, left = schedule_within(setting.waiting(), clock.left + setting.then, setting.workers, pace)
+        describe(planned, left, setting, pace, note)
+    else:
+        record(setting, clock, pace, note)
+
+
+def _committed() -> list[Path]:
+    return sorted((ROOT / "benchmarks" / "results").glob("h[0-9]*.json"))
+
+
+def _pace(measured: Path | None) -> tuple[Pace, int]:
+    """From `steps`: the line through two tasks' steps, each scheme beside it, and how many runs at a time are best."""
+    rows = json.loads(measured.read_text())["rows"].values() if measured else []
+    alone = {(r["scheme"], r["task"]): r["ms"] for r in rows if r["mode"] == "recorded" and r["together"] == 1}
+    if measured is None or ("none", "reverse") not in alone or ("none", "tree-rotate") not in alone:
+        return Pace(), 2
+    words, trees = alone["none", "reverse"], alone["none", "tree-rotate"]
+    token = (words - trees) / (100 - 53.5)  # mean tokens of a row
+    pace = Pace(
+        step_ms=max(0.0, trees - 53.5 * token),
+        token_ms=token,
+        relative=tuple((scheme, ms / alone["none", task]) for (scheme, task), ms in alone.items()),
+        measured=str(measured),
+    )
+    rope = [r for r in rows if (r["scheme"], r["task"], r["mode"]) == ("rope", "tree-rotate", "recorded")]
+    several = {r["together"]: r["ms"] for r in rope}
+    # a second run fills the gaps that a first one leaves between its steps
+    best = min((n for n in several if n > 1), key=several.__getitem__, default=2)
+    return dataclasses.replace(pace), best
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

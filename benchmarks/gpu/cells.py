@@ -1,0 +1,113 @@
+"""What `record` trains, in which order, and how long a run is thought to take.
+
+An estimate is steps x milliseconds of a step, which are linear in the padded tokens of a row, plus what a run costs
+beside its steps. The coefficients are those of an H100 (2026-11, `benchmarks/NOTES.md`), until `steps` has measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow.parquet as pq
+
+from ape_cli import agenda, config, files, position, schedule
+from ape_cli.agenda import Item
+from ape_cli.grid import Point
+from ape_cli.place import Place
+from ape_cli.registry import Registry
+
+TREES = ["tree-rotate", "tree-ops", "c3", "tree-copy"]
+ORDERS = ["breadth", "breadth-to-depth"]
+TREE_SCHEMES = ["orthogonal-tree", "rope", "orthogonal-seq", "tree", "sinusoidal"]
+WORDS = ["reverse", "copy", "repeat"]
+WORD_SCHEMES = ["sinusoidal", "relative", "rope", "orthogonal-seq", "none"]
+SEEDS = (42, 43, 44)
+
+Cell = tuple[str, str | None, str]  # task, order, scheme
+
+
+def cells() -> list[tuple[int, Cell]]:
+    """A seed and what is trained with it: all of one seed first."""
+    trees: list[Cell] = [(task, order, scheme) for order in ORDERS for task in TREES for scheme in TREE_SCHEMES]
+    words: list[Cell] = [(task, None, scheme) for task in WORDS for scheme in WORD_SCHEMES]
+    return [(seed, cell) for seed in SEEDS for cell in trees + words]
+
+
+def items(preset: str, precision: str, registry: Registry, datasets: Place) -> list[Item]:
+    """The trials, in order, as they stand in a registry."""
+    points = [
+        Point(
+            config.resolve(preset, scheme, position.options(scheme), seed=seed, precision=precision),
+            task,
+            order,
+            None,
+        )
+        for seed, (task, order, scheme) in cells()
+    ]
+
+    def named(name: str) -> Place:
+        raise AssertionError("cells name tasks")
+
+    found, bad = agenda.plan(points, registry, datasets, named)
+    assert not bad, bad
+    return found
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast a machine trains a model of the paper's size."""
+
+    step_ms: float = 0.8  # of a step, whatever its batch ...
+    token_ms: float = 0.075  # ... and for each token of a row of its sources, at 64 rows
+    run_seconds: float = 20.0  # of a run beside its steps: recording, validating, evaluating
+    start_seconds: float = 15.0  # of a process, before its first run
+    relative: tuple[tuple[str, float], ...] = (("orthogonal-tree", 1.7), ("orthogonal-seq", 1.15), ("relative", 1.2))
+    measured: str = "an H100's, by its tokens"
+
+    def seconds(self, item: Item, together: int = 1) -> float:
+        """Of what is left of one run, beside `together - 1` others: they share one GPU, which one run keeps busy."""
+        own, data = item.config, item.data
+        steps = schedule.steps_of(own, -(-data.train_rows // own.batch_size))
+        width = own.d_model * own.d_ff / (512 * 2048) * own.batch_size / 64
+        step = self.step_ms + self.token_ms * data.mean_tokens * width
+        left = steps - _done(item)
+        return left * step * dict(self.relative).get(own.scheme, 1.0) / 1e3 * together + self.run_seconds
+
+
+def _done(item: Item) -> int:
+    """Steps that a stopped run has done, up to its last validation."""
+    if item.run is None or item.state != "stopped" or not (item.run.folder / "history.parquet").exists():
+        return 0
+    with files.local(item.run.folder / "history.parquet") as path:
+        found = pq.read_table(path)
+    return int(found["step"][-1].as_py()) if found.num_rows else 0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run, and when it is thought to begin and to end, in seconds from the beginning of the stage."""
+
+    item: Item
+    begin: float
+    end: float
+
+
+def schedule_within(
+    waiting: Sequence[Item], seconds: float, workers: int, pace: Pace
+) -> tuple[list[Planned], list[Item]]:
+    """Runs in their order, each on the worker that is free first; those that would end too late are left out.
+
+    Stopped runs come first: what they have would be lost with the machine.
+    """
+    free = [pace.start_seconds] * max(1, workers)
+    planned, left = [], []
+    for item in sorted(waiting, key=lambda item: item.state != "stopped"):
+        which = min(range(len(free)), key=free.__getitem__)
+        end = free[which] + pace.seconds(item, len(free))
+        if end > seconds:
+            left.append(item)
+            continue
+        planned.append(Planned(item, free[which], end))
+        free[which] = end
+    return planned, left

@@ -1,0 +1,69 @@
+"""Finished runs in a file that is small enough to be carried: without weights, in parts of at most 16 MiB."""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ape_cli.errors import DataError
+from ape_cli.registry import Registry
+
+LIMIT = 15 * 2**20  # bytes of a file, before it is compressed
+_NAME = re.compile(r"[\w.-]+/(run\.json|history\.parquet|eval/[\w.-]+\.json)")
+
+
+def _files(run: Path) -> Iterator[Path]:
+    yield from (run / "run.json", run / "history.parquet", *sorted((run / "eval").glob("*.json")))
+
+
+def pack(results: Path, out: Path) -> list[Path]:
+    """Write the finished and evaluated runs of a registry into `out`/runs-1.tar.gz and so on."""
+    parts: list[list[Path]] = [[]]
+    size = 0
+    for folder in sorted((results / "runs").glob("*")):
+        run = Registry(results).find(folder.name) if (folder / "run.json").exists() else None
+        if run is None or run.status != "finished" or not any((folder / "eval").glob("*.json")):
+            continue
+        own = sum(path.stat().st_size for path in _files(folder))
+        if size + own > LIMIT:
+            parts.append([])
+            size = 0
+        parts[-1].append(folder)
+        size += own
+    written = []
+    for number, folders in enumerate((part for part in parts if part), 1):
+        memory = io.BytesIO()
+        with tarfile.open(fileobj=memory, mode="w:gz") as file:
+            for folder in folders:
+                for path in _files(folder):
+                    file.add(path, arcname=str(path.relative_to(results / "runs")))
+        written.append(out / f"runs-{number}.tar.gz")
+        temporary = written[-1].with_suffix(".tmp")
+        temporary.write_bytes(memory.getvalue())
+        temporary.replace(written[-1])
+    return written
+
+
+def add(file: Path, results: Path) -> list[str]:
+    """Put the runs of a packed file into `results`/runs; the names of those that were not there.
+
+    Raises `DataError` for anything in the file that is no part of a run. A run that is there already is left alone.
+    """
+    with tarfile.open(file) as packed:
+        members = packed.getmembers()
+        for member in members:
+            if not member.isfile() or not _NAME.fullmatch(member.name) or ".." in member.name:
+                raise DataError(f"{file} holds something else than runs", got=member.name, fix="pack the runs again")
+        there = {path.name for path in (results / "runs").glob("*")}
+        new = sorted({member.name.split("/")[0] for member in members} - there)
+        for member in members:
+            if member.name.split("/")[0] in new:
+                content = packed.extractfile(member)
+                assert content is not None
+                target = results / "runs" / member.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content.read())
+    return new

@@ -1,0 +1,109 @@
+"""Stage 3: runs of record, as many as the minutes allow."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ape_cli import place, sweep
+from ape_cli import registry as registering
+from ape_cli.agenda import Item, prepare
+from ape_cli.engine.local import Local, cores
+from benchmarks.gpu.cells import Pace, Planned, items, schedule_within
+from benchmarks.gpu.clock import Clock
+from benchmarks.gpu.packing import pack
+from benchmarks.gpu.sharing import shared_gpu
+
+Note = Callable[[str], None]
+_STOPPING = 12.0  # seconds for runs to store their state
+
+
+@dataclass(frozen=True)
+class Setting:
+    preset: str
+    precision: str
+    device: str
+    workers: int
+    out: Path  # packed runs
+    work: Path  # datasets, and runs with their weights
+    then: float = 0.0  # seconds of a call that follows: a run may be begun in this one and finished in that one
+
+    @property
+    def results(self) -> Path:
+        return self.work / "results"
+
+    def waiting(self) -> list[Item]:
+        registry = registering.open(place.of(str(self.results)))
+        found = items(self.preset, self.precision, registry, place.of(str(self.work / "datasets")))
+        return [item for item in found if item.state not in ("finished", "running")]
+
+
+def describe(planned: list[Planned], left: list[Item], setting: Setting, pace: Pace, note: Note) -> None:
+    """The plan, a line a run."""
+    note(f"{setting.workers} at a time on {setting.device}, {setting.precision}; pace: {pace.measured}")
+    for one in planned:
+        name = f"{one.item.data.task:12} {one.item.data.order or '':18} {one.item.config.scheme:16}"
+        state = "" if one.item.state == "new" else f" {one.item.state}"
+        note(f"{_minutes(one.begin)} to {_minutes(one.end)}  {name} seed {one.item.config.seed}{state}")
+    rest = sum(pace.seconds(item) for item in left) / 60
+    alone = [pace.seconds(one.item) for one in planned] or [0.0]
+    span = f"{min(alone):.0f} to {max(alone):.0f} s each alone"
+    note(f"{len(planned)} runs, {span}; {len(left)} left: {rest:.0f} minutes")
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60:3}:{int(seconds) % 60:02}"
+
+
+def record(setting: Setting, clock: Clock, pace: Pace, note: Note) -> int:
+    """Train what fits into the time, and pack what is finished. -> the number of runs that were finished"""
+    finished = 0
+    setting.out.mkdir(parents=True, exist_ok=True)
+    with shared_gpu(setting.device) as shares:
+        if setting.workers > 1 and setting.device == "cuda":
+            note("the runs share the GPU" if shares else "the runs take turns on the GPU")
+        while True:
+            seconds = clock.left - _STOPPING
+            planned, left = schedule_within(setting.waiting(), seconds + setting.then, setting.workers, pace)
+            if not planned or seconds < pace.start_seconds:
+                note(f"nothing more fits into {max(0.0, seconds):.0f} s; {len(left)} runs are left")
+                break
+            describe(planned, left, setting, pace, note)
+            done = _train([one.item for one in planned], setting, clock, note)
+            finished += done
+            if not done:
+                break
+    pack(setting.results, setting.out)
+    return finished
+
+
+def _train(chosen: list[Item], setting: Setting, clock: Clock, note: Note) -> int:
+    registry = registering.open(place.of(str(setting.results)))
+    chosen = prepare(chosen, registry, place.of(str(setting.work / "datasets")), note)
+    jobs = [sweep.job(item, registry, setting.device, False) for item in chosen]
+    engine = Local(setting.workers, threads=max(1, cores() // setting.workers))
+    done, since = 0, {}
+    with closing(engine.work(jobs)) as events:
+        for event in events:
+            if event.kind == "started":
+                since[event.key] = time.monotonic()
+            elif event.kind == "failed":
+                note(f"failed: {event.key}: {event.value.text.strip().splitlines()[-1]}")
+                with suppress(OSError):
+                    (setting.out / f"failed-{event.key}.txt").write_text(event.value.text)
+            elif event.kind == "done":
+                done += 1
+                took = time.monotonic() - since[event.key]
+                line = {"run": event.key, "seconds": round(took, 1), "test": event.value.get("test")}
+                note(json.dumps(line))
+                with (setting.out / "record.jsonl").open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+                pack(setting.results, setting.out)
+            if clock.left < _STOPPING:
+                note("the time is up: what runs is stopped and stored")
+                break
+    return done

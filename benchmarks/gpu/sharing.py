@@ -1,0 +1,33 @@
+"""NVIDIA's multi-process service, with which the kernels of several processes run at the same time on one GPU."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def shared_gpu(device: str) -> Iterator[bool]:
+    """Whether processes that are started within share the GPU by the service. Without it they take turns."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    if device != "cuda" or control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
+        yield "CUDA_MPS_PIPE_DIRECTORY" in os.environ
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        own = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        os.environ.update(own)
+        started = subprocess.run([control, "-d"], check=False, capture_output=True).returncode == 0
+        try:
+            if not started:
+                for name in own:
+                    del os.environ[name]
+            yield started
+        finally:
+            if started:
+                subprocess.run([control], input=b"quit\n", check=False, capture_output=True, timeout=30)
+                for name in own:
+                    os.environ.pop(name, None)

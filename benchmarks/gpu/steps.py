@@ -1,0 +1,209 @@
+"""Stage 2: milliseconds of a training step, alone and several runs at a time.
+
+Each measurement is a line in `out`/steps.json as soon as it is made, and is not made again. A training through
+`train.Loop`, as `ape train` runs it, on the preset's own data; the median of its last steps, read from the clock once
+everything asked for was done.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ape_cli import build, config, place, position, trial
+from ape_cli.dataset import Dataset
+from ape_cli.train import Loop, Stopped
+from benchmarks.gpu.clock import Clock
+from benchmarks.gpu.sharing import shared_gpu
+
+KEY = [
+    ("none", "tree-rotate", "breadth"),
+    ("orthogonal-tree", "tree-rotate", "breadth"),
+    ("tree", "tree-rotate", "breadth"),
+    ("sinusoidal", "tree-rotate", "breadth"),
+    ("rope", "tree-rotate", "breadth"),
+    ("orthogonal-seq", "tree-rotate", "breadth"),
+    ("none", "reverse", None),
+    ("sinusoidal", "reverse", None),
+    ("relative", "reverse", None),
+    ("rope", "reverse", None),
+    ("orthogonal-seq", "reverse", None),
+    ("alibi", "reverse", None),
+    ("t5", "reverse", None),
+    ("transformer-xl", "reverse", None),
+]
+TOGETHER = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One thing to be measured."""
+
+    scheme: str
+    task: str
+    order: str | None
+    precision: str = "tf32"
+    mode: str = "recorded"  # eager, recorded, compiled
+    together: int = 1
+
+    @property
+    def key(self) -> str:
+        where = f"{self.task}/{self.order}" if self.order else self.task
+        return f"{self.scheme} on {where}, {self.precision}, {self.mode}, {self.together} at a time"
+
+
+def measures(device: str) -> Iterator[Measure]:
+    """The most telling first."""
+    if device != "cuda":
+        for scheme, task, order in KEY[:2]:
+            yield Measure(scheme, task, order, "fp32", "eager")
+        yield Measure("none", "tree-rotate", "breadth", "fp32", "eager", 2)
+        return
+    for cell in KEY:
+        yield Measure(*cell)
+    for together in TOGETHER[1:]:
+        yield Measure("rope", "tree-rotate", "breadth", together=together)
+    some = [KEY[0], KEY[1], KEY[6], KEY[10]]
+    for cell in some:
+        yield Measure(*cell, mode="eager")
+        for precision in ("fp32", "bf16"):
+            yield Measure(*cell, precision=precision)
+    for cell in some[:1]:
+        yield Measure(*cell, mode="compiled")
+
+
+class _Forgetful:
+    """A store that keeps nothing."""
+
+    def save_state(self, *given: Any) -> None: ...
+    def load_state(self) -> None: ...
+    def save_model(self, *given: Any) -> None: ...
+    def save_history(self, *given: Any) -> None: ...
+
+
+def _data(measure: Measure, preset: str, work: Path) -> Dataset:
+    root = place.of(str(work / "datasets"))
+    return trial.preset_dataset(measure.task, measure.order, preset, root, lambda line: None)
+
+
+def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, begin: float = 0.0) -> dict[str, float]:
+    """Milliseconds of a step, and what belongs to it. `begin`: wait until then, by the clock of the machine, once the
+    first half is done."""
+    where = torch.device(device)
+    data = _data(measure, preset, work)
+    chosen = config.resolve(preset, measure.scheme, position.options(measure.scheme), precision=measure.precision)
+    times: list[float] = []
+
+    def stop() -> bool:
+        if len(times) == steps // 2:
+            _wait(where)
+            while time.time() < begin:
+                time.sleep(0.01)
+        if len(times) % 10 == 0:
+            _wait(where)
+        times.append(time.perf_counter())
+        return len(times) >= steps
+
+    if where.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    loop = Loop(
+        build.settle(chosen, data), data, _Forgetful(), device=where, compiled=measure.mode == "compiled", stop=stop
+    )
+    if loop.replay is not None:
+        loop.replay.records = measure.mode == "recorded"
+    # no validation in what is measured
+    loop.every = steps + 1
+    start = time.perf_counter()
+    try:
+        loop.run()
+    except Stopped:
+        pass
+    else:
+        raise RuntimeError(f"the run is too short to measure {steps} steps of it")
+    tens = times[steps // 2 :: 10]
+    found = {
+        "ms": 1e3 * statistics.median(b - a for a, b in itertools.pairwise(tens)) / 10,
+        "first_half_s": times[steps // 2] - start,
+        "steps": float(steps),
+    }
+    if where.type == "cuda":
+        found["peak_gb"] = torch.cuda.max_memory_allocated() / 1e9
+        found["shapes"] = float(len(loop.replay.seen)) if loop.replay else 0.0
+        begun = time.perf_counter()
+        loop._scored(loop.validation)
+        found["validation_s"] = time.perf_counter() - begun
+    return found
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def steps(preset: str, device: str, out: Path, work: Path, clock: Clock, note: Callable[[str], None]) -> dict[str, Any]:
+    """Measure what is not measured yet, while there is time. -> everything in steps.json"""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "steps.json"
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"rows": {}}
+    found["machine"] = _machine(device)
+    found["preset"] = preset
+    count = 400 if device == "cuda" else 12
+    slowest = 10.0
+    for measure in measures(device):
+        if measure.key in found["rows"]:
+            continue
+        if clock.left < 1.5 * slowest:
+            note(f"steps: no time for {measure.key} and what follows")
+            break
+        begun = time.monotonic()
+        row = _together(measure, preset, device, work, count) if measure.together > 1 else None
+        row = row or step_of(measure, preset, device, work, count)
+        slowest = max(10.0, time.monotonic() - begun)
+        found["rows"][measure.key] = {**asdict(measure), **{k: round(v, 4) for k, v in row.items()}}
+        note(f"{measure.key}: {row['ms']:.2f} ms a step")
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(found, indent=1) + "\n")
+        temporary.replace(path)
+    return found
+
+
+def _together(measure: Measure, preset: str, device: str, work: Path, count: int) -> dict[str, float]:
+    """Several processes with one training each, timed while all of them train. `ms`: of a step, over all of them."""
+    _data(measure, preset, work)  # generated once, before
+    begin = time.time() + 25.0 if device == "cuda" else 0.0
+    words = (asdict(measure), preset, device, str(work), count, begin)
+    call = f"from benchmarks.gpu.steps import one; one(*{words!r})"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with shared_gpu(device) as shares:
+        children = [
+            subprocess.Popen([sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, env=environment)
+            for _ in range(measure.together)
+        ]
+        said = [child.communicate()[0] for child in children]
+    if any(child.returncode for child in children):
+        raise RuntimeError(f"{measure.key}: a process failed")
+    each = [json.loads(text.strip().splitlines()[-1]) for text in said]
+    pace = sum(1.0 / row["ms"] for row in each)
+    return {"ms": 1.0 / pace, "slowest_ms": max(row["ms"] for row in each), "shared": float(shares)}
+
+
+def one(measure: dict[str, Any], preset: str, device: str, work: str, count: int, begin: float) -> None:
+    """In a process of its own: one line of JSON."""
+    torch.set_num_threads(1)
+    print(json.dumps(step_of(Measure(**measure), preset, device, Path(work), count, begin)))
+
+
+def _machine(device: str) -> dict[str, Any]:
+    name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+    return {"device": name, "cores": os.cpu_count(), "torch": torch.__version__, "python": sys.version.split()[0]}

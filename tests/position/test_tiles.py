@@ -1,0 +1,123 @@
+"""Plans and tiles, as on a GPU, against walks, as on a CPU, and against one product for each vector."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import position, structure
+from ape_cli.position import _tiles
+from ape_cli.position._orthogonal import exponential, fixed_exponential, skew
+from ape_cli.position._plan import Plan, run_of
+from tests.position.test_walk import POSITIONS, H, K, draw, make, mixed, path_by_path, results
+
+
+def draws(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture(autouse=True)
+def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_tiles, "TILE", 4)
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_tiles_are_the_product_along_the_path(name: str) -> None:
+    """Values, and gradients of vectors and generators."""
+    branching, at, batch = POSITIONS[name]
+    scheme = make(branching)
+    x = draw(batch, H, at.shape[1], K).requires_grad_()
+    context = scheme.context(at, plan=scheme.plan(at))
+    found = results(scheme, x, scheme.turn(x, context, "query"))
+    for other in (path_by_path(scheme, x, at), scheme.turn(x, scheme.context(at), "query")):
+        for one, expected in zip(found, results(scheme, x, other), strict=True):
+            assert torch.allclose(one, expected, rtol=1e-12, atol=1e-11)
+
+
+def test_every_vector_has_a_place_and_meets_its_operator() -> None:
+    which = np.array([3, 0, 3, 3, 3, 3, 1, 0, 3])
+    vector, place, operator = _tiles.cut(which, 5)
+    assert vector.shape == (9 // 4 + 5, 4)
+    assert np.array_equal(vector.ravel()[place], np.arange(9))
+    assert np.array_equal(operator[place // 4], which)
+    assert (vector >= 0).sum() == 9
+
+
+def test_plans_of_one_shape_have_one_shape() -> None:
+    """Whatever the positions are, as long as the deepest paths have as many pieces: a recorded step fits all."""
+    scheme = make()
+    keys = set()
+    for seed in range(5):
+        at = torch.randint(1, 32, (6, 20), generator=torch.Generator().manual_seed(seed))
+        at[0, 0] = 31  # four steps
+        keys.add(scheme.plan(at).key)
+    assert len(keys) == 1
+    assert scheme.plan(at[:, :10]).key not in keys
+
+
+def test_a_decoder_takes_its_encoders_table() -> None:
+    scheme, source, target = make(), mixed(2) % 16, mixed(2, count=40)
+    plan = scheme.plan(source)
+    beside = scheme.plan(target, plan)
+    assert beside.sizes == plan.sizes != scheme.plan(target).sizes
+    first = scheme.context(source, plan=plan)
+    second = scheme.context(target, causal=True, beside=first, plan=beside)
+    assert second.state.table is first.state.table
+    x = draw(3, H, 40, K).requires_grad_()
+    found, expected = (results(scheme, x, scheme.turn(x, c, "key")) for c in (second, scheme.context(target)))
+    for one, other in zip(found, expected, strict=True):
+        assert torch.allclose(one, other, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", position.names())
+def test_a_plan_changes_nothing(name: str) -> None:
+    """Every scheme, every structure that it names: the hooks with a plan and without one, in float64 to 1e-12."""
+    for pattern in position.load(name).structures:
+        expression = "seq*tree(2)" if pattern == "any" else structure.example(pattern).expression
+        scheme = position.make(name, 32, H, structure=expression, max_size=4, generator=draws(3)).double()
+        width = scheme.structure.width
+        at = torch.randint(0, 6, (2, 5, width), generator=draws(5)).squeeze(-1)
+        if expression == "seq":
+            at = torch.arange(1, 6)[None]
+        q, k, x = draw(2, H, 5, 16), draw(2, H, 5, 16, seed=2), draw(2, 5, 32)
+        plan = scheme.plan(at)
+        found = []
+        for source, target in (
+            (scheme.context(at), None),
+            (scheme.context(at, plan=plan), scheme.plan(at, plan)),
+        ):
+            other = scheme.context(at, causal=True, beside=source, plan=target)
+            hooks: list[Tensor | None] = [scheme.embed(x, source), scheme.rotate(q, other, "query")]
+            hooks += [scheme.bias(q, other, source), scheme.decay(other, source), scheme.turn(k, source, "key")]
+            found.append(hooks)
+        for one, expected in zip(*found, strict=True):
+            assert (one is None) == (expected is None)
+            if one is not None and expected is not None:
+                assert torch.allclose(one, expected, rtol=0, atol=1e-12)
+
+
+def test_runs_of_consecutive_positions_are_seen() -> None:
+    assert run_of(torch.tensor([[1, 2, 3]])) == 1
+    assert run_of(torch.tensor([[0, 1, 2]])) == 0
+    assert run_of(torch.tensor([[0, 1, 3]])) is None
+    assert run_of(torch.tensor([[1, 2], [1, 2]])) is None
+
+
+def test_a_plan_keeps_its_parts_where_it_goes() -> None:
+    one, two = torch.ones(2), torch.zeros(3)
+    plan = Plan(first=1, parts=(Plan(tensors=(one,), sizes=(4,)), Plan(tensors=(two,))))
+    moved = plan.changed(lambda t: t + 1)
+    assert [t.tolist() for t in moved.each()] == [[2, 2], [1, 1, 1]]
+    assert moved.key == plan.key
+    assert plan.changed(lambda t: t[:1]).key != plan.key
+
+
+def test_a_fixed_number_of_squarings_gives_the_same_exponential() -> None:
+    for scale in (0.01, 1.0, 8.0):
+        s = skew(draw(3, 8, 8) * scale).requires_grad_()
+        for found in (fixed_exponential(s), exponential(s)):
+            assert torch.allclose(found, torch.linalg.matrix_exp(s), rtol=0, atol=1e-11)
+            assert torch.allclose(found @ found.mT, torch.eye(8, dtype=found.dtype), atol=1e-11)
+    assert fixed_exponential(skew(draw(1, 8, 8) * 300)).isnan().all(), "too large to be exact, and not silently"

@@ -1,0 +1,208 @@
+"""On a GPU what a CPU gives: values, gradients, resumed runs; and a step that never waits. Skipped where there is none.
+
+Tolerances are of ||a - b|| / ||b||, over all scores of a batch and over all gradients of a model together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import attention, build, config, position, precision, score, structure, train
+from ape_cli.batch import Batch
+from ape_cli.config import Config
+from ape_cli.dataset import Dataset, Split
+from ape_cli.model import loss
+from ape_cli.padding import FEW
+from ape_cli.position._tiles import Stage, cut
+from ape_cli.replay import Replay
+from tests.test_train import Memory
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+NEAR = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 5e-2}
+NEAR_GRADIENT = {"fp32": 1e-4, "tf32": 2e-2, "bf16": 2e-1}
+
+
+def settled(scheme: str, data: Dataset, kind: str = "dot", **settings: Any) -> Config:
+    chosen = {"d_model": 64, "steps": 12, "validate_every_steps": 6} | settings
+    options = attention.options(kind)
+    found = config.resolve(
+        "tiny", scheme, position.options(scheme), attention=kind, attention_options=options, seed=3, settings=chosen
+    )
+    return build.settle(found, data)
+
+
+def data_of(scheme: str, words: Dataset, trees: Dataset) -> Dataset:
+    return trees if position.load(scheme).reads(structure.parse("tree(2)")) else words
+
+
+def first(data: Dataset, found: Config, few: bool = False) -> Batch:
+    split = data.split("train")
+    assert isinstance(split, Split)
+    padding: dict[str, Any] = {"padding": FEW} if few else {}
+    return next(iter(split.batches(16, 1, **build.feed(found, data), **padding)))
+
+
+def results(found: Config, data: Dataset, batch: Batch, device: torch.device, name: str) -> tuple[Tensor, Tensor]:
+    """Scores at the labels and all gradients, as vectors."""
+    model = build.of_data(found, data).to(device).train()
+    there = score.sent(batch, model, device)
+    with precision.products(name):
+        scores = score.forward(model, there, name)
+        loss(scores, there.labels).backward()
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+    return scores[there.label_mask].float().cpu().detach(), torch.cat([g.flatten().cpu() for g in gradients])
+
+
+def apart(one: Tensor, other: Tensor) -> float:
+    return float((one.double() - other.double()).norm() / other.double().norm())
+
+
+@pytest.mark.parametrize("name", precision.NAMES)
+@pytest.mark.parametrize("scheme", position.names())
+def test_schemes(scheme: str, name: str, words: Dataset, trees: Dataset) -> None:
+    """Exact lengths on the CPU, few lengths and plans on the GPU."""
+    for data in {id(d): d for d in (words, data_of(scheme, words, trees))}.values():
+        try:
+            found = settled(scheme, data)
+        except build.DataError:
+            continue
+        one = results(found, data, first(data, found, few=True), GPU, name)
+        other = results(found, data, first(data, found), CPU, "fp32")
+        assert apart(one[0], other[0]) < NEAR[name]
+        assert apart(one[1], other[1]) < NEAR_GRADIENT[name]
+
+
+@pytest.mark.parametrize("name", precision.NAMES)
+@pytest.mark.parametrize("kind", attention.names())
+def test_kinds_of_attention(kind: str, name: str, words: Dataset) -> None:
+    found = settled("rope", words, kind)
+    one = results(found, words, first(words, found, few=True), GPU, name)
+    other = results(found, words, first(words, found), CPU, "fp32")
+    if kind != "clustered" or name == "fp32":  # rounding moves queries from one cluster to another
+        assert apart(one[0], other[0]) < NEAR[name]
+        assert apart(one[1], other[1]) < NEAR_GRADIENT[name]
+
+
+class Steps:
+    """The steps of a loop, one by one."""
+
+    def __init__(self, found: Config, data: Dataset, records: bool = True) -> None:
+        self.loop = train.Loop(found, data, Memory(), device=GPU)
+        assert isinstance(self.loop.replay, Replay)
+        self.loop.replay.records &= records
+
+    def run(self) -> list[Tensor]:
+        self.loop.run()
+        return [p.detach().clone() for p in self.loop.model.parameters()]
+
+
+@pytest.mark.parametrize("scheme", position.names())
+def test_a_step_never_waits(scheme: str, words: Dataset, trees: Dataset) -> None:
+    data = data_of(scheme, words, trees)
+    loop = train.Loop(settled(scheme, data, dropout=0.1), data, Memory(), device=GPU)
+    loop.model.train()
+    batches = [batch for (_, _, batch), _ in zip(loop._batches(), range(3), strict=False)]
+    loop._step(batches[0])  # libraries are loaded
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for batch in batches:
+            there = batch.to(GPU)
+            loop._worked(there, loop.replay.labels if loop.replay else 1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("kind", attention.names())
+def test_a_step_with_any_attention_never_waits(kind: str, words: Dataset) -> None:
+    loop = train.Loop(settled("rope", words, kind, dropout=0.1), words, Memory(), device=GPU)
+    loop.model.train()
+    _, _, batch = next(iter(loop._batches()))
+    loop._step(batch)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        loop._worked(batch.to(GPU), 1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("scheme", position.names())
+def test_recorded_steps_are_the_usual_ones(scheme: str, dropout: float, words: Dataset, trees: Dataset) -> None:
+    """Dropout's masks too: a recorded step goes on in the same stream."""
+    data = data_of(scheme, words, trees)
+    found = settled(scheme, data, dropout=dropout, steps=24, validate_every_steps=24)
+    recorded = Steps(found, data)
+    one, other = recorded.run(), Steps(found, data, records=False).run()
+    assert recorded.loop.replay is not None
+    assert recorded.loop.replay.recorded, "no shape came twice"
+    for a, b in zip(one, other, strict=True):
+        assert torch.allclose(a, b, rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize("scheme", ["none", "orthogonal-seq", "orthogonal-tree"])
+def test_a_resumed_run_ends_with_the_same_weights(scheme: str, words: Dataset, trees: Dataset) -> None:
+    data = data_of(scheme, words, trees)
+    found = settled(scheme, data, dropout=0.1, steps=24, validate_every_steps=12)
+    straight = train.Loop(found, data, Memory(), device=GPU)
+    straight.run()
+    store, stopped = Memory(), 0
+
+    def stop() -> bool:
+        nonlocal stopped
+        stopped += 1
+        return stopped == 13
+
+    with pytest.raises(train.Stopped):
+        train.Loop(found, data, store, device=GPU, stop=stop).run()
+    resumed = train.Loop(found, data, store, device=GPU)
+    assert resumed.at.step == 13
+    resumed.run()
+    for a, b in zip(straight.model.parameters(), resumed.model.parameters(), strict=True):
+        assert torch.allclose(a, b, rtol=1e-3, atol=2e-5)
+
+
+def test_compiled(words: Dataset) -> None:
+    found = settled("rope", words)
+    plain, compiled = (build.of_data(found, words).to(GPU).eval() for _ in range(2))
+    build.compile_around(compiled)
+    there = first(words, found).to(GPU)
+    with torch.no_grad():
+        assert apart(compiled(*there.inputs), plain(*there.inputs)) < 1e-5
+
+
+def test_one_nccl_process(words: Dataset) -> None:
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    found = settled("rope", words)
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        model = build.of_data(found, words).to(GPU)
+        there = score.sent(first(words, found), model, GPU)
+        parallel = DistributedDataParallel(model)
+        loss(parallel(*there.inputs), there.labels).backward()
+        expected = results(found, words, first(words, found), GPU, "fp32")[1]
+        gradients = torch.cat([p.grad.flatten().cpu() for p in model.parameters() if p.grad is not None])
+        assert apart(gradients, expected) < 1e-5
+    finally:
+        dist.destroy_process_group()
+
+
+def test_tiles_in_bfloat16_and_float32() -> None:
+    which = torch.randint(0, 7, (500,)).numpy()
+    table = torch.linalg.qr(torch.randn(7, 2, 16, 16)).Q.to(GPU)
+    stage = Stage(*(torch.from_numpy(x).to(GPU) for x in cut(which, 7)), table)
+    rows = torch.randn(1000, 16, device=GPU)
+    expected = (table[torch.from_numpy(which).to(GPU)].flatten(0, 1) @ rows[..., None])[..., 0]
+    assert apart(stage(rows).cpu(), expected.cpu()) < 1e-5
+    assert apart(stage(rows.bfloat16()).float().cpu(), expected.cpu()) < 1e-2
