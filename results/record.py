@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
 PAGE = RESULTS / "README.md"
 ABOUT = {  # the sweeps in the order of the page
+    "table2-paper": "the paper's table 2 at its own size, on a GPU",
+    "table1-paper": "the paper's table 1 at its own size, on a GPU",
     "table1-medium": "the paper's table 1 on its own data, a quarter of its width",
     "table2-medium": "the paper's table 2 on its own data, a quarter of its width",
     "table1": "the paper's table 1 at preset `small`, with `none` as a control",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import tarfile
 from collections.abc import Iterator
@@ -17,6 +18,13 @@ _NAME = re.compile(r"[\w.-]+/(run\.json|history\.parquet|eval/[\w.-]+\.json)")
 
 def _files(run: Path) -> Iterator[Path]:
     yield from (run / "run.json", run / "history.parquet", *sorted((run / "eval").glob("*.json")))
+
+
+def _portable(path: Path) -> bytes:
+    """run.json, its dataset in the usual folder: where it was on the machine of the run says nothing elsewhere."""
+    about = json.loads(path.read_text(encoding="utf-8"))
+    about["dataset"]["path"] = f"datasets/{Path(about['dataset']['path']).name}"
+    return (json.dumps(about, indent=2) + "\n").encode()
 
 
 def pack(results: Path, out: Path) -> list[Path]:
@@ -39,7 +47,10 @@ def pack(results: Path, out: Path) -> list[Path]:
         with tarfile.open(fileobj=memory, mode="w:gz") as file:
             for folder in folders:
                 for path in _files(folder):
-                    file.add(path, arcname=str(path.relative_to(results / "runs")))
+                    content = _portable(path) if path.name == "run.json" else path.read_bytes()
+                    member = tarfile.TarInfo(str(path.relative_to(results / "runs")))
+                    member.size = len(content)
+                    file.addfile(member, io.BytesIO(content))
         written.append(out / f"runs-{number}.tar.gz")
         temporary = written[-1].with_suffix(".tmp")
         temporary.write_bytes(memory.getvalue())
