@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli.attention import Kind, Link
+from ape_cli.dropout import Dropout
 from ape_cli.errors import UsageError
 from ape_cli.model import Layer, Model, initialise
 from ape_cli.position import Scheme
@@ -100,7 +101,7 @@ class Classifier(Model):
         super().__init__(scheme, kind)
         d, heads, kind = scheme.shape.d_model, scheme.shape.heads, self.kind
         self.tokeniser = Tokeniser(image[2], d, tokenising)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.encoder = nn.ModuleList(
             Layer(
                 *(d, d_ff, heads, dropout, False, kind),

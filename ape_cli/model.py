@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from ape_cli import attention
 from ape_cli.attention import Attention, Kind, Link
+from ape_cli.dropout import Dropout, dropout
 from ape_cli.errors import UsageError
 from ape_cli.position import Context, Plan, Scheme
 from ape_cli.schema import PAD
@@ -53,7 +54,7 @@ class FeedForward(nn.Module):
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.outer(functional.dropout(self.activation(self.inner(x)), self.dropout, self.training))
+        return self.outer(dropout(self.activation(self.inner(x)), self.dropout, self.training))
 
 
 class Layer(nn.Module):
@@ -77,7 +78,7 @@ class Layer(nn.Module):
         skip: float = 0.0,
     ) -> None:
         super().__init__()
-        self.dropout, self.skip = nn.Dropout(dropout), skip
+        self.dropout, self.skip = Dropout(dropout), skip
         forget = dropout if attention_dropout is None else attention_dropout
         self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(d_model, heads, forget, kind)
         if crosses:
@@ -147,7 +148,7 @@ class Transformer(Model):
             )
         behind = attention.make() if kind.mixes_queries else kind
         self.embedding = nn.Parameter(torch.empty(ids, d))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.encoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, False, kind) for _ in range(encoder_layers))
         self.decoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, True, behind) for _ in range(decoder_layers))
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)

@@ -14,6 +14,7 @@ PIPELINE = [
     *(
         "errors",
         "process",
+        "sharing",
         "place",
         "lease",
         "files",
@@ -26,7 +27,7 @@ PIPELINE = [
     ),
     *("schema", "sources", "engine", "tasks", "images", "draft", "card", "gen", "mosaic", "sample"),
     *("position", "padding", "batch", "augment", "pictures", "dataset"),
-    *("precision", "attention", "model", "classifier", "laws", "cost"),
+    *("precision", "dropout", "attention", "model", "classifier", "laws", "cost"),
     *(
         "config",
         "build",

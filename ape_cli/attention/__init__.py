@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli import discovery
+from ape_cli.dropout import dropout as drop
 from ape_cli.errors import UsageError
 from ape_cli.position import Context, Scheme
 
@@ -217,7 +218,7 @@ def average(scores: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
     if link.hidden is not None:
         scores = scores.masked_fill(link.hidden, float("-inf"))
     # dropout acts on the weights, after the softmax: it can never revive a masked place
-    weights = functional.dropout(torch.softmax(scores, dim=-1), dropout)
+    weights = drop(torch.softmax(scores, dim=-1), dropout)
     return weights.to(v.dtype) @ v
 
 

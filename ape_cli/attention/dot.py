@@ -3,7 +3,8 @@
 Source: Algebraic Positional Encodings, sections 2 and 4.2; Vaswani et al. 2017, section 3.2.1.
 Logits are (q k) / sqrt(K), times decay, plus bias, plus mask. A locality bias scales the logits, so it
 takes the plain path; without one, torch's fused attention serves. On a CPU it has no gradient for a bias and
-would take a plain path of its own, with a softmax that also looks for rows without any key: ours is shorter.
+would take a plain path of its own, with a softmax that also looks for rows without any key: ours is shorter. Nor has it
+dropout there: on the plain path ours is faster.
 Where there is more to a score than the product, long sequences go block by block (`_blocks`).
 """
 
@@ -28,7 +29,8 @@ class Dot(Kind):
 
         def answer(q: Tensor, turned_q: Tensor, turned_k: Tensor, v: Tensor, link: Link) -> Tensor:
             mask, bias = link.mask, scheme.bias(q, link.q_context, link.k_context)
-            if link.decay is not None or (bias is not None and bias.requires_grad and bias.device.type == "cpu"):
+            on_cpu = q.device.type == "cpu"
+            if link.decay is not None or (on_cpu and (dropout > 0 or (bias is not None and bias.requires_grad))):
                 return average(adjusted(scaled(turned_q, turned_k), bias, link), v, link, dropout)
             if bias is not None:
                 mask = bias if link.hidden is None else bias.masked_fill(link.hidden, float("-inf"))

@@ -10,11 +10,11 @@ Dropout acts on the weights. At initialisation a weight is about exp(-sqrt(K)): 
 from __future__ import annotations
 
 from torch import Tensor
-from torch.nn import functional
 
 from ape_cli.attention import Kind, Link
 from ape_cli.attention._kernels import turned
 from ape_cli.attention.squared_euclidean import scores
+from ape_cli.dropout import dropout as drop
 from ape_cli.position import Scheme
 
 
@@ -29,4 +29,4 @@ class SoftmaxFree(Kind):
         weights = scores(*turned(scheme, q, k, link, q.shape[-1] ** 0.25)).exp()  # [B, H, M, N]
         if link.mask is not None:
             weights = weights.masked_fill(~link.mask, 0.0)
-        return functional.dropout(weights, dropout).to(v.dtype) @ v
+        return drop(weights, dropout).to(v.dtype) @ v

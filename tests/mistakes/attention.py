@@ -8,8 +8,8 @@ MISTAKES = [
     Mistake(
         "attention dropout before the softmax, and a mask larger than its penalty",
         "attention/__init__.py",
-        "weights = functional.dropout(torch.softmax(scores, dim=-1), dropout)",
-        "weights = torch.softmax(functional.dropout(scores.clamp(min=-1e9), dropout), dim=-1)",
+        "weights = drop(torch.softmax(scores, dim=-1), dropout)",
+        "weights = torch.softmax(drop(scores.clamp(min=-1e9), dropout), dim=-1)",
         "position/test_contract.py::test_nothing_is_seen_ahead_of_time",
     ),
     Mistake(

@@ -36,8 +36,8 @@ MISTAKES = [
     Mistake(
         "a schedule that is created and never stepped",
         "train.py",
-        'group["lr"] = learning_rate(self.at.step, self.steps, self.config)',
-        "_ = learning_rate(self.at.step, self.steps, self.config), group",
+        'group["lr"] = self.rate',
+        "pass",
         "test_train.py::test_the_optimiser_follows_the_schedule",
     ),
     Mistake(

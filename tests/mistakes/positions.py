@@ -193,8 +193,8 @@ MISTAKES = [
     Mistake(
         "ALiBi's slopes counted from zero",
         "position/alibi.py",
-        "torch.arange(1, self.shape.heads + 1, dtype=torch.float64)",
-        "torch.arange(self.shape.heads, dtype=torch.float64)",
+        "torch.arange(1, self.shape.heads + 1, dtype=torch.float64, device=device)",
+        "torch.arange(self.shape.heads, dtype=torch.float64, device=device)",
         "position/test_alibi.py::test_slopes_of_another_implementation",
     ),
     Mistake(

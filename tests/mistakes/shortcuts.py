@@ -70,8 +70,8 @@ MISTAKES = [
     Mistake(
         "generators made again for the decoder",
         "position/_branches.py",
-        "table = beside.table if beside else Table(self.table(reach))",
-        "table = Table(self.table(reach))",
+        "return beside.table if beside else Table(self.table(reach))",
+        "return Table(self.table(reach))",
         "position/test_walk.py::test_generators_are_made_once_for_both",
     ),
     Mistake(
@@ -148,10 +148,47 @@ MISTAKES = [
     ),
     Mistake(
         "any one line of positions taken for a run",
-        "position/__init__.py",
-        "return first if torch.equal(at[0], torch.arange(first, first + at.shape[1])) else None",
+        "position/_plan.py",
+        "return first if torch.equal(positions[0], torch.arange(first, first + positions.shape[1])) else None",
         "return first",
         "position/test_offsets.py::test_what_is_not_consecutive_is_gathered",
+    ),
+    # plans and tiles, as on a GPU
+    Mistake(
+        "the gradient of a tile's empty places added to its operator",
+        "position/_tiles.py",
+        "grad.index_select(0, ctx.stage.take) * ctx.stage.filled.to(grad.dtype)",
+        "grad.index_select(0, ctx.stage.take)",
+        "position/test_tiles.py::test_tiles_are_the_product_along_the_path",
+    ),
+    Mistake(
+        "vectors without a piece of a path left at another one's operator",
+        "position/_branches.py",
+        "met = np.zeros_like(heap)",
+        "met = np.ones_like(heap)",
+        "position/test_tiles.py::test_tiles_are_the_product_along_the_path",
+    ),
+    Mistake(
+        "a plan of the decoder with a table of its own length",
+        "position/_branches.py",
+        "reach = beside.sizes[0] if beside else self._tiled_reach(heap.size)",
+        "reach = self._tiled_reach(heap.size)",
+        "position/test_tiles.py::test_a_decoder_takes_its_encoders_table",
+    ),
+    Mistake(
+        "as many tiles as a batch needs, and not as its shape may need",
+        "position/_tiles.py",
+        "total = which.size // TILE + operators",
+        "total = int(tiles.sum())",
+        "position/test_tiles.py::test_plans_of_one_shape_have_one_shape",
+    ),
+    # padding
+    Mistake(
+        "padded places that are read as tokens",
+        "batch.py",
+        "mask = np.arange(length) < side.length_of(own)[:, None]",
+        "mask = np.arange(length) < np.maximum(side.length_of(own)[:, None], length - 1)",
+        "test_padding.py::test_few_lengths_change_nothing",
     ),
     # what layers share
     Mistake(
@@ -214,8 +251,8 @@ MISTAKES = [
     Mistake(
         "a factor without a frame whose channels are lost",
         "position/_algebra.py",
-        "torch.eye(share).to(some)",
-        "torch.zeros(share, share).to(some)",
+        "torch.eye(share, dtype=some.dtype, device=some.device)",
+        "torch.zeros(share, share, dtype=some.dtype, device=some.device)",
         "position/test_frame.py::test_a_product_s_frame_is_that_of_its_factors",
     ),
     # learned biases

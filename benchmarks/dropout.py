@@ -1,0 +1,110 @@
+"""A training step with dropout beside the same step with torch's dropout, and beside torch's `nn.Transformer`.
+
+Forward, backward and the fused AdamW of `none` on a batch of `reverse` of middling length, one thread, dropout 0.1.
+"torch's dropout" is our model with `nn.functional.dropout`. `nn.Transformer` has the same layers, width,
+heads and feed-forward, pre-norm, our embedding of ids and the same batch; its attention is torch's own.
+The two take turns; a ratio is the median of those by round.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ape_cli import build, config, position, process
+from ape_cli.batch import Batch
+from ape_cli.model import loss
+from benchmarks._measure import Row, pair_of
+from benchmarks._steps import Shape, batches_of, sized
+
+SUMMARY = "a training step with dropout, beside torch's dropout and torch's nn.Transformer"
+ROUNDS = {"small": 15, "paper": 5}
+P = 0.1
+
+
+class Peer(nn.Module):
+    """torch's transformer on our batches."""
+
+    def __init__(self, ids: int, d: int, ff: int, heads: int, p: float) -> None:
+        super().__init__()
+        self.embedding = nn.Parameter(torch.randn(ids, d) * d**-0.5)
+        self.core = nn.Transformer(d, heads, 2, 2, ff, p, batch_first=True, norm_first=True)
+        self.drop = nn.Dropout(p)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        embedded: Tensor = self.drop(functional.embedding(ids, self.embedding) * math.sqrt(self.embedding.shape[1]))
+        return embedded
+
+    def forward(self, batch: Batch) -> Tensor:
+        m = batch.input_ids.shape[1]
+        hidden = torch.triu(torch.ones(m, m, dtype=torch.bool), diagonal=1)
+        source, target = self.embed(batch.source_ids), self.embed(batch.input_ids)
+        out: Tensor = self.core(
+            source,
+            target,
+            tgt_mask=hidden,
+            src_key_padding_mask=~batch.source_mask,
+            memory_key_padding_mask=~batch.source_mask,
+            tgt_is_causal=True,
+        )
+        return out @ self.embedding.T
+
+
+def measure() -> Iterator[Row]:
+    process.tune()
+    torch.set_num_threads(1)
+    for preset, rows in (("small", 64), ("paper", 16)):
+        for p in (0.0, P):
+            yield from _rows(Shape(preset, rows), p)
+
+
+def _rows(shape: Shape, p: float) -> Iterator[Row]:
+    made = sized("reverse", shape.preset)
+    chosen = config.resolve(shape.preset, "none", position.options("none"), settings={"dropout": p})
+    torch.manual_seed(1)
+    model = build.build(chosen, made.structure, len(made.id_names))
+    (batch,) = batches_of("reverse", shape, "seq")
+    fields = config.preset(shape.preset).fields
+    peer = Peer(len(made.id_names), fields["d_model"], fields["d_ff"], fields["heads"], p)
+    ours, theirs = _step(model, lambda: model(*batch.inputs), batch), _step(peer, lambda: peer(batch), batch)
+
+    def torchs() -> float:
+        with ExitStack() as stack:
+            for where in ("ape_cli.model.dropout", "ape_cli.attention.drop", "ape_cli.dropout.dropout"):
+                stack.enter_context(mock.patch(where, functional.dropout))
+            return ours()
+
+    others = {"nn.Transformer": theirs} | ({"torch's dropout": torchs} if p else {})
+    for name, other in others.items():
+        times: tuple[list[float], list[float]] = ([], [])
+        for i in range(ROUNDS[shape.preset] + 1):
+            for which in (0, 1) if i % 2 else (1, 0):
+                took = (other, ours)[which]()
+                if i:
+                    times[which].append(took)
+        pair = pair_of(*times)
+        bar = 1.1 if name == "nn.Transformer" and p else 1.0
+        what = f"{name} / ours; {shape.name}, dropout {p:g}"
+        absolute = {f"{name} s": pair.a, "ours s": pair.b}
+        yield Row(what, pair.ratio, bar, at_least=True, low=pair.low, high=pair.high, absolute=absolute)
+
+
+def _step(model: nn.Module, scores: Callable[[], Tensor], batch: Batch) -> Callable[[], float]:
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+
+    def step() -> float:
+        start = time.perf_counter()
+        value = loss(scores(), batch.labels) / batch.labels.numel()
+        optimiser.zero_grad(set_to_none=True)
+        value.backward()
+        optimiser.step()
+        return time.perf_counter() - start
+
+    return step
