@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ape_cli import display
+from ape_cli import display, process
 from ape_cli.cli._app import (
     RESULTS,
     Json,
@@ -43,6 +43,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Evaluate runs, each on every dataset that it fits. Without names: what is finished and not yet evaluated so."""
+    process.share_cores()
     from ape_cli import dataset as reading
     from ape_cli import evaluate as evaluating
     from ape_cli import registry as registering

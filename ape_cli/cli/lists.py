@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ape_cli import catalogue, display
+from ape_cli import catalogue, display, process
 from ape_cli.cli._app import (
     RESULTS,
     Dataset,
@@ -67,6 +67,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Measure the laws that schemes and attentions claim; ends with 1 if one does not hold."""
+    process.share_cores()
     import dataclasses
 
     from ape_cli.build import choose_device

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ape_cli import display
+from ape_cli import display, process
 from ape_cli.cli._app import (
     DATASETS,
     RESULTS,
@@ -58,6 +58,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train one run, evaluate it on the test split, register it. torchrun -m ape_cli train …: in several processes."""
+    process.share_cores()
     from ape_cli import attention as attentions
     from ape_cli import config, linearisation, position, ranks, trial
     from ape_cli import dataset as reading
