@@ -200,8 +200,10 @@ def open(folder: str | Place) -> Registry:
 
 @lru_cache(maxsize=1)
 def _commit() -> str | None:
-    """The commit of this program's own checkout, with a + where it has changes. Outside of one what the environment
-    says in APE_COMMIT, for a copy without its history; else None."""
+    """What the environment says in APE_COMMIT, for a copy without its history. Else the commit of this program's own
+    checkout, with a + where it has changes; None outside of one."""
+    if told := os.environ.get("APE_COMMIT"):
+        return told
     here = Path(__file__).resolve().parent
 
     def git(*words: str) -> str:
@@ -210,7 +212,7 @@ def _commit() -> str | None:
 
     try:
         if Path(git("rev-parse", "--show-toplevel")) != here.parent:
-            return os.environ.get("APE_COMMIT")
+            return None
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.SubprocessError):
-        return os.environ.get("APE_COMMIT")
+        return None

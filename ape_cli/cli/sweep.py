@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ape_cli import place
+from ape_cli import place, process
 from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, app, command, dataset_folder
 from ape_cli.display import answer, note, print_table, say
 from ape_cli.errors import UsageError, pick
@@ -54,11 +54,13 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Train and evaluate a grid of runs: what is finished is skipped, what was stopped goes on."""
+    process.share_cores()
     from ape_cli import agenda, grid, live
     from ape_cli import engine as engines
     from ape_cli import registry as registering
     from ape_cli import sweep as sweeping
     from ape_cli.build import choose_device
+    from ape_cli.sharing import shared_gpu
 
     given = _given(schemes, tasks, data, orders, seeds, structures, attentions, preset, precision, settings)
     grids = [grid.check(grid.over(fields, given)) for fields in (grid.read(file) if file else [{}])]
@@ -92,7 +94,8 @@ def sweep(
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
     note(f"{live.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")
     jobs = [sweeping.job(item, registry, device, compiled) for item in todo]
-    with live.watching(todo, made.slots) as watch, closing(made.work(jobs)) as events:
+    several = engine == "local" and where.type == "cuda" and (made.slots or 1) > _gpus()
+    with shared_gpu(several), live.watching(todo, made.slots) as watch, closing(made.work(jobs)) as events:
         for event in events if jobs else ():
             watch.heed(event)
     _print_end(items, watch.lines, registry, as_json)

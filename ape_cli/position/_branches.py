@@ -98,7 +98,7 @@ class Branches(Interpretation):
 
     def prepare_planned(self, positions: Tensor, plan: Plan, beside: _Plan | None) -> _Plan:
         (reach,) = plan.sizes
-        table = beside.table if beside else Table(self.table(reach))
+        table = self._shared(reach, beside)
         walk = _Tiling(plan, table.operators) if plan.tensors else None
         return _Plan(table, reach, walk, positions.shape[0])
 
@@ -107,9 +107,13 @@ class Branches(Interpretation):
         depth = self.tree.level(heap)
         deepest = int(depth.max(initial=0))
         reach = beside.reach if beside else self._reach(heap.size, deepest)
-        table = beside.table if beside else Table(self.table(reach))
+        table = self._shared(reach, beside)
         stages = [Stage(on, np.where(which == 0, -1, which), table) for on, which in self._pieces(heap, reach)]
         return _Plan(table, reach, Walk(stages, table) if stages else None, positions.shape[0])
+
+    def _shared(self, reach: int, beside: _Plan | None) -> Table:
+        """The table of a forward pass."""
+        return beside.table if beside else Table(self.table(reach))
 
     def _pieces(self, heap: I64, reach: int) -> Iterator[tuple[I64, I64]]:
         """Paths cut into pieces of up to `reach` steps, the last steps first: the vectors that have such a piece,

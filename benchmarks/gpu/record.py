@@ -13,10 +13,10 @@ from ape_cli import place, sweep
 from ape_cli import registry as registering
 from ape_cli.agenda import Item, prepare
 from ape_cli.engine.local import Local, cores
+from ape_cli.sharing import shared_gpu
 from benchmarks.gpu.cells import Pace, Planned, items, schedule_within
 from benchmarks.gpu.clock import Clock
 from benchmarks.gpu.packing import pack
-from benchmarks.gpu.sharing import shared_gpu
 
 Note = Callable[[str], None]
 _STOPPING = 12.0  # seconds for runs to store their state
@@ -63,7 +63,7 @@ def record(setting: Setting, clock: Clock, pace: Pace, note: Note) -> int:
     """Train what fits into the time, and pack what is finished. -> the number of runs that were finished"""
     finished = 0
     setting.out.mkdir(parents=True, exist_ok=True)
-    with shared_gpu(setting.device) as shares:
+    with shared_gpu(setting.device == "cuda") as shares:
         if setting.workers > 1 and setting.device == "cuda":
             note("the runs share the GPU" if shares else "the runs take turns on the GPU")
         while True:

@@ -23,9 +23,9 @@ import torch
 
 from ape_cli import build, config, place, position, trial
 from ape_cli.dataset import Dataset
+from ape_cli.sharing import shared_gpu
 from ape_cli.train import Loop, Stopped
 from benchmarks.gpu.clock import Clock
-from benchmarks.gpu.sharing import shared_gpu
 
 KEY = [
     ("none", "tree-rotate", "breadth"),
@@ -101,6 +101,7 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     """Milliseconds of a step, and what belongs to it. `begin`: wait until then, by the clock of the machine, once the
     first half is done."""
     where = torch.device(device)
+    apart = 10 if where.type == "cuda" else 1  # steps between two looks at the clock
     data = _data(measure, preset, work)
     chosen = config.resolve(preset, measure.scheme, position.options(measure.scheme), precision=measure.precision)
     times: list[float] = []
@@ -110,7 +111,7 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
             _wait(where)
             while time.time() < begin:
                 time.sleep(0.01)
-        if len(times) % 10 == 0:
+        if len(times) % apart == 0:
             _wait(where)
         times.append(time.perf_counter())
         return len(times) >= steps
@@ -131,9 +132,9 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
         pass
     else:
         raise RuntimeError(f"the run is too short to measure {steps} steps of it")
-    tens = times[steps // 2 :: 10]
+    looks = times[steps // 2 :: apart]
     found = {
-        "ms": 1e3 * statistics.median(b - a for a, b in itertools.pairwise(tens)) / 10,
+        "ms": 1e3 * statistics.median(b - a for a, b in itertools.pairwise(looks)) / apart,
         "first_half_s": times[steps // 2] - start,
         "steps": float(steps),
     }
@@ -185,7 +186,7 @@ def _together(measure: Measure, preset: str, device: str, work: Path, count: int
     words = (asdict(measure), preset, device, str(work), count, begin)
     call = f"from benchmarks.gpu.steps import one; one(*{words!r})"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with shared_gpu(device) as shares:
+    with shared_gpu(device == "cuda") as shares:
         children = [
             subprocess.Popen([sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, env=environment)
             for _ in range(measure.together)

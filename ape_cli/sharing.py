@@ -11,10 +11,13 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def shared_gpu(device: str) -> Iterator[bool]:
-    """Whether processes that are started within share the GPU by the service. Without it they take turns."""
+def shared_gpu(wanted: bool) -> Iterator[bool]:
+    """Start the service, if it is wanted and there, for the processes that are started within; and end it.
+
+    Gives whether they share the GPU by it. Without it they take turns. A service that runs already is left alone.
+    """
     control = shutil.which("nvidia-cuda-mps-control")
-    if device != "cuda" or control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
+    if not wanted or control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
         yield "CUDA_MPS_PIPE_DIRECTORY" in os.environ
         return
     with tempfile.TemporaryDirectory() as folder:

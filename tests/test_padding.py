@@ -1,0 +1,57 @@
+"""Rows of few lengths, as on a GPU, against rows as long as needed: the same scores and gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import build, config, position
+from ape_cli.dataset import Dataset, Split
+from ape_cli.model import loss
+from ape_cli.padding import EXACT, FEW, Padding
+
+
+def test_lengths_are_few_and_not_much_longer() -> None:
+    assert [FEW(n) for n in (0, 1, 8, 9, 100, 128, 129, 256, 257)] == [8, 8, 8, 16, 104, 128, 144, 256, 288]
+    for length in range(1, 2000):
+        assert length <= FEW(length) <= max(8, length + 7, 1.125 * length)
+    assert len({FEW(n) for n in range(1, 2000)}) < 50
+    assert EXACT(17) == 17
+
+
+@pytest.mark.parametrize("name", ["words", "trees", "operations"])
+@pytest.mark.parametrize("scheme", ["none", "relative", "orthogonal-seq", "orthogonal-tree"])
+def test_few_lengths_change_nothing(name: str, scheme: str, request: pytest.FixtureRequest) -> None:
+    """In float64 to 1e-12. Sequences end in EOS, which is padded for too."""
+    data: Dataset = request.getfixturevalue(name)
+    if scheme == "orthogonal-tree" and name == "words":
+        pytest.skip("reads trees")
+    found = build.settle(config.resolve("tiny", scheme, position.options(scheme), seed=3), data)
+    split = data.split("train")
+    assert isinstance(split, Split)
+
+    def results(padding: Padding) -> tuple[list[int], list[Tensor]]:
+        model: Any = build.of_data(found, data).double().eval()
+        batch = next(iter(split.batches(24, 5, padding=padding, **build.feed(found, data))))
+        scores = model(*batch.inputs)
+        total = loss(scores.double(), batch.labels)
+        total.backward()
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+        lengths = [batch.source_ids.shape[1], batch.labels.shape[1]]
+        return lengths, [scores[batch.label_mask], *grads]
+
+    (lengths, exact), (few, padded) = results(EXACT), results(FEW)
+    assert few == [FEW(length) for length in lengths]
+    for one, other in zip(padded, exact, strict=True):
+        assert torch.allclose(one, other, rtol=0, atol=1e-12)
+
+
+def test_the_same_rows_are_in_the_same_batches(trees: Dataset) -> None:
+    split = trees.split("train")
+    assert isinstance(split, Split)
+    for one, other in zip(split.batches(16, 2), split.batches(16, 2, padding=FEW), strict=True):
+        assert one.row.tolist() == other.row.tolist()
+        assert one.counts == other.counts
