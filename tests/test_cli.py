@@ -236,6 +236,7 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["train", "--scheme", "tree", "--task", "copy", "--preset", "tiny"], 1, "cannot read"),
         (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "--data names a whole dataset"),
         (["train", "--scheme", "rope", "--device", "tpu"], 2, "auto, cpu, cuda"),
+        (["train", "--scheme", "rope", "--precision", "fp64"], 2, "fp32, tf32, bf16"),
         (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
         (["train", "--scheme", "rope", "--seed", "-1"], 2, "--seed VALUE"),
         (["train", "--scheme", "rope", "--set", "seed=3"], 2, "it is an option: --seed"),

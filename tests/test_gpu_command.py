@@ -74,9 +74,12 @@ def test_all_stages_within_their_time(tmp_path: Path) -> None:
     for stage, minutes in (("steps", "1"), ("record", "1")):
         gpu(stage, *TINY, "--minutes", minutes, "--out", str(tmp_path / "out"), blocked=blocked)
     assert time.monotonic() - begun < 60 * 2 + 30
-    rows = json.loads((tmp_path / "out" / "steps.json").read_text())["rows"]
-    assert rows
-    assert all(row["ms"] > 0 for row in rows.values())
+    found = json.loads((tmp_path / "out" / "steps.json").read_text())
+    assert found["rows"]
+    assert found["growth"]
+    for row in (*found["rows"].values(), *found["growth"].values()):
+        assert row["ms"] > 0
+    assert all(row["over_floor"] > 0 for row in found["rows"].values())
     (packed,) = (tmp_path / "out").glob("runs-*.tar.gz")
     names = add(packed, tmp_path / "elsewhere")
     assert names

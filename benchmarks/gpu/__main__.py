@@ -99,7 +99,7 @@ def _committed() -> list[Path]:
 
 def _pace(measured: Path | None) -> tuple[Pace, int]:
     """From `steps`: the line through two tasks' steps, each scheme beside it, and how many runs at a time are best."""
-    rows = json.loads(measured.read_text())["rows"].values() if measured else []
+    rows = json.loads(measured.read_text()).get("rows", {}).values() if measured else []
     alone = {(r["scheme"], r["task"]): r["ms"] for r in rows if r["mode"] == "recorded" and r["together"] == 1}
     if measured is None or ("none", "reverse") not in alone or ("none", "tree-rotate") not in alone:
         return Pace(), 2

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from ape_cli import build, config, place, position, trial
 from ape_cli.dataset import Dataset
 from ape_cli.sharing import shared_gpu
 from ape_cli.train import Loop, Stopped
+from benchmarks.gpu import extras
 from benchmarks.gpu.clock import Clock
 
 KEY = [
@@ -137,6 +139,7 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
         "ms": 1e3 * statistics.median(b - a for a, b in itertools.pairwise(looks)) / apart,
         "first_half_s": times[steps // 2] - start,
         "steps": float(steps),
+        "tflop": _tflop(loop),
     }
     if where.type == "cuda":
         found["peak_gb"] = torch.cuda.max_memory_allocated() / 1e9
@@ -145,6 +148,15 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
         loop._scored(loop.validation)
         found["validation_s"] = time.perf_counter() - begun
     return found
+
+
+def _tflop(loop: Loop) -> float:
+    """Products of weights and tokens in a step, forward and twice backward, for tokens that are there."""
+    plan, weights = loop.train.dataset.manifest, {"encoder": 0, "decoder": 0}
+    for name, value in loop.model.named_parameters():
+        if (part := name.split(".")[0]) in weights and value.dim() == 2:
+            weights[part] += value.numel()
+    return 6 * sum(weights.values()) * plan.mean_tokens * loop.config.batch_size / 1e12
 
 
 def _wait(device: torch.device) -> None:
@@ -156,27 +168,50 @@ def steps(preset: str, device: str, out: Path, work: Path, clock: Clock, note: C
     """Measure what is not measured yet, while there is time. -> everything in steps.json"""
     out.mkdir(parents=True, exist_ok=True)
     path = out / "steps.json"
-    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"rows": {}}
-    found["machine"] = _machine(device)
-    found["preset"] = preset
-    count = 400 if device == "cuda" else 12
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    found |= {"machine": _machine(device), "preset": preset}
+    if "rates" not in found:
+        found["rates"] = extras.rates(device)
     slowest = 10.0
-    for measure in measures(device):
-        if measure.key in found["rows"]:
+    for section, key, call in _calls(preset, device, work):
+        kept = found.setdefault(section, {})
+        if key in kept:
             continue
         if clock.left < 1.5 * slowest:
-            note(f"steps: no time for {measure.key} and what follows")
+            note(f"steps: no time for {key} and what follows")
             break
         begun = time.monotonic()
-        row = _together(measure, preset, device, work, count) if measure.together > 1 else None
-        row = row or step_of(measure, preset, device, work, count)
+        kept[key] = call()
         slowest = max(10.0, time.monotonic() - begun)
-        found["rows"][measure.key] = {**asdict(measure), **{k: round(v, 4) for k, v in row.items()}}
-        note(f"{measure.key}: {row['ms']:.2f} ms a step")
+        if rate := found["rates"].get(f"{kept[key].get('precision')} TFLOP/s"):
+            kept[key]["over_floor"] = round(kept[key]["ms"] * rate / (1e3 * kept[key]["tflop"]), 3)
+        note(f"{section}: {key}: {json.dumps({k: v for k, v in kept[key].items() if k not in _SAID})}")
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps(found, indent=1) + "\n")
         temporary.replace(path)
     return found
+
+
+_SAID = {"scheme", "task", "order", "precision", "mode", "together"}  # by the key of a row
+Call = tuple[str, str, Callable[[], dict[str, Any]]]  # section of steps.json, key in it, what measures it
+
+
+def _calls(preset: str, device: str, work: Path) -> Iterator[Call]:
+    """Everything, in the order of its worth."""
+    count = 400 if device == "cuda" else 12
+    for measure in measures(device):
+        yield "rows", measure.key, partial(_row, measure, preset, device, work, count)
+    for length in extras.LENGTHS[device]:
+        for scheme in extras.SCHEMES if device == "cuda" else extras.SCHEMES[:2]:
+            name = f"{scheme}, {length} tokens"
+            yield "growth", name, partial(extras.growth, scheme, length, preset, device)
+    yield "generation", "tree-rotate", partial(extras.generation, device)
+
+
+def _row(measure: Measure, preset: str, device: str, work: Path, count: int) -> dict[str, Any]:
+    several = measure.together > 1
+    row = (_together if several else step_of)(measure, preset, device, work, count)
+    return {**asdict(measure), **{k: float(f"{v:.5g}") for k, v in row.items()}}
 
 
 def _together(measure: Measure, preset: str, device: str, work: Path, count: int) -> dict[str, float]:
@@ -196,7 +231,12 @@ def _together(measure: Measure, preset: str, device: str, work: Path, count: int
         raise RuntimeError(f"{measure.key}: a process failed")
     each = [json.loads(text.strip().splitlines()[-1]) for text in said]
     pace = sum(1.0 / row["ms"] for row in each)
-    return {"ms": 1.0 / pace, "slowest_ms": max(row["ms"] for row in each), "shared": float(shares)}
+    return {
+        "ms": 1.0 / pace,
+        "slowest_ms": max(row["ms"] for row in each),
+        "shared": float(shares),
+        "tflop": statistics.mean(row["tflop"] for row in each),
+    }
 
 
 def one(measure: dict[str, Any], preset: str, device: str, work: str, count: int, begin: float) -> None:

@@ -1,0 +1,99 @@
+"""What stage 2 measures beside steps: how cost grows with length, and generation on all cores."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from ape_cli import build, config, position, precision, score
+from ape_cli.batch import Batch
+from ape_cli.model import loss
+
+SCHEMES = ("none", "rope", "alibi", "orthogonal-seq")
+LENGTHS = {"cuda": (512, 2048, 8192, 16_384), "cpu": (32, 64)}
+ROWS = {"cuda": 1_000_000, "cpu": 2_000}
+
+
+def growth(scheme: str, length: int, preset: str, device: str) -> dict[str, float | None]:
+    """Forward and backward of one row of `length` tokens each way: milliseconds, and gigabytes at the peak. None where
+    the memory does not suffice."""
+    where, name = torch.device(device), "tf32" if device == "cuda" else "fp32"
+    # the length of a bounded scheme does not matter here, and a run of this length is not trained
+    chosen = config.resolve(preset, scheme, position.options(scheme), settings={"dropout": 0.0})
+    chosen = chosen.model_copy(update={"decay": build.locality(chosen), "max_size": length})
+    model = build.build(chosen, "seq", 23).to(where)
+    ids = torch.randint(3, 23, (1, length), generator=torch.Generator().manual_seed(1))
+    at, none = torch.arange(length)[None], torch.zeros(1, dtype=torch.int64).numpy()
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    batch = score.sent(Batch(ids, at + 1, mask, ids, at, ids, none, none, none), model, where)
+    took = []
+    try:
+        with precision.products(name):
+            for _ in range(4):
+                _wait(where)
+                if device == "cuda":
+                    torch.cuda.reset_peak_memory_stats()
+                start = time.perf_counter()
+                loss(score.forward(model, batch, name), batch.labels).backward()
+                model.zero_grad()
+                _wait(where)
+                took.append(time.perf_counter() - start)
+    except torch.OutOfMemoryError:
+        return {"ms": None, "peak_gb": None}
+    peak = torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else None
+    return {"ms": round(1e3 * statistics.median(took[1:]), 3), "peak_gb": peak}
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def rates(device: str) -> dict[str, float]:
+    """TFLOP a second of a large product of random matrices in each precision, and TB a second of a copy, both ways."""
+    where, size = torch.device(device), 8192 if device == "cuda" else 512
+    found = {}
+    a, b = torch.randn(2, size, size, device=where)
+    for name in precision.NAMES if device == "cuda" else ["fp32"]:
+        x, y = (a.bfloat16(), b.bfloat16()) if name == "bf16" else (a, b)
+        with precision.products(name):
+            found[f"{name} TFLOP/s"] = 2 * size**3 / _seconds(partial(torch.matmul, x, y), where) / 1e12
+    big = torch.empty(2**28 if device == "cuda" else 2**22, device=where)
+    other = torch.ones_like(big)
+    found["copy TB/s"] = 8 * big.numel() / _seconds(partial(big.copy_, other), where) / 1e12
+    return {name: round(value, 4) for name, value in found.items()}
+
+
+def _seconds(call: Callable[[], object], where: torch.device) -> float:
+    """The median of five, after two that warm up."""
+    took = []
+    for _ in range(7):
+        _wait(where)
+        start = time.perf_counter()
+        call()
+        _wait(where)
+        took.append(time.perf_counter() - start)
+    return statistics.median(took[2:])
+
+
+def generation(device: str) -> dict[str, float | str]:
+    """Rows a second of `ape gen tree-rotate` on all cores, the start of the processes included. Without a command line
+    there, why it could not be measured."""
+    rows, cores = ROWS[device], len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["gen", "tree-rotate", "--n", str(rows), "--workers", str(cores), "--out", str(Path(folder) / "made")]
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, "-m", "ape_cli", *words], check=False, capture_output=True, text=True)
+        took = time.perf_counter() - start
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1]}
+    return {"rows": float(rows), "cores": float(cores), "rows_per_second": round(rows / took)}
