@@ -28,7 +28,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # The slowest files, slowest first. Two processes take whole files in this order: a slow one must not come last.
-SLOW = ("test_sweep", "test_laws", "test_cli", "test_ray", "test_train", "test_ranks", "test_picture_runs")
+SLOW = (
+    "test_sweep",
+    "test_laws",
+    "test_cli",
+    "test_ray",
+    "test_train",
+    "test_ranks",
+    "test_gpu_command",
+    "test_picture_runs",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
