@@ -19,7 +19,7 @@ from torch.nn import functional
 _STEPS = 2**16
 
 
-def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
+def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
     """Each element zero with probability `p`, else divided by 1 - p. Any shape, floating point -> the same"""
     if not training or p == 0.0:
         return x
@@ -30,14 +30,14 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """`dropout` as a layer."""
+    """`drop` as a layer."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        return dropout(x, self.p, self.training)
+        return drop(x, self.p, self.training)
 
 
 def mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from ape_cli import attention
 from ape_cli.attention import Attention, Kind, Link
-from ape_cli.dropout import Dropout, dropout
+from ape_cli.dropout import Dropout, drop
 from ape_cli.errors import UsageError
 from ape_cli.position import Context, Plan, Scheme
 from ape_cli.schema import PAD
@@ -54,7 +54,7 @@ class FeedForward(nn.Module):
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.outer(dropout(self.activation(self.inner(x)), self.dropout, self.training))
+        return self.outer(drop(self.activation(self.inner(x)), self.dropout, self.training))
 
 
 class Layer(nn.Module):

@@ -77,7 +77,7 @@ def _rows(shape: Shape, p: float) -> Iterator[Row]:
 
     def torchs() -> float:
         with ExitStack() as stack:
-            for where in ("ape_cli.model.dropout", "ape_cli.attention.drop", "ape_cli.dropout.dropout"):
+            for where in ("ape_cli.model.drop", "ape_cli.attention.drop", "ape_cli.dropout.drop"):
                 stack.enter_context(mock.patch(where, functional.dropout))
             return ours()
 

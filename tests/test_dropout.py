@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli.dropout import Dropout, dropout, mask
+from ape_cli.dropout import Dropout, drop, mask
 
 
 def drawn(p: float, *shape: int, seed: int = 1) -> Tensor:
@@ -53,7 +53,7 @@ def test_the_mean_is_kept() -> None:
 def test_it_is_its_own_derivative() -> None:
     x = torch.randn(7, 9, dtype=torch.float64, requires_grad=True)
     torch.manual_seed(5)
-    out = dropout(x, 0.3)
+    out = drop(x, 0.3)
     (grad,) = torch.autograd.grad(out.sum(), x)
     assert torch.allclose(out, x * grad, rtol=0, atol=0)
     assert set(grad.unique().tolist()) == {0.0, 2**16 / (2**16 - round(0.3 * 2**16))}
@@ -63,7 +63,7 @@ def test_nothing_is_dropped_in_evaluation() -> None:
     x, layer = torch.randn(5, 4), Dropout(0.5)
     before = torch.get_rng_state()
     assert layer.eval()(x) is x
-    assert dropout(x, 0.0) is x
+    assert drop(x, 0.0) is x
     assert torch.equal(before, torch.get_rng_state()), "nothing is drawn"
     assert (layer.train()(x) == 0).any()
 
@@ -71,18 +71,18 @@ def test_nothing_is_dropped_in_evaluation() -> None:
 def test_the_generator_s_state_says_what_comes() -> None:
     """As a resumed run needs it, also of counts that do not fill a word."""
     x = torch.ones(13)
-    dropout(x, 0.5)
+    drop(x, 0.5)
     state = torch.get_rng_state()
-    one = [dropout(x, 0.5) for _ in range(3)]
+    one = [drop(x, 0.5) for _ in range(3)]
     torch.set_rng_state(state)
-    assert all(torch.equal(a, dropout(x, 0.5)) for a in one)
+    assert all(torch.equal(a, drop(x, 0.5)) for a in one)
     assert not torch.equal(one[0], one[1])
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
 def test_the_dtype_stays(dtype: torch.dtype) -> None:
     x = torch.ones(400, 400, dtype=dtype, requires_grad=True)
-    out = dropout(x, 0.15)
+    out = drop(x, 0.15)
     assert out.dtype == dtype
     out.sum().backward()
     assert x.grad is not None

@@ -134,3 +134,5 @@ def test_it_says_what_is_wrong(tmp_path: Path) -> None:
     assert "no CUDA device here" in gpu("record", "--out", str(tmp_path), code=1)
     assert "above 0" in gpu("record", "--minutes", "0", code=2)
     assert "add needs a FILE" in gpu("add", code=2)
+    for words in (["steps", "--dry-run"], ["--dry-run"], ["check", "--then", "5"]):
+        assert "--dry-run and --then are of record" in gpu(*words, code=2)

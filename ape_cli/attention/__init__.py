@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli import discovery
-from ape_cli.dropout import dropout as drop
+from ape_cli.dropout import drop
 from ape_cli.errors import UsageError
 from ape_cli.position import Context, Scheme
 
@@ -162,8 +162,8 @@ class Attention(nn.Module):
             q, k, v = *self._project(x, asks), *self._project(memory, *answers)
         else:
             q, k, v = *self._project(x, asks), *(self._project(memory, one)[0] for one in answers)
-        drop = self.dropout if self.training else 0.0
-        mixed = self.kind.mix(scheme, q, k, v, link, drop)
+        rate = self.dropout if self.training else 0.0
+        mixed = self.kind.mix(scheme, q, k, v, link, rate)
         return self.out(mixed.transpose(1, 2).flatten(-2))
 
     def _project(self, x: Tensor, *layers: tuple[nn.Linear, Tensor | None]) -> list[Tensor]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from ape_cli.attention import Kind, Link
 from ape_cli.attention._kernels import turned
 from ape_cli.attention.squared_euclidean import scores
-from ape_cli.dropout import dropout as drop
+from ape_cli.dropout import drop
 from ape_cli.position import Scheme
 
 

@@ -90,7 +90,7 @@ class Branches(Interpretation):
         reach = beside.sizes[0] if beside else self._tiled_reach(heap.size)
         operators = self.tree.level_start(reach + 1) - 1
         tensors = []
-        for on, which in self._pieces(heap, reach):
+        for on, which in self._pieces(heap, self.tree.level(heap), reach):
             met = np.zeros_like(heap)  # the identity for those that take no part
             met[on] = which
             tensors += [torch.from_numpy(x) for x in _tiles.cut(met, operators)]
@@ -108,17 +108,16 @@ class Branches(Interpretation):
         deepest = int(depth.max(initial=0))
         reach = beside.reach if beside else self._reach(heap.size, deepest)
         table = self._shared(reach, beside)
-        stages = [Stage(on, np.where(which == 0, -1, which), table) for on, which in self._pieces(heap, reach)]
+        stages = [Stage(on, np.where(which == 0, -1, which), table) for on, which in self._pieces(heap, depth, reach)]
         return _Plan(table, reach, Walk(stages, table) if stages else None, positions.shape[0])
 
     def _shared(self, reach: int, beside: _Plan | None) -> Table:
         """The table of a forward pass."""
         return beside.table if beside else Table(self.table(reach))
 
-    def _pieces(self, heap: I64, reach: int) -> Iterator[tuple[I64, I64]]:
+    def _pieces(self, heap: I64, depth: I64, reach: int) -> Iterator[tuple[I64, I64]]:
         """Paths cut into pieces of up to `reach` steps, the last steps first: the vectors that have such a piece,
         ascending, and the number of the piece's operator in the table, 0 for the identity."""
-        depth = self.tree.level(heap)
         deepest = int(depth.max(initial=0))
         for above in range(reach * ((deepest - 1) // reach), -1, -reach):  # the last steps act first
             on = np.arange(heap.size) if above == 0 else np.flatnonzero(depth > above)

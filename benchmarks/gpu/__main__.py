@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ape_cli.errors import ApeError
@@ -18,7 +18,7 @@ from benchmarks.gpu.record import Setting, describe, record
 from benchmarks.gpu.steps import steps
 
 ROOT = Path(__file__).parents[2]
-SHARES = {"check": 4 * 60.0, "steps": 5 * 60.0, "record": float("inf")}  # seconds of each, at most
+AT_MOST = {"check": 4 * 60.0, "steps": 5 * 60.0}  # seconds
 
 
 def main(words: list[str]) -> int:
@@ -40,6 +40,8 @@ def main(words: list[str]) -> int:
         parser.error("--minutes and --workers must be above 0")
     if (given.stage == "add") != (given.file is not None):
         parser.error("add needs a FILE, and nothing else takes one")
+    if given.stage != "record" and (given.dry_run or given.then):
+        parser.error("--dry-run and --then are of record")
     try:
         return _add(given) if given.stage == "add" else _run(given)
     except ApeError as error:
@@ -67,10 +69,8 @@ def _run(given: argparse.Namespace) -> int:
     out, good = given.out.resolve(), True
     work = (given.work or out / "work").resolve()
     for stage in [given.stage] if given.stage else ["check", "steps", "record"]:
-        share = clock.part(SHARES[stage] if given.stage is None else float("inf"))
-        if given.stage is None and given.minutes * 60 < sum(SHARES.values()):
-            # a short call: a third each, and what is left over goes to the next
-            share = clock.part(min(SHARES[stage], clock.seconds / 3) if stage != "record" else float("inf"))
+        # of several a third each; what a stage leaves over goes to the next
+        share = clock if given.stage or stage == "record" else clock.part(min(AT_MOST[stage], clock.seconds / 3))
         if stage == "check":
             good = check(out, share, 6 if given.device == "cuda" else 1, note)
         elif stage == "steps":
@@ -80,8 +80,7 @@ def _run(given: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-def _record(given: argparse.Namespace, out: Path, work: Path, clock: Clock, note: object) -> None:
-    assert callable(note)
+def _record(given: argparse.Namespace, out: Path, work: Path, clock: Clock, note: Callable[[str], None]) -> None:
     measured = next((p for p in (out / "steps.json", *_committed()) if p.exists()), None)
     pace, best = _pace(measured)
     precision = given.precision or ("tf32" if given.device == "cuda" else "fp32")
@@ -115,7 +114,7 @@ def _pace(measured: Path | None) -> tuple[Pace, int]:
     several = {r["together"]: r["ms"] for r in rope}
     # a second run fills the gaps that a first one leaves between its steps
     best = min((n for n in several if n > 1), key=several.__getitem__, default=2)
-    return dataclasses.replace(pace), best
+    return pace, best
 
 
 if __name__ == "__main__":

@@ -39,13 +39,13 @@ def growth(scheme: str, length: int, preset: str, device: str) -> dict[str, floa
     try:
         with precision.products(name):
             for _ in range(4):
-                _wait(where)
+                wait(where)
                 if device == "cuda":
                     torch.cuda.reset_peak_memory_stats()
                 start = time.perf_counter()
                 loss(score.forward(model, batch, name), batch.labels).backward()
                 model.zero_grad()
-                _wait(where)
+                wait(where)
                 took.append(time.perf_counter() - start)
     except torch.OutOfMemoryError:
         return {"ms": None, "peak_gb": None}
@@ -53,7 +53,7 @@ def growth(scheme: str, length: int, preset: str, device: str) -> dict[str, floa
     return {"ms": round(1e3 * statistics.median(took[1:]), 3), "peak_gb": peak}
 
 
-def _wait(device: torch.device) -> None:
+def wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize()
 
@@ -77,10 +77,10 @@ def _seconds(call: Callable[[], object], where: torch.device) -> float:
     """The median of five, after two that warm up."""
     took = []
     for _ in range(7):
-        _wait(where)
+        wait(where)
         start = time.perf_counter()
         call()
-        _wait(where)
+        wait(where)
         took.append(time.perf_counter() - start)
     return statistics.median(took[2:])
 

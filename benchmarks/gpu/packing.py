@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from ape_cli import files
 from ape_cli.errors import DataError
 from ape_cli.registry import Registry
 
@@ -52,9 +53,8 @@ def pack(results: Path, out: Path) -> list[Path]:
                     member.size = len(content)
                     file.addfile(member, io.BytesIO(content))
         written.append(out / f"runs-{number}.tar.gz")
-        temporary = written[-1].with_suffix(".tmp")
-        temporary.write_bytes(memory.getvalue())
-        temporary.replace(written[-1])
+        with files.replacing(written[-1]) as temporary:
+            temporary.write_bytes(memory.getvalue())
     return written
 
 

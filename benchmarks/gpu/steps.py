@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from ape_cli import build, config, place, position, trial
+from ape_cli import build, config, files, place, position, trial
 from ape_cli.dataset import Dataset
 from ape_cli.sharing import shared_gpu
 from ape_cli.train import Loop, Stopped
@@ -110,11 +110,11 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
 
     def stop() -> bool:
         if len(times) == steps // 2:
-            _wait(where)
+            extras.wait(where)
             while time.time() < begin:
                 time.sleep(0.01)
         if len(times) % apart == 0:
-            _wait(where)
+            extras.wait(where)
         times.append(time.perf_counter())
         return len(times) >= steps
 
@@ -159,11 +159,6 @@ def _tflop(loop: Loop) -> float:
     return 6 * sum(weights.values()) * plan.mean_tokens * loop.config.batch_size / 1e12
 
 
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-
-
 def steps(preset: str, device: str, out: Path, work: Path, clock: Clock, note: Callable[[str], None]) -> dict[str, Any]:
     """Measure what is not measured yet, while there is time. -> everything in steps.json"""
     out.mkdir(parents=True, exist_ok=True)
@@ -186,9 +181,7 @@ def steps(preset: str, device: str, out: Path, work: Path, clock: Clock, note: C
         if rate := found["rates"].get(f"{kept[key].get('precision')} TFLOP/s"):
             kept[key]["over_floor"] = round(kept[key]["ms"] * rate / (1e3 * kept[key]["tflop"]), 3)
         note(f"{section}: {key}: {json.dumps({k: v for k, v in kept[key].items() if k not in _SAID})}")
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(found, indent=1) + "\n")
-        temporary.replace(path)
+        files.write_json(path, found)
     return found
 
 

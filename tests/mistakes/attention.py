@@ -15,8 +15,8 @@ MISTAKES = [
     Mistake(
         "attention dropout never on",
         "attention/__init__.py",
-        "drop = self.dropout if self.training else 0.0",
-        "drop = 0.0",
+        "rate = self.dropout if self.training else 0.0",
+        "rate = 0.0",
         "test_reference.py::test_dropout_is_at_work_in_training_alone",
     ),
     Mistake(
