@@ -90,6 +90,32 @@ def test_kinds_of_attention(kind: str, name: str, words: Dataset) -> None:
         assert apart(one[1], other[1]) < NEAR_GRADIENT[name]
 
 
+@pytest.mark.parametrize("length", [100, 384])
+@pytest.mark.parametrize("name", ["none", "rope", "alibi", "orthogonal-seq"])
+@pytest.mark.parametrize("backend", ["fused", "flex"])
+def test_backends_of_attention(backend: str, name: str, length: int) -> None:
+    """Values and gradients of a causal attention of rows of different lengths, beside the plain path's."""
+    generator = torch.Generator().manual_seed(8)
+    scheme = position.make(name, 64, 4, max_size=length, decay=0.98 if backend == "flex" else 1.0).to(GPU)
+    mask = torch.ones(2, length, dtype=torch.bool, device=GPU)
+    mask[1, length // 2 :] = False
+    found = []
+    draws = torch.randn(3, 2, 4, length, 16, generator=generator)
+    for chosen in ("plain", backend):
+        q, k, v = (x.to(GPU).requires_grad_() for x in draws)
+        here = scheme.context(torch.arange(length, device=GPU)[None], mask, causal=True)
+        with attention.use_backend(chosen), precision.products("fp32"):
+            mixed = attention.make().mix(scheme, q, k, v, attention.Link.of(scheme, here, here), 0.0)
+            (mixed[0].pow(2).sum() + mixed[1, :, : length // 2].pow(2).sum()).backward()
+        gradients = [x.grad for x in (q, k, v)]
+        found.append([mixed[0], mixed[1, :, : length // 2], *gradients])
+    for one, other in zip(*found, strict=True):
+        assert one is not None
+        assert other is not None
+        assert torch.isfinite(other).all()
+        assert apart(other, one) < 1e-5
+
+
 class Steps:
     """The steps of a loop, one by one."""
 

@@ -15,11 +15,12 @@ import pytest
 
 from ape_cli import place, registry
 from ape_cli.errors import DataError
+from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.cells import Pace, cells, items, schedule_within
 from benchmarks.gpu.packing import add, pack
 
 ROOT = Path(__file__).parents[1]
-TINY = ["--device", "cpu", "--preset", "tiny", "--workers", "1"]
+TINY = ["--device", "cpu", "--preset", "tiny"]
 
 
 def command(*words: str, blocked: Path | None = None) -> tuple[list[str], dict[str, str]]:
@@ -64,25 +65,50 @@ def test_a_plan_is_printed_and_nothing_trained(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("run.json"))
 
 
-def test_all_stages_within_their_time(tmp_path: Path) -> None:
-    """Without polars, rich and typer, as on a machine that has none of them."""
-    blocked = tmp_path / "blocked"
+def killed(path: Path, *words: str, blocked: Path | None = None) -> None:
+    """Kill a call, with all of its processes, as soon as a file is there."""
+    line, environment = command(*words, blocked=blocked)
+    with subprocess.Popen(line, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True) as child:
+        until = time.monotonic() + 180
+        while not path.exists() and time.monotonic() < until and child.poll() is None:
+            time.sleep(0.1)
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
+    """Killed in its second stage and again in its third. From the second stage on without polars, rich and typer, as
+    on a machine that has none of them."""
+    blocked, out = tmp_path / "blocked", tmp_path / "out"
     blocked.mkdir()
     for name in ("polars", "rich", "typer"):
         (blocked / f"{name}.py").write_text(f"raise ImportError('{name} is not there')")
-    begun = time.monotonic()
-    for stage, minutes in (("steps", "1"), ("record", "1")):
-        gpu(stage, *TINY, "--minutes", minutes, "--out", str(tmp_path / "out"), blocked=blocked)
-    assert time.monotonic() - begun < 60 * 2 + 30
-    found = json.loads((tmp_path / "out" / "steps.json").read_text())
-    assert found["rows"]
-    assert found["growth"]
-    for row in (*found["rows"].values(), *found["growth"].values()):
+
+    killed(out / "steps.json", *TINY, "--minutes", "3", "--out", str(out))
+    checks = json.loads((out / "check.json").read_text())
+    assert {entry["status"] for entry in checks.values()} == {"0"}
+    assert "skipped" in (out / "check-tests.txt").read_text()
+    first = json.loads((out / "steps.json").read_text())["rows"]
+    assert first
+
+    gpu("steps", *TINY, "--minutes", "3", "--out", str(out), blocked=blocked)
+    found = json.loads((out / "steps.json").read_text())
+    assert first.items() < found["rows"].items(), "what was measured is not measured again"
+    for row in (*found["rows"].values(), *found["growth"].values(), *found["backends"].values()):
         assert row["ms"] > 0
     assert all(row["over_floor"] > 0 for row in found["rows"].values())
-    (packed,) = (tmp_path / "out").glob("runs-*.tar.gz")
-    names = add(packed, tmp_path / "elsewhere")
-    assert names
+
+    record = ["record", *TINY, "--workers", "1", "--out", str(out)]
+    killed(out / "record.jsonl", *record, "--minutes", "3", blocked=blocked)
+    before = {json.loads(text)["run"] for text in (out / "record.jsonl").read_text().splitlines()}
+    assert before
+    begun = time.monotonic()
+    gpu(*record, "--minutes", "1", blocked=blocked)
+    assert time.monotonic() - begun < 60 + 30
+    every = [json.loads(text)["run"] for text in (out / "record.jsonl").read_text().splitlines()]
+    assert len(every) == len(set(every)) > len(before)
+
+    (packed,) = out.glob("runs-*.tar.gz")
+    assert before <= set(add(packed, tmp_path / "elsewhere"))
     assert add(packed, tmp_path / "elsewhere") == [], "they are there already"
     for run, about in registry.open(place.of(str(tmp_path / "elsewhere"))).sound([]):
         assert about["status"] == "finished"
@@ -91,29 +117,17 @@ def test_all_stages_within_their_time(tmp_path: Path) -> None:
         assert not list(Path(str(run.folder)).rglob("*.safetensors"))
 
 
-def test_a_killed_record_goes_on(tmp_path: Path) -> None:
-    """What is finished is packed before the next run is; the others are trained by the next call."""
-    line, environment = command("record", *TINY, "--minutes", "3", "--out", str(tmp_path))
-    with subprocess.Popen(line, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True) as child:
-        log = tmp_path / "record.jsonl"
-        until = time.monotonic() + 120
-        while not log.exists() and time.monotonic() < until:
-            time.sleep(0.1)
-        os.killpg(child.pid, signal.SIGKILL)
-    before = {json.loads(text)["run"] for text in log.read_text().splitlines()}
-    assert before
-    gpu("record", *TINY, "--minutes", "1", "--out", str(tmp_path))
-    every = [json.loads(text)["run"] for text in log.read_text().splitlines()]
-    assert len(every) == len(set(every)) > len(before)
-    (packed,) = tmp_path.glob("runs-*.tar.gz")
-    assert before <= set(add(packed, tmp_path / "elsewhere"))
+def test_a_recorded_run_is_not_trained_again(tmp_path: Path) -> None:
+    def planned() -> list[str]:
+        said = gpu("record", *TINY, "--dry-run", "--minutes", "1", "--results", str(tmp_path), "--out", str(tmp_path))
+        return [line.split("]")[1] for line in said.splitlines() if " seed " in line]
 
-
-def test_the_checks_are_skipped_without_a_gpu(tmp_path: Path) -> None:
-    said = gpu("check", *TINY, "--minutes", "1.5", "--out", str(tmp_path))
-    assert "skipped" in said
-    found = json.loads((tmp_path / "check.json").read_text())
-    assert {entry["status"] for entry in found.values()} == {"0"}
+    assert "orthogonal-tree  seed 42" in planned()[0]
+    store = registry.open(place.of(str(tmp_path / "none")))
+    first = items("tiny", "fp32", store, place.of(str(tmp_path / "none")))[0]
+    (tmp_path / "runs" / first.name).mkdir(parents=True)
+    (tmp_path / "runs" / first.name / "run.json").write_text("{}")
+    assert "rope             seed 42" in planned()[0]
 
 
 def test_what_is_no_run_is_not_unpacked(tmp_path: Path) -> None:
@@ -132,7 +146,26 @@ def test_runs_that_are_not_finished_are_not_packed(tmp_path: Path) -> None:
 
 def test_it_says_what_is_wrong(tmp_path: Path) -> None:
     assert "no CUDA device here" in gpu("record", "--out", str(tmp_path), code=1)
-    assert "above 0" in gpu("record", "--minutes", "0", code=2)
-    assert "add needs a FILE" in gpu("add", code=2)
-    for words in (["steps", "--dry-run"], ["--dry-run"], ["check", "--then", "5"]):
-        assert "--dry-run and --then are of record" in gpu(*words, code=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["record", "--minutes", "0"], "above 0"),
+        (["record", "--workers", "0"], "above 0"),
+        (["add"], "add needs a FILE"),
+        (["check", "runs-1.tar.gz"], "add needs a FILE"),
+        (["steps", "--dry-run"], "--dry-run and --then are of record"),
+        (["--dry-run"], "--dry-run and --then are of record"),
+        (["check", "--then", "5"], "--dry-run and --then are of record"),
+        (["steps", "--workers", "2"], "--workers and --precision are of record"),
+        (["check", "--precision", "fp32"], "--workers and --precision are of record"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err

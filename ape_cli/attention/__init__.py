@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli import discovery
+from ape_cli.attention._backend import use_backend as use_backend
 from ape_cli.dropout import drop
 from ape_cli.errors import UsageError
 from ape_cli.position import Context, Scheme

@@ -1,11 +1,8 @@
 """Dot: the scaled dot product and a softmax over keys.
 
 Source: Algebraic Positional Encodings, sections 2 and 4.2; Vaswani et al. 2017, section 3.2.1.
-Logits are (q k) / sqrt(K), times decay, plus bias, plus mask. A locality bias scales the logits, so it
-takes the plain path; without one, torch's fused attention serves. On a CPU it has no gradient for a bias and
-would take a plain path of its own, with a softmax that also looks for rows without any key: ours is shorter. Nor has it
-dropout there: on the plain path ours is faster.
-Where there is more to a score than the product, long sequences go block by block (`_blocks`).
+Logits are (q k) / sqrt(K), times decay, plus bias, plus mask. `_backend` decides which of torch's operations compute
+them. Where there is more to a score than the product, long sequences go block by block (`_blocks`).
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli.attention import Kind, Link, _blocks, adjusted, average, scaled, turned
+from ape_cli.attention import Kind, Link, _backend, _blocks, _flex, adjusted, average, scaled, turned
 from ape_cli.position import Scheme
 
 
@@ -28,10 +25,13 @@ class Dot(Kind):
         turned_q, turned_k = turned(scheme, q, k, link)
 
         def answer(q: Tensor, turned_q: Tensor, turned_k: Tensor, v: Tensor, link: Link) -> Tensor:
-            mask, bias = link.mask, scheme.bias(q, link.q_context, link.k_context)
-            on_cpu = q.device.type == "cpu"
-            if link.decay is not None or (on_cpu and (dropout > 0 or (bias is not None and bias.requires_grad))):
+            bias = scheme.bias(q, link.q_context, link.k_context)
+            backend = _backend.choose(turned_q, bias, link.decay, dropout)
+            if backend == "plain":
                 return average(adjusted(scaled(turned_q, turned_k), bias, link), v, link, dropout)
+            if backend == "flex":
+                return _flex.attend(turned_q, turned_k, v, bias, link)
+            mask = link.mask
             if bias is not None:
                 mask = bias if link.hidden is None else bias.masked_fill(link.hidden, float("-inf"))
             attend = functional.scaled_dot_product_attention

@@ -28,7 +28,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--minutes", type=float, default=9.0, help="for all that is asked for (default 9)")
     parser.add_argument("--out", type=Path, default=Path("gpu-out"), help="what is to be brought back")
     parser.add_argument("--work", type=Path, help="datasets and weights (default: OUT/work)")
-    parser.add_argument("--results", type=Path, default=ROOT / "results", help="of add: where the runs go")
+    parser.add_argument(
+        "--results", type=Path, default=ROOT / "results", help="where add puts runs, and record trains none again"
+    )
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--preset", default="paper")
     parser.add_argument("--precision", help="default: tf32 on CUDA, fp32 on a CPU")
@@ -42,6 +44,8 @@ def main(words: list[str]) -> int:
         parser.error("add needs a FILE, and nothing else takes one")
     if given.stage != "record" and (given.dry_run or given.then):
         parser.error("--dry-run and --then are of record")
+    if given.stage not in (None, "record") and (given.workers is not None or given.precision is not None):
+        parser.error("--workers and --precision are of record, and of all stages together")
     try:
         return _add(given) if given.stage == "add" else _run(given)
     except ApeError as error:
@@ -84,7 +88,8 @@ def _record(given: argparse.Namespace, out: Path, work: Path, clock: Clock, note
     measured = next((p for p in (out / "steps.json", *_committed()) if p.exists()), None)
     pace, best = _pace(measured)
     precision = given.precision or ("tf32" if given.device == "cuda" else "fp32")
-    setting = Setting(given.preset, precision, given.device, given.workers or best, out, work, given.then * 60)
+    workers, then = given.workers or best, given.then * 60
+    setting = Setting(given.preset, precision, given.device, workers, out, work, given.results, then)
     if given.dry_run:
         planned, left = schedule_within(setting.waiting(), clock.left + setting.then, setting.workers, pace)
         describe(planned, left, setting, pace, note)

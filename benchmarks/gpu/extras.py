@@ -9,23 +9,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from ape_cli import build, config, position, precision, score
+from ape_cli import attention, build, config, position, precision, score
 from ape_cli.batch import Batch
 from ape_cli.model import loss
 
 SCHEMES = ("none", "rope", "alibi", "orthogonal-seq")
 LENGTHS = {"cuda": (512, 2048, 8192, 16_384), "cpu": (32, 64)}
+# attention with a locality bias, and with a bias that is added, by the backends that can compute it
+BACKENDS = (("orthogonal-seq", "flex"), ("alibi", "flex"), ("alibi", "plain"), ("none", "plain"), ("none", "flex"))
 ROWS = {"cuda": 1_000_000, "cpu": 2_000}
 
 
-def growth(scheme: str, length: int, preset: str, device: str) -> dict[str, float | None]:
+def growth(scheme: str, length: int, preset: str, device: str, backend: str | None = None) -> dict[str, float | None]:
     """Forward and backward of one row of `length` tokens each way: milliseconds, and gigabytes at the peak. None where
-    the memory does not suffice."""
+    the memory does not suffice. `backend`: of attention; None for the one that is chosen by default."""
     where, name = torch.device(device), "tf32" if device == "cuda" else "fp32"
     # the length of a bounded scheme does not matter here, and a run of this length is not trained
     chosen = config.resolve(preset, scheme, position.options(scheme), settings={"dropout": 0.0})
@@ -35,22 +38,21 @@ def growth(scheme: str, length: int, preset: str, device: str) -> dict[str, floa
     at, none = torch.arange(length)[None], torch.zeros(1, dtype=torch.int64).numpy()
     mask = torch.ones_like(ids, dtype=torch.bool)
     batch = score.sent(Batch(ids, at + 1, mask, ids, at, ids, none, none, none), model, where)
-    took = []
+
+    def both_ways() -> None:
+        if device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        loss(score.forward(model, batch, name), batch.labels).backward()
+        model.zero_grad()
+
+    requested = nullcontext() if backend is None else attention.use_backend(backend)
     try:
-        with precision.products(name):
-            for _ in range(4):
-                wait(where)
-                if device == "cuda":
-                    torch.cuda.reset_peak_memory_stats()
-                start = time.perf_counter()
-                loss(score.forward(model, batch, name), batch.labels).backward()
-                model.zero_grad()
-                wait(where)
-                took.append(time.perf_counter() - start)
+        with precision.products(name), requested:
+            seconds = _seconds(both_ways, where)
     except torch.OutOfMemoryError:
         return {"ms": None, "peak_gb": None}
     peak = torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else None
-    return {"ms": round(1e3 * statistics.median(took[1:]), 3), "peak_gb": peak}
+    return {"ms": round(1e3 * seconds, 3), "peak_gb": peak}
 
 
 def wait(device: torch.device) -> None:

@@ -30,6 +30,7 @@ class Setting:
     workers: int
     out: Path  # packed runs
     work: Path  # datasets, and runs with their weights
+    recorded: Path  # the results that the runs are for: what is finished there is not trained again
     then: float = 0.0  # seconds of a call that follows: a run may be begun in this one and finished in that one
 
     @property
@@ -39,7 +40,8 @@ class Setting:
     def waiting(self) -> list[Item]:
         registry = registering.open(place.of(str(self.results)))
         found = items(self.preset, self.precision, registry, place.of(str(self.work / "datasets")))
-        return [item for item in found if item.state not in ("finished", "running")]
+        done = {path.parent.name for path in (self.recorded / "runs").glob("*/run.json")}
+        return [item for item in found if item.state not in ("finished", "running") and item.name not in done]
 
 
 def describe(planned: list[Planned], left: list[Item], setting: Setting, pace: Pace, note: Note) -> None:

@@ -1,6 +1,7 @@
 """Puts each known mistake into a copy of the code and sees the test that guards against it fail.
 
-Not a test itself (it takes minutes): `make mistakes`. A mistake that no test notices, or whose place in
+Not a test itself (it takes minutes): `make mistakes`. `python -m tests.mistakes 17 FlexAttention` takes those with
+that number or that word in their description alone. A mistake that no test notices, or whose place in
 the code is no longer found, makes it end with 1. The mistakes are those that earlier implementations
 of these schemes and tasks made; each trains without complaint and shows only as a wrong number.
 """
@@ -69,14 +70,17 @@ def noticed(mistake: Mistake, copy: Path) -> str:
 
 def main() -> None:
     wanted = sys.argv[1:]
+    chosen = [
+        (n, m) for n, m in enumerate(MISTAKES, 1) if not wanted or any(w == str(n) or w in m.what for w in wanted)
+    ]
+    if not chosen:
+        sys.exit(f"no known mistake has the number or contains the words: {' '.join(wanted)}")
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         skip = shutil.ignore_patterns(".git", ".venv", ".demo", "__pycache__", "results", "datasets")
         shutil.copytree(ROOT, copy, ignore=skip)
-        for number, mistake in enumerate(MISTAKES, 1):
-            if wanted and str(number) not in wanted:
-                continue
+        for number, mistake in chosen:
             found = noticed(mistake, copy)
             missed += found != "noticed"
             print(f"{number:2} {mistake.what}: {found}", flush=True)

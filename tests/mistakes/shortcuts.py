@@ -278,6 +278,27 @@ MISTAKES = [
         "attention/test_dot.py::test_what_is_not_learned_takes_the_fused_path",
     ),
     Mistake(
+        "FlexAttention that sees what comes later in a part of the queries",
+        "attention/_flex.py",
+        "key <= query + first",
+        "key <= query",
+        "attention/test_backend.py::test_some_of_the_queries_see_what_they_see_among_all",
+    ),
+    Mistake(
+        "FlexAttention that adds the locality bias in place of multiplying by it",
+        "attention/_flex.py",
+        "score * decay[_at(decay, 0, row), 0, m, n]",
+        "score + decay[_at(decay, 0, row), 0, m, n].log()",
+        "attention/test_backend.py::test_every_backend_gives_the_same",
+    ),
+    Mistake(
+        "FlexAttention whose softmax counts padding",
+        "attention/_flex.py",
+        'return torch.where(key < keys, score, -float("inf"))',
+        "return score",
+        "attention/test_backend.py::test_every_backend_gives_the_same",
+    ),
+    Mistake(
         "blocks of queries of which each sees as far as the first one",
         "attention/__init__.py",
         "first=self.first + begin",

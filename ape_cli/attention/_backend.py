@@ -1,0 +1,74 @@
+"""Which implementation computes softmax attention: the one place where this is decided.
+
+| backend | what it is | when it is chosen |
+|---|---|---|
+| `plain` | matrix products and a softmax | with a locality bias; on a CPU also with dropout or a learned bias |
+| `fused` | torch's `scaled_dot_product_attention` | everything else |
+| `flex` | torch's FlexAttention, compiled | on request alone |
+
+`fused` cannot multiply scores, which is what a locality bias does. On a CPU it has neither dropout nor a gradient for
+a bias, and takes a slower path of its own. `flex` never stores the scores, but it has no dropout on the weights and no
+gradient on a CPU, and its speed on a GPU has not been measured yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from torch import Tensor
+
+from ape_cli.errors import UsageError
+
+NAMES = ("plain", "fused", "flex")
+_requested: ContextVar[str | None] = ContextVar("_requested", default=None)
+
+
+@contextmanager
+def use_backend(name: str) -> Iterator[None]:
+    """Compute softmax attention with one backend within this context: `plain`, `fused` or `flex`.
+
+    Results stay the same up to rounding. Attention raises `UsageError` where the backend cannot compute what is asked
+    of it, as it raises for an unknown name.
+
+        with attention.use_backend("plain"):
+            scores = model(batch)
+    """
+    if name not in NAMES:
+        raise UsageError("unknown attention backend", got=repr(name), allowed=", ".join(NAMES), fix="choose one")
+    token = _requested.set(name)
+    try:
+        yield
+    finally:
+        _requested.reset(token)
+
+
+def choose(q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float) -> str:
+    """The backend for queries [B, H, M, K], a bias [B or 1, H or 1, M, N] and a locality bias [B or 1, 1, M, N].
+
+    Raises `UsageError` if the requested backend cannot compute this.
+    """
+    requested = _requested.get()
+    if requested is not None:
+        reason = _obstacle(requested, q, bias, decay, dropout)
+        if reason:
+            raise UsageError(f"backend {requested} cannot compute this attention: {reason}", fix="use another backend")
+        return requested
+    learned = bias is not None and bias.requires_grad
+    on_cpu = q.device.type == "cpu"
+    return "plain" if decay is not None or (on_cpu and (dropout > 0 or learned)) else "fused"
+
+
+def _obstacle(name: str, q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float) -> str:
+    """Why a backend cannot compute this; empty if it can."""
+    if name == "fused" and decay is not None:
+        return "it has no locality bias"
+    if name == "flex":
+        if dropout > 0:
+            return "FlexAttention has no dropout on the weights"
+        if q.device.type == "cpu" and q.requires_grad:
+            return "FlexAttention has no gradient on a CPU"
+        if bias is not None and bias.requires_grad:
+            return "FlexAttention adds up the gradient of a bias with atomic operations, in no fixed order"
+    return ""

@@ -1,0 +1,129 @@
+"""Every backend of softmax attention computes the same; the choice among them is the one that was measured."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.attention import flex_attention
+
+from ape_cli import attention, position
+from ape_cli.attention import _backend, _flex
+from ape_cli.attention.dot import Dot
+from ape_cli.errors import UsageError
+from ape_cli.position import Scheme
+from tests.attention.plain import D, H
+from tests.attention.test_dot import WHO, link_of
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*flex_attention called without torch.compile"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),  # torch looks at it itself
+]
+SEQUENCES = [name for name in position.names() if position.load(name).reads(position.make("none").structure)]
+
+
+def scheme_of(name: str, decay: float) -> Scheme:
+    return position.make(name, D, H, max_size=8, decay=decay, generator=torch.Generator().manual_seed(4))
+
+
+def vectors(seed: int, count: int) -> Tensor:
+    return torch.randn(2, H, count, D // H, generator=torch.Generator().manual_seed(seed))
+
+
+@torch.no_grad()
+def mixed(scheme: Scheme, who: str, backend: str | None) -> Tensor:
+    link, count = link_of(scheme, who)
+    q, k, v = vectors(1, count), vectors(2, 7), vectors(3, 7)
+    if backend is None:
+        return Dot().mix(scheme, q, k, v, link, 0.0)
+    with attention.use_backend(backend):
+        return Dot().mix(scheme, q, k, v, link, 0.0)
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.8])
+@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_every_backend_gives_the_same(name: str, who: str, decay: float) -> None:
+    scheme = scheme_of(name, decay)
+    for parameter in scheme.parameters():
+        parameter.requires_grad_(False)
+    wanted = mixed(scheme, who, "plain")
+    assert wanted.std() > 0.1
+    for backend in ["flex", *(["fused"] if decay == 1.0 else []), None]:
+        torch.testing.assert_close(mixed(scheme, who, backend), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["plain", "fused"])
+@pytest.mark.parametrize("name", ["none", "alibi", "rope"])
+def test_backends_have_the_same_gradients(name: str, backend: str) -> None:
+    scheme, found = scheme_of(name, 1.0), []
+    for chosen in ("plain", backend):
+        link, count = link_of(scheme, "causal and keys")
+        given = [vectors(i, n).requires_grad_() for i, n in ((1, count), (2, 7), (3, 7))]
+        with attention.use_backend(chosen):
+            (Dot().mix(scheme, *given, link, 0.0) ** 2).sum().backward()
+        found.append([x.grad for x in given])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["none", "alibi", "rope"])
+def test_the_gradients_of_flex(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU torch has them, uncompiled, but refuses to give them."""
+    monkeypatch.setattr(flex_attention, "_validate_device", lambda *tensors: None)
+    scheme, found = scheme_of(name, 0.8), []
+    for flex in (False, True):
+        link, count = link_of(scheme, "causal and keys")
+        q, k, v = (vectors(i, n).requires_grad_() for i, n in ((1, count), (2, 7), (3, 7)))
+        if flex:
+            bias = scheme.bias(q, link.q_context, link.k_context)
+            mixed = _flex.attend(*attention.turned(scheme, q, k, link), v, bias, link)
+        else:
+            mixed = Dot().mix(scheme, q, k, v, link, 0.0)
+        (mixed**2).sum().backward()
+        found.append([x.grad for x in (q, k, v)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_chosen() -> None:
+    q, some = torch.zeros(1, H, 4, D // H), torch.zeros(1, 1, 4, 4)
+    learned = some.clone().requires_grad_()
+    on_gpu = q.to("meta")  # a device that is no CPU
+    for queries, bias, decay, dropout, wanted in (
+        (q, None, None, 0.0, "fused"),
+        (q, some, None, 0.0, "fused"),
+        (q, learned, None, 0.0, "plain"),
+        (q, None, None, 0.1, "plain"),
+        (q, None, some, 0.0, "plain"),
+        (on_gpu, None, None, 0.1, "fused"),
+        (on_gpu, learned, None, 0.0, "fused"),
+        (on_gpu, None, some, 0.0, "plain"),
+    ):
+        assert _backend.choose(queries, bias, decay, dropout) == wanted
+
+
+def test_a_backend_says_what_it_cannot_compute() -> None:
+    q, some = torch.zeros(1, H, 4, D // H, requires_grad=True), torch.zeros(1, 1, 4, 4)
+    for backend, queries, bias, decay, dropout, reason in (
+        ("fused", q, None, some, 0.0, "locality bias"),
+        ("flex", q, None, None, 0.1, "dropout"),
+        ("flex", q, None, None, 0.0, "gradient on a CPU"),
+        ("flex", q.detach(), some.clone().requires_grad_(), None, 0.0, "no fixed order"),
+    ):
+        with attention.use_backend(backend), pytest.raises(UsageError, match=reason):
+            _backend.choose(queries, bias, decay, dropout)
+    with pytest.raises(UsageError, match="plain, fused, flex"), attention.use_backend("flash"):
+        raise AssertionError
+    assert _backend.choose(q, None, None, 0.0) == "fused", "a request ends with its context"
+
+
+@torch.no_grad()
+def test_some_of_the_queries_see_what_they_see_among_all() -> None:
+    link, count = link_of(scheme_of("alibi", 0.8), "causal and keys")
+    q, k, v = vectors(1, count), vectors(2, 7), vectors(3, 7)
+    scheme = scheme_of("alibi", 0.8)
+    with attention.use_backend("flex"):
+        whole = Dot().mix(scheme, q, k, v, link, 0.0)
+        part = Dot().mix(scheme, q[:, :, 3:5], k[:, :, :5], v[:, :, :5], link.part(3, 5), 0.0)
+    torch.testing.assert_close(part, whole[:, :, 3:5])
