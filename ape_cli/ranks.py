@@ -16,6 +16,7 @@ import json
 import os
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -210,9 +211,26 @@ def joined() -> Iterator[World]:
             dist.destroy_process_group()
     except BaseException as error:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun's, once another rank has ended: this one is about to
-        if world.speaks():
+        speaks = world.speaks()
+        _free_group(error)
+        if speaks:
             raise
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)) from None
+
+
+def _free_group(error: BaseException) -> None:
+    """Free the process group after an error, whose traceback still holds the model and with it the group.
+
+    A process that ends while the group's threads run may abort, with a signal in place of its exit code.
+    """
+    import torch.distributed as dist
+
+    cause: BaseException | None = error
+    while cause is not None:
+        traceback.clear_frames(cause.__traceback__)
+        cause = cause.__cause__ or cause.__context__
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _from_environment() -> Ranks:

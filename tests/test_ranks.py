@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import polars as pl
 import pytest
 import safetensors.torch
 import torch
+from torch import distributed
 from torch.nn import functional
 from typer.testing import CliRunner
 
@@ -24,7 +26,7 @@ from ape_cli import build, config, position, ranks, registry, score, state
 from ape_cli.cli import app
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset
-from ape_cli.errors import UsageError
+from ape_cli.errors import RunError, UsageError
 from ape_cli.schema import PAD
 from ape_cli.train import Loop
 from ape_cli.world import ALONE, World
@@ -264,6 +266,7 @@ def test_two_ranks_come_to_what_one_process_comes_to(tmp_path: Path) -> None:
 
 GROUP = """
 import sys
+import weakref
 from pathlib import Path
 import torch
 from ape_cli import ranks
@@ -330,6 +333,25 @@ WILD = ["--scheme", "rope", "--preset", "tiny", "--set", "lr_peak=1e30", "--set"
 def test_ranks_that_diverge_say_so_once(words: Dataset, tmp_path: Path) -> None:
     ended = two(tmp_path, *WILD, "--data", str(words.folder))
     assert "the loss is no longer a number" in failed(ended, tmp_path / "results")
+
+
+def test_after_an_error_the_process_group_is_freed() -> None:
+    """Else its threads run on while the process ends, which aborts it now and then."""
+    seen = []
+
+    def train() -> None:
+        with ranks.Ranks(0, 1, 0, distributed.HashStore()).together(CPU):
+            group = distributed.group.WORLD  # as a model in DistributedDataParallel holds it
+            seen.append(weakref.ref(group))
+            raise RunError("the loss is no longer a number")
+
+    try:
+        train()
+    except RunError as error:
+        assert seen[0]() is not None
+        ranks._free_group(error)
+        assert not distributed.is_initialized()
+        assert seen[0]() is None, "the traceback, which is still there, holds it no more"
 
 
 def test_what_the_first_rank_cannot_store_ends_both(words: Dataset, tmp_path: Path) -> None:

@@ -57,9 +57,16 @@ MISTAKES = [
     Mistake(
         "every rank says why the run failed",
         "ranks.py",
-        "if world.speaks():",
-        "if world.speaks() is not None:",
+        "speaks = world.speaks()",
+        "speaks = world.speaks() is not None",
         "test_ranks.py::test_ranks_that_diverge_say_so_once",
+    ),
+    Mistake(
+        "a process group that outlives an error, so that its threads may abort the process",
+        "ranks.py",
+        "        traceback.clear_frames(cause.__traceback__)\n",
+        "",
+        "test_ranks.py::test_after_an_error_the_process_group_is_freed",
     ),
     Mistake(
         "a process group that lives on in default arguments of torch",
