@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ape_cli import registry, tasks
+from ape_cli import paper, registry, tasks
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -188,15 +188,34 @@ def shuffled(scheme: str = "", variant: str = "") -> set[str]:
     return {f"{100 * e['overall']['token_accuracy']:.2f}" for e in others}
 
 
-def of_paper_size_trees() -> list[str]:
-    """What is said of table 2 at preset medium."""
+def of_medium() -> list[str]:
+    """What is said of tables 1 and 2 at preset medium."""
+
+    def score(task: str, scheme: str) -> float:
+        return mean(task, scheme, preset="medium")
+
+    words = "`sinusoidal` has {:.2f} on `copy` and {:.2f} on `reverse` here"
+    without = "`none`, has {:.2f} on `copy` and {:.2f} on `reverse`"
     below = []
-    for task in ("tree-copy", "tree-rotate"):
-        best, *flat = (mean(f"{task}/breadth-to-depth", s, preset="medium") for s in ("orthogonal-tree", *FLAT))
-        assert best == 100 or task == "tree-rotate"
-        assert mean(f"{task}/breadth-to-depth", "tree", preset="medium") > max(flat)
-        below.append(math.floor(best - max(flat)))
-    return [f"schemes are {below[0]} points or more below it", f"they are {below[1]} points or more below it"]
+    for task in ("tree-copy", "tree-rotate", "c3", "tree-ops"):
+        column = f"{task}/breadth-to-depth"
+        flat = max(score(column, scheme) for scheme in FLAT)
+        assert score(column, "tree") > flat
+        for scheme in ("rope", "orthogonal-seq"):
+            assert score(column, scheme) < 100 * paper.scores()[scheme, column][0]
+        if task != "tree-ops":
+            best = score(column, "orthogonal-tree")
+            assert (f"{best:.2f}" == "100.00") == (task != "tree-rotate")
+            below.append(math.floor(best - flat))
+    return [
+        words.format(score("copy", "sinusoidal"), score("reverse", "sinusoidal")),
+        without.format(score("copy", "none"), score("reverse", "none")),
+        f"schemes are {below[0]} points or more below it",
+        f"they are {below[1]} points or more below it, and on `c3` {below[2]}",
+        "`tree` has {:.2f} on `c3` and {:.2f} on `tree-ops`".format(
+            *(score(f"{task}/breadth-to-depth", "tree") for task in ("c3", "tree-ops"))
+        ),
+    ]
 
 
 def of_the_paper_s_size() -> list[str]:
@@ -244,7 +263,7 @@ def facts() -> list[str]:
         f"({right} of 359 images; a binomial test against one in ten gives p = {above_chance:.3f})",
         f"{low:.1f} to {high:.1f} points above",
         *of_trees(),
-        *of_paper_size_trees(),
+        *of_medium(),
         *of_the_paper_s_size(),
     ]
 
@@ -266,8 +285,13 @@ def test_numbers_are_found_wherever_they_stand() -> None:
 def test_every_decimal_number_has_a_source() -> None:
     """A committed table, the paper's tables, a fact, or a setting. What stands in backquotes is not looked at."""
     tables = "".join(path.read_text(encoding="utf-8") for path in (RESULTS / "tables").glob("*.md"))
-    paper = json.loads((ROOT / "ape_cli" / "paper_tables.json").read_text(encoding="utf-8"))
-    published = {f"{x:.2f}" for t in ("table1", "table2", "table3") for r in paper[t]["rows"].values() for x, _ in r}
+    tables_of_the_paper = json.loads((ROOT / "ape_cli" / "paper_tables.json").read_text(encoding="utf-8"))
+    published = {
+        f"{x:.2f}"
+        for t in ("table1", "table2", "table3")
+        for r in tables_of_the_paper[t]["rows"].values()
+        for x, _ in r
+    }
     known = {*NUMBER.findall(tables), *published, *NUMBER.findall(" ".join(facts()))}
     known |= shuffled()
     known |= {"2.13", "2.11", "0.15"}  # versions of PyTorch, the paper's dropout
