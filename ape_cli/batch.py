@@ -33,7 +33,7 @@ from torch import Tensor
 from ape_cli import ragged
 from ape_cli import structure as structures
 from ape_cli.errors import UsageError
-from ape_cli.padding import EXACT, Padding
+from ape_cli.padding import Padding, exact_length
 from ape_cli.position import Plan, Scheme
 from ape_cli.schema import EOS, PAD, SOS
 from ape_cli.streams import I64
@@ -260,7 +260,9 @@ def own_rows(rows: I64, share: Share) -> tuple[I64, bool]:
     return rows[part::parts] if asked else rows[:1], asked
 
 
-def collate(window: Window, rows: I64, reading: Reading, share: Share = WHOLE, padding: Padding = EXACT) -> Batch:
+def collate(
+    window: Window, rows: I64, reading: Reading, share: Share = WHOLE, padding: Padding = exact_length
+) -> Batch:
     """The chosen rows of a window, padded; or a share of them, padded as all of them are."""
     own, asked = own_rows(rows, share)
     unfolds = any(isinstance(s, Tree) for s in reading.own.simple)

@@ -18,7 +18,7 @@ from ape_cli import pictures, place, schema
 from ape_cli import structure as structures
 from ape_cli.batch import WHOLE, Batch, Reading, Share, Side, Window, collate
 from ape_cli.errors import UsageError, pick
-from ape_cli.padding import EXACT, Padding
+from ape_cli.padding import Padding, exact_length
 from ape_cli.pictures import Album, PictureBatch, Steps
 from ape_cli.place import Place
 from ape_cli.schema import Manifest
@@ -197,7 +197,7 @@ class Split(_Rows[Window]):
         skip: int = 0,
         structure: str | None = None,
         share: Share = WHOLE,
-        padding: Padding = EXACT,
+        padding: Padding = exact_length,
     ) -> Iterator[Batch]:
         """The batches of an epoch, from number `skip` on; every row in exactly one of them.
 

@@ -11,12 +11,12 @@ from collections.abc import Callable
 Padding = Callable[[int], int]  # from the longest row of a batch, in tokens, to the length of all rows
 
 
-def EXACT(length: int) -> int:  # noqa: N802 - one of the two values of a setting
+def exact_length(length: int) -> int:
     """No longer than needed."""
     return length
 
 
-def FEW(length: int) -> int:  # noqa: N802
+def few_lengths(length: int) -> int:
     """A multiple of 8 up to 128 tokens, of 16 up to 256, of 32 up to 512, and so on: at most an eighth is added."""
     step = max(8, 1 << max(0, (length - 1).bit_length() - 4))
     return max(step, -(-length // step) * step)

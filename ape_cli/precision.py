@@ -18,7 +18,7 @@ from ape_cli.errors import UsageError
 NAMES = ["fp32", "tf32", "bf16"]
 
 
-def check(name: str, device: torch.device) -> None:
+def check_precision(name: str, device: torch.device) -> None:
     """Raises `UsageError` where a device cannot train in a precision."""
     if name == "tf32" and device.type != "cuda":
         raise UsageError(

@@ -31,7 +31,7 @@ from ape_cli.config import Config
 from ape_cli.dataset import Dataset, PictureSplit, Split
 from ape_cli.errors import DataError, RunError
 from ape_cli.model import loss
-from ape_cli.padding import FEW
+from ape_cli.padding import few_lengths
 from ape_cli.progress import Meter, Progress, diverged
 from ape_cli.record import Outcome
 from ape_cli.replay import Replay
@@ -73,7 +73,7 @@ class Loop:
         world: World = ALONE,
     ) -> None:
         process.tune()
-        precision.check(config.precision, device)
+        precision.check_precision(config.precision, device)
         self.config, self.store, self.device, self.stop, self.world = config, store, device, stop, world
         self.train, self.validation = data.split("train"), data.split("validation")
         for split in (self.train, self.validation):
@@ -82,7 +82,7 @@ class Loop:
         self.on_gpu = device.type == "cuda"
         self.fed, self.fed_training = (feed(config, data, training=training) for training in (False, True))
         if self.on_gpu and config.kind == "sequence":
-            self.fed_training["padding"] = FEW
+            self.fed_training["padding"] = few_lengths
         # images: its accuracy is recorded as well, and decides nothing
         self.test = data.split("test") if config.kind == "image" and data.manifest.plan.rows["test"] else None
         self.steps, self.every = total_steps(config, self.train)

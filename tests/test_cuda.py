@@ -16,7 +16,7 @@ from ape_cli.batch import Batch
 from ape_cli.config import Config
 from ape_cli.dataset import Dataset, Split
 from ape_cli.model import loss
-from ape_cli.padding import FEW
+from ape_cli.padding import few_lengths
 from ape_cli.position._tiles import Stage, cut
 from ape_cli.replay import Replay
 from tests.test_train import Memory
@@ -49,7 +49,7 @@ def data(scheme: str, words: Dataset, trees: Dataset, grids: Dataset) -> Dataset
 def first(data: Dataset, found: Config, few: bool = False) -> Batch:
     split = data.split("train")
     assert isinstance(split, Split)
-    padding: dict[str, Any] = {"padding": FEW} if few else {}
+    padding: dict[str, Any] = {"padding": few_lengths} if few else {}
     return next(iter(split.batches(16, 1, **build.feed(found, data), **padding)))
 
 

@@ -35,7 +35,7 @@ def test_nothing_changes_on_a_cpu() -> None:
 def test_a_cpu_cannot_train_in_tf32() -> None:
     """It would be float32 under another name."""
     with pytest.raises(UsageError, match="TF32 is a format of GPUs"):
-        precision.check("tf32", torch.device("cpu"))
+        precision.check_precision("tf32", torch.device("cpu"))
     for name in ("fp32", "bf16"):
-        precision.check(name, torch.device("cpu"))
-    precision.check("tf32", torch.device("cuda"))
+        precision.check_precision(name, torch.device("cpu"))
+    precision.check_precision("tf32", torch.device("cuda"))

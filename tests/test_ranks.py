@@ -266,7 +266,6 @@ def test_two_ranks_come_to_what_one_process_comes_to(tmp_path: Path) -> None:
 
 GROUP = """
 import sys
-import weakref
 from pathlib import Path
 import torch
 from ape_cli import ranks

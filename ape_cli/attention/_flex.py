@@ -18,8 +18,6 @@ from torch.nn.attention.flex_attention import flex_attention
 from ape_cli.attention import Link
 
 _MULTIPLE = 128  # for other lengths the gradient can become NaN (pytorch/pytorch#153799)
-
-
 _VARIANTS = 256  # compiled kernels at most: one for each length and each combination of masks, decay and bias
 
 

@@ -57,10 +57,10 @@ def sweep(
     process.share_cores()
     from ape_cli import agenda, grid, live
     from ape_cli import engine as engines
-    from ape_cli import precision as precisions
     from ape_cli import registry as registering
     from ape_cli import sweep as sweeping
     from ape_cli.build import choose_device
+    from ape_cli.precision import check_precision
     from ape_cli.sharing import shared_gpu
 
     given = _given(schemes, tasks, data, orders, seeds, structures, attentions, preset, precision, settings)
@@ -92,7 +92,7 @@ def sweep(
         _print_plan(items, made.slots, as_json)
         return
     for one in grids if engine == "local" else ():
-        precisions.check(one.precision, where)
+        check_precision(one.precision, where)
     items = agenda.prepare(items, registry, datasets, note)
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
     note(f"{live.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")

@@ -62,10 +62,10 @@ def train(
     from ape_cli import attention as attentions
     from ape_cli import config, linearisation, position, ranks, trial
     from ape_cli import dataset as reading
-    from ape_cli import precision as precisions
     from ape_cli import registry as registering
     from ape_cli import train as training
     from ape_cli.build import choose_device, locality
+    from ape_cli.precision import check_precision
 
     chosen_order = None
     if order or source_order:
@@ -78,7 +78,7 @@ def train(
     with ranks.joined() as world:
         heard = note if world.first else _unheard
         where = world.device(choose_device(device, threads))
-        precisions.check(precision, where)
+        check_precision(precision, where)
         name = preset or ("paper" if where.type == "cuda" else "small")
         asked = config.parse_settings(settings or [])
 

@@ -29,16 +29,15 @@ def check(out: Path, clock: Clock, workers: int, note: Callable[[str], None]) ->
         start, log = time.monotonic(), out / f"check-{name}.txt"
         with log.open("w", encoding="utf-8") as file:
             try:
-                status = str(
-                    subprocess.run(
-                        [sys.executable, *words],
-                        cwd=ROOT,
-                        check=False,
-                        stdout=file,
-                        stderr=subprocess.STDOUT,
-                        timeout=max(1, clock.left),
-                    ).returncode
+                ended = subprocess.run(
+                    [sys.executable, *words],
+                    cwd=ROOT,
+                    check=False,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    timeout=max(1, clock.left),
                 )
+                status = str(ended.returncode)
             except subprocess.TimeoutExpired:
                 status = "out of time"
         said = log.read_text(encoding="utf-8", errors="replace")

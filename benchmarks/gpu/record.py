@@ -30,7 +30,7 @@ class Setting:
     workers: int
     out: Path  # packed runs
     work: Path  # datasets, and runs with their weights
-    recorded: Path  # the results that the runs are for: what is finished there is not trained again
+    recorded: Path  # the results that the runs are for: a run that is there is not trained again
     then: float = 0.0  # seconds of a call that follows: a run may be begun in this one and finished in that one
 
     @property
