@@ -85,15 +85,17 @@ def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
     fit(wanted, words, store, device=CPU)
     assert [r["lr"] for r in store.history] == [learning_rate(s, 20, wanted) for s in range(20)]
 
-    def moved(rate: float) -> float:
+    def moved(first: float, peak: float) -> float:
+        """How far the weights are from the first ones after two steps, of which the second has the peak rate."""
         found = Memory()
-        chosen = tiny("rope", words, steps=2, validate_every_steps=1, lr_peak=rate, lr_initial=rate, lr_final=rate)
+        chosen = tiny("rope", words, steps=2, validate_every_steps=1, lr_initial=first, lr_peak=peak, lr_final=first)
         fit(chosen, words, found, device=CPU)
         fresh = build.build(chosen, "seq", words.ids).state_dict()
         assert found.state is not None
         return float(sum((found.state[0][f"model.{k}"] - v).abs().sum() for k, v in fresh.items()))
 
-    assert moved(1e-3) > 5 * moved(1e-4) > 0
+    assert [learning_rate(s, 2, tiny("rope", words, steps=2)) for s in range(2)] == [1e-7, 1e-3]
+    assert moved(1e-6, 1e-3) > 50 * moved(1e-6, 1e-6) > 0  # the same rate all the time, if nothing follows the schedule
 
 
 def test_paper_s_steps_and_validations() -> None:

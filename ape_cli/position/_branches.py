@@ -67,7 +67,11 @@ class Branches(Interpretation):
 
     def generators(self) -> Tensor:
         """W of each branch and head. -> [branch, H, K, K]"""
-        return exponential(skew(self.free))
+        return self._exact_generators().to(self.free.dtype)
+
+    def _exact_generators(self) -> Tensor:
+        """W in the precision in which products of them are computed. -> [branch, H, K, K]"""
+        return exponential(skew(exact(self.free)))
 
     def table(self, reach: int) -> Tensor:
         """The operators of all paths of up to `reach` steps, by heap index from 1 on. -> [P, H, K, K]
@@ -75,7 +79,7 @@ class Branches(Interpretation):
         In the parameters' own precision, also within autocast: products of bf16 would not stay orthogonal.
         """
         with torch.autocast(self.free.device.type, enabled=False):
-            w = exponential(skew(exact(self.free)))
+            w = self._exact_generators()
             identity = torch.eye(self.channels, dtype=w.dtype, device=w.device)
             levels = [identity.expand(1, self.heads, -1, -1)]
             for _ in range(reach):

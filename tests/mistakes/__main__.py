@@ -52,6 +52,13 @@ MISTAKES = [
 ]
 
 
+def run_tests(copy: Path, tests: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs tests of a copy of the project, up to the first that fails."""
+    environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", *(f"tests/{test}" for test in tests)]
+    return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+
+
 def noticed(mistake: Mistake, copy: Path) -> str:
     """`noticed`, or what is wrong."""
     path = copy / "ape_cli" / mistake.file
@@ -59,9 +66,7 @@ def noticed(mistake: Mistake, copy: Path) -> str:
     if text.count(mistake.right) != 1:
         return f"its place stands {text.count(mistake.right)} times in {mistake.file}"
     path.write_text(text.replace(mistake.right, mistake.wrong))
-    environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", f"tests/{mistake.test}"]
-    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    done = run_tests(copy, [mistake.test])
     path.write_text(text)
     if done.returncode == 1:
         return "noticed"
@@ -80,6 +85,9 @@ def main() -> None:
         copy = Path(folder) / "copy"
         skip = shutil.ignore_patterns(".git", ".venv", ".demo", "__pycache__", "results", "datasets")
         shutil.copytree(ROOT, copy, ignore=skip)
+        done = run_tests(copy, sorted({mistake.test for _, mistake in chosen}))
+        if done.returncode:  # a test that fails without the mistake notices nothing
+            sys.exit(f"a test fails before any mistake is put in:\n{done.stdout[-2000:]}{done.stderr[-400:]}")
         for number, mistake in chosen:
             found = noticed(mistake, copy)
             missed += found != "noticed"

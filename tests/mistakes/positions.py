@@ -56,8 +56,8 @@ MISTAKES = [
     Mistake(
         "one set of generators used for all heads",
         "position/_branches.py",
-        "return exponential(skew(self.free))",
-        "return exponential(skew(self.free))[:, :1].expand(-1, self.heads, -1, -1)",
+        "return exponential(skew(exact(self.free)))",
+        "return exponential(skew(exact(self.free)))[:, :1].expand(-1, self.heads, -1, -1)",
         "position/test_contract.py::test_every_parameter_gets_a_gradient",
     ),
     Mistake(
