@@ -196,6 +196,7 @@ def of_medium() -> list[str]:
 
     words = "`sinusoidal` has {:.2f} on `copy` and {:.2f} on `reverse` here"
     without = "`none`, has {:.2f} on `copy` and {:.2f} on `reverse`"
+    assert score("tree-copy/breadth", "sinusoidal") > score("tree-copy/breadth", "tree")
     below = []
     for task in ("tree-copy", "tree-rotate", "c3", "tree-ops"):
         column = f"{task}/breadth-to-depth"
@@ -216,6 +217,7 @@ def of_medium() -> list[str]:
         "`tree` has {:.2f} on `c3` and {:.2f} on `tree-ops`".format(
             *(score(f"{task}/breadth-to-depth", "tree") for task in ("c3", "tree-ops"))
         ),
+        f"`sinusoidal` has {score('tree-copy/breadth', 'sinusoidal'):.2f} on `tree-copy/breadth`",
     ]
 
 
