@@ -194,6 +194,9 @@ def of_medium() -> list[str]:
     def score(task: str, scheme: str) -> float:
         return mean(task, scheme, preset="medium")
 
+    configs = [about["config"] for _, about in registry.open(RESULTS).sound([])]
+    seeds = {c["seed"] for c in configs if c["preset"] == "medium"}
+    assert seeds == {42}, "the page says that every cell has one seed"
     words = "`sinusoidal` has {:.2f} on `copy` and {:.2f} on `reverse` here"
     without = "`none`, has {:.2f} on `copy` and {:.2f} on `reverse`"
     assert score("tree-copy/breadth", "sinusoidal") > score("tree-copy/breadth", "tree")
