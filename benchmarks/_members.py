@@ -20,10 +20,10 @@ from torch.func import functional_call, stack_module_state
 from torch.nn import functional
 
 from ape_cli.attention import Attention, Link
-from ape_cli.batch import Batch
-from ape_cli.model import Transformer, loss
+from ape_cli.core.vocabulary import PAD
+from ape_cli.data.collation import Batch
+from ape_cli.models.transformer import Transformer, loss
 from ape_cli.position import Context, Scheme
-from ape_cli.schema import PAD
 
 
 class Way(Protocol):

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ape_cli import batch as batches
-from ape_cli import build, config, position, structure, tasks
-from ape_cli.batch import Batch, Reading
-from ape_cli.dataset import Dataset, Split, flatten
-from ape_cli.model import Transformer, loss
+from ape_cli import position, structure, tasks
+from ape_cli.data import collation
+from ape_cli.data.collation import Batch, Reading
+from ape_cli.data.loader import Dataset, Split, flatten
+from ape_cli.models import factory
+from ape_cli.models.transformer import Transformer, loss
+from ape_cli.runs import config
 from ape_cli.tasks import Task
 
 _TASK = {"seq": "reverse", "tree(2)": "tree-rotate", "grid(2)": "grid-rotate"}
@@ -64,9 +66,9 @@ def batches_of(task: str, shape: Shape, expression: str) -> list[Batch]:
     found = flatten(made.sample(rows=range(shape.batch_size * 16), split="train", seed=1).combine_chunks())
     longest = np.argsort(np.maximum(found.source.length, found.target.length), kind="stable")
     chosen = np.linspace(0, 15, shape.batches + 2).round().astype(int)[1:-1]  # neither the shortest nor the longest
-    reading = Reading.of(structure.parse(made.structure), expression)
+    reading = Reading.of(structure.parse_structure(made.structure), expression)
     size = shape.batch_size
-    return [batches.collate(found, longest[i * size : (i + 1) * size], reading) for i in chosen]
+    return [collation.collate(found, longest[i * size : (i + 1) * size], reading) for i in chosen]
 
 
 class Step:
@@ -85,7 +87,7 @@ class Step:
             mean = made.mean_size if expression == made.structure else made.mean_tokens
             settled = settled.model_copy(update={"max_size": round(mean)})
         torch.manual_seed(1)
-        self.model: Transformer = build.build(settled, made.structure, len(made.id_names)).to(self.device)
+        self.model: Transformer = factory.build(settled, made.structure, len(made.id_names)).to(self.device)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
         self.batches = [b.to(self.device) for b in batches_of(task, shape, expression)]
         self.done = 0

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ape_cli import augment
+from ape_cli.data import augmentation
 from benchmarks._measure import Row, paired
 
 SUMMARY = "augmentation of 128 images of 32 x 32 x 3, on one thread"
@@ -19,8 +19,8 @@ def measure() -> Iterator[Row]:
     coarse = rng.integers(0, 256, (COUNT, 9, 9, 3), dtype=np.uint8)
     pixels = coarse.repeat(4, axis=1).repeat(4, axis=2)[:, :32, :32].copy()  # flat areas and edges, as pictures have
     seeds = [[42, 0, row] for row in range(COUNT)]
-    shifted = partial(augment.apply, ("crop", "flip"), pixels, seeds)
-    all_steps = partial(augment.apply, augment.NAMES, pixels, seeds)
+    shifted = partial(augmentation.apply, ("crop", "flip"), pixels, seeds)
+    all_steps = partial(augmentation.apply, augmentation.NAMES, pixels, seeds)
     for what, a, b in (
         ("crop, flip, autoaugment / crop, flip", all_steps, shifted),
         ("crop, flip, autoaugment / copy", all_steps, pixels.copy),

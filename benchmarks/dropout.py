@@ -18,9 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli import build, config, position, process
-from ape_cli.batch import Batch
-from ape_cli.model import loss
+from ape_cli import position
+from ape_cli.data.collation import Batch
+from ape_cli.models import factory
+from ape_cli.models.device import tune
+from ape_cli.models.transformer import loss
+from ape_cli.runs import config
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import Shape, batches_of, sized
 
@@ -58,7 +61,7 @@ class Peer(nn.Module):
 
 
 def measure() -> Iterator[Row]:
-    process.tune()
+    tune()
     torch.set_num_threads(1)
     for preset, rows in (("small", 64), ("paper", 16)):
         for p in (0.0, P):
@@ -69,7 +72,7 @@ def _rows(shape: Shape, p: float) -> Iterator[Row]:
     made = sized("reverse", shape.preset)
     chosen = config.resolve(shape.preset, "none", position.options("none"), settings={"dropout": p})
     torch.manual_seed(1)
-    model = build.build(chosen, made.structure, len(made.id_names))
+    model = factory.build(chosen, made.structure, len(made.id_names))
     (batch,) = batches_of("reverse", shape, "seq")
     fields = config.preset(shape.preset).fields
     peer = Peer(len(made.id_names), fields["d_model"], fields["d_ff"], fields["heads"], p)
@@ -77,7 +80,11 @@ def _rows(shape: Shape, p: float) -> Iterator[Row]:
 
     def torchs() -> float:
         with ExitStack() as stack:
-            for where in ("ape_cli.model.drop", "ape_cli.attention.drop", "ape_cli.dropout.drop"):
+            for where in (
+                "ape_cli.models.transformer.drop",
+                "ape_cli.attention.drop",
+                "ape_cli.attention._dropout.drop",
+            ):
                 stack.enter_context(mock.patch(where, functional.dropout))
             return ours()
 

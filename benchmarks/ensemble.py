@@ -20,10 +20,14 @@ from typing import Any
 
 import torch
 
-from ape_cli import build, config, position, process, trial
-from ape_cli.batch import Batch
-from ape_cli.dataset import Dataset
-from ape_cli.model import Transformer
+from ape_cli import position
+from ape_cli.data.collation import Batch
+from ape_cli.data.loader import Dataset
+from ape_cli.models import factory
+from ape_cli.models.device import tune
+from ape_cli.models.transformer import Transformer
+from ape_cli.runs import config
+from ape_cli.training import trial
 from benchmarks._measure import Row, pair_of, paired
 from benchmarks._members import Folded, Joined, Singles, Vmapped, Way
 from benchmarks._steps import Shape, sequences
@@ -42,7 +46,7 @@ _CASES = [("none", "vmap"), ("none", "by hand"), ("rope", "by hand")]  # rope: n
 def measure() -> Iterator[Row]:
     # attention has no batching rule on a CPU: vmap loops over members there, and that is measured
     warnings.filterwarnings("ignore", message=".*not yet implemented the batching rule.*")
-    process.tune()
+    tune()
     device, cores = torch.device("cuda" if torch.cuda.is_available() else "cpu"), os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
@@ -157,7 +161,7 @@ def _alone(count: int, work: Callable[..., float], *given: Any) -> list[float]:
 
 
 def _answer(answers: Any, work: Callable[..., float], ready: Any, *given: Any) -> None:
-    process.tune()
+    tune()
     answers.put(work(lambda: ready.wait(60), *given))
 
 
@@ -204,8 +208,8 @@ def _data(shape: Shape, task: str, root: Path) -> Dataset:
 def _members(shape: Shape, scheme: str, data: Dataset) -> list[Transformer]:
     """A configuration's models by their seeds, without dropout."""
     plain = config.resolve(shape.preset, scheme, position.options(scheme), settings={"dropout": 0.0})
-    settled = [build.settle(plain.model_copy(update={"seed": seed}), data) for seed in _SEEDS]
-    return [build.build(each, data.structure, data.ids) for each in settled]
+    settled = [factory.settle(plain.model_copy(update={"seed": seed}), data) for seed in _SEEDS]
+    return [factory.build(each, data.structure, data.ids) for each in settled]
 
 
 def _batches(shape: Shape, data: Dataset, count: int) -> list[list[Batch]]:

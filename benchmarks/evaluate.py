@@ -14,9 +14,17 @@ from typing import Any
 
 import torch
 
-from ape_cli import build, config, dataset, evaluate, gen, registry, tasks, trial
-from ape_cli.batch import Batch
-from ape_cli.model import Transformer
+from ape_cli import tasks
+from ape_cli.data import generation
+from ape_cli.data.collation import Batch
+from ape_cli.data.loader import open_dataset
+from ape_cli.evaluation import evaluate
+from ape_cli.models import factory
+from ape_cli.models.device import choose_device
+from ape_cli.models.transformer import Transformer
+from ape_cli.runs import config
+from ape_cli.runs.registry import open_registry
+from ape_cli.training import trial
 from benchmarks._measure import Row, ape, paired, process
 from benchmarks._steps import sequences
 
@@ -26,15 +34,15 @@ _SIZES: dict[str, Any] = {"length_mean": 20, "length_std": 2}  # of preset `smal
 
 
 def measure() -> Iterator[Row]:
-    device = build.choose_device("auto")
+    device = choose_device("auto")
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         made, rows = tasks.make("reverse", None, **_SIZES), {"train": 64, "validation": 64, "test": ROWS}
-        gen.generate(made, gen.plan(made, seed=1, rows=rows, shard_rows=ROWS), at / "data")
-        data, results = dataset.open(at / "data"), at / "results"
+        generation.generate(made, generation.plan(made, seed=1, rows=rows, shard_rows=ROWS), at / "data")
+        data, results = open_dataset(at / "data"), at / "results"
         chosen = config.resolve("small", "none", {}, settings={"steps": 1})
-        run = trial.run_trial(chosen, data, registry.open(results), device=device, test=False).run
-        model = build.build(run.config(), data.structure, data.ids).to(device).eval()
+        run = trial.run_trial(chosen, data, open_registry(results), device=device, test=False).run
+        model = factory.build(run.config(), data.structure, data.ids).to(device).eval()
         batches = [batch.to(device) for batch in sequences(data, "test").batches(BATCH)]
 
         def ours() -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ape_cli import process, structure
+from ape_cli.models.device import tune
 from ape_cli.position._branches import Branches
+from ape_cli.structure import parse_structure
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import SHAPES, Step
 
@@ -41,14 +42,14 @@ class Gathered(Branches):
 
 
 def measure() -> Iterator[Row]:
-    process.tune()
+    tune()
     for shape in SHAPES:
         ours, theirs = (
             Step("orthogonal-tree", shape, task="tree-rotate", expression="tree(2)", decay=1.0) for _ in range(2)
         )
         scheme = theirs.model.scheme
         assert isinstance(scheme.operators, Branches)
-        gathered = Gathered(structure.parse("tree(2)"), scheme.shape.head_dim, scheme.shape.heads, None)
+        gathered = Gathered(parse_structure("tree(2)"), scheme.shape.head_dim, scheme.shape.heads, None)
         gathered.free = scheme.operators.free
         scheme.operators = gathered
         check(ours, theirs)

@@ -23,7 +23,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ape_cli import schema
+from ape_cli.storage import parquet
 from benchmarks._measure import Row, Usage, ape, pair_of, process
 
 SUMMARY = "how much longer generating takes than writing"
@@ -75,9 +75,9 @@ def write(dataset: str, result: str) -> None:
     with tempfile.TemporaryDirectory(dir=Path(dataset).parent) as out:
         wall, cpu = time.perf_counter(), time.process_time()
         for i, groups in enumerate(shards):
-            with schema.writer(Path(out) / f"{i}.parquet") as writer:
+            with parquet.writer(Path(out) / f"{i}.parquet") as writer:
                 for group in groups:
-                    writer.write_table(group, row_group_size=schema.ROW_GROUP)
+                    writer.write_table(group, row_group_size=parquet.ROW_GROUP)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     Path(result).write_text(json.dumps({"wall": wall, "cpu": cpu, "peak": 0}))
 

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import torch
 
-from ape_cli import position, process
-from ape_cli.model import Transformer
+from ape_cli import position
+from ape_cli.models.device import tune
+from ape_cli.models.transformer import Transformer
 from ape_cli.structure import Tree
 from benchmarks._measure import Row
 
@@ -30,7 +31,7 @@ PLOT = Path(__file__).parent / "results" / "growth.svg"
 
 
 def measure() -> Iterator[Row]:
-    process.tune()
+    tune()
     torch.set_num_threads(1)
     found: dict[str, dict[str, list[float]]] = {"length": {}, "depth": {}}
     sizes = {"length": LENGTHS, "depth": DEPTHS}

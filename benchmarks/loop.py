@@ -18,13 +18,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ape_cli import build, config, trial
-from ape_cli.batch import Batch
-from ape_cli.config import Config
-from ape_cli.dataset import Dataset
-from ape_cli.model import loss
-from ape_cli.run import Run
-from ape_cli.train import Loop
+from ape_cli.data.collation import Batch
+from ape_cli.data.loader import Dataset
+from ape_cli.models import factory
+from ape_cli.models.device import choose_device
+from ape_cli.models.transformer import loss
+from ape_cli.runs import config
+from ape_cli.runs.config import Config
+from ape_cli.runs.run import Run
+from ape_cli.training import trial
+from ape_cli.training.loop import Loop
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import sequences
 
@@ -33,7 +36,7 @@ TASK = "reverse"
 
 
 def measure() -> Iterator[Row]:
-    device = build.choose_device("auto")
+    device = choose_device("auto")
     with tempfile.TemporaryDirectory() as folder:
         yield _row(_Plan("small", 100, 4, True, 1.05), device, Path(folder))
         yield _row(_Plan("paper", 100 if device.type == "cuda" else 1, 4, False, None), device, Path(folder))
@@ -57,7 +60,7 @@ class _Plan:
 def _row(plan: _Plan, device: torch.device, folder: Path) -> Row:
     data = trial.preset_dataset(TASK, None, plan.preset, folder / "datasets", lambda line: None)
     settings = {"steps": plan.total, "validate_every_steps": plan.steps} if plan.validates else {}
-    chosen = build.settle(config.resolve(plan.preset, "none", {}, settings=settings), data)
+    chosen = factory.settle(config.resolve(plan.preset, "none", {}, settings=settings), data)
     hand = _ByHand(chosen, data, plan, device)
     ours, theirs = _in_turn(chosen, data, plan, hand, device, Run(folder / plan.preset))
     pair = pair_of(ours, theirs)
@@ -102,7 +105,7 @@ class _ByHand:
 
     def __init__(self, chosen: Config, data: Dataset, plan: _Plan, device: torch.device) -> None:
         self.plan, self.device = plan, device
-        self.model = build.build(chosen, data.structure, data.ids).to(device)
+        self.model = factory.build(chosen, data.structure, data.ids).to(device)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=chosen.lr_peak, fused=True)
         train, size = sequences(data, "train"), chosen.batch_size
         epochs = (train.batches(size, chosen.seed, epoch=epoch, structure="seq") for epoch in itertools.count())

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ape_cli import config, dataset, gen, schema, tasks
-from ape_cli.batch import Batch
+from ape_cli import tasks
+from ape_cli.data import generation
+from ape_cli.data.collation import Batch
+from ape_cli.data.loader import open_dataset
+from ape_cli.runs import config
+from ape_cli.storage.parquet import ROW_GROUP
 from benchmarks._measure import Row
 from benchmarks._steps import sequences
 
@@ -36,8 +40,8 @@ def _epoch(name: str, preset: str, folder: Path) -> list[Batch]:
     own = {f.name for f in dataclasses.fields(tasks.load(name))}
     made = tasks.make(name, **{k: v for k, v in chosen.sizes.items() if k in own})
     rows = chosen.rows | {"validation": 0, "test": 0}
-    gen.generate(made, gen.plan(made, seed=42, rows=rows, shard_rows=schema.ROW_GROUP), folder)
-    return list(sequences(dataset.open(folder), "train").batches(chosen.fields["batch_size"], seed=42))
+    generation.generate(made, generation.plan(made, seed=42, rows=rows, shard_rows=ROW_GROUP), folder)
+    return list(sequences(open_dataset(folder), "train").batches(chosen.fields["batch_size"], seed=42))
 
 
 def _source(batch: Batch) -> tuple[int, int]:

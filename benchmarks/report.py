@@ -15,7 +15,12 @@ from pathlib import Path
 
 import torch
 
-from ape_cli import config, dataset, gen, registry, tasks, trial
+from ape_cli import tasks
+from ape_cli.data import generation
+from ape_cli.data.loader import open_dataset
+from ape_cli.runs import config
+from ape_cli.runs.registry import open_registry
+from ape_cli.training import trial
 from benchmarks._measure import Row, Usage, ape, process
 
 SUMMARY = "tables over 10,000 registered runs"
@@ -62,7 +67,7 @@ def fill(work: Path, many: Path) -> None:
     for number in range(RUNS // len(templates)):
         changed = {"lr_peak": 1e-3 + 1e-6 * (number // SEEDS)}
         for about, evaluations in templates:
-            settings = config.read(about["config"] | changed | {"seed": number % SEEDS})
+            settings = config.read_config(about["config"] | changed | {"seed": number % SEEDS})
             name = (
                 f"{about['run'].rsplit('-', 2)[0]}-{settings.seed}-{settings.digest(about['dataset']['fingerprint'])}"
             )
@@ -77,9 +82,9 @@ def fill(work: Path, many: Path) -> None:
 def _trained(task: str, scheme: str, work: Path) -> tuple[dict, dict[str, dict]]:
     folder = work / task
     made, rows = tasks.make(task), {"train": 100, "validation": 20, "test": 1000}
-    gen.generate(made, gen.plan(made, seed=1, rows=rows, shard_rows=1000), folder)
+    generation.generate(made, generation.plan(made, seed=1, rows=rows, shard_rows=1000), folder)
     chosen = config.resolve("tiny", scheme, {}, settings={"steps": 1})
-    found = trial.run_trial(chosen, dataset.open(folder), registry.open(work / "few"), device=torch.device("cpu"))
+    found = trial.run_trial(chosen, open_dataset(folder), open_registry(work / "few"), device=torch.device("cpu"))
     kept = (found.run.folder / "eval").iterdir()
     return found.run.read(), {p.name: json.loads(p.read_text(encoding="utf-8")) for p in kept}
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import torch
 
-from ape_cli import position, process
+from ape_cli import position
+from ape_cli.models.device import tune
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import SHAPES, Shape, Step, own_structure, task_of
 
@@ -23,7 +24,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def measure() -> Iterator[Row]:
-    process.tune()
+    tune()
     for shape in SHAPES:
         for name in position.names():
             for decay, bar in BARS.items():

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from ape_cli import position, process
+from ape_cli import position
+from ape_cli.models.device import tune
 from benchmarks._measure import Row
 from benchmarks._steps import SHAPES, Shape, Step, own_structure, task_of
 from benchmarks.step import BARS, DEVICE
@@ -21,7 +22,7 @@ MIB = 2**20
 
 
 def measure() -> Iterator[Row]:
-    process.tune()
+    tune()
     plain: dict[tuple[Shape, str], int] = {}
     for shape in SHAPES:
         for name in position.names():

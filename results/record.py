@@ -14,8 +14,10 @@ from pathlib import Path
 
 import polars as pl
 
-from ape_cli import agenda, grid, registry, report
-from ape_cli.errors import DataError
+from ape_cli.core.errors import DataError
+from ape_cli.reports import aggregation
+from ape_cli.runs.registry import open_registry
+from ape_cli.sweep import planning, specification
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -39,9 +41,11 @@ FLAT = ("sinusoidal", "rope", "orthogonal-seq")  # the schemes of table 2 that r
 
 def standing(sweep: str) -> tuple[int, int]:
     """How many runs of a sweep are finished, and how many there are: 0 and 0 where its dataset has to be brought."""
-    grids = [grid.check(fields) for fields in grid.read(RESULTS / f"{sweep}.toml")]
+    grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     try:
-        items, _ = agenda.of_grids(grids, "small", registry.open(RESULTS), ROOT / "datasets", lambda name: ROOT / name)
+        items, _ = planning.of_grids(
+            grids, "small", open_registry(RESULTS), ROOT / "datasets", lambda name: ROOT / name
+        )
     except DataError:
         return 0, 0
     return sum(item.state == "finished" for item in items), len(items)
@@ -86,7 +90,7 @@ def linearisation() -> str:
     `depth` less `breadth-to-depth`, both at preset small: points of token accuracy, the mean over the seeds that both
     have (which share their trees, row by row) and the standard deviation over these seeds.
     """
-    values, _ = report.scores(registry.open(RESULTS))
+    values, _ = aggregation.scores(open_registry(RESULTS))
     own = values.filter(
         pl.col("metric") == "token_accuracy",
         pl.col("fingerprint") == pl.col("trained_fingerprint"),

@@ -18,10 +18,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from ape_cli import dataset, filters, gen, tasks
+from ape_cli import tasks
 from ape_cli.cli import app
-from ape_cli.dataset import Dataset
-from ape_cli.registry import Registry
+from ape_cli.data import generation
+from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.runs import filters
+from ape_cli.runs.registry import Registry
 
 # a process of pytest-xdist ignores Ctrl-C, and so would all that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -33,10 +35,10 @@ SLOW = (
     "test_laws",
     "test_cli",
     "test_ray",
-    "test_train",
-    "test_ranks",
+    "test_loop",
+    "test_data_parallel",
     "test_gpu_command",
-    "test_picture_runs",
+    "test_image_runs",
 )
 
 
@@ -66,9 +68,11 @@ def write(folder: Path, task: str, order: str | None = None, *, rows: tuple[int,
     """A tiny dataset on disk."""
     known = {f.name for f in dataclasses.fields(tasks.load(task))}
     made = tasks.make(task, order, **{**{k: v for k, v in SMALL.items() if k in known}, **options})
-    wanted = gen.plan(made, seed=7, rows=dict(zip(("train", "validation", "test"), rows, strict=True)), shard_rows=64)
-    gen.generate(made, wanted, folder)
-    return dataset.open(folder)
+    wanted = generation.plan(
+        made, seed=7, rows=dict(zip(("train", "validation", "test"), rows, strict=True)), shard_rows=64
+    )
+    generation.generate(made, wanted, folder)
+    return open_dataset(folder)
 
 
 def registry_of(where: Path, preset: str | None = None) -> Registry:

@@ -10,8 +10,8 @@ from matplotlib import colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ape_cli.curves import Panel
-from ape_cli.table import Cell, Table
+from ape_cli.reports.curves import Panel
+from ape_cli.reports.tables import Cell, Table
 
 
 def panel(

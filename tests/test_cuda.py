@@ -11,15 +11,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import attention, build, config, position, precision, score, structure, train
-from ape_cli.batch import Batch
-from ape_cli.config import Config
-from ape_cli.dataset import Dataset, Split
-from ape_cli.model import loss
-from ape_cli.padding import few_lengths
-from ape_cli.position._tiles import Stage, cut
-from ape_cli.replay import Replay
-from tests.test_train import Memory
+from ape_cli import attention, position
+from ape_cli.data.collation import Batch
+from ape_cli.data.loader import Dataset, Split
+from ape_cli.data.padding import few_lengths
+from ape_cli.evaluation import metrics
+from ape_cli.models import factory, precision
+from ape_cli.models.transformer import loss
+from ape_cli.position._tiles import TileStage, cut
+from ape_cli.runs import config
+from ape_cli.runs.config import Config
+from ape_cli.structure import parse_structure
+from ape_cli.training.cuda_graphs import Replay
+from ape_cli.training.loop import Loop, Stopped
+from tests.training.test_loop import Memory
 
 pytestmark = [
     pytest.mark.cuda,
@@ -36,29 +41,29 @@ def settled(scheme: str, data: Dataset, kind: str = "dot", **settings: Any) -> C
     found = config.resolve(
         "tiny", scheme, position.options(scheme), attention=kind, attention_options=options, seed=3, settings=chosen
     )
-    return build.settle(found, data)
+    return factory.settle(found, data)
 
 
 @pytest.fixture
 def data(scheme: str, words: Dataset, trees: Dataset, grids: Dataset) -> Dataset:
     """Of a structure that the scheme reads; its own where it has one."""
     reads = position.load(scheme).reads
-    return next(d for d in (trees, grids, words) if d is words or reads(structure.parse(d.structure)))
+    return next(d for d in (trees, grids, words) if d is words or reads(parse_structure(d.structure)))
 
 
 def first(data: Dataset, found: Config, few: bool = False) -> Batch:
     split = data.split("train")
     assert isinstance(split, Split)
     padding: dict[str, Any] = {"padding": few_lengths} if few else {}
-    return next(iter(split.batches(16, 1, **build.feed(found, data), **padding)))
+    return next(iter(split.batches(16, 1, **factory.feed(found, data), **padding)))
 
 
 def results(found: Config, data: Dataset, batch: Batch, device: torch.device, name: str) -> tuple[Tensor, Tensor]:
     """Scores at the labels and all gradients, as vectors."""
-    model = build.of_data(found, data).to(device).train()
-    there = score.sent(batch, model, device)
+    model = factory.of_data(found, data).to(device).train()
+    there = metrics.sent(batch, model, device)
     with precision.products(name):
-        scores = score.forward(model, there, name)
+        scores = metrics.forward(model, there, name)
         loss(scores, there.labels).backward()
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
     return scores[there.label_mask].float().cpu().detach(), torch.cat([g.flatten().cpu() for g in gradients])
@@ -120,7 +125,7 @@ class Steps:
     """The steps of a loop, one by one."""
 
     def __init__(self, found: Config, data: Dataset, records: bool = True) -> None:
-        self.loop = train.Loop(found, data, Memory(), device=GPU)
+        self.loop = Loop(found, data, Memory(), device=GPU)
         assert isinstance(self.loop.replay, Replay)
         self.loop.replay.records &= records
 
@@ -131,7 +136,7 @@ class Steps:
 
 @pytest.mark.parametrize("scheme", position.names())
 def test_a_step_never_waits(scheme: str, data: Dataset) -> None:
-    loop = train.Loop(settled(scheme, data, dropout=0.1), data, Memory(), device=GPU)
+    loop = Loop(settled(scheme, data, dropout=0.1), data, Memory(), device=GPU)
     loop.model.train()
     batches = [batch for (_, _, batch), _ in zip(loop._batches(), range(3), strict=False)]
     loop._step(batches[0])  # libraries are loaded
@@ -147,7 +152,7 @@ def test_a_step_never_waits(scheme: str, data: Dataset) -> None:
 
 @pytest.mark.parametrize("kind", attention.names())
 def test_a_step_with_any_attention_never_waits(kind: str, words: Dataset) -> None:
-    loop = train.Loop(settled("rope", words, kind, dropout=0.1), words, Memory(), device=GPU)
+    loop = Loop(settled("rope", words, kind, dropout=0.1), words, Memory(), device=GPU)
     loop.model.train()
     _, _, batch = next(iter(loop._batches()))
     loop._step(batch)
@@ -175,7 +180,7 @@ def test_recorded_steps_are_the_usual_ones(scheme: str, dropout: float, data: Da
 @pytest.mark.parametrize("scheme", ["none", "orthogonal-seq", "orthogonal-tree"])
 def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) -> None:
     found = settled(scheme, data, dropout=0.1, steps=24, validate_every_steps=12)
-    straight = train.Loop(found, data, Memory(), device=GPU)
+    straight = Loop(found, data, Memory(), device=GPU)
     straight.run()
     store, stopped = Memory(), 0
 
@@ -184,9 +189,9 @@ def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) ->
         stopped += 1
         return stopped == 13
 
-    with pytest.raises(train.Stopped):
-        train.Loop(found, data, store, device=GPU, stop=stop).run()
-    resumed = train.Loop(found, data, store, device=GPU)
+    with pytest.raises(Stopped):
+        Loop(found, data, store, device=GPU, stop=stop).run()
+    resumed = Loop(found, data, store, device=GPU)
     assert resumed.at.step == 13
     resumed.run()
     for a, b in zip(straight.model.parameters(), resumed.model.parameters(), strict=True):
@@ -195,8 +200,8 @@ def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) ->
 
 def test_compiled(words: Dataset) -> None:
     found = settled("rope", words)
-    plain, compiled = (build.of_data(found, words).to(GPU).eval() for _ in range(2))
-    build.compile_around(compiled)
+    plain, compiled = (factory.of_data(found, words).to(GPU).eval() for _ in range(2))
+    factory.compile_around(compiled)
     there = first(words, found).to(GPU)
     with torch.no_grad():
         assert apart(compiled(*there.inputs), plain(*there.inputs)) < 1e-5
@@ -209,8 +214,8 @@ def test_one_nccl_process(words: Dataset) -> None:
     found = settled("rope", words)
     dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
     try:
-        model = build.of_data(found, words).to(GPU)
-        there = score.sent(first(words, found), model, GPU)
+        model = factory.of_data(found, words).to(GPU)
+        there = metrics.sent(first(words, found), model, GPU)
         parallel = DistributedDataParallel(model)
         loss(parallel(*there.inputs), there.labels).backward()
         expected = results(found, words, first(words, found), GPU, "fp32")[1]
@@ -223,7 +228,7 @@ def test_one_nccl_process(words: Dataset) -> None:
 def test_tiles_in_bfloat16_and_float32() -> None:
     which = torch.randint(0, 7, (500,)).numpy()
     table = torch.linalg.qr(torch.randn(7, 2, 16, 16)).Q.to(GPU)
-    stage = Stage(*(torch.from_numpy(x).to(GPU) for x in cut(which, 7)), table)
+    stage = TileStage(*(torch.from_numpy(x).to(GPU) for x in cut(which, 7)), table)
     rows = torch.randn(1000, 16, device=GPU)
     expected = (table[torch.from_numpy(which).to(GPU)].flatten(0, 1) @ rows[..., None])[..., 0]
     assert apart(stage(rows).cpu(), expected.cpu()) < 1e-5

@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import build, config, evaluate, position, registry, tasks, trial
-from ape_cli.dataset import Dataset
-from ape_cli.errors import DataError
-from ape_cli.run import load_tensors
-from ape_cli.train import Stopped
+from ape_cli import position, tasks
+from ape_cli.core.errors import DataError
+from ape_cli.data.loader import Dataset
+from ape_cli.evaluation import evaluate
+from ape_cli.models import factory
+from ape_cli.runs import config
+from ape_cli.runs.registry import open_registry
+from ape_cli.runs.run import load_tensors
+from ape_cli.training import trial
+from ape_cli.training.loop import Stopped
 from tests.conftest import write
 
 CPU = torch.device("cpu")
@@ -37,15 +42,15 @@ def wanted(scheme: str, **options: Any) -> config.Config:
 
 def reads(scheme: str, found: Dataset) -> bool:
     try:
-        return bool(build.reading(scheme, found.structure))
+        return bool(factory.reading(scheme, found.structure))
     except DataError:
         return False
 
 
 def check(asked: config.Config, found: Dataset, where: Path) -> None:
     """Straight through, and stopped after two steps and resumed: the same weights and scores."""
-    straight = trial.run_trial(asked, found, registry.open(where / "straight"), device=CPU)
-    broken, steps = registry.open(where / "broken"), iter([False, False, True])
+    straight = trial.run_trial(asked, found, open_registry(where / "straight"), device=CPU)
+    broken, steps = open_registry(where / "broken"), iter([False, False, True])
     with pytest.raises(Stopped):
         trial.run_trial(asked, found, broken, device=CPU, stop=lambda: next(steps))
     resumed = trial.run_trial(asked, found, broken, device=CPU, resume=True)
@@ -70,7 +75,7 @@ def test_every_scheme_on_every_task(data: dict[str, Dataset], tmp_path: Path, sc
         check(wanted(scheme), found, tmp_path)
     else:  # a scheme for one kind of structure alone; what it cannot read is refused before anything is begun
         with pytest.raises(DataError, match="cannot read"):
-            trial.run_trial(wanted(scheme), found, registry.open(tmp_path), device=CPU)
+            trial.run_trial(wanted(scheme), found, open_registry(tmp_path), device=CPU)
         assert not list(tmp_path.iterdir())
 
 

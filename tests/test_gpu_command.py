@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli import place, registry
-from ape_cli.errors import DataError
+from ape_cli.core.errors import DataError
+from ape_cli.runs.registry import open_registry
+from ape_cli.storage.paths import storage_path
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.cells import Pace, cells, items, schedule_within
 from benchmarks.gpu.packing import add, pack
@@ -44,7 +45,7 @@ def test_cells_are_in_the_order_of_their_worth() -> None:
 
 
 def test_no_run_is_begun_that_cannot_end(tmp_path: Path) -> None:
-    made = items("paper", "tf32", registry.open(place.of(str(tmp_path))), place.of(str(tmp_path)))
+    made = items("paper", "tf32", open_registry(storage_path(str(tmp_path))), storage_path(str(tmp_path)))
     pace = Pace()
     for seconds in (0, 100, 600, 6000):
         for workers in (1, 2, 4):
@@ -111,7 +112,7 @@ def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
     (packed,) = out.glob("runs-*.tar.gz")
     assert before <= set(add(packed, tmp_path / "elsewhere"))
     assert add(packed, tmp_path / "elsewhere") == [], "they are there already"
-    for run, about in registry.open(place.of(str(tmp_path / "elsewhere"))).sound([]):
+    for run, about in open_registry(storage_path(str(tmp_path / "elsewhere"))).sound([]):
         assert about["status"] == "finished"
         assert not Path(about["dataset"]["path"]).is_absolute()
         assert run.evaluations()[0]
@@ -125,8 +126,8 @@ def test_a_recorded_run_is_not_trained_again(tmp_path: Path, capsys: pytest.Capt
         return [line.split("]")[1] for line in capsys.readouterr().out.splitlines() if " seed " in line]
 
     assert "orthogonal-tree  seed 42" in planned()[0]
-    store = registry.open(place.of(str(tmp_path / "none")))
-    first = items("tiny", "fp32", store, place.of(str(tmp_path / "none")))[0]
+    store = open_registry(storage_path(str(tmp_path / "none")))
+    first = items("tiny", "fp32", store, storage_path(str(tmp_path / "none")))[0]
     (tmp_path / "runs" / first.name).mkdir(parents=True)
     (tmp_path / "runs" / first.name / "run.json").write_text("{}")
     assert "rope             seed 42" in planned()[0]

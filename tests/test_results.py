@@ -12,7 +12,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from ape_cli import gen, registry, trial
+from ape_cli.data import generation
+from ape_cli.runs.registry import open_registry
+from ape_cli.training import trial
 from tests.conftest import ape
 
 ROOT = Path(__file__).parents[1]
@@ -61,11 +63,11 @@ def test_the_data_of_the_runs_is_still_generated(task: str, order: str | None, t
     """The same rows as when the committed runs were trained, by their fingerprint."""
     trained = {
         about["dataset"]["fingerprint"]
-        for _, about in registry.open(RESULTS).sound([])
+        for _, about in open_registry(RESULTS).sound([])
         if (about["config"]["preset"], about["dataset"]["task"], about["dataset"]["order"]) == ("small", task, order)
     }
     made, plan, _ = trial.preset_plan(task, order, "small", tmp_path)
-    assert {gen.generate(made, plan, tmp_path / "data").manifest.fingerprint} == trained
+    assert {generation.generate(made, plan, tmp_path / "data").manifest.fingerprint} == trained
 
 
 def test_nothing_is_told_of_sweeps_that_were_not_run() -> None:
@@ -78,7 +80,7 @@ def test_the_readme_quotes_runs_of_the_demo(tmp_path: Path, monkeypatch: pytest.
     """The same six commands as in the Makefile: their committed runs, and the tables that these give."""
     wanted = [("reverse", s) for s in ("rope", "orthogonal-seq")]
     wanted += [("tree-rotate", s) for s in ("sinusoidal", "rope", "tree", "orthogonal-tree")]
-    for run, about in registry.open(RESULTS).sound([]):
+    for run, about in open_registry(RESULTS).sound([]):
         config, data = about["config"], about["dataset"]
         own = (config["preset"], config["seed"], about["variant"]) == ("small", 42, {})
         if own and data["order"] in (None, "breadth") and (data["task"], config["scheme"]) in wanted:
@@ -102,7 +104,7 @@ def test_the_table_of_shuffled_pixels_is_that_of_the_runs() -> None:
         scheme: (own, other) for scheme, own, other in (row.strip("| ").split(" | ") for row in page[first : first + 5])
     }
     found = {}
-    for run, about in registry.open(RESULTS).sound([]):
+    for run, about in open_registry(RESULTS).sound([]):
         if about["dataset"]["task"] == "images" and about["config"]["convolution_size"] == 1:
             scores = {e["dataset"]: e["overall"]["token_accuracy"] for e in run.evaluations()[0]}
             own, other = scores["images-digits"], scores["images-digits-shuffled"]
@@ -114,7 +116,7 @@ def test_the_table_of_shuffled_pixels_is_that_of_the_runs() -> None:
 @pytest.mark.parametrize("where", [RESULTS, RESULTS / "processors"], ids=["sweeps", "processors"])
 def test_every_run_of_record_is_whole(where: Path) -> None:
     bad: list[str] = []
-    runs = [found for found in registry.open(where).sound(bad) if found[1]["status"] == "finished"]
+    runs = [found for found in open_registry(where).sound(bad) if found[1]["status"] == "finished"]
     assert runs
     assert not bad
     for run, about in runs:

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ape_cli import paper, registry, tasks
+from ape_cli import tasks
+from ape_cli.reports import paper
+from ape_cli.runs.registry import open_registry
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -33,7 +35,7 @@ Key = tuple[str, str, str, str]  # preset, column, scheme, what is set otherwise
 def evaluations() -> dict[Key, dict[int, list[dict[str, Any]]]]:
     """Every teacher-forced evaluation on test rows, by what was trained and by seed; the run's own data first."""
     found: dict[Key, dict[int, list[dict[str, Any]]]] = {}
-    for run, about in registry.open(RESULTS).sound([]):
+    for run, about in open_registry(RESULTS).sound([]):
         config, data = about["config"], about["dataset"]
         column = f"{data['task']}/{data['order']}" if data["order"] else data["task"]
         variant = ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in about["variant"].items())
@@ -72,7 +74,7 @@ def guessing(length_mean: float, length_std: float) -> float:
 
 def other_processor() -> tuple[str, str]:
     """The same run on two processors: token accuracy and exact match of each."""
-    (again,) = registry.open(RESULTS / "processors")
+    (again,) = open_registry(RESULTS / "processors")
     told = []
     for folder in (RESULTS / "runs" / again.name, RESULTS / "processors" / "runs" / again.name):
         (path,) = (p for p in (folder / "eval").iterdir() if p.name.startswith("92141d735e17"))
@@ -194,7 +196,7 @@ def of_medium() -> list[str]:
     def score(task: str, scheme: str) -> float:
         return mean(task, scheme, preset="medium")
 
-    configs = [about["config"] for _, about in registry.open(RESULTS).sound([])]
+    configs = [about["config"] for _, about in open_registry(RESULTS).sound([])]
     seeds = {c["seed"] for c in configs if c["preset"] == "medium"}
     assert seeds == {42}, "the page says that every cell has one seed"
     words = "`sinusoidal` has {:.2f} on `copy` and {:.2f} on `reverse` here"
@@ -229,7 +231,7 @@ def of_the_paper_s_size() -> list[str]:
     wanted = ("paper", "sinusoidal", 42, "tree-rotate", "breadth")
     (run,) = (
         run
-        for run, about in registry.open(RESULTS).sound([])
+        for run, about in open_registry(RESULTS).sound([])
         if (
             *(about["config"][k] for k in ("preset", "scheme", "seed")),
             *(about["dataset"][k] for k in ("task", "order")),
@@ -303,7 +305,7 @@ def test_every_decimal_number_has_a_source() -> None:
 
 def test_the_settings_that_it_names_are_those_of_the_runs() -> None:
     """The numbers that the test above takes for settings."""
-    about = [about for _, about in registry.open(RESULTS).sound([])]
+    about = [about for _, about in open_registry(RESULTS).sound([])]
     versions = {(a["config"]["preset"] == "paper", ".".join(a["versions"]["torch"].split(".")[:2])) for a in about}
     assert versions == {(False, "2.13"), (True, "2.11")}
     assert {a["config"]["dropout"] for a in about if a["config"]["preset"] == "paper"} == {0.15}

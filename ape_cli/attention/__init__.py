@@ -23,10 +23,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli import discovery
 from ape_cli.attention._backend import use_backend as use_backend
-from ape_cli.dropout import drop
-from ape_cli.errors import UsageError
+from ape_cli.attention._dropout import drop
+from ape_cli.core import plugins
+from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/attention elsewhere on the path adds to these
@@ -113,7 +113,7 @@ class Kind(ABC):
 
     @property
     def name(self) -> str:
-        return discovery.name_of(type(self))
+        return plugins.name_of(type(self))
 
     @classmethod
     def claims(cls) -> dict[str, Any]:
@@ -228,27 +228,27 @@ def average(scores: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
 
 def names() -> list[str]:
     """Every kind, by the files in this folder."""
-    return discovery.names(sys.modules[__name__])
+    return plugins.names(sys.modules[__name__])
 
 
 def load(name: str) -> type[Kind]:
     """The class of a kind."""
-    return discovery.load(sys.modules[__name__], "attention", name, Kind)  # type: ignore[type-abstract]
+    return plugins.load(sys.modules[__name__], "attention", name, Kind)  # type: ignore[type-abstract]
 
 
 def options(name: str) -> dict[str, Any]:
     """The options of a kind, with their defaults."""
-    return discovery.options(load(name))
+    return plugins.options(load(name))
 
 
 def make(name: str = "dot", **given: Any) -> Kind:
     """A kind by its name, with its options. Raises `UsageError` for anything that does not fit."""
-    return load(name)(**discovery.settings(f"attention {name}", given, options(name)))
+    return load(name)(**plugins.settings(f"attention {name}", given, options(name)))
 
 
 def check(kind: Kind, scheme: type[Scheme], decay: float) -> None:
     """Refuse, with the reason, what makes no sense together. `decay`: the locality bias c. Raises `UsageError`."""
-    name, another = discovery.name_of(scheme), "another --attention, or another scheme (`ape schemes`)"
+    name, another = plugins.name_of(scheme), "another --attention, or another scheme (`ape schemes`)"
     if scheme.bias is not Scheme.bias and kind.refuses_bias:
         raise _refusal(kind, "refuses_bias", "a bias", f"scheme {name}, which adds one", another)
     if scheme.dot_only and kind.refuses_content:

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 
 from torch import Tensor
 
-from ape_cli.errors import UsageError
+from ape_cli.core.errors import UsageError
 
 NAMES = ("plain", "fused", "flex")
 _requested: ContextVar[str | None] = ContextVar("_requested", default=None)

@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from ape_cli.attention import Kind, Link
 from ape_cli.attention._kernels import distances
-from ape_cli.errors import UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.position import Scheme
 from ape_cli.position._rotation import wide
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from ape_cli.attention import Kind, Link
+from ape_cli.attention._dropout import drop
 from ape_cli.attention._kernels import turned
 from ape_cli.attention.squared_euclidean import scores
-from ape_cli.dropout import drop
 from ape_cli.position import Scheme
 
 

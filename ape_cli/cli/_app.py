@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 import ape_cli
-from ape_cli import place
-from ape_cli.display import note
-from ape_cli.errors import ApeError
-from ape_cli.place import Place, Remote
+from ape_cli.cli.console import note
+from ape_cli.core.errors import ApeError
+from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage.paths import StoragePath, storage_path
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,7 +28,7 @@ app = typer.Typer(
 
 
 if TYPE_CHECKING:
-    Somewhere: TypeAlias = Place
+    Somewhere: TypeAlias = StoragePath
 else:
     Somewhere = Path  # Typer takes no unions; what `_place` makes of the text is a Place
 
@@ -38,9 +38,9 @@ def somewhere(about: str, *names: str, metavar: str = "DIR") -> Any:
     return typer.Option(*names, parser=_place, metavar=metavar, help=about)
 
 
-def _place(text: str | Place) -> Place:
+def _place(text: str | StoragePath) -> StoragePath:
     try:
-        return place.of(text)
+        return storage_path(text)
     except ApeError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -107,9 +107,9 @@ def note_unreadable(bad: list[str]) -> None:
         note(f"left out: {line}")
 
 
-def dataset_folder(data: Place, datasets: Place = DATASETS) -> Place:
+def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> StoragePath:
     """A dataset's folder, or its name in `datasets`; as it was given where there is neither."""
-    if isinstance(data, Remote):
+    if isinstance(data, RemotePath):
         return data
     named = datasets / str(data)
     return named if named.exists() and not data.exists() else data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ape_cli.errors import UsageError, pick
+from ape_cli.core.errors import UsageError, pick
 
 _PARTS = {"size": "size", "op": "operator"}  # of the evaluated rows, by --by
 
@@ -30,15 +30,15 @@ def refuse_grouping(
 
 def _refuse_by_epoch(asked: dict[str, Any]) -> None:
     """What the history of a run does not tell."""
-    from ape_cli import curves
-    from ape_cli.report import METRICS
+    from ape_cli.reports.aggregation import METRICS
+    from ape_cli.reports.curves import MEASURED
 
     metric = pick("metric", asked["metric"], METRICS)
-    if metric not in curves.MEASURED:
+    if metric not in MEASURED:
         raise UsageError(
             f"{METRICS[metric][0]} is not measured while a run trains, so there is none by epoch",
             got=f"--metric {metric}",
-            allowed=", ".join(curves.MEASURED),
+            allowed=", ".join(MEASURED),
             fix="leave --metric or --by out",
         )
     for option, only in (("decode", "teacher"), ("split", "test")):

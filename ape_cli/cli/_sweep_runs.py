@@ -6,14 +6,14 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ape_cli import place
 from ape_cli.cli._app import DATASETS, RESULTS, dataset_folder
-from ape_cli.errors import ApeError, DataError
+from ape_cli.core.errors import ApeError, DataError
+from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:  # Polars and torch come in with the command
-    from ape_cli.agenda import Item
-    from ape_cli.filters import Filter
-    from ape_cli.registry import Registry
+    from ape_cli.runs.filters import Filter
+    from ape_cli.runs.registry import Registry
+    from ape_cli.sweep.planning import PlannedTrial
 
 
 def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry, str]:
@@ -22,14 +22,19 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
     The presets of the filter go before those of the file, each with all trials of the file. Raises `ApeError` where no
     trial is chosen, and where none of those that are has been trained.
     """
-    from ape_cli import agenda, filters, grid
-    from ape_cli.build import choose_device
+    from ape_cli.models.device import choose_device
+    from ape_cli.runs import filters
+    from ape_cli.sweep import planning, specification
 
     presets: list[dict[str, str]] = [{"preset": preset} for preset in chosen.presets] or [{}]
-    grids = [grid.check(grid.over(fields, given)) for given in presets for fields in grid.read(file)]
+    grids = [
+        specification.check(specification.over(fields, given))
+        for given in presets
+        for fields in specification.read(file)
+    ]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
     try:
-        every, _ = agenda.of_grids(grids, usual, registry, DATASETS, lambda name: dataset_folder(place.of(name)))
+        every, _ = planning.of_grids(grids, usual, registry, DATASETS, lambda name: dataset_folder(storage_path(name)))
     except DataError as error:
         raise ApeError(
             f"the runs of the sweep {file} cannot be told without its data: {error.what}",
@@ -38,7 +43,7 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
             fix=f"{error.fix}; then `{_command(file, None, registry)}`",
         ) from error
 
-    def kind(item: Item) -> filters.Kind:
+    def kind(item: PlannedTrial) -> filters.RunKind:
         data = item.data
         return filters.kind(item.config.scheme, item.config.preset, data.task, data.order, data.parameters)
 
@@ -55,7 +60,7 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
     return registry.only(item.run.name for item in items if item.run), standing if done < len(items) else ""
 
 
-def _is_trained(item: Item) -> bool:
+def _is_trained(item: PlannedTrial) -> bool:
     """Whether there is something to report, though it may not have been evaluated on its own test split."""
     return item.state == "finished" or bool(item.state == "stopped" and item.run and item.run.status == "finished")
 

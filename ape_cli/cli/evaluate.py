@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ape_cli import display, process
+from ape_cli.cli import console
 from ape_cli.cli._app import (
     RESULTS,
     Json,
@@ -19,12 +19,13 @@ from ape_cli.cli._app import (
     note_unreadable,
     somewhere,
 )
-from ape_cli.display import answer, note
-from ape_cli.errors import ApeError, UsageError
+from ape_cli.cli.console import answer, note
+from ape_cli.core import runtime
+from ape_cli.core.errors import ApeError, UsageError
 
 if TYPE_CHECKING:  # torch comes in with the command
-    from ape_cli.dataset import Dataset
-    from ape_cli.run import Run
+    from ape_cli.data.loader import Dataset
+    from ape_cli.runs.run import Run
 
 
 @app.command("eval")
@@ -43,31 +44,31 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Evaluate runs, each on every dataset that it fits. Without names: what is finished and not yet evaluated so."""
-    process.share_cores()
-    from ape_cli import dataset as reading
-    from ape_cli import evaluate as evaluating
-    from ape_cli import registry as registering
-    from ape_cli.build import choose_device
-    from ape_cli.errors import pick
-    from ape_cli.record import DECODINGS
-    from ape_cli.schema import SPLITS
+    runtime.share_cores()
+    from ape_cli.core.errors import pick
+    from ape_cli.core.vocabulary import SPLITS
+    from ape_cli.data.loader import open_dataset
+    from ape_cli.evaluation import evaluate
+    from ape_cli.models.device import choose_device
+    from ape_cli.runs.record import DECODINGS
+    from ape_cli.runs.registry import open_registry
 
     pick("decoding", decode, DECODINGS)
     pick("split", split, SPLITS)
     where = choose_device(device, threads)
     if batch_size < 1:
         raise UsageError("bad --batch-size", got=batch_size, allowed="1 or more", fix="leave it out")
-    registry = registering.open(results)
-    opened = [reading.open(dataset_folder(folder)) for folder in data or []]
+    registry = open_registry(results)
+    opened = [open_dataset(dataset_folder(folder)) for folder in data or []]
     for asked in opened:
-        evaluating.check_decoding(asked, decode)
+        evaluate.check_decoding(asked, decode)
     others = list({found.manifest.fingerprint: found for found in opened}.values())
     work: list[tuple[Run, Dataset | None]]
     if runs:
         named = {run.name: run for run in map(registry.find, runs)}.values()
-        work = [(run, other) for run in named for other in (evaluating.fitting(run, others) if others else [None])]
+        work = [(run, other) for run in named for other in (evaluate.fitting(run, others) if others else [None])]
     else:
-        work, bad = evaluating.pending(registry, others, split, decode)
+        work, bad = evaluate.pending(registry, others, split, decode)
         note_unreadable(bad)
         if not work:
             left = "; a run on images has nothing to decode greedily" if decode == "greedy" else ""
@@ -75,8 +76,8 @@ def evaluate(
     done, failed = [], 0
     for run, other in work:
         try:
-            against = other or evaluating.own_dataset(run)
-            found = evaluating.evaluate(run, against, split=split, decode=decode, device=where, batch_size=batch_size)
+            against = other or evaluate.own_dataset(run)
+            found = evaluate.evaluate(run, against, split=split, decode=decode, device=where, batch_size=batch_size)
         except ApeError as error:
             if len(work) == 1:
                 raise
@@ -85,8 +86,8 @@ def evaluate(
             continue
         done.append(found)
         if not as_json:
-            name = evaluating.name_of(against, split, "teacher")
-            display.print_evaluation(found, run.evaluation(name) if decode == "greedy" else None)
+            name = evaluate.name_of(against, split, "teacher")
+            console.print_evaluation(found, run.evaluation(name) if decode == "greedy" else None)
     if as_json:
         answer(done)
     elif done and others:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ape_cli import display
+from ape_cli.cli import console
 from ape_cli.cli._app import DATASETS, Json, Somewhere, app, command, somewhere
-from ape_cli.display import answer, note, say
-from ape_cli.errors import UsageError
+from ape_cli.cli.console import answer, note, say
+from ape_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ape_cli.images import Images
     from ape_cli.tasks import Task
+    from ape_cli.tasks._images import Images
 
 
 @app.command()
@@ -74,10 +74,11 @@ def gen(
     as_json: Json = False,
 ) -> None:
     """Generate a dataset: shards, manifest, dataset card."""
-    from ape_cli import engine as engines
-    from ape_cli import gen as generation
-    from ape_cli import images, tasks
-    from ape_cli.config import parse_settings
+    from ape_cli import tasks
+    from ape_cli.core import executors
+    from ape_cli.data import generation
+    from ape_cli.runs.config import parse_settings
+    from ape_cli.tasks import _images
 
     options = {
         "length_mean": length_mean,
@@ -105,15 +106,15 @@ def gen(
     if twice := sorted(given.keys() & more.keys()):
         both = f"{given[twice[0]]} and {more[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
-    make = images.make if task == images.NAME else partial(tasks.make, task)
+    make = _images.make if task == _images.NAME else partial(tasks.make, task)
     made: Task | Images = make(order, source_order, **given, **more)
     folder = to or DATASETS / made.title
     given_rows = {"train": n, "validation": n_validation, "test": n_test}
     wanted = generation.plan(made, seed=seed, rows=given_rows, shard_rows=shard_rows)
     rows, total = wanted.rows, sum(wanted.rows.values())
     alone = engine == "local" and workers in (None, 1) and address is None
-    where = None if alone else engines.make(engine, workers=workers, address=address)
-    with display.rows_bar(total) as tick:
+    where = None if alone else executors.make(engine, workers=workers, address=address)
+    with console.rows_bar(total) as tick:
         outcome = generation.generate(made, wanted, folder, engine=where, overwrite=overwrite, tick=tick)
     if none := [split for split, count in given_rows.items() if count is None and not rows[split]]:
         note(f"no rows of {' and '.join(none)}: the source has too few images to hold some out")

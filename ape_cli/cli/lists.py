@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ape_cli import catalogue, display, process
+from ape_cli.cli import console, listings
 from ape_cli.cli._app import (
     RESULTS,
     Dataset,
@@ -21,16 +21,17 @@ from ape_cli.cli._app import (
     dataset_folder,
     note_unreadable,
 )
-from ape_cli.display import answer, draw, note
-from ape_cli.errors import UsageError
+from ape_cli.cli.console import answer, draw, note
+from ape_cli.core import runtime
+from ape_cli.core.errors import UsageError
 
 
 @app.command()
 @command
 def tasks(as_json: Json = False) -> None:
     """The tasks, with their options."""
-    lines = catalogue.tasks()
-    answer(lines) if as_json else catalogue.print_tasks(lines)
+    lines = listings.tasks()
+    answer(lines) if as_json else listings.print_tasks(lines)
 
 
 @app.command()
@@ -42,21 +43,21 @@ def schemes(
 ) -> None:
     """The positional encoding schemes, compared by their properties."""
     if measure:
-        from ape_cli.build import choose_device
+        from ape_cli.models.device import choose_device
 
         choose_device("cpu", threads)
     elif threads is not None:
         raise UsageError("--threads is for what is measured", got=f"--threads {threads}", fix="add --measure")
-    lines = catalogue.schemes(measure, display.ticker())
-    answer(lines) if as_json else catalogue.print_schemes(lines)
+    lines = listings.schemes(measure, console.ticker())
+    answer(lines) if as_json else listings.print_schemes(lines)
 
 
 @app.command()
 @command
 def attentions(as_json: Json = False) -> None:
     """The kinds of attention, with what they take."""
-    lines = catalogue.attentions()
-    answer(lines) if as_json else catalogue.print_attentions(lines)
+    lines = listings.attentions()
+    answer(lines) if as_json else listings.print_attentions(lines)
 
 
 @app.command()
@@ -67,17 +68,17 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Measure the laws that schemes and attentions claim; ends with 1 if one does not hold."""
-    process.share_cores()
+    runtime.share_cores()
     import dataclasses
 
-    from ape_cli.build import choose_device
+    from ape_cli.models.device import choose_device
 
     choose_device("cpu", threads)
-    found = catalogue.findings(names or [], display.ticker())
+    found = listings.findings(names or [], console.ticker())
     if as_json:
         answer([dataclasses.asdict(f) for f in found])
     else:
-        catalogue.print_findings(found)
+        listings.print_findings(found)
     if not all(f.holds for f in found):
         raise typer.Exit(1)
 
@@ -92,10 +93,10 @@ def runs(
     as_json: Json = False,
 ) -> None:
     """The registered runs."""
-    from ape_cli import filters
-    from ape_cli import registry as registering
+    from ape_cli.runs import filters
+    from ape_cli.runs.registry import open_registry
 
-    found, bad = registering.open(results).where(filters.make(scheme, task, preset)).table()
+    found, bad = open_registry(results).where(filters.make(scheme, task, preset)).table()
     note_unreadable(bad)
     if as_json:
         answer(found.to_dicts())
@@ -103,7 +104,7 @@ def runs(
     if found.is_empty():
         note(f"no runs in {results} yet; `ape train --scheme rope --task copy` makes one")
         return
-    catalogue.print_runs(found.to_dicts())
+    listings.print_runs(found.to_dicts())
 
 
 @app.command()
@@ -115,7 +116,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """A sample as a person reads it."""
-    from ape_cli import sample
+    from ape_cli.cli import sample
 
     found = sample.read(dataset_folder(data), split, row)
     if as_json:

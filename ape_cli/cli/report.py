@@ -24,15 +24,15 @@ from ape_cli.cli._app import (
 )
 from ape_cli.cli._combinations import refuse_beside_the_paper, refuse_both, refuse_grouping
 from ape_cli.cli._sweep_runs import sweep_runs
-from ape_cli.display import draw, note
-from ape_cli.errors import UsageError, pick
+from ape_cli.cli.console import draw, note
+from ape_cli.core.errors import UsageError, pick
 
 if TYPE_CHECKING:  # Polars comes in with the command
     import polars as pl
     from matplotlib.figure import Figure
 
-    from ape_cli.registry import Registry
-    from ape_cli.table import Table
+    from ape_cli.reports.tables import Table
+    from ape_cli.runs.registry import Registry
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
@@ -80,14 +80,16 @@ def report(
     results: Results = RESULTS,
 ) -> None:
     """Aggregate the registry over seeds into the paper's tables. `--format html`: one page, plots and all."""
-    from ape_cli import files, filters, render, scales
-    from ape_cli import plots as plotting
-    from ape_cli import registry as registering
+    from ape_cli.reports import rendering, scales
+    from ape_cli.reports.plots import encode, require
+    from ape_cli.runs import filters
+    from ape_cli.runs.registry import open_registry
+    from ape_cli.storage import files
 
     if style is None and to is not None and to.suffix not in _ENDINGS:
         known = ", ".join(_ENDINGS)
         raise UsageError("the file's ending tells no format", got=str(to), allowed=known, fix="name one with --format")
-    chosen = pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), render.FORMATS)
+    chosen = pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), rendering.FORMATS)
     refuse_both(chosen, compare, interval, against)
     asked = {"metric": metric, "decode": decode, "split": split}
     refuse_grouping(by, chosen, compare, against, asked)
@@ -95,9 +97,9 @@ def report(
     kinds = _plot_kinds(plots, plot_format or [], compare)
     scaled = scales.kind_of(axis, metric, drawn=bool(kinds) or chosen == "html", compared=bool(compare))
     if axis is not None:
-        plotting.require()
+        require()
     filtered, standing = filters.make(scheme, task, preset), ""
-    registry = registering.open(results)
+    registry = open_registry(results)
     if sweep is None:
         registry = registry.where(filtered)
     else:
@@ -119,12 +121,12 @@ def report(
     for kind in kinds:
         for name, figure in figures.items():
             path = (plots or Path()) / f"{name}.{kind}"
-            files.write_bytes(path, plotting.encode(figure, kind))
+            files.write_bytes(path, encode(figure, kind))
             note(f"written: {path}")
     if standing and chosen in ("csv", "json"):
         note(standing)
     if chosen == "rich" and to is None:
-        draw(render.rich(made))
+        draw(rendering.rich(made))
         return
     text = _text(chosen, found, made, by_size, further, figures, scaled, plotted=not compare)
     if to is None:
@@ -145,7 +147,7 @@ def _text(
     plotted: bool,
 ) -> str:
     """The report in a format of text. `plotted`: whether it would have plots, if they can be drawn."""
-    from ape_cli import page, plots, render
+    from ape_cli.reports import html_page, plots, rendering
 
     if chosen == "csv":
         return found.write_csv()
@@ -155,8 +157,8 @@ def _text(
         svgs = {name: plots.inline(figure, name) for name, figure in figures.items()}
         by_epoch, by_operator = (further.get(by, []) for by in ("epoch", "op"))
         missing = plots.missing() if plotted else None
-        return page.page(made, by_size, by_epoch, svgs, missing, by_operator=by_operator, axis=axis)
-    return render.text(chosen, made)
+        return html_page.page(made, by_size, by_epoch, svgs, missing, by_operator=by_operator, axis=axis)
+    return rendering.text(chosen, made)
 
 
 def _tables(
@@ -169,15 +171,12 @@ def _tables(
     own: bool,
 ) -> tuple[pl.DataFrame, list[Table], list[str]]:
     """What is asked for, for programs and for people; and what could not be read or paired."""
-    from ape_cli import compare as comparing
-    from ape_cli import epochs, operators, sizes
-    from ape_cli import report as reporting
-    from ape_cli import table as tabling
+    from ape_cli.reports import aggregation, comparison, epochs, operators, sizes, tables
 
     if compare:
-        values, bad = reporting.wanted(registry, **asked, own=own)
-        found, alone = comparing.lines(values, *compare)
-        return found, comparing.tables(found), bad + alone
+        values, bad = aggregation.wanted(registry, **asked, own=own)
+        found, alone = comparison.lines(values, *compare)
+        return found, comparison.tables(found), bad + alone
     if by == "epoch":
         found, bad = epochs.lines(registry, metric=asked["metric"], against=against)
         return epochs.columns(found), epochs.tables(found, interval=interval), bad
@@ -187,19 +186,20 @@ def _tables(
     if by == "op":
         found, bad = operators.read(registry, **asked, own=own)
         return operators.lines(found), operators.tables(found, interval=interval), bad
-    found, bad = reporting.lines(registry, **asked, against=against, own=own)
-    return found, tabling.tables(found, interval=interval), bad
+    found, bad = aggregation.lines(registry, **asked, against=against, own=own)
+    return found, tables.tables(found, interval=interval), bad
 
 
 def _further(
     registry: Registry, asked: dict[str, Any], against: str | None, interval: bool, own: bool
 ) -> tuple[dict[str, list[Table]], list[str]]:
     """The other tables of a page, by what they are by, where there is something; and what could not be read."""
-    from ape_cli import curves, epochs, operators
+    from ape_cli.reports import epochs, operators
+    from ape_cli.reports.curves import MEASURED
 
     by_op, bad = operators.read(registry, **asked, own=own, needed=False)
     found = {"op": operators.tables(by_op, interval=interval)}
-    if asked["metric"] in curves.MEASURED:
+    if asked["metric"] in MEASURED:
         by_epoch, more = epochs.lines(registry, metric=asked["metric"], against=against, needed=False)
         found["epoch"] = epochs.tables(by_epoch, interval=interval)
         bad += more
@@ -210,8 +210,8 @@ def _drawn(
     registry: Registry, asked: dict[str, Any], scores: list[Table], interval: bool, axis: str
 ) -> tuple[list[Table], dict[str, Figure], list[str]]:
     """Tables by size, and the figures of a report, where there is matplotlib; and what could not be read."""
-    from ape_cli import curves, plots, sizes
-    from ape_cli.report import METRICS
+    from ape_cli.reports import curves, plots, sizes
+    from ape_cli.reports.aggregation import METRICS
 
     by_size, bad = sizes.read(registry, **asked, needed=False)
     tables = sizes.tables(by_size, interval=interval)
@@ -229,7 +229,7 @@ def _drawn(
 
 def _plot_kinds(folder: Somewhere | None, kinds: list[str], compare: tuple[str, str] | None) -> list[str]:
     """The formats of the plots that are asked for; none, if none are."""
-    from ape_cli import plots
+    from ape_cli.reports import plots
 
     if folder is None:
         if kinds:

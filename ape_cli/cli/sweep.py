@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ape_cli import place, process
 from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, app, command, dataset_folder
-from ape_cli.display import answer, note, print_table, say
-from ape_cli.errors import UsageError, pick
+from ape_cli.cli.console import answer, note, print_table, say
+from ape_cli.core import runtime
+from ape_cli.core.errors import UsageError, pick
+from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
-    from ape_cli.agenda import Item
-    from ape_cli.live import Line
-    from ape_cli.registry import Registry
+    from ape_cli.cli.sweep_table import Line
+    from ape_cli.runs.registry import Registry
+    from ape_cli.sweep.planning import PlannedTrial
 
 _TAIL = 12  # lines of a failed trial's log
 
@@ -54,51 +55,56 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Train and evaluate a grid of runs: what is finished is skipped, what was stopped goes on."""
-    process.share_cores()
-    from ape_cli import agenda, grid, live
-    from ape_cli import engine as engines
-    from ape_cli import registry as registering
-    from ape_cli import sweep as sweeping
-    from ape_cli.build import choose_device
-    from ape_cli.precision import check_precision
-    from ape_cli.sharing import shared_gpu
+    runtime.share_cores()
+    from ape_cli.cli import sweep_table
+    from ape_cli.core import executors
+    from ape_cli.models.device import choose_device, gpu_count
+    from ape_cli.models.precision import check_precision
+    from ape_cli.runs.registry import open_registry
+    from ape_cli.sweep import planning, specification, worker
+    from ape_cli.sweep.gpu_sharing import shared_gpu
 
     given = _given(schemes, tasks, data, orders, seeds, structures, attentions, preset, precision, settings)
-    grids = [grid.check(grid.over(fields, given)) for fields in (grid.read(file) if file else [{}])]
+    grids = [
+        specification.check(specification.over(fields, given))
+        for fields in (specification.read(file) if file else [{}])
+    ]
     # the nodes of a cluster choose for themselves
     where = choose_device(device if engine == "local" else "auto")
     pick("device", device, ["auto", "cpu", "cuda"])
     usual = "paper" if where.type == "cuda" or gpus_per_trial else "small"
     if not all(one.preset for one in grids):
         note(f"preset: {usual}; --preset chooses another")
-    registry = registering.open(results)
-    items, left = agenda.of_grids(grids, usual, registry, datasets, lambda d: dataset_folder(place.of(d), datasets))
+    registry = open_registry(results)
+    items, left = planning.of_grids(
+        grids, usual, registry, datasets, lambda d: dataset_folder(storage_path(d), datasets)
+    )
     for line in left:
         note(f"left out: {line}")
     if not items:
         raise UsageError("the sweep has no trials", got="; ".join(left), fix="choose schemes that can read the data")
-    items = agenda.shard(items, *_share(share))
-    made = engines.make(
+    items = planning.shard(items, *_share(share))
+    made = executors.make(
         engine,
-        workers=_gpus() if workers is None and engine == "local" and where.type == "cuda" else workers,
+        workers=gpu_count() if workers is None and engine == "local" and where.type == "cuda" else workers,
         threads=threads,
         retries=retries,
         address=address,
         cpus_per_trial=cpus_per_trial,
         gpus_per_trial=gpus_per_trial,
-        trials_per_task=agenda.per_task(items) if trials_per_task is None and engine == "ray" else trials_per_task,
+        trials_per_task=planning.per_task(items) if trials_per_task is None and engine == "ray" else trials_per_task,
     )
     if dry_run:
         _print_plan(items, made.slots, as_json)
         return
     for one in grids if engine == "local" else ():
         check_precision(one.precision, where)
-    items = agenda.prepare(items, registry, datasets, note)
+    items = planning.prepare(items, registry, datasets, note)
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
-    note(f"{live.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")
-    jobs = [sweeping.job(item, registry, device, compiled) for item in todo]
-    several = engine == "local" and where.type == "cuda" and (made.slots or 1) > _gpus()
-    with shared_gpu(several), live.watching(todo, made.slots) as watch, closing(made.work(jobs)) as events:
+    note(f"{sweep_table.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")
+    jobs = [worker.job(item, registry, device, compiled) for item in todo]
+    several = engine == "local" and where.type == "cuda" and (made.slots or 1) > gpu_count()
+    with shared_gpu(several), sweep_table.watching(todo, made.slots) as watch, closing(made.work(jobs)) as events:
         for event in events if jobs else ():
             watch.heed(event)
     _print_end(items, watch.lines, registry, as_json)
@@ -119,7 +125,7 @@ def _given(
     settings: list[str] | None,
 ) -> dict[str, Any]:
     """The options as fields of a grid; they go before what a file says."""
-    from ape_cli.config import parse_values
+    from ape_cli.runs.config import parse_values
 
     lists = {
         "schemes": schemes,
@@ -165,14 +171,8 @@ def _share(text: str | None) -> tuple[int, int]:
     return int(number), int(of)
 
 
-def _gpus() -> int:
-    import torch
-
-    return torch.cuda.device_count()
-
-
-def _print_plan(items: list[Item], slots: int | None, as_json: bool) -> None:
-    from ape_cli.live import clock, trials
+def _print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool) -> None:
+    from ape_cli.cli.sweep_table import clock, trials
 
     todo = [item for item in items if item.state != "finished"]
     known = [item.seconds for item in todo if item.seconds is not None]
@@ -206,10 +206,10 @@ def _print_plan(items: list[Item], slots: int | None, as_json: bool) -> None:
     say(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
 
 
-def _print_end(items: list[Item], lines: dict[str, Line], registry: Registry, as_json: bool) -> None:
+def _print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Registry, as_json: bool) -> None:
     """What came of each; of those that failed, the end of the log."""
-    from ape_cli import sweep
-    from ape_cli.live import trials
+    from ape_cli.cli.sweep_table import trials
+    from ape_cli.sweep import worker
 
     ends: list[dict[str, Any]] = []
     for item in items:
@@ -221,7 +221,7 @@ def _print_end(items: list[Item], lines: dict[str, Line], registry: Registry, as
     if as_json:
         answer({"trials": ends})
     for line in (found for found in lines.values() if found.state == "failed"):
-        path = sweep.log_of(registry.folder, line.item.name)
+        path = worker.log_of(registry.folder, line.item.name)
         log = path.read_text(encoding="utf-8") if path.exists() else line.error
         note(f"\nfailed: {line.item.name}" + (f" ({path})" if path.exists() else ""))
         note("\n".join(f"  {text}" for text in log.strip().splitlines()[-_TAIL:]))

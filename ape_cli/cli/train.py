@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ape_cli import display, process
+from ape_cli.cli import console
 from ape_cli.cli._app import (
     DATASETS,
     RESULTS,
@@ -24,13 +24,14 @@ from ape_cli.cli._app import (
     dataset_folder,
     somewhere,
 )
-from ape_cli.display import answer, note
-from ape_cli.errors import UsageError
+from ape_cli.cli.console import answer, note
+from ape_cli.core import runtime
+from ape_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ape_cli.dataset import Dataset
-    from ape_cli.trial import Trial
-    from ape_cli.world import World
+    from ape_cli.data.loader import Dataset
+    from ape_cli.training.process_group import ProcessGroup
+    from ape_cli.training.trial import Trial
 
 
 @app.command()
@@ -58,14 +59,18 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train one run, evaluate it on the test split, register it. torchrun -m ape_cli train …: in several processes."""
-    process.share_cores()
-    from ape_cli import attention as attentions
-    from ape_cli import config, linearisation, position, ranks, trial
-    from ape_cli import dataset as reading
-    from ape_cli import registry as registering
-    from ape_cli import train as training
-    from ape_cli.build import choose_device, locality
-    from ape_cli.precision import check_precision
+    runtime.share_cores()
+    from ape_cli import position
+    from ape_cli.attention import options
+    from ape_cli.data import loader
+    from ape_cli.models.device import choose_device
+    from ape_cli.models.factory import locality
+    from ape_cli.models.precision import check_precision
+    from ape_cli.runs import config
+    from ape_cli.runs.registry import open_registry
+    from ape_cli.structure import linearisation
+    from ape_cli.training import data_parallel, trial
+    from ape_cli.training.loop import Stopped
 
     chosen_order = None
     if order or source_order:
@@ -75,7 +80,7 @@ def train(
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one")
     done = None
-    with ranks.joined() as world:
+    with data_parallel.joined() as world:
         heard = note if world.first else _unheard
         where = world.device(choose_device(device, threads))
         check_precision(precision, where)
@@ -90,7 +95,7 @@ def train(
                 kind=kind,
                 structure=structure,
                 attention=attention,
-                attention_options=attentions.options(attention),
+                attention_options=options(attention),
                 seed=seed,
                 precision=precision,
                 settings=asked,
@@ -114,13 +119,13 @@ def train(
             return make()
 
         found = world.dataset(find)
-        chosen = resolved(reading.kind(found))
-        with _stoppable(world) as stop, display.steps_bar(chosen.unit) if world.first else nullcontext() as watch:
+        chosen = resolved(loader.kind(found))
+        with _stoppable(world) as stop, console.steps_bar(chosen.unit) if world.first else nullcontext() as watch:
             try:
                 done = trial.run_trial(
                     chosen,
                     found,
-                    registering.open(results),
+                    open_registry(results),
                     device=where,
                     compiled=compiled,
                     resume=resume,
@@ -131,7 +136,7 @@ def train(
                     stop=stop,
                     world=world,
                 )
-            except training.Stopped:
+            except Stopped:
                 heard("stopped, and stored: the same command with --resume goes on")
     if done is None:
         raise typer.Exit(130)
@@ -148,11 +153,11 @@ def _print(done: Trial, as_json: bool) -> None:
     if as_json:
         answer({"run": done.run.name, "trained": done.trained, **about["result"], "test": done.evaluation})
         return
-    display.print_trained(done.run.name, done.run.config().unit, about["result"], done.evaluation)
+    console.print_trained(done.run.name, done.run.config().unit, about["result"], done.evaluation)
 
 
 @contextmanager
-def _stoppable(world: World) -> Iterator[Callable[[], bool]]:
+def _stoppable(world: ProcessGroup) -> Iterator[Callable[[], bool]]:
     """The first Ctrl-C (or SIGTERM) asks for a stop at the next step; the second one interrupts.
 
     Of several processes it interrupts none: a scheduler and torchrun may both send one, and torchrun kills in the end.

@@ -35,12 +35,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ape_cli import discovery
-from ape_cli import structure as structures
-from ape_cli.errors import UsageError
-from ape_cli.position._plan import Plan as Plan
-from ape_cli.position._plan import run_of
-from ape_cli.structure import Structure
+from ape_cli.core import plugins
+from ape_cli.core.errors import UsageError
+from ape_cli.data.position_plan import PositionPlan, run_of
+from ape_cli.structure import Structure, example, matches, parse_structure
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/position elsewhere on the path adds to these
 
@@ -55,7 +53,7 @@ class Context:
     mask: Tensor | None = None  # bool [B, N], True = token
     state: Any = None  # the scheme's own: tables, angles, operators
     causal: bool = False  # of a decoder, which sees only what stands before
-    plan: Plan | None = None  # made on the host, with the batch
+    plan: PositionPlan | None = None  # made on the host, with the batch
     _pairs: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, other: Context, make: Callable[[Context, Context], Any]) -> Any:
@@ -148,13 +146,13 @@ class Scheme(nn.Module):
         """The state of a context; override where hooks share work. positions: [B or 1, N]"""
         return None
 
-    def plan(self, positions: Tensor, beside: Plan | None = None) -> Plan:
+    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
         """What has to be worked out of positions on the host; override where a hook would have to read their values.
         int64 [B or 1, N] ([B or 1, N, C]) on the CPU. `beside`: the plan of other positions of the same forward pass.
         """
-        return Plan(first=run_of(positions))
+        return PositionPlan(first=run_of(positions))
 
-    def prepare_planned(self, positions: Tensor, plan: Plan, state: Any) -> Any:
+    def prepare_planned(self, positions: Tensor, plan: PositionPlan, state: Any) -> Any:
         """`prepare`, or with a `state` `prepare_beside`, from a plan."""
         return self.prepare(positions) if state is None else self.prepare_beside(positions, state)
 
@@ -166,7 +164,7 @@ class Scheme(nn.Module):
     @classmethod
     def reads(cls, found: Structure) -> bool:
         """Whether positions of this structure can be read as they are."""
-        return any(structures.matches(pattern, found) for pattern in cls.structures)
+        return any(matches(pattern, found) for pattern in cls.structures)
 
     def context(
         self,
@@ -174,7 +172,7 @@ class Scheme(nn.Module):
         mask: Tensor | None = None,
         causal: bool = False,
         beside: Context | None = None,
-        plan: Plan | None = None,
+        plan: PositionPlan | None = None,
     ) -> Context:
         """Positions int64 [B, N] or [1, N] ([B or 1, N, C] for a product) and an optional token mask, made
         ready for the hooks. `causal`: they are a decoder's, which sees only what stands before. `beside`: a
@@ -254,17 +252,17 @@ class Scheme(nn.Module):
 
 def names() -> list[str]:
     """Every scheme, by the files in this folder."""
-    return discovery.names(sys.modules[__name__])
+    return plugins.names(sys.modules[__name__])
 
 
 def load(name: str) -> type[Scheme]:
     """The class of a scheme."""
-    return discovery.load(sys.modules[__name__], "scheme", name, Scheme)
+    return plugins.load(sys.modules[__name__], "scheme", name, Scheme)
 
 
 def options(name: str) -> dict[str, Any]:
     """The options of a scheme beyond the common ones, with their defaults."""
-    return discovery.options(load(name), skip=1)
+    return plugins.options(load(name), skip=1)
 
 
 def make(
@@ -297,7 +295,7 @@ def make(
     rate = found.default_decay if decay is None else decay
     if not 0.0 < rate <= 1.0:
         raise UsageError("bad decay", got=rate, allowed="above 0, at most 1 (1 turns it off)", fix="try 0.98")
-    wanted = structures.example(found.structures[0]) if structure is None else structures.parse(structure)
+    wanted = example(found.structures[0]) if structure is None else parse_structure(structure)
     if not found.reads(wanted):
         raise UsageError(
             f"{name} cannot read this structure",
@@ -305,7 +303,7 @@ def make(
             allowed=", ".join(found.structures),
             fix="see `ape schemes`",
         )
-    chosen = discovery.settings(name, given, options(name))
+    chosen = plugins.settings(name, given, options(name))
     shape = Shape(d_model, heads, wanted, max_size, rate, generator)
     scheme = found(shape, **chosen)
     scheme.name = name

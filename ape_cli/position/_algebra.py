@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ape_cli.errors import UsageError
-from ape_cli.position._plan import Plan
+from ape_cli.core.errors import UsageError
+from ape_cli.data.position_plan import PositionPlan
 from ape_cli.structure import Structure
 
 
@@ -33,12 +33,12 @@ class Interpretation(nn.Module, ABC):
         `beside`: of other positions in the same forward pass; what follows from the parameters alone is theirs too.
         """
 
-    def plan(self, positions: Tensor, beside: Plan | None = None) -> Plan:
+    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
         """What has to be worked out on the host (`_plan.py`). int64 on the CPU, as for `prepare`. `beside`: the plan of
         other positions of the same forward pass."""
-        return Plan()
+        return PositionPlan()
 
-    def prepare_planned(self, positions: Tensor, plan: Plan, beside: Any) -> Any:
+    def prepare_planned(self, positions: Tensor, plan: PositionPlan, beside: Any) -> Any:
         """`prepare`, from a plan."""
         return self.prepare(positions, beside)
 
@@ -56,7 +56,7 @@ class Interpretation(nn.Module, ABC):
         """The generators as matrices. -> [generator, H, K, K]"""
 
 
-class Product(Interpretation):
+class ProductInterpretation(Interpretation):
     """A product: each factor acts on its own share of the channels (paper, section 3.3.1: A + B block by block)."""
 
     def __init__(self, parts: list[Interpretation], shares: list[int]) -> None:
@@ -69,18 +69,18 @@ class Product(Interpretation):
         )
 
 
-class DirectSum(Product):
+class DirectSum(ProductInterpretation):
     """Factors of any kind, one after the other."""
 
     def prepare(self, positions: Tensor, beside: list[Any] | None = None) -> list[Any]:
         given = beside or [None] * len(self.parts)
         return [part.prepare(positions[..., i], given[i]) for i, part in enumerate(self._each())]
 
-    def plan(self, positions: Tensor, beside: Plan | None = None) -> Plan:
+    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
         given = beside.parts if beside else [None] * len(self.parts)
-        return Plan(parts=tuple(part.plan(positions[..., i], given[i]) for i, part in enumerate(self._each())))
+        return PositionPlan(parts=tuple(part.plan(positions[..., i], given[i]) for i, part in enumerate(self._each())))
 
-    def prepare_planned(self, positions: Tensor, plan: Plan, beside: list[Any] | None) -> list[Any]:
+    def prepare_planned(self, positions: Tensor, plan: PositionPlan, beside: list[Any] | None) -> list[Any]:
         given = beside or [None] * len(self.parts)
         each = enumerate(self._each())
         return [part.prepare_planned(positions[..., i], plan.parts[i], given[i]) for i, part in each]

@@ -19,21 +19,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ape_cli import trees
+from ape_cli.core.rng import I64
+from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import _tiles
 from ape_cli.position._algebra import Interpretation
 from ape_cli.position._orthogonal import exact, exponential, random_orthogonal, skew, skew_of, start_angles
-from ape_cli.position._plan import Plan
-from ape_cli.position._walk import Stage, Table, Walk
-from ape_cli.streams import I64
-from ape_cli.structure import Structure, Tree
+from ape_cli.position._walk import Walk, WalkStage, WalkTable
+from ape_cli.structure import Structure, Tree, trees
 
 _SHARE = 32  # vectors, at the least, for each operator of the table on average
 
 
 @dataclass(frozen=True)
 class _Plan:
-    table: Table  # of operators, by heap index from the root on
+    table: WalkTable  # of operators, by heap index from the root on
     reach: int  # steps of the longest path in it
     walk: Walk | _Tiling | None  # None: all stand at the root
     rows: int  # of the positions: B, or 1 that all share
@@ -42,9 +41,9 @@ class _Plan:
 class _Tiling:
     """Stages of tiles, in the order in which they act."""
 
-    def __init__(self, plan: Plan, table: Tensor) -> None:
+    def __init__(self, plan: PositionPlan, table: Tensor) -> None:
         three = zip(plan.tensors[::3], plan.tensors[1::3], plan.tensors[2::3], strict=True)
-        self.stages = [_tiles.Stage(vector, place, operator, table) for vector, place, operator in three]
+        self.stages = [_tiles.TileStage(vector, place, operator, table) for vector, place, operator in three]
 
     def __call__(self, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
@@ -88,7 +87,7 @@ class Branches(Interpretation):
                 levels.append(below.permute(2, 0, 1, 3, 4).flatten(0, 1))  # [n k, H, K, K]
             return torch.cat(levels).to(self.free.dtype)
 
-    def plan(self, positions: Tensor, beside: Plan | None = None) -> Plan:
+    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
         """The tiles of each stage, three tensors each (`_tiles.cut`). `sizes`: the steps of the longest path."""
         heap = np.maximum(positions.numpy().ravel(), 1)
         reach = beside.sizes[0] if beside else self._tiled_reach(heap.size)
@@ -98,9 +97,9 @@ class Branches(Interpretation):
             met = np.zeros_like(heap)  # the identity for those that take no part
             met[on] = which
             tensors += [torch.from_numpy(x) for x in _tiles.cut(met, operators)]
-        return Plan(tensors=tuple(tensors), sizes=(reach,))
+        return PositionPlan(tensors=tuple(tensors), sizes=(reach,))
 
-    def prepare_planned(self, positions: Tensor, plan: Plan, beside: _Plan | None) -> _Plan:
+    def prepare_planned(self, positions: Tensor, plan: PositionPlan, beside: _Plan | None) -> _Plan:
         (reach,) = plan.sizes
         table = self._shared(reach, beside)
         walk = _Tiling(plan, table.operators) if plan.tensors else None
@@ -112,12 +111,14 @@ class Branches(Interpretation):
         deepest = int(depth.max(initial=0))
         reach = beside.reach if beside else self._reach(heap.size, deepest)
         table = self._shared(reach, beside)
-        stages = [Stage(on, np.where(which == 0, -1, which), table) for on, which in self._pieces(heap, depth, reach)]
+        stages = [
+            WalkStage(on, np.where(which == 0, -1, which), table) for on, which in self._pieces(heap, depth, reach)
+        ]
         return _Plan(table, reach, Walk(stages, table) if stages else None, positions.shape[0])
 
-    def _shared(self, reach: int, beside: _Plan | None) -> Table:
+    def _shared(self, reach: int, beside: _Plan | None) -> WalkTable:
         """The table of a forward pass."""
-        return beside.table if beside else Table(self.table(reach))
+        return beside.table if beside else WalkTable(self.table(reach))
 
     def _pieces(self, heap: I64, depth: I64, reach: int) -> Iterator[tuple[I64, I64]]:
         """Paths cut into pieces of up to `reach` steps, the last steps first: the vectors that have such a piece,

@@ -20,7 +20,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ape_cli.position._algebra import Interpretation, Product, blocks
+from ape_cli.position._algebra import Interpretation, ProductInterpretation, blocks
 from ape_cli.position._orthogonal import exponential, skew, skew_of, start_angles
 from ape_cli.position._rotation import Turns, circle, rotate_pairs
 from ape_cli.structure import Cyclic, Seq, Structure
@@ -85,7 +85,7 @@ class Powers(Interpretation):
         return rotate_pairs(x, state[1])
 
 
-class Joint(Product):
+class Joint(ProductInterpretation):
     """A product of such factors alone: one rotation for all of them."""
 
     def prepare(self, positions: Tensor, beside: State | None = None) -> State:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ape_cli.streams import I64
+from ape_cli.core.rng import I64
 
 TILE = 32  # places
 
@@ -45,7 +45,7 @@ def cut(which: I64, operators: int) -> tuple[I64, I64, I64]:
     return vector.reshape(total, TILE), place, operator
 
 
-class Stage:
+class TileStage:
     """Tiles and their operators, on the device."""
 
     def __init__(self, vector: Tensor, place: Tensor, operator: Tensor, table: Tensor) -> None:
@@ -84,7 +84,7 @@ class _Chosen(torch.autograd.Function):
 
 class _Meeting(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, operators: Tensor, stage: Stage) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, operators: Tensor, stage: TileStage) -> Tensor:
         channels = operators.shape[-1]
         here = rows.index_select(0, stage.take)
         met = torch.bmm(here.view(len(operators), -1, channels), operators.mT)

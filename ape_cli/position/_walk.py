@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ape_cli.streams import I64
+from ape_cli.core.rng import I64
 
 _FULL = 0.75  # of the places that a group pads an operator to, at the least
 
 
-class Table:
+class WalkTable:
     """The operators, and their transposes: products of matrices are fastest where both stand as they are read."""
 
     def __init__(self, operators: Tensor) -> None:
@@ -46,10 +46,10 @@ class Table:
         return torch.from_numpy(np.ascontiguousarray(index)).to(self.operators.device, non_blocking=True)
 
 
-class Stage:
+class WalkStage:
     """Which vectors meet which operator. A of them take part; those that meet none have places at the end."""
 
-    def __init__(self, vectors: I64, which: I64, table: Table) -> None:
+    def __init__(self, vectors: I64, which: I64, table: WalkTable) -> None:
         """`vectors` [A], ascending, meet the operators `which` [A] of a table; -1: none."""
         self.vectors, heads = vectors, table.operators.shape[1]
         used, inverse, count = np.unique(which, return_inverse=True, return_counts=True)
@@ -89,7 +89,7 @@ class Stage:
     def empty(self) -> I64:
         return np.flatnonzero(self.at_places(np.ones(self._place.size, dtype=np.int64)) == 0)
 
-    def of(self, table: Table, dtype: torch.dtype, transposed: bool) -> tuple[Tensor, ...]:
+    def of(self, table: WalkTable, dtype: torch.dtype, transposed: bool) -> tuple[Tensor, ...]:
         """Each group's operators. -> [O * H, K, K] each"""
         key = dtype, transposed
         if key not in self._cast:
@@ -125,7 +125,7 @@ def _alike(which: I64, count: I64) -> list[I64]:
 class Walk:
     """Stages in the order in which they act, and how vectors get from one to the next."""
 
-    def __init__(self, stages: Sequence[Stage], table: Table) -> None:
+    def __init__(self, stages: Sequence[WalkStage], table: WalkTable) -> None:
         """All T vectors take part in the last stage."""
         self.stages, self.table = stages, table
         there = table.there

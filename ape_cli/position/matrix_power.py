@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ape_cli.errors import UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
 from ape_cli.position._orthogonal import exponential, skew
 from ape_cli.position._rotation import Turns, frequencies, rotate_pairs, wide

@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from ape_cli.errors import pick
+from ape_cli.core.errors import pick
+from ape_cli.data.position_plan import PositionPlan, run_of
 from ape_cli.position import Context, Scheme, Shape, Side
 from ape_cli.position._algebra import interpret
 from ape_cli.position._heads import by_head
-from ape_cli.position._plan import Plan, run_of
 
 
 class Orthogonal(Scheme):
@@ -50,10 +50,10 @@ class Orthogonal(Scheme):
     def prepare_beside(self, positions: Tensor, state: Any) -> Any:
         return self.operators.prepare(positions, state)
 
-    def plan(self, positions: Tensor, beside: Plan | None = None) -> Plan:
+    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
         return replace(self.operators.plan(positions, beside), first=run_of(positions))
 
-    def prepare_planned(self, positions: Tensor, plan: Plan, state: Any) -> Any:
+    def prepare_planned(self, positions: Tensor, plan: PositionPlan, state: Any) -> Any:
         return self.operators.prepare_planned(positions, plan, state)
 
     def frame(self, context: Context) -> Tensor | None:

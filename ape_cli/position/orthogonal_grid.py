@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from ape_cli.errors import UsageError, pick
+from ape_cli.core.errors import UsageError, pick
 from ape_cli.position import Shape
 from ape_cli.position.orthogonal import Orthogonal
 from ape_cli.structure import Grid

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ape_cli.errors import UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape, Side
 from ape_cli.position._rotation import Turns, frequencies, rotate_halves, rotate_pairs
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ape_cli.errors import UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
 from ape_cli.position._rotation import sinusoids
 

@@ -17,7 +17,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ape_cli.errors import UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
 from ape_cli.position._offsets import each
 

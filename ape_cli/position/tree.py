@@ -18,12 +18,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ape_cli import structure
-from ape_cli.errors import UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
+from ape_cli.structure import Tree
 
 
-class Tree(Scheme):
+class ShivQuirkTree(Scheme):
     structures = ("tree(k)",)
     bounded = True
     variants = ({"copies": 1},)
@@ -33,7 +33,7 @@ class Tree(Scheme):
 
     def __init__(self, shape: Shape, copies: int = 0) -> None:
         super().__init__(shape)
-        assert isinstance(shape.structure, structure.Tree)
+        assert isinstance(shape.structure, Tree)
         self.tree = shape.structure
         width = self.tree.branching * shape.max_size
         most = shape.d_model // width

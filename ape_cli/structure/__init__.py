@@ -20,8 +20,8 @@ The functions on positions use nothing but operators, so NumPy arrays and torch 
 
 from __future__ import annotations
 
-from ape_cli.structure._algebras import Cyclic, Grid, Product, Seq, Structure, Tree, bit_length
-from ape_cli.structure._expressions import LINE, columns, example, matches, parse
+from ape_cli.structure.algebras import Cyclic, Grid, Product, Seq, Structure, Tree, bit_length
+from ape_cli.structure.expressions import LINE, columns, example, matches, parse_structure
 
 __all__ = [
     "LINE",
@@ -35,5 +35,5 @@ __all__ = [
     "columns",
     "example",
     "matches",
-    "parse",
+    "parse_structure",
 ]

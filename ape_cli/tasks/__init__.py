@@ -25,12 +25,16 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from ape_cli import discovery, linearisation, ragged, schema, streams, structure
-from ape_cli.errors import UsageError, pick, unknown
-from ape_cli.linearisation import Order
-from ape_cli.streams import I64, U64
+from ape_cli.core import plugins, ragged, rng
+from ape_cli.core.errors import UsageError, pick, unknown
+from ape_cli.core.rng import I64, U64
+from ape_cli.core.vocabulary import SPECIAL, SPLITS
+from ape_cli.storage import sequence_rows
+from ape_cli.storage.image_rows import Moments
+from ape_cli.structure import Tree, linearisation, parse_structure
+from ape_cli.structure.linearisation import Order
+from ape_cli.structure.trees import in_level_order, linearise
 from ape_cli.tasks._rows import Rows, Source, Tokens, join
-from ape_cli.trees import in_level_order, linearise
 
 __all__ = ["LATE", "Rows", "Source", "Task", "Tokens", "check_whole", "join", "letters", "load", "make", "names"]
 
@@ -112,7 +116,7 @@ class Task(ABC):
 
     @property
     def id_names(self) -> list[str]:
-        return [*schema.SPECIAL, *self.symbols()]
+        return [*SPECIAL, *self.symbols()]
 
     @property
     def options(self) -> dict[str, Any]:
@@ -147,13 +151,13 @@ class Task(ABC):
     @property
     def columns(self) -> pa.Schema:
         """Of its shards."""
-        return schema.shard(structure.parse(self.structure).width)
+        return sequence_rows.schema(parse_structure(self.structure).width)
 
     def content(self, part: pa.Table) -> tuple[int, int]:
         """Of rows, for a fingerprint."""
-        return schema.content(part)
+        return sequence_rows.content(part)
 
-    def moments(self, rows: int, seed: int) -> schema.Moments | None:
+    def moments(self, rows: int, seed: int) -> Moments | None:
         """Of pixels: symbols have none."""
         return None
 
@@ -163,34 +167,34 @@ class Task(ABC):
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
         """`sample`, and how many of the rows have a source that may stand in another split as well."""
-        pick("split", split, schema.SPLITS)
+        pick("split", split, SPLITS)
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
         source, shared = self.settle(index, split, seed)
         target = self._linear(self.store(self.answer(source)), self.order)
         source = self.store(source)
         line = self._linear(source, self.source_order or self.order)
-        return schema.table(index, line, target, source.size, source.op, self.ops), shared
+        return sequence_rows.table(index, line, target, source.size, source.op, self.ops), shared
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]."""
         if order is None or (order == "breadth" and in_level_order(tokens.starts, tokens.position)):
             return tokens.starts, tokens.position, tokens.symbol
-        tree = structure.parse(self.structure)
-        assert isinstance(tree, structure.Tree)
+        tree = parse_structure(self.structure)
+        assert isinstance(tree, Tree)
         place = linearise(ragged.rows_of(tokens.starts), tokens.position, order, tree.branching)
         return tokens.starts, tokens.position[place], tokens.symbol[place]
 
     def settle(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
         """The first draw of each row's stream whose hash belongs to the split; and how many found none."""
-        key = streams.rows(seed, split, index)
-        stream = streams.child(key, "draws")
+        key = rng.rows(seed, split, index)
+        stream = rng.child(key, "draws")
         parts: list[Source] = []
         chosen = np.zeros(key.size, dtype=np.int64)
         pending, drawn, attempt = np.arange(key.size), 0, 0
         least = max(1, 4 // _SIXTEENTHS[split])  # a quarter of what it takes on average
         while pending.size and attempt < _TRIES:
             at_once = min(_TRIES - attempt, max(least, _AT_ONCE // pending.size))
-            part = self.draw(streams.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel())
+            part = self.draw(rng.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel())
             mine = (_split_of(part) == split).reshape(pending.size, at_once)
             settled = mine.any(axis=1)
             first = np.where(settled, mine.argmax(axis=1), at_once - 1)
@@ -204,7 +208,7 @@ class Task(ABC):
 
 def _split_of(tokens: Tokens) -> np.ndarray:
     """The split that each source may stand in, by its hash. [R] of names"""
-    home = streams.content(tokens.starts, tokens.position, tokens.symbol) >> np.uint64(60)
+    home = rng.content(tokens.starts, tokens.position, tokens.symbol) >> np.uint64(60)
     names = np.repeat(list(_SIXTEENTHS), list(_SIXTEENTHS.values()))
     return names[home.astype(np.int64)]
 
@@ -232,12 +236,12 @@ _KINDS: dict[str, tuple[Any, str]] = {"bool": (bool, "true or false"), "int": (i
 
 def names() -> list[str]:
     """Every task, by the files in this folder."""
-    return discovery.names(sys.modules[__name__])
+    return plugins.names(sys.modules[__name__])
 
 
 def load(name: str) -> type[Task]:
     """The class of a task."""
-    found = discovery.load(sys.modules[__name__], "task", name, Task)  # type: ignore[type-abstract]
+    found = plugins.load(sys.modules[__name__], "task", name, Task)  # type: ignore[type-abstract]
     found.name = name
     return found
 

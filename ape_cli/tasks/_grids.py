@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ape_cli import ragged, streams
-from ape_cli.schema import FIRST_SYMBOL
-from ape_cli.streams import I64, U64
+from ape_cli.core import ragged, rng
+from ape_cli.core.rng import I64, U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, check_whole, letters
 from ape_cli.tasks._sized import Sized, over_sizes
 
@@ -51,12 +51,12 @@ class Grids(Sized):
     def draw(self, key: U64) -> Source:
         assert not self.sizes
         height, width = (
-            streams.normal(streams.child(key, side), self.side_mean, self.side_std, 1, _MAX_SIDE)
+            rng.normal(rng.child(key, side), self.side_mean, self.side_std, 1, _MAX_SIDE)
             for side in ("height", "width")
         )
         starts, cell, position = cells(height, width)
-        word = streams.bits(np.repeat(streams.child(key, "symbols"), height * width), cell)
-        symbol = FIRST_SYMBOL + streams.below(word, self.vocabulary)
+        word = rng.bits(np.repeat(rng.child(key, "symbols"), height * width), cell)
+        symbol = FIRST_SYMBOL + rng.below(word, self.vocabulary)
         return Source(starts, position, symbol, np.maximum(height, width))
 
     def symbols(self) -> list[str]:

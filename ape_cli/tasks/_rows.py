@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ape_cli import ragged
-from ape_cli.streams import I64
+from ape_cli.core import ragged
+from ape_cli.core.rng import I64
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from ape_cli.errors import UsageError
-from ape_cli.streams import U64
+from ape_cli.core.errors import UsageError
+from ape_cli.core.rng import U64
 from ape_cli.tasks import LATE, Source, Task, join
 
 _MOST_SIZES = 1000

@@ -18,11 +18,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ape_cli import streams, trees
-from ape_cli.errors import UsageError
-from ape_cli.schema import FIRST_SYMBOL
-from ape_cli.streams import I64, U64
-from ape_cli.structure import Tree, bit_length
+from ape_cli.core import rng
+from ape_cli.core.errors import UsageError
+from ape_cli.core.rng import I64, U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.structure import Tree, bit_length, trees
 from ape_cli.tasks import LATE, Rows, Source, check_whole
 from ape_cli.tasks._sized import Sized, over_sizes
 
@@ -89,14 +89,14 @@ class Trees(Sized):
 
     def depths(self, key: U64) -> np.ndarray:
         assert not self.sizes
-        stream = streams.child(key, "size")
-        return streams.normal(stream, self.depth_mean, self.depth_std, self.least_depth, self.max_depth)
+        stream = rng.child(key, "size")
+        return rng.normal(stream, self.depth_mean, self.depth_std, self.least_depth, self.max_depth)
 
     def draw(self, key: U64) -> Source:
         depth = self.depths(key)
-        heap, starts, leaf = trees.grow(depth, streams.child(key, "shape"), self.branching)
-        word = streams.bits(np.repeat(streams.child(key, "symbols"), np.diff(starts)), heap)
-        symbol = streams.below(word, self.operators + leaf * (self.leaves - self.operators))
+        heap, starts, leaf = trees.grow(depth, rng.child(key, "shape"), self.branching)
+        word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(starts)), heap)
+        symbol = rng.below(word, self.operators + leaf * (self.leaves - self.operators))
         symbol += FIRST_SYMBOL + self.leaves
         symbol -= leaf * self.leaves
         return Source(starts, heap, symbol, depth)
@@ -123,7 +123,7 @@ class Trees(Sized):
     def _binary_depth(self) -> float:
         """Mean depth of the binarised sources, measured on 2,000 draws of one fixed stream: a function of the
         options alone, some tenths of a step from the distribution's own at most."""
-        keys = streams.rows(0, "binarise", np.arange(_MEASURED))
+        keys = rng.rows(0, "binarise", np.arange(_MEASURED))
         parts = np.array_split(keys, 1 + int(_MEASURED * self.mean_tokens / 1_000_000))
         return float(np.concatenate([self.store(self.draw(part)).size for part in parts]).mean())
 

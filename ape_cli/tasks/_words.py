@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ape_cli import ragged, streams
-from ape_cli.schema import FIRST_SYMBOL
-from ape_cli.streams import U64
+from ape_cli.core import ragged, rng
+from ape_cli.core.rng import U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, check_whole, letters
 from ape_cli.tasks._sized import Sized, over_sizes
 
@@ -41,11 +41,11 @@ class Words(Sized):
 
     def draw(self, key: U64) -> Source:
         assert not self.sizes
-        size = streams.normal(streams.child(key, "size"), self.length_mean, self.length_std, 1, 65_535)
+        size = rng.normal(rng.child(key, "size"), self.length_mean, self.length_std, 1, 65_535)
         starts = ragged.starts_of(size)
         place = np.arange(starts[-1]) - np.repeat(starts[:-1], size)
-        word = streams.bits(np.repeat(streams.child(key, "symbols"), size), place)
-        return Source(starts, place, FIRST_SYMBOL + streams.below(word, self.vocabulary), size)
+        word = rng.bits(np.repeat(rng.child(key, "symbols"), size), place)
+        return Source(starts, place, FIRST_SYMBOL + rng.below(word, self.vocabulary), size)
 
     def symbols(self) -> list[str]:
         return letters(self.vocabulary)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ape_cli import ragged, trees
-from ape_cli.schema import FIRST_SYMBOL
+from ape_cli.core import ragged
+from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.structure import trees
 from ape_cli.tasks import Source, Tokens
 from ape_cli.tasks._trees import Trees
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ape_cli import ragged
+from ape_cli.core import ragged
 from ape_cli.tasks import Source, Tokens, check_whole
 from ape_cli.tasks._words import Words
 

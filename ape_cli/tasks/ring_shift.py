@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ape_cli import streams
-from ape_cli.schema import FIRST_SYMBOL
-from ape_cli.streams import U64
+from ape_cli.core import rng
+from ape_cli.core.rng import U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Task, Tokens, check_whole, letters
 
 
@@ -45,9 +45,9 @@ class RingShift(Task):
     def draw(self, key: U64) -> Source:
         rows, n = key.size, self.ring
         place = np.arange(n)
-        word = streams.bits(streams.child(key, "symbols")[:, None], place)  # [R, n]
-        offset = streams.below(streams.child(key, "offset"), n)
-        symbol = np.column_stack([self.vocabulary + offset, streams.below(word, self.vocabulary)])
+        word = rng.bits(rng.child(key, "symbols")[:, None], place)  # [R, n]
+        offset = rng.below(rng.child(key, "offset"), n)
+        symbol = np.column_stack([self.vocabulary + offset, rng.below(word, self.vocabulary)])
         position = np.tile(np.concatenate([[0], place]), rows)
         size = np.full(rows, n)
         return Source(np.arange(rows + 1) * (n + 1), position, FIRST_SYMBOL + symbol.ravel(), size)

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ape_cli import ragged, streams, trees
-from ape_cli.errors import UsageError
-from ape_cli.schema import FIRST_SYMBOL
-from ape_cli.streams import I64, U64
-from ape_cli.structure import Tree
+from ape_cli.core import ragged, rng
+from ape_cli.core.errors import UsageError
+from ape_cli.core.rng import I64, U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Source, Tokens
 from ape_cli.tasks._sized import over_sizes
 from ape_cli.tasks._trees import PlainTrees
@@ -69,11 +69,11 @@ class TreeOps(PlainTrees):
 
     def draw(self, key: U64) -> Source:
         depth = self.depths(key)
-        heap, starts, leaf = self._grow(depth - 1, streams.child(key, "shape"))
-        symbol = FIRST_SYMBOL + self._unique(starts, leaf, streams.child(key, "symbols"))
+        heap, starts, leaf = self._grow(depth - 1, rng.child(key, "shape"))
+        symbol = FIRST_SYMBOL + self._unique(starts, leaf, rng.child(key, "symbols"))
         nodes = np.diff(starts)
-        pointed = starts[:-1] + streams.below(streams.child(key, "node"), nodes)
-        op = streams.below(streams.child(key, "operator"), 4)
+        pointed = starts[:-1] + rng.below(rng.child(key, "node"), nodes)
+        op = rng.below(rng.child(key, "operator"), 4)
         # two nodes more in front of each tree: the operator at 1 and the index leaf at 2
         cut = starts + 2 * np.arange(starts.size)
         position, symbols = np.empty(cut[-1], dtype=np.int64), np.empty(cut[-1], dtype=np.int64)
@@ -89,7 +89,7 @@ class TreeOps(PlainTrees):
         chosen, pending, drawn = np.zeros(depth.size, dtype=np.int64), np.arange(depth.size), 0
         attempt = 0
         while pending.size:
-            words = streams.bits(key[pending], np.array(attempt))
+            words = rng.bits(key[pending], np.array(attempt))
             heap, starts, leaf = trees.grow(depth[pending], words, self.branching)
             nodes = np.diff(starts)
             fits = (
@@ -109,7 +109,7 @@ class TreeOps(PlainTrees):
         symbol = np.empty(leaf.size, dtype=np.int64)
         for kind, count, first in ((leaf, self.leaves, 0), (~leaf, self.operators, self.leaves)):
             used = np.add.reduceat(kind, starts[:-1], dtype=np.int64)
-            shuffled = np.argsort(streams.bits(key[:, None], np.arange(first, first + count)), axis=1)
+            shuffled = np.argsort(rng.bits(key[:, None], np.arange(first, first + count)), axis=1)
             symbol[np.flatnonzero(kind)] = first + shuffled[np.arange(count) < used[:, None]]
         return symbol
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ape_cli import trees
+from ape_cli.structure import trees
 from ape_cli.tasks import Source, Tokens
 from ape_cli.tasks._trees import PlainTrees
 

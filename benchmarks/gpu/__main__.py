@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ape_cli.errors import ApeError
+from ape_cli.core.errors import ApeError
 from benchmarks.gpu.cells import Pace, schedule_within
 from benchmarks.gpu.check import check
 from benchmarks.gpu.clock import Clock

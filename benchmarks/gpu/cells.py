@@ -11,11 +11,15 @@ from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 
-from ape_cli import agenda, config, files, position, schedule
-from ape_cli.agenda import Item
-from ape_cli.grid import Point
-from ape_cli.place import Place
-from ape_cli.registry import Registry
+from ape_cli import position
+from ape_cli.runs import config
+from ape_cli.runs.registry import Registry
+from ape_cli.storage import files
+from ape_cli.storage.paths import StoragePath
+from ape_cli.sweep import planning
+from ape_cli.sweep.planning import PlannedTrial
+from ape_cli.sweep.specification import Point
+from ape_cli.training import schedule
 
 TREES = ["tree-rotate", "tree-ops", "c3", "tree-copy"]
 ORDERS = ["breadth", "breadth-to-depth"]
@@ -34,7 +38,7 @@ def cells() -> list[tuple[int, Cell]]:
     return [(seed, cell) for seed in SEEDS for cell in trees + words]
 
 
-def items(preset: str, precision: str, registry: Registry, datasets: Place) -> list[Item]:
+def items(preset: str, precision: str, registry: Registry, datasets: StoragePath) -> list[PlannedTrial]:
     """The trials, in order, as they stand in a registry."""
     points = [
         Point(
@@ -46,10 +50,10 @@ def items(preset: str, precision: str, registry: Registry, datasets: Place) -> l
         for seed, (task, order, scheme) in cells()
     ]
 
-    def named(name: str) -> Place:
+    def named(name: str) -> StoragePath:
         raise AssertionError("cells name tasks")
 
-    found, bad = agenda.plan(points, registry, datasets, named)
+    found, bad = planning.plan(points, registry, datasets, named)
     assert not bad, bad
     return found
 
@@ -65,7 +69,7 @@ class Pace:
     relative: tuple[tuple[str, float], ...] = (("orthogonal-tree", 1.7), ("orthogonal-seq", 1.15), ("relative", 1.2))
     measured: str = "an H100's, by its tokens"
 
-    def seconds(self, item: Item, together: int = 1) -> float:
+    def seconds(self, item: PlannedTrial, together: int = 1) -> float:
         """Of what is left of one run, beside `together - 1` others: they share one GPU, which one run keeps busy."""
         own, data = item.config, item.data
         steps = schedule.steps_of(own, -(-data.train_rows // own.batch_size))
@@ -75,7 +79,7 @@ class Pace:
         return left * step * dict(self.relative).get(own.scheme, 1.0) / 1e3 * together + self.run_seconds
 
 
-def _done(item: Item) -> int:
+def _done(item: PlannedTrial) -> int:
     """Steps that a stopped run has done, up to its last validation."""
     if item.run is None or item.state != "stopped" or not (item.run.folder / "history.parquet").exists():
         return 0
@@ -88,14 +92,14 @@ def _done(item: Item) -> int:
 class Planned:
     """A run, and when it is thought to begin and to end, in seconds from the beginning of the stage."""
 
-    item: Item
+    item: PlannedTrial
     begin: float
     end: float
 
 
 def schedule_within(
-    waiting: Sequence[Item], seconds: float, workers: int, pace: Pace
-) -> tuple[list[Planned], list[Item]]:
+    waiting: Sequence[PlannedTrial], seconds: float, workers: int, pace: Pace
+) -> tuple[list[Planned], list[PlannedTrial]]:
     """Runs in their order, each on the worker that is free first; those that would end too late are left out.
 
     Stopped runs come first: what they have would be lost with the machine.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ape_cli import files
+from ape_cli.storage import files
 from benchmarks.gpu.clock import Clock
 
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,12 @@ from pathlib import Path
 
 import torch
 
-from ape_cli import attention, build, config, position, precision, score
-from ape_cli.batch import Batch
-from ape_cli.model import loss
+from ape_cli import attention, position
+from ape_cli.data.collation import Batch
+from ape_cli.evaluation import metrics
+from ape_cli.models import factory, precision
+from ape_cli.models.transformer import loss
+from ape_cli.runs import config
 
 SCHEMES = ("none", "rope", "alibi", "orthogonal-seq")
 LENGTHS = {"cuda": (512, 2048, 8192, 16_384), "cpu": (32, 64)}
@@ -32,17 +35,17 @@ def growth(scheme: str, length: int, preset: str, device: str, backend: str | No
     where, name = torch.device(device), "tf32" if device == "cuda" else "fp32"
     # the length of a bounded scheme does not matter here, and a run of this length is not trained
     chosen = config.resolve(preset, scheme, position.options(scheme), settings={"dropout": 0.0})
-    chosen = chosen.model_copy(update={"decay": build.locality(chosen), "max_size": length})
-    model = build.build(chosen, "seq", 23).to(where)
+    chosen = chosen.model_copy(update={"decay": factory.locality(chosen), "max_size": length})
+    model = factory.build(chosen, "seq", 23).to(where)
     ids = torch.randint(3, 23, (1, length), generator=torch.Generator().manual_seed(1))
     at, none = torch.arange(length)[None], torch.zeros(1, dtype=torch.int64).numpy()
     mask = torch.ones_like(ids, dtype=torch.bool)
-    batch = score.sent(Batch(ids, at + 1, mask, ids, at, ids, none, none, none), model, where)
+    batch = metrics.sent(Batch(ids, at + 1, mask, ids, at, ids, none, none, none), model, where)
 
     def both_ways() -> None:
         if device == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        loss(score.forward(model, batch, name), batch.labels).backward()
+        loss(metrics.forward(model, batch, name), batch.labels).backward()
         model.zero_grad()
 
     requested = nullcontext() if backend is None else attention.use_backend(backend)

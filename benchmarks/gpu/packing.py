@@ -9,9 +9,9 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ape_cli import files
-from ape_cli.errors import DataError
-from ape_cli.registry import Registry
+from ape_cli.core.errors import DataError
+from ape_cli.runs.registry import Registry
+from ape_cli.storage import files
 
 LIMIT = 15 * 2**20  # bytes of a file, before it is compressed
 _NAME = re.compile(r"[\w.-]+/(run\.json|history\.parquet|eval/[\w.-]+\.json)")

@@ -9,11 +9,12 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ape_cli import place, sweep
-from ape_cli import registry as registering
-from ape_cli.agenda import Item, prepare
-from ape_cli.engine.local import Local, cores
-from ape_cli.sharing import shared_gpu
+from ape_cli.core.executors.local import Local, cores
+from ape_cli.runs.registry import open_registry
+from ape_cli.storage.paths import storage_path
+from ape_cli.sweep import worker
+from ape_cli.sweep.gpu_sharing import shared_gpu
+from ape_cli.sweep.planning import PlannedTrial, prepare
 from benchmarks.gpu.cells import Pace, Planned, items, schedule_within
 from benchmarks.gpu.clock import Clock
 from benchmarks.gpu.packing import pack
@@ -37,14 +38,14 @@ class Setting:
     def results(self) -> Path:
         return self.work / "results"
 
-    def waiting(self) -> list[Item]:
-        registry = registering.open(place.of(str(self.results)))
-        found = items(self.preset, self.precision, registry, place.of(str(self.work / "datasets")))
+    def waiting(self) -> list[PlannedTrial]:
+        registry = open_registry(storage_path(str(self.results)))
+        found = items(self.preset, self.precision, registry, storage_path(str(self.work / "datasets")))
         done = {path.parent.name for path in (self.recorded / "runs").glob("*/run.json")}
         return [item for item in found if item.state not in ("finished", "running") and item.name not in done]
 
 
-def describe(planned: list[Planned], left: list[Item], setting: Setting, pace: Pace, note: Note) -> None:
+def describe(planned: list[Planned], left: list[PlannedTrial], setting: Setting, pace: Pace, note: Note) -> None:
     """The plan, a line a run."""
     note(f"{setting.workers} at a time on {setting.device}, {setting.precision}; pace: {pace.measured}")
     for one in planned:
@@ -83,10 +84,10 @@ def record(setting: Setting, clock: Clock, pace: Pace, note: Note) -> int:
     return finished
 
 
-def _train(chosen: list[Item], setting: Setting, clock: Clock, note: Note) -> int:
-    registry = registering.open(place.of(str(setting.results)))
-    chosen = prepare(chosen, registry, place.of(str(setting.work / "datasets")), note)
-    jobs = [sweep.job(item, registry, setting.device, False) for item in chosen]
+def _train(chosen: list[PlannedTrial], setting: Setting, clock: Clock, note: Note) -> int:
+    registry = open_registry(storage_path(str(setting.results)))
+    chosen = prepare(chosen, registry, storage_path(str(setting.work / "datasets")), note)
+    jobs = [worker.job(item, registry, setting.device, False) for item in chosen]
     engine = Local(setting.workers, threads=max(1, cores() // setting.workers))
     done, since = 0, {}
     with closing(engine.work(jobs)) as events:

@@ -22,10 +22,15 @@ from typing import Any
 
 import torch
 
-from ape_cli import build, config, files, place, position, trial
-from ape_cli.dataset import Dataset
-from ape_cli.sharing import shared_gpu
-from ape_cli.train import Loop, Stopped
+from ape_cli import position
+from ape_cli.data.loader import Dataset
+from ape_cli.models import factory
+from ape_cli.runs import config
+from ape_cli.storage import files
+from ape_cli.storage.paths import storage_path
+from ape_cli.sweep.gpu_sharing import shared_gpu
+from ape_cli.training import trial
+from ape_cli.training.loop import Loop, Stopped
 from benchmarks.gpu import extras
 from benchmarks.gpu.clock import Clock
 
@@ -95,7 +100,7 @@ class _Forgetful:
 
 
 def _data(measure: Measure, preset: str, work: Path) -> Dataset:
-    root = place.of(str(work / "datasets"))
+    root = storage_path(str(work / "datasets"))
     return trial.preset_dataset(measure.task, measure.order, preset, root, lambda line: None)
 
 
@@ -121,7 +126,7 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     loop = Loop(
-        build.settle(chosen, data), data, _Forgetful(), device=where, compiled=measure.mode == "compiled", stop=stop
+        factory.settle(chosen, data), data, _Forgetful(), device=where, compiled=measure.mode == "compiled", stop=stop
     )
     if loop.replay is not None:
         loop.replay.records = measure.mode == "recorded"

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ape_cli import attention, position
 from ape_cli.attention import Kind
-from ape_cli.model import Transformer
+from ape_cli.models.transformer import Transformer
 from ape_cli.position import Scheme
 
 KINDS = ["dot", "euclidean", "squared-euclidean", "epanechnikov", "boxcar", "linear", "softmax-free", "clustered"]

@@ -10,7 +10,7 @@ from torch.nn.attention import flex_attention
 from ape_cli import attention, position
 from ape_cli.attention import _backend, _flex
 from ape_cli.attention.dot import Dot
-from ape_cli.errors import UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.position import Scheme
 from tests.attention.plain import D, H
 from tests.attention.test_dot import WHO, link_of

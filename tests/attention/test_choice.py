@@ -9,14 +9,21 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import attention, build, config, evaluate, position, record, registry, report, score, table, trial
+from ape_cli import attention, position
 from ape_cli.attention import Attention, Link
-from ape_cli.config import Config
-from ape_cli.dataset import Dataset
-from ape_cli.errors import UsageError
-from ape_cli.model import Transformer
+from ape_cli.core.errors import UsageError
+from ape_cli.data.loader import Dataset
+from ape_cli.evaluation import evaluate, metrics
+from ape_cli.models import factory
+from ape_cli.models.transformer import Transformer
+from ape_cli.reports import aggregation, tables
+from ape_cli.runs import config
+from ape_cli.runs.config import Config
+from ape_cli.runs.record import Record
+from ape_cli.runs.registry import open_registry
+from ape_cli.training import trial
 from tests.conftest import elsewhere
-from tests.test_train import check_resume
+from tests.training.test_loop import check_resume
 
 CPU = torch.device("cpu")
 ALL = attention.names()
@@ -46,19 +53,19 @@ def test_every_choice_has_a_digest_of_its_own() -> None:
 
 
 def test_an_earlier_run_json_is_read(words: Dataset, tmp_path: Path) -> None:
-    done = trial.run_trial(resolve("dot"), words, registry.open(tmp_path), device=CPU).run
+    done = trial.run_trial(resolve("dot"), words, open_registry(tmp_path), device=CPU).run
     about = done.read()
     for late in ("attention", "attention_options"):
         del about["config"][late]
     (done.folder / "run.json").write_text(json.dumps(about))
-    assert record.Record.model_validate(done.read()).config == done.config()
+    assert Record.model_validate(done.read()).config == done.config()
     assert done.config().attention == "dot"
-    assert registry.open(tmp_path).place(done.config(), words).name == done.name
+    assert open_registry(tmp_path).place(done.config(), words).name == done.name
     evaluate.evaluate(done, words, split="test", decode="greedy", device=CPU)
 
 
 def test_settings_reach_the_kind(words: Dataset) -> None:
-    model = build.build(build.settle(resolve("clustered", clusters=5), words), "seq", words.ids)
+    model = factory.build(factory.settle(resolve("clustered", clusters=5), words), "seq", words.ids)
     kind = model.encoder[0].self_attention.kind
     assert (kind.clusters, kind.iterations) == (5, 5)
     for call, message in [
@@ -66,7 +73,7 @@ def test_settings_reach_the_kind(words: Dataset) -> None:
         (lambda: resolve("dot", clusters=5), "unknown setting"),
         (lambda: resolve("dot", attention="linear"), "it is an option: --attention"),
         (lambda: resolve("liner"), r"unknown attention[\s\S]*did you mean 'linear'"),
-        (lambda: build.settle(resolve("clustered", clusters=0), words), "bad clusters"),
+        (lambda: factory.settle(resolve("clustered", clusters=0), words), "bad clusters"),
     ]:
         with pytest.raises(UsageError, match=message):
             call()
@@ -99,7 +106,7 @@ def test_what_makes_no_sense_is_refused(words: Dataset, kind: str, scheme: str, 
     sizes: dict[str, Any] = {"ids": 9, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
     x, at = torch.randn(1, 3, 16), made.context(torch.arange(3)[None])
     for call in (
-        lambda: build.settle(resolve(kind, scheme, decay=decay), words),
+        lambda: factory.settle(resolve(kind, scheme, decay=decay), words),
         lambda: Transformer(made, kind=own, **sizes),
         lambda: Attention(16, 2, 0.0, own)(x, x, made, Link.of(made, at, at)),
     ):
@@ -114,14 +121,14 @@ def test_all_else_is_allowed(words: Dataset) -> None:
     for kind in ALL:
         for scheme in ("none", "sinusoidal", "relative", "rope", "orthogonal-seq"):
             if (kind, scheme) not in refused:
-                build.settle(resolve(kind, scheme), words)
+                factory.settle(resolve(kind, scheme), words)
     for kind in ("dot", "epanechnikov", "boxcar"):
-        assert build.settle(resolve(kind, decay=0.9), words).decay == 0.9
+        assert factory.settle(resolve(kind, decay=0.9), words).decay == 0.9
 
 
 def test_an_encoder_s_kind_needs_an_encoder(words: Dataset) -> None:
     with pytest.raises(UsageError, match="acts in the encoder alone"):
-        build.build(build.settle(resolve("clustered", encoder_layers=0), words), "seq", words.ids)
+        factory.build(factory.settle(resolve("clustered", encoder_layers=0), words), "seq", words.ids)
 
 
 def test_a_bias_of_no_content_is_added(words: Dataset) -> None:
@@ -154,10 +161,10 @@ def test_a_bias_of_no_content_is_added(words: Dataset) -> None:
 @pytest.mark.parametrize("kind", ALL)
 def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) -> None:
     """orthogonal-* brings 0.98 by default; what was not asked for is left out, and the tables say so."""
-    found = build.settle(resolve(kind, "orthogonal-seq"), words)
+    found = factory.settle(resolve(kind, "orthogonal-seq"), words)
     assert found.decay == (1.0 if attention.load(kind).refuses_decay else 0.98)
-    assert build.settle(resolve(kind, "orthogonal-seq", decay=1.0), words).decay == 1.0
-    shown = build.variant(found, words)
+    assert factory.settle(resolve(kind, "orthogonal-seq", decay=1.0), words).decay == 1.0
+    shown = factory.variant(found, words)
     assert shown.get("attention", "dot") == kind
     assert shown.get("decay", 0.98) == found.decay
 
@@ -168,30 +175,30 @@ def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) ->
 @pytest.mark.parametrize("kind", ALL)
 def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     """Trained, evaluated both ways, loaded again; and its attention is in the tables."""
-    found = registry.open(tmp_path)
+    found = open_registry(tmp_path)
     done = trial.run_trial(resolve(kind), words, found, device=CPU)
     assert done.trained
     assert done.run.history()["step"].to_list() == [5, 10, 15, 20]
     assert 0 <= done.evaluation["overall"]["token_accuracy"] <= 1
     assert evaluate.evaluate(done.run, words, split="test", decode="greedy", device=CPU)["decode"] == "greedy"
-    (line,) = report.lines(
+    (line,) = aggregation.lines(
         found, metric="token_accuracy", decode="teacher", split="test", against=None
     )[0].to_dicts()  # fmt: skip
     assert line["attention"] == kind
     assert (f"attention={kind}" in line["variant"]) == (kind != "dot")
-    model = build.build(done.run.config(), "seq", words.ids)
+    model = factory.build(done.run.config(), "seq", words.ids)
     assert model.encoder[0].self_attention.kind.name == kind
 
 
 def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
-    found = registry.open(tmp_path)
+    found = open_registry(tmp_path)
     for kind, settings in (("dot", {}), ("linear", {}), ("clustered", {}), ("clustered", {"clusters": 3})):
         wanted = config.resolve(
             "tiny", "rope", {}, attention=kind, attention_options=attention.options(kind), settings=settings
         )
         trial.run_trial(wanted, words, found, device=CPU)
-    lines = report.lines(found, metric="token_accuracy", decode="teacher", split="test", against=None)[0]
-    (shown,) = table.tables(lines)
+    lines = aggregation.lines(found, metric="token_accuracy", decode="teacher", split="test", against=None)[0]
+    (shown,) = tables.tables(lines)
     assert [row for row, _ in shown.rows] == [
         "rope",
         "rope (attention=clustered)",
@@ -203,15 +210,15 @@ def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_a_stopped_run_ends_as_if_it_had_not_stopped(words: Dataset, kind: str) -> None:
-    check_resume(build.settle(resolve(kind), words), words)
+    check_resume(factory.settle(resolve(kind), words), words)
 
 
 def test_scores_do_not_depend_on_the_batch_size(words: Dataset) -> None:
     for kind in ALL:
-        model = build.build(build.settle(resolve(kind), words), "seq", words.ids)
+        model = factory.build(factory.settle(resolve(kind), words), "seq", words.ids)
         found = []
         for size in (1, 7, 40):
-            columns = score.teacher_forced(model, words.split("test").batches(size), CPU, "fp32").columns()
+            columns = metrics.teacher_forced(model, words.split("test").batches(size), CPU, "fp32").columns()
             found.append(columns["nats"][columns["row"].argsort()])
         for other in found[1:]:
             assert abs(other - found[0]).max() < 1e-3, kind

@@ -11,7 +11,7 @@ from torch import Tensor
 from ape_cli import attention
 from ape_cli.attention import Link
 from ape_cli.attention.clustered import clustering
-from ape_cli.errors import UsageError
+from ape_cli.core.errors import UsageError
 from tests.attention.plain import kind_of, net, scheme_of, vectors
 
 NAMES = ["none", "rope", "orthogonal-tree"]

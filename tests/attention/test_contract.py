@@ -10,7 +10,7 @@ from ape_cli import attention, position
 from ape_cli.attention import Link
 from ape_cli.position import Scheme
 from tests.attention.plain import KINDS, OPTIONS, H, K, kind_of, mixture, net, scheme_of, vectors
-from tests.test_reference import operator, steps_between
+from tests.models.test_reference import operator, steps_between
 
 ALL = attention.names()
 PLACES = {  # of 5 queries and of 7 keys

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli.model import Transformer
+from ape_cli.models.transformer import Transformer
 from tests.attention.plain import KINDS, OPTIONS, H, K, mixture, net, scheme_of
-from tests.test_reference import SOURCE, TARGET, operator, reference, steps_between
+from tests.models.test_reference import SOURCE, TARGET, operator, reference, steps_between
 
 PLACES = {"rope": ([1, 2, 3, 4, 5], [0, 1, 2, 3]), "orthogonal-tree": ([1, 2, 3, 6, 7], [0, 1, 2, 3])}
 

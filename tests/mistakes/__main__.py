@@ -32,6 +32,7 @@ from tests.mistakes import (
     sweeps,
 )
 from tests.mistakes._mistake import Mistake
+from tests.mistakes._place import Package
 
 ROOT = Path(__file__).parents[2]
 MISTAKES = [
@@ -59,15 +60,16 @@ def run_tests(copy: Path, tests: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
 
 
-def noticed(mistake: Mistake, copy: Path) -> str:
+def noticed(mistake: Mistake, package: Package, copy: Path) -> str:
     """`noticed`, or what is wrong."""
-    path = copy / "ape_cli" / mistake.file
-    text = path.read_text()
-    if text.count(mistake.right) != 1:
-        return f"its place stands {text.count(mistake.right)} times in {mistake.file}"
-    path.write_text(text.replace(mistake.right, mistake.wrong))
+    try:
+        path, changed = package.put(mistake.where, mistake.right, mistake.wrong)
+    except LookupError as error:
+        return str(error)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(changed, encoding="utf-8")
     done = run_tests(copy, [mistake.test])
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     if done.returncode == 1:
         return "noticed"
     return "NOT NOTICED" if done.returncode == 0 else f"the test did not run:\n{done.stdout[-800:]}{done.stderr[-400:]}"
@@ -88,8 +90,9 @@ def main() -> None:
         done = run_tests(copy, sorted({mistake.test for _, mistake in chosen}))
         if done.returncode:  # a test that fails without the mistake notices nothing
             sys.exit(f"a test fails before any mistake is put in:\n{done.stdout[-2000:]}{done.stderr[-400:]}")
+        package = Package(copy / "ape_cli")
         for number, mistake in chosen:
-            found = noticed(mistake, copy)
+            found = noticed(mistake, package, copy)
             missed += found != "noticed"
             print(f"{number:2} {mistake.what}: {found}", flush=True)
     print(f"{missed} not noticed" if missed else "every mistake is noticed")

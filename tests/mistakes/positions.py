@@ -7,234 +7,244 @@ from tests.mistakes._mistake import Mistake
 MISTAKES = [
     Mistake(
         "rotary pairs along the heads instead of the channels",
-        "position/_rotation.py",
-        "    pairs = x.unflatten(-1, (-1, 2))",
-        "    b, h, n, k = x.shape\n"
-        "    mixed = x.permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)\n"
-        "    pairs = mixed.unflatten(-1, (-1, 2))",
+        "_pairs",
+        "pairs = x.unflatten(-1, (-1, 2))",
+        """
+        b, h, n, k = x.shape
+        mixed = x.permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)
+        pairs = mixed.unflatten(-1, (-1, 2))
+        """,
         "position/test_rope.py::test_heads_do_not_mix",
     ),
     Mistake(
         "both sides contracted with the same transpose (sequences)",
-        "position/rope.py",
-        "return rotate_pairs(x, context.state) if self.interleaved",
-        "turns = context.state if side == 'query' else Turns(-context.state._exact[0])\n"
-        "        return rotate_pairs(x, turns) if self.interleaved",
+        "Rope.rotate",
+        "return rotate_pairs(x, context.state) if self.interleaved else rotate_halves(x, context.state)",
+        """
+        turns = context.state if side == 'query' else Turns(-context.state._exact[0])
+        return rotate_pairs(x, turns) if self.interleaved else rotate_halves(x, context.state)
+        """,
         "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
     ),
     Mistake(
         "both sides contracted with the same transpose (trees)",
-        "position/orthogonal.py",
+        "Orthogonal.turn",
         'return self.operators.turn(x, context.state) if self.side in ("both", side) else x',
-        "from copy import copy\n"
-        "        from dataclasses import replace\n"
-        "        from ape_cli.position._walk import Table\n"
-        "        state = context.state\n"
-        "        if side == 'key' and getattr(state, 'walk', None):\n"
-        "            walk = copy(state.walk)\n"
-        "            walk.table, walk.stages = Table(walk.table.operators.mT), [copy(s) for s in walk.stages]\n"
-        "            for stage in walk.stages:\n"
-        "                stage._cast = {}\n"
-        "            state = replace(state, walk=walk)\n"
-        "        return self.operators.turn(x, state)",
+        """
+        from copy import copy
+        from dataclasses import replace
+        from ape_cli.position._walk import Table
+        state = context.state
+        if side == 'key' and getattr(state, 'walk', None):
+            walk = copy(state.walk)
+            walk.table, walk.stages = Table(walk.table.operators.mT), [copy(s) for s in walk.stages]
+            for stage in walk.stages:
+                stage._cast = {}
+            state = replace(state, walk=walk)
+        return self.operators.turn(x, state)
+        """,
         "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
     ),
     Mistake(
         "tree paths off by one: SOS at the root's place",
-        "position/_branches.py",
+        "Branches.prepare",
         "heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)",
         "heap = positions.detach().cpu().numpy().ravel() + 1",
         "position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root",
     ),
     Mistake(
         "the path composed from the leaf up instead of from the root down",
-        "position/_branches.py",
+        "Branches.table",
         "below = (above @ w).unflatten(2, (-1, self.channels))",
         "below = w[:, :, None] @ above.unflatten(1, (-1, self.channels))",
         "position/test_walk.py::test_every_reach_is_the_product_along_the_path",
     ),
     Mistake(
         "one set of generators used for all heads",
-        "position/_branches.py",
+        "Branches._exact_generators",
         "return exponential(skew(exact(self.free)))",
         "return exponential(skew(exact(self.free)))[:, :1].expand(-1, self.heads, -1, -1)",
         "position/test_contract.py::test_every_parameter_gets_a_gradient",
     ),
     Mistake(
         "all branches initialised in one basis: left and right commute",
-        "position/_branches.py",
+        "Branches.__init__",
         "basis = random_orthogonal((k, heads, channels, channels), generator)",
         "basis = random_orthogonal((1, heads, channels, channels), generator).expand(k, -1, -1, -1)",
         "position/test_orthogonal.py::test_branches_do_not_commute",
     ),
     Mistake(
         "all heads initialised alike",
-        "position/_orthogonal.py",
+        "start_angles",
         "return angle.view(pairs, generators, heads).permute(1, 2, 0).contiguous()",
         "return angle.view(pairs, generators, heads)[:, :1, :1].expand(-1, generators, heads).permute(1, 2, 0)",
         "position/test_orthogonal.py::test_generators_are_orthogonal_near_identity_and_distinct",
     ),
     Mistake(
         "half of the initial angles duplicated",
-        "position/_orthogonal.py",
+        "start_angles",
         "quantile = (torch.arange(count, dtype=torch.float64) + 0.5) / count",
         "quantile = (torch.arange(count, dtype=torch.float64) // 2 * 2 + 0.5) / count",
         "position/test_orthogonal.py::test_generators_are_orthogonal_near_identity_and_distinct",
     ),
     Mistake(
         "distances that depend on the deepest tree of the batch",
-        "structure/_algebras.py",
+        "Tree.distance",
         "return depth_x + depth_y - 2 * (shallow - apart)",
         "return depth_x + depth_y - 2 * (shallow - apart) + (depth_x.max() - depth_x)",
         "position/test_contract.py::test_neither_batch_nor_padding_matters",
     ),
     Mistake(
         "a positional table built and not used",
-        "position/sinusoidal.py",
+        "Sinusoidal.embed",
         "return x + context.state.to(x.dtype)",
         "return x",
         "position/test_contract.py::test_only_no_encoding_is_blind_to_order",
     ),
     Mistake(
         "a positional table broadcast from a single position",
-        "position/sinusoidal.py",
+        "Sinusoidal.embed",
         "return x + context.state.to(x.dtype)",
         "return x + context.state[:, :1].to(x.dtype)",
         "position/test_contract.py::test_every_position_counts",
     ),
     Mistake(
         "a bias that never reaches cross-attention",
-        "position/relative.py",
-        "        offsets, w = q_context.once(k_context, self.vectors)",
-        "        if q_context is not k_context:\n"
-        "            return q.new_zeros(1)\n"
-        "        offsets, w = q_context.once(k_context, self.vectors)",
+        "Relative.bias",
+        "offsets, w = q_context.once(k_context, self.vectors)",
+        """
+        if q_context is not k_context:
+            return q.new_zeros(1)
+        offsets, w = q_context.once(k_context, self.vectors)
+        """,
         "position/test_contract.py::test_every_scheme_reaches_cross_attention",
     ),
     Mistake(
         "Shaw's term without 1/sqrt(K)",
-        "position/relative.py",
-        "offsets.spread((q * q.shape[-1] ** -0.5) @",
-        "offsets.spread(q @",
+        "Relative.bias",
+        "q * q.shape[-1] ** -0.5",
+        "q",
         "position/test_relative.py::test_against_the_definition",
     ),
     Mistake(
         "Shiv and Quirk's weights in the wrong order across the levels",
-        "position/tree.py",
-        "* weight[:, :, None]",
-        "* weight.flip(1)[:, :, None]",
+        "ShivQuirkTree.prepare",
+        "weight[:, :, None]",
+        "weight.flip(1)[:, :, None]",
         "position/test_tree.py::test_weights_fall_with_the_level_and_each_copy_has_its_own",
     ),
     Mistake(
         "Shiv and Quirk's vectors normalised by the wrong width",
-        "position/tree.py",
+        "ShivQuirkTree.prepare",
         "(self.tree.branching * self.shape.max_size / 2)",
         "(self.shape.d_model / 2)",
         "position/test_tree.py::test_length_is_about_that_of_the_sinusoidal_vector",
     ),
     Mistake(
         "a rotary cache keyed on length alone",
-        "position/rope.py",
+        "Rope.prepare",
         "return Turns(positions[:, None, :, None] * one[:, None])",
-        "return self.__dict__.setdefault('cache', {}).setdefault(\n"
-        "            positions.shape[1], Turns(positions[:, None, :, None] * one[:, None])\n"
-        "        )",
+        """
+        return self.__dict__.setdefault('cache', {}).setdefault(
+            positions.shape[1], Turns(positions[:, None, :, None] * one[:, None])
+        )
+        """,
         "position/test_rope.py::test_the_base_is_followed_at_once",
     ),
     Mistake(
         "halves paired where neighbours are meant",
-        "position/rope.py",
-        "return rotate_pairs(x, context.state) if self.interleaved",
-        "return rotate_pairs(x, context.state) if not self.interleaved",
+        "Rope.rotate",
+        "rotate_pairs(x, context.state) if self.interleaved else rotate_halves(x, context.state)",
+        "rotate_pairs(x, context.state) if not self.interleaved else rotate_halves(x, context.state)",
         "position/test_rope.py::test_both_pairings_of_other_implementations",
     ),
     Mistake(
         "a ring whose angles are no multiples of a whole turn",
-        "position/_powers.py",
-        "return (self.multiples.double() * (2 * math.pi / self.order))",
-        "return (self.multiples.double() * (2 * math.pi / (self.order + 1)))",
+        "Ring.unit",
+        "2 * math.pi / self.order",
+        "2 * math.pi / (self.order + 1)",
         "position/test_algebra.py::test_a_ring_closes_exactly",
     ),
     Mistake(
         "the factors of a product read one coordinate",
-        "position/_algebra.py",
+        "DirectSum.prepare",
         "[part.prepare(positions[..., i], given[i]) for i, part in enumerate(self._each())]",
         "[part.prepare(positions[..., 0], given[i]) for i, part in enumerate(self._each())]",
         "position/test_algebra.py::test_a_sequence_of_trees",
     ),
     Mistake(
         "the absolute variant on both sides",
-        "position/orthogonal.py",
-        'if self.side in ("both", side) else x',
-        "if self.side else x",
+        "Orthogonal.turn",
+        'self.side in ("both", side)',
+        "self.side",
         "position/test_algebra.py::test_the_absolute_variant_turns_one_side",
     ),
     Mistake(
         "a child of a ternary tree with its binary parent",
-        "structure/_algebras.py",
+        "Tree.ancestor",
         "return (heap - self.level_start(up)) // self.branching**up + 1",
         "return heap >> up",
-        "test_structure.py::test_trees_of_any_branching",
+        "structure/test_structure.py::test_trees_of_any_branching",
     ),
     Mistake(
         "T5's directions exchanged",
-        "position/t5.py",
+        "T5.bucket",
         "ahead = count * (offset > 0)",
         "ahead = count * (offset < 0)",
         "position/test_t5.py::test_buckets_of_another_implementation",
     ),
     Mistake(
         "T5's decoder with the encoder's buckets",
-        "position/t5.py",
+        "T5.terms.term",
         "both_ways=part != _DECODER",
         "both_ways=True",
         "position/test_t5.py::test_scalars_of_the_right_part_head_and_bucket",
     ),
     Mistake(
         "ALiBi's slopes counted from zero",
-        "position/alibi.py",
+        "Alibi.slopes",
         "torch.arange(1, self.shape.heads + 1, dtype=torch.float64, device=device)",
         "torch.arange(self.shape.heads, dtype=torch.float64, device=device)",
         "position/test_alibi.py::test_slopes_of_another_implementation",
     ),
     Mistake(
         "Transformer-XL's offset with the wrong sign",
-        "position/transformer_xl.py",
-        "behind = sinusoids(-offsets.distinct,",
-        "behind = sinusoids(offsets.distinct,",
+        "TransformerXl.projected",
+        "-offsets.distinct",
+        "offsets.distinct",
         "position/test_transformer_xl.py::test_scores_of_another_implementation",
     ),
     Mistake(
         "Transformer-XL without its global content term u k",
-        "position/transformer_xl.py",
+        "TransformerXl.rotate",
         'return x + self.u[:, None].to(x.dtype) if side == "query" else x',
         "return x",
         "position/test_transformer_xl.py::test_the_four_terms_by_hand",
     ),
     Mistake(
         "a learned matrix whose basis is not turned back",
-        "position/matrix_power.py",
+        "MatrixPower.power",
         "return (turned @ q.mT).to(v.dtype)",
         "return turned.to(v.dtype)",
         "position/test_matrix_power.py::test_learned_starts_at_the_given_angles",
     ),
     Mistake(
         "a learned table read one row late",
-        "position/learned.py",
+        "Learned.embed",
         "at = context.positions.clamp(max=self.shape.max_size)",
         "at = (context.positions + 1).clamp(max=self.shape.max_size)",
         "position/test_learned.py::test_each_position_has_its_row",
     ),
     Mistake(
         "the locality bias given to one scheme only",
-        "position/__init__.py",
-        "if self.shape.decay == 1.0:",
-        "if self.shape.decay == 1.0 or self.default_decay == 1.0:",
+        "Scheme.decay",
+        "self.shape.decay == 1.0",
+        "self.shape.decay == 1.0 or self.default_decay == 1.0",
         "position/test_contract.py::test_locality_bias_is_for_all",
     ),
     Mistake(
         "a term of the dot product added to other scores",
-        "position/relative.py",
+        "Relative.dot_only",
         "dot_only = True",
         "dot_only = False",
         "attention/test_choice.py::test_what_makes_no_sense_is_refused",

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from ape_cli import attention, position, structure
-from ape_cli.errors import UsageError
-from ape_cli.position._algebra import Product
+from ape_cli.core.errors import UsageError
+from ape_cli.position._algebra import ProductInterpretation
 from ape_cli.position._powers import Ring
 from ape_cli.position.orthogonal import Orthogonal
 
@@ -41,7 +41,7 @@ def score(scheme: position.Scheme, x: list, y: list) -> tuple[torch.Tensor, torc
 def test_a_grid_is_a_block_for_each_axis() -> None:
     """Figure 3: from (3, 0) to (1, 3) the operator is H^-2 + W^3."""
     scheme = make("grid(2)", "orthogonal-grid")
-    assert isinstance(scheme.operators, Product)
+    assert isinstance(scheme.operators, ProductInterpretation)
     h, w = (part.generators()[0] for part in scheme.operators.parts)
     found, q, k = score(scheme, [4, 1], [2, 4])
     path = block(torch.linalg.matrix_power(h, -2), torch.linalg.matrix_power(w, 3))
@@ -51,7 +51,7 @@ def test_a_grid_is_a_block_for_each_axis() -> None:
 def test_a_sequence_of_trees() -> None:
     """seq*tree(2): from (2, left) to (5, right left) it is W^3 beside L' R L."""
     scheme = make("seq*tree(2)")
-    assert isinstance(scheme.operators, Product)
+    assert isinstance(scheme.operators, ProductInterpretation)
     (w,), (left, right) = (part.generators() for part in scheme.operators.parts)
     found, q, k = score(scheme, [2, 2], [5, 6])
     path = block(torch.linalg.matrix_power(w, 3), left.mT @ right @ left)
@@ -92,7 +92,7 @@ def test_a_benzene_ring_by_hand() -> None:
 def test_the_short_names_are_the_general_scheme(name: str) -> None:
     expression = structure.example(position.load(name).structures[0]).expression
     short, general = make(expression, name), make(expression)
-    at = structure.parse(expression)
+    at = structure.parse_structure(expression)
     where = torch.randint(1, 9, (1, 5, at.width) if at.width > 1 else (1, 5))
     x = torch.randn(1, H, 5, K, dtype=torch.float64)
     assert torch.equal(short.rotate(x, short.context(where), "key"), general.rotate(x, general.context(where), "key"))
@@ -103,7 +103,7 @@ def test_the_short_names_are_the_general_scheme(name: str) -> None:
 def test_the_absolute_variant_turns_one_side(side: str, expression: str) -> None:
     """q' [y] k for a key, q' [x]' k for a query; the other side's position is not seen."""
     scheme, both = make(expression, side=side), make(expression)
-    wide = structure.parse(expression).width > 1
+    wide = structure.parse_structure(expression).width > 1
     x, y, origin = ([2, 6], [5, 9], [0, 0]) if wide else (2, 9, 0)
     found, _, _ = score(scheme, x, y)
     expected, _, _ = score(both, *((x, origin) if side == "query" else (origin, y)))
@@ -117,7 +117,7 @@ def test_the_absolute_variant_turns_one_side(side: str, expression: str) -> None
 def test_channels_are_shared_evenly_in_pairs() -> None:
     scheme = position.make("orthogonal", 28, 2, structure="grid(3)")
     assert isinstance(scheme, Orthogonal)
-    assert isinstance(scheme.operators, Product)
+    assert isinstance(scheme.operators, ProductInterpretation)
     assert scheme.operators.shares == [6, 4, 4]
     with pytest.raises(UsageError, match=r"too narrow for grid\(5\)[\s\S]*8 channels[\s\S]*at least 10"):
         make("grid(5)")
@@ -127,7 +127,7 @@ def test_shared_positions_serve_a_whole_batch() -> None:
     """Positions [1, N] for rows [B, N], also where operators are grouped by path."""
     for expression in ("seq", "tree(2)", "tree(3)", "seq*tree(2)"):
         scheme = make(expression)
-        wide = structure.parse(expression).width
+        wide = structure.parse_structure(expression).width
         at = torch.randint(1, 30, (1, 7, wide) if wide > 1 else (1, 7))
         x = torch.randn(4, H, 7, K, dtype=torch.float64)
         each = scheme.context(at.expand(4, *at.shape[1:]))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ape_cli import position
-from ape_cli.model import Transformer
+from ape_cli.models.transformer import Transformer
 from ape_cli.position import Context
 
 SHARED = {"relative": "vectors", "transformer-xl": "projected", "t5": "terms", "alibi": "penalty"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ape_cli import attention, position, structure
-from ape_cli.errors import UsageError
-from ape_cli.laws._subjects import examples
-from ape_cli.model import Transformer
+from ape_cli import attention, position
+from ape_cli.core.errors import UsageError
+from ape_cli.evaluation.laws._subjects import examples
+from ape_cli.models.transformer import Transformer
 from ape_cli.position import Scheme
-from ape_cli.structure import Structure, Tree
+from ape_cli.structure import Structure, Tree, parse_structure
 
 D, H, K = 32, 4, 8
 READS = [(name, expression) for name in position.names() for expression in examples(name)]
@@ -32,7 +32,7 @@ def places(expression: str, rows: int = 3, count: int = 10) -> torch.Tensor:
         drawn = torch.stack([torch.randperm(high - 1)[: count - 1] + 1 for _ in range(rows)])
         return torch.cat([torch.zeros(rows, 1, dtype=torch.int64), drawn], dim=1)
 
-    return together([one(simple) for simple in structure.parse(expression).simple])
+    return together([one(simple) for simple in parse_structure(expression).simple])
 
 
 def together(coordinates: list[torch.Tensor]) -> torch.Tensor:
@@ -41,7 +41,7 @@ def together(coordinates: list[torch.Tensor]) -> torch.Tensor:
 
 def step(expression: str, other: int, tree: int) -> torch.Tensor:
     """A position with one number in trees and another elsewhere. -> [] or [C]"""
-    simple = structure.parse(expression).simple
+    simple = parse_structure(expression).simple
     return together([torch.tensor(tree if isinstance(s, Tree) else other) for s in simple])
 
 
@@ -92,7 +92,7 @@ def test_scores_depend_on_the_path_between_alone(name: str, expression: str, dec
     if scheme.bounded:
         scheme = make(name, expression, decay=decay, max_size=100)
     at = places(expression)[:, 1:]
-    moved = structure.parse(expression).compose(step(expression, 17, 27).expand_as(at), at)
+    moved = parse_structure(expression).compose(step(expression, 17, 27).expand_as(at), at)
     q, k = vectors(1, count=9), vectors(2, count=9)
 
     def scores(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -127,7 +127,7 @@ def test_every_position_counts(name: str, expression: str) -> None:
     before, _ = net.encode(ids, at, mask)
     for n in range(at.shape[1]):
         moved = at.clone()
-        moved[0, n] = structure.parse(expression).compose(at[0, n], step(expression, 1, 2))
+        moved[0, n] = parse_structure(expression).compose(at[0, n], step(expression, 1, 2))
         after, _ = net.encode(ids, moved, mask)
         assert float((before - after).abs().max().detach()) > 1e-6, n
 
@@ -216,7 +216,7 @@ def test_locality_bias_is_for_all(name: str, expression: str) -> None:
     decay = local.decay(context, context)
     assert decay is not None
     assert decay.shape == (3, 1, 10, 10)
-    distance = structure.parse(expression).distance(at[:, :, None], at[:, None, :])
+    distance = parse_structure(expression).distance(at[:, :, None], at[:, None, :])
     assert torch.allclose(decay[:, 0].double(), 0.8 ** distance.double(), atol=1e-6)
     assert torch.equal(decay[:, 0].diagonal(dim1=1, dim2=2), torch.ones(3, 10))
     q, k = vectors(1), vectors(2)
@@ -238,7 +238,7 @@ def test_sos_is_the_empty_path(name: str, expression: str) -> None:
     scheme = make(name, expression)
     x = vectors(1, rows=1, count=1)
     zero = scheme.context(step(expression, 0, 0)[None, None])
-    if any(isinstance(s, Tree) for s in structure.parse(expression).simple):
+    if any(isinstance(s, Tree) for s in parse_structure(expression).simple):
         one = scheme.context(step(expression, 0, 1)[None, None])
         assert torch.equal(scheme.rotate(x, zero, "key"), scheme.rotate(x, one, "key"))
         embedded = torch.zeros(1, 1, D, dtype=torch.float64)
@@ -252,7 +252,7 @@ def test_additive_vectors_are_of_the_tokens_size(name: str, expression: str) -> 
     scheme = position.make(name, 256, 4, structure=expression, max_size=6)
     net = Transformer(scheme, ids=100, d_ff=8, encoder_layers=1, decoder_layers=1, dropout=0.0)
     ids = torch.arange(3, 100)[None, :29]
-    at = together([torch.arange(32, 61)[None]] * structure.parse(expression).width)
+    at = together([torch.arange(32, 61)[None]] * parse_structure(expression).width)
     context = scheme.context(at)
     tokens = torch.nn.functional.embedding(ids, net.embedding) * 16
     added = net.embed(ids, context) - tokens

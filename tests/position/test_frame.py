@@ -8,12 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import attention, position, structure
+from ape_cli import attention, position
 from ape_cli.attention import Attention, Link
 from ape_cli.attention.dot import Dot
 from ape_cli.position import Context
 from ape_cli.position._algebra import blocks
 from ape_cli.position.orthogonal import Orthogonal
+from ape_cli.structure import parse_structure
 
 D, H, K = 32, 4, 8
 SCHEMES: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -175,7 +176,7 @@ def test_every_structure_s_turn_is_in_its_frame() -> None:
     for expression in ("seq*cyclic(4)", "tree(3)*seq", "grid(3)", "seq*seq*tree(2)"):
         scheme = position.make("orthogonal", D, H, structure=expression, decay=1.0).double()
         assert isinstance(scheme, Orthogonal)
-        assert structure.parse(expression).width > 1
+        assert parse_structure(expression).width > 1
         at, of = (scheme.context(places(scheme, 2, n, n)) for n in (5, 7))
         q, k = draw(2, H, 5, K), draw(2, H, 7, K, seed=2)
         frame = scheme.frame(at)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ape_cli import attention, position, structure
-from ape_cli.model import Transformer
+from ape_cli import attention, position
+from ape_cli.models.transformer import Transformer
 from ape_cli.position import Context
 from ape_cli.position._offsets import Offsets
+from ape_cli.structure import Seq
 
 # queries and keys; first query and first key: (0, 1) is a decoder that asks an encoder
 SIZES = [(1, 1), (1, 2), (1, 6), (2, 1), (6, 1), (2, 2), (3, 7), (7, 3), (6, 6)]
@@ -74,7 +75,7 @@ def test_one_line_is_the_same_as_rows_of_it(name: str, m: int, n: int, ask: int,
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", [n for n in position.names() if position.load(n).reads(structure.Seq())])
+@pytest.mark.parametrize("name", [n for n in position.names() if position.load(n).reads(Seq())])
 def test_a_prefix_is_scored_alike(name: str) -> None:
     """Greedy decoding reads one token, then two, then three: each time as when all are there at once."""
     draws = torch.Generator().manual_seed(4)

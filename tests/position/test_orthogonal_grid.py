@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.errors import UsageError
-from ape_cli.model import Transformer
+from ape_cli.core.errors import UsageError
+from ape_cli.models.transformer import Transformer
 from ape_cli.position.orthogonal_grid import OrthogonalGrid
 
 C = 0.9

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.errors import UsageError
+from ape_cli.core.errors import UsageError
 from tests.position.golden import GOLDEN
 
 

@@ -7,8 +7,9 @@ import math
 import pytest
 import torch
 
-from ape_cli import position, structure
-from ape_cli.errors import UsageError
+from ape_cli import position
+from ape_cli.core.errors import UsageError
+from ape_cli.structure import parse_structure
 
 
 def table(expression: str, places: list, d_model: int) -> torch.Tensor:
@@ -79,4 +80,4 @@ def test_a_shift_across_a_grid_turns_all_vectors_alike() -> None:
 def test_channels_that_cannot_be_shared_evenly() -> None:
     with pytest.raises(UsageError, match=r"grid\(3\) does not share[\s\S]*d_model 32[\s\S]*a multiple of 6"):
         position.make("sinusoidal", 32, 4, structure="grid(3)")
-    assert position.make("sinusoidal", 36, 3, structure="grid(3)").structure == structure.parse("grid(3)")
+    assert position.make("sinusoidal", 36, 3, structure="grid(3)").structure == parse_structure("grid(3)")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.errors import UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.position.t5 import T5
 from tests.position.golden import GOLDEN
 

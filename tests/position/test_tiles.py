@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ape_cli import position, structure
+from ape_cli.data.position_plan import PositionPlan, run_of
 from ape_cli.position import _tiles
 from ape_cli.position._orthogonal import exponential, fixed_exponential, skew
-from ape_cli.position._plan import Plan, run_of
 from tests.position.test_walk import POSITIONS, H, K, draw, make, mixed, path_by_path, results
 
 
@@ -107,7 +107,7 @@ def test_runs_of_consecutive_positions_are_seen() -> None:
 
 def test_a_plan_keeps_its_parts_where_it_goes() -> None:
     one, two = torch.ones(2), torch.zeros(3)
-    plan = Plan(first=1, parts=(Plan(tensors=(one,), sizes=(4,)), Plan(tensors=(two,))))
+    plan = PositionPlan(first=1, parts=(PositionPlan(tensors=(one,), sizes=(4,)), PositionPlan(tensors=(two,))))
     moved = plan.changed(lambda t: t + 1)
     assert [t.tolist() for t in moved.each()] == [[2, 2], [1, 1, 1]]
     assert moved.key == plan.key

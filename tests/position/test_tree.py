@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import position, structure
-from ape_cli.errors import UsageError
-from ape_cli.position.tree import Tree
+from ape_cli import position
+from ape_cli.core.errors import UsageError
+from ape_cli.position.tree import ShivQuirkTree
+from ape_cli.structure import Tree
 
 # heap index -> the steps from the node up: most recent first (0 left, 1 right), worked out by hand
 STEPS = {0: [], 1: [], 2: [0], 3: [1], 4: [0, 0], 5: [1, 0], 6: [0, 1], 7: [1, 1], 13: [1, 0, 1]}
 
 
-def make(d_model: int = 24, max_size: int = 3, **options: Any) -> Tree:
+def make(d_model: int = 24, max_size: int = 3, **options: Any) -> ShivQuirkTree:
     scheme = position.make("tree", d_model=d_model, heads=1, max_size=max_size, **options)
-    assert isinstance(scheme, Tree)
+    assert isinstance(scheme, ShivQuirkTree)
     return scheme
 
 
@@ -53,7 +54,7 @@ def test_the_worked_example() -> None:
 def test_down_and_up_move_along_the_stacks(n: int, k: int) -> None:
     """D_i x and U x are the stacks of child and parent; U D_i = I while there is room."""
     scheme = make(d_model=2 * n * k, max_size=k, structure=f"tree({n})")
-    tree = structure.Tree(n)
+    tree = Tree(n)
 
     def vector(heap: int) -> torch.Tensor:
         return scheme.stack(torch.tensor([[heap]])).flatten().double()
@@ -74,7 +75,7 @@ def test_down_and_up_move_along_the_stacks(n: int, k: int) -> None:
 
 def test_fewer_copies_than_fit() -> None:
     scheme = position.make("tree", d_model=40, heads=2, max_size=3, copies=2)
-    assert isinstance(scheme, Tree)
+    assert isinstance(scheme, ShivQuirkTree)
     found = scheme.embed(torch.zeros(1, 1, 40), scheme.context(torch.tensor([[9]])))[0, 0]
     assert torch.equal(found[12:], torch.zeros(28))
     assert scheme.weights.numel() == 2

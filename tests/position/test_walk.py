@@ -10,7 +10,7 @@ from torch import Tensor
 from ape_cli import position
 from ape_cli.position import _branches
 from ape_cli.position._branches import Branches
-from ape_cli.position._walk import Stage, Table, Walk
+from ape_cli.position._walk import Walk, WalkStage, WalkTable
 from ape_cli.position.orthogonal import Orthogonal
 
 H, K = 2, 4
@@ -26,11 +26,11 @@ def draw(*shape: int, seed: int = 1) -> Tensor:
 def walked(which: list[list[int]], copies: int, operators: Tensor, x: Tensor) -> Tensor:
     """Stages in the order in which they act, each with an operator for all vectors, -1: none, -2: takes no part.
     x: [T * H, m * K]"""
-    table, stages = Table(operators), []
+    table, stages = WalkTable(operators), []
     for each in which:
         met = np.array(each)
         on = np.flatnonzero(met > -2)
-        stages.append(Stage(on, met[on], table))
+        stages.append(WalkStage(on, met[on], table))
     return Walk(stages, table)(x)
 
 

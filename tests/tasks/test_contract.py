@@ -7,8 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ape_cli import schema, structure, tasks
-from ape_cli.errors import UsageError
+from ape_cli import tasks
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD, SOS, SPECIAL, SPLITS
+from ape_cli.storage import sequence_rows
+from ape_cli.structure import parse_structure
 from ape_cli.tasks import Tokens, _split_of
 from tests.tasks.contract import ORDERS, make, sides
 
@@ -24,7 +27,7 @@ def test_the_ten_are_found() -> None:
 def test_rows_do_not_depend_on_their_neighbours(name: str, order: str | None) -> None:
     task = make(name, order)
     whole = task.sample(rows=range(300), split="train", seed=5)
-    assert whole.schema.equals(schema.shard(structure.parse(task.structure).width))
+    assert whole.schema.equals(sequence_rows.schema(parse_structure(task.structure).width))
     assert task.sample(rows=range(120, 180), split="train", seed=5).equals(whole.slice(120, 60))
     every_third = task.sample(rows=range(0, 300, 3), split="train", seed=5)
     assert every_third.to_pylist() == whole.to_pylist()[::3]
@@ -50,7 +53,7 @@ def test_small_spaces_stay_apart_too() -> None:
     """Words of two symbols and length 3 to 5: 56 sources in all, none in two splits."""
     task = tasks.make("copy", length_mean=4, length_std=0.4, vocabulary=2)
     by_split = {}
-    for split in schema.SPLITS:
+    for split in SPLITS:
         table = task.sample(rows=range(300), split=split, seed=1).to_pylist()
         by_split[split] = {tuple(r["source_ids"]) for r in table}
     assert not by_split["train"] & by_split["test"]
@@ -60,11 +63,11 @@ def test_small_spaces_stay_apart_too() -> None:
 
 def test_a_space_too_small_to_share_out_still_ends() -> None:
     task = tasks.make("copy", length_mean=1, length_std=0, vocabulary=1)
-    for split in schema.SPLITS:
+    for split in SPLITS:
         table, shared = task.sample_counted(rows=range(5), split=split, seed=1)
         assert table["source_ids"].to_pylist() == [[3]] * 5
         assert shared in (0, 5)  # the one source has its home in one split, and is lent to the others
-    homes = [task.sample_counted(rows=range(5), split=split, seed=1)[1] for split in schema.SPLITS]
+    homes = [task.sample_counted(rows=range(5), split=split, seed=1)[1] for split in SPLITS]
     assert sorted(homes) == [0, 5, 5]
 
 
@@ -80,7 +83,7 @@ def test_rows_of_datasets_that_exist_stay_what_they_are() -> None:
         ("tree-ops", "depth", 11759001783316451632),
     ]:
         task = make(name, order)
-        assert schema.content(task.sample(rows=range(1_500), split="train", seed=42))[0] == content, name
+        assert sequence_rows.content(task.sample(rows=range(1_500), split="train", seed=42))[0] == content, name
         assert not {"branching", "binarise"} & set(task.parameters)
 
 
@@ -114,7 +117,7 @@ def test_each_side_is_that_of_the_dataset_in_its_own_order(name: str) -> None:
             assert table[f"target_{column}"].equals(found[target][f"target_{column}"])
         for column in ("row", "size", "op"):
             assert table[column].equals(found["breadth"][column])
-    contents = {schema.content(table) for table in found.values()}
+    contents = {sequence_rows.content(table) for table in found.values()}
     assert len(contents) == 4  # so fingerprints tell them apart
 
 
@@ -141,13 +144,13 @@ def test_shares_of_the_splits() -> None:
 def test_ids_are_named(name: str, order: str | None) -> None:
     task = make(name, order)
     table = task.sample(rows=range(500), split="train", seed=5)
-    assert task.id_names[:3] == schema.SPECIAL
+    assert task.id_names[:3] == SPECIAL
     assert len(set(task.id_names)) == len(task.id_names)
     for column in ("source_ids", "target_ids"):
         ids = table[column].combine_chunks().values.to_numpy()
-        assert ids.min() >= schema.FIRST_SYMBOL
+        assert ids.min() >= FIRST_SYMBOL
         assert ids.max() < len(task.id_names)
-    assert len({schema.PAD, schema.SOS, schema.EOS}) == 3
+    assert len({PAD, SOS, EOS}) == 3
 
 
 @pytest.mark.parametrize(("name", "order"), EVERY)

@@ -6,7 +6,7 @@ from collections import Counter, deque
 
 import pytest
 
-from ape_cli.schema import EOS
+from ape_cli.core.vocabulary import EOS
 from tests.tasks.contract import ROWS, rows
 
 

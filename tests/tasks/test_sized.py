@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from ape_cli import dataset, gen, schema, tasks
-from ape_cli.engine.local import Local
-from ape_cli.errors import UsageError
+from ape_cli import tasks
+from ape_cli.core.errors import UsageError
+from ape_cli.core.executors.local import Local
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.data import generation, manifest
+from ape_cli.data.loader import open_dataset
 from tests import recursive
 from tests.tasks.contract import check_trees, rows
 from tests.tasks.test_c3 import reduce_once
@@ -51,7 +54,7 @@ def test_grids_are_squares() -> None:
 
 
 @pytest.mark.parametrize("name", MEAN)
-@pytest.mark.parametrize("split", schema.SPLITS)
+@pytest.mark.parametrize("split", SPLITS)
 def test_a_row_is_that_of_a_task_of_this_one_size(name: str, split: str) -> None:
     """Whatever the other sizes are, and wherever a block of rows begins or ends."""
     mixed = tasks.make(name, sizes=(3, 4, 6))
@@ -67,7 +70,7 @@ def test_a_draw_that_belongs_to_another_split_keeps_its_size() -> None:
     """Words of 6 to 8 of two symbols, 448 in all: most draws for validation and test are made again."""
     task = tasks.make("copy", sizes=(6, 7, 8), vocabulary=2)
     held: dict[str, set[tuple[int, ...]]] = {}
-    for split in schema.SPLITS:
+    for split in SPLITS:
         table, shared = task.sample_counted(rows=range(3_000), split=split, seed=1)
         words = table["source_ids"].to_pylist()
         assert shared == 0
@@ -83,7 +86,7 @@ def test_a_size_with_too_few_sources_keeps_its_rows_and_is_counted() -> None:
     """Trees of depth 0 over one leaf symbol are one source, which has its home in one split."""
     task = tasks.make("tree-copy", sizes=(0, 6), vocabulary=2)
     counts = []
-    for split in schema.SPLITS:
+    for split in SPLITS:
         table, shared = task.sample_counted(rows=range(60), split=split, seed=1)
         assert table["size"].to_pylist() == [0, 6] * 30
         counts.append(shared)
@@ -94,11 +97,11 @@ def test_a_dataset_is_a_prefix_of_a_larger_one_however_it_is_made(tmp_path: Path
     task = tasks.make("tree-ops", "depth", sizes=(3, 5), branching=3)
 
     def made(name: str, n: int, shard_rows: int, workers: int | None = None) -> tuple[list[Any], str]:
-        plan = gen.plan(task, seed=7, rows={"train": n, "validation": 9, "test": None}, shard_rows=shard_rows)
+        plan = generation.plan(task, seed=7, rows={"train": n, "validation": 9, "test": None}, shard_rows=shard_rows)
         assert plan.rows == {"train": 2 * n, "validation": 18, "test": 2_000}
         engine = Local(workers) if workers else None
-        manifest = gen.generate(task, plan, tmp_path / name, engine=engine).manifest
-        return dataset.open(tmp_path / name).split("train").table().to_pylist(), manifest.fingerprint
+        manifest = generation.generate(task, plan, tmp_path / name, engine=engine).manifest
+        return open_dataset(tmp_path / name).split("train").table().to_pylist(), manifest.fingerprint
 
     large, fingerprint = made("large", 50, 1_000)
     assert made("cut", 50, 7, 2) == (large, fingerprint)
@@ -111,12 +114,12 @@ def test_the_manifest_has_the_sizes_in_place_of_the_normal(tmp_path: Path) -> No
     assert task.parameters == {"sizes": [2, 5], "vocabulary": 4}
     assert task.title == "tree-copy-depth-sizes-2-5"
     assert tasks.make("tree-copy", "depth", **task.parameters) == task
-    plan = gen.plan(task, seed=7, rows={"train": 3, "validation": 0, "test": 1}, shard_rows=10)
-    gen.generate(task, plan, tmp_path)
-    read = schema.read_manifest(tmp_path)
+    plan = generation.plan(task, seed=7, rows={"train": 3, "validation": 0, "test": 1}, shard_rows=10)
+    generation.generate(task, plan, tmp_path)
+    read = manifest.read_manifest(tmp_path)
     assert read.plan == plan
     assert read.plan.rows == {"train": 6, "validation": 0, "test": 2}
-    assert gen.generate(task, plan, tmp_path).written == 0
+    assert generation.generate(task, plan, tmp_path).written == 0
     card = (tmp_path / "README.md").read_text()
     assert "ape gen tree-copy --order depth --n 3 --n-validation 0 --n-test 1" in card
     assert "--sizes 2,5 --vocabulary 4" in card

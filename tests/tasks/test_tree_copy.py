@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ape_cli import tasks, trees
+from ape_cli import tasks
+from ape_cli.structure import trees
 from tests import recursive
 from tests.tasks.contract import FORMS, ORDERS, check_trees, rows
 

@@ -1,0 +1,175 @@
+"""What a person sees on a terminal: results on stdout, progress and notes on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # rich comes in where something is drawn
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from ape_cli.training.meter import Progress
+
+
+def note(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def say(line: str) -> None:
+    """A line of the result."""
+    print(line, flush=True)
+
+
+def draw(drawn: Any) -> None:
+    """A table or a tree on stdout; into a pipe or a file nothing is folded to a terminal's width."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else 160).print(drawn)
+
+
+def answer(value: Any) -> None:
+    """A JSON answer on stdout."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def ticker() -> Callable[[str], None]:
+    """For what takes seconds: a line for each thing begun, on a terminal alone."""
+    return note if sys.stderr.isatty() else lambda line: None
+
+
+@contextmanager
+def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar with rows/s, on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda rows: None
+        return
+    from rich import progress
+    from rich.console import Console
+
+    columns = [
+        progress.TextColumn("generating"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[rate]}"),
+        progress.TimeRemainingColumn(),
+    ]
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        job = bar.add_task("rows", total=total, rate="")
+
+        def tick(rows: int) -> None:
+            bar.update(job, advance=rows)
+            speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
+            bar.update(job, rate=f"{speed:,.0f} rows/s" if speed else "")
+
+        yield tick
+
+
+@contextmanager
+def steps_bar(unit: str) -> Iterator[Callable[[Progress], None]]:
+    """Loss, accuracy, tokens/s or images/s, time left: a live line on a terminal, else a line a validation.
+
+    `unit`: what is counted in a second.
+    """
+    from rich import progress
+    from rich.console import Console
+
+    columns = [
+        progress.TextColumn("training"),
+        progress.BarColumn(bar_width=24),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[line]}"),
+        progress.TimeRemainingColumn(),
+    ]
+    hidden = not sys.stderr.isatty()
+    with progress.Progress(*columns, console=Console(stderr=True), disable=hidden, transient=True) as bar:
+        yield _Display(bar, unit)
+
+
+class _Display:
+    """Shows a run's progress."""
+
+    def __init__(self, bar: Bar, unit: str) -> None:
+        self.bar, self.unit = bar, unit
+        self.validated = 0
+        self.job: TaskID | None = None
+
+    def __call__(self, now: Progress) -> None:
+        if self.job is None:  # a resumed run begins where it stood
+            self.job = self.bar.add_task("steps", total=now.steps, line="", completed=now.step)
+        line = f"loss {now.loss:.4f}  accuracy {now.accuracy:.2%}  {now.tokens_per_second:,.0f} {self.unit}/s"
+        if now.validation is not None:
+            line += f"  validation {now.validation:.2%}"
+        self.bar.update(self.job, completed=now.step, line=line)
+        if self.bar.disable and now.validated != self.validated:
+            note(f"step {now.step}/{now.steps}  {line}")
+            self.validated = now.validated
+
+
+def accuracy_of(unit: str) -> str:
+    """What the share of right labels is called; an image has one label, so it needs no other name."""
+    return "accuracy" if unit == "images" else "token accuracy"
+
+
+def print_trained(run: str, unit: str, result: dict[str, Any], test: dict[str, Any] | None) -> None:
+    """`unit`: what the run was trained on, tokens or images."""
+    accuracy = accuracy_of(unit)
+    say(f"{run}: {result['steps']} steps in {result['seconds']:.0f} s")
+    say(f"  validation {accuracy} {result['best_accuracy']:.2%}, step {result['best_step']}")
+    if test:
+        overall = test["overall"]
+        exact = "" if unit == "images" else f"exact match {overall['exact_match']:.2%}, "
+        entropy = f"cross-entropy {overall['cross_entropy']:.4f} nats"
+        say(f"  test {accuracy} {overall['token_accuracy']:.2%}, {exact}{entropy}")
+
+
+def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = None) -> None:
+    """An evaluation as a table; beside a greedy one the teacher-forced one of the same rows, if there is one.
+
+    Images all have one size, one label and no decoding: accuracy by class.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    unit = "images" if "by_class" in found else "tokens"
+    decoding = "" if unit == "images" else f", {found['decode']} decoding"
+    title = f"{found['run']} on {found['dataset']} ({found['split']}{decoding})"
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("class" if unit == "images" else "rows of")
+    names = {"token_accuracy": accuracy_of(unit)} | ({} if unit == "images" else {"exact_match": "exact match"})
+    forced = {} if teacher is None else {f"teacher {name}": f"{head}, teacher" for name, head in names.items()}
+    entropy = {"cross_entropy": "cross-entropy"} if "cross_entropy" in found["overall"] else {}
+    for head in (names | forced | entropy).values():
+        table.add_column(head, justify="right")
+    counts = {"rows": "images"} if unit == "images" else {"rows": "rows", "tokens": "tokens"}
+    for head in counts.values():
+        table.add_column(head, justify="right")
+
+    def line(label: str, part: dict[str, Any], other: dict[str, Any] | None) -> None:
+        cells = [f"{part[name]:.2%}" for name in names]
+        cells += [f"{other[name]:.2%}" for name in names] if other else [""] * len(forced)
+        cells += [f"{part[name]:.4f}" for name in entropy]
+        table.add_row(label, *cells, *(f"{part[name]:,}" for name in counts))
+
+    beside = teacher or {"overall": None}
+    line("all", found["overall"], beside["overall"])
+    for kind, label in (("class", ""),) if unit == "images" else (("size", "size "), ("op", "")):
+        others = {p[kind]: p for p in beside.get(f"by_{kind}", [])}
+        for part in found.get(f"by_{kind}", []):
+            line(f"{label}{part[kind]}", part, others.get(part[kind]))
+    draw(table)
+
+
+def print_table(heads: list[str], rows: list[list[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for i, head in enumerate(heads):
+        table.add_column(head, overflow="fold", no_wrap=i == 0)
+    for row in rows:
+        table.add_row(*(Text(x) for x in row))
+    draw(table)

@@ -1,0 +1,138 @@
+"""One sample of a dataset, as a person reads it: a word, a drawn tree, a grid or a ring, source and target
+side by side; an image and its label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree as Drawn
+
+from ape_cli.cli.image_mosaic import Mosaic
+from ape_cli.core.errors import DataError, UsageError, pick
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.data import verification
+from ape_cli.data.manifest import Manifest, read_manifest
+from ape_cli.storage import image_rows, parquet
+from ape_cli.storage.paths import StoragePath
+from ape_cli.structure import Cyclic, Tree, parse_structure
+
+
+@dataclass(frozen=True)
+class Sample:
+    manifest: Manifest
+    split: str
+    raw: dict[str, Any]  # the row as it is stored
+
+    def drawn(self) -> RenderableType:
+        plan = self.manifest.plan
+        title = f"{plan.task}, {self.split} row {self.raw['row']}, size {self.raw['size']}"
+        if self.raw["op"] is not None:
+            title += f", {self.raw['op']}"
+        grid = Table(title=Text(title), title_justify="left", min_width=len(title))
+        grid.add_column("source", overflow="fold")
+        grid.add_column("target", overflow="fold")
+        grid.add_row(*(self._side(side) for side in ("source", "target")))
+        return grid
+
+    def _side(self, side: str) -> RenderableType:
+        names = [self.manifest.vocabulary[i] for i in self.raw[f"{side}_ids"]]
+        positions = self.raw[f"{side}_positions"]
+        linear = Text(("" if all(len(n) == 1 for n in names) else " ").join(names))
+        plan = self.manifest.plan
+        found = parse_structure(plan.structure)
+        if isinstance(found, Tree):
+            sides = ["left ", "right "] if plan.parameters.get("binarise") else [""] * found.branching
+            if 1 not in positions:
+                raise DataError("the row is no tree: it has no root", got=positions[:8], fix="generate it again")
+            order = plan.source_order if side == "source" and plan.source_order else plan.order
+            line = Text(f"in {order} order: ", style="dim") + linear
+            return Group(_branch(dict(zip(positions, names, strict=True)), 1, sides, None), Text(), line)
+        if found == parse_structure("grid(2)") and max(map(max, positions)) < len(positions):
+            return _grid({(row, column): name for (row, column), name in zip(positions, names, strict=True)})
+        if isinstance(found, Cyclic):
+            return _ring(positions, names, found.order)
+        return linear
+
+
+def _branch(nodes: dict[int, str], heap: int, sides: list[str], above: Drawn | None, side: str = "") -> Drawn:
+    """The subtree at a heap index, first child first; `sides` are what tells the children apart."""
+    label = Text(side, style="dim") + Text(nodes[heap])
+    tree = Drawn(label) if above is None else above.add(label)
+    for child, which in enumerate(sides, len(sides) * (heap - 1) + 2):
+        if child in nodes:
+            _branch(nodes, child, sides, tree, which)
+    return tree
+
+
+def _grid(cells: dict[tuple[int, int], str]) -> Text:
+    """A line for each row, columns below each other."""
+    wide = max(map(len, cells.values()))
+    height, width = (1 + max(place[axis] for place in cells) for axis in (0, 1))
+    return Text("\n".join(" ".join(cells.get((i, j), "").ljust(wide) for j in range(width)) for i in range(height)))
+
+
+def _ring(places: list[int], names: list[str], order: int) -> RenderableType:
+    """The ring from its origin on; above it what else stands there: the offset."""
+    before = len(names) - order
+    ring = Text("  ").join(
+        Text(f"{place}:", style="dim") + Text(name) for place, name in zip(places[before:], names[before:], strict=True)
+    )
+    return Group(Text(" ".join(names[:before])), ring) if before else ring
+
+
+@dataclass(frozen=True)
+class PictureSample:
+    manifest: Manifest
+    split: str
+    raw: dict[str, Any]  # the row, its image as pixels [H][W][C]
+
+    def drawn(self) -> RenderableType:
+        plan, raw = self.manifest.plan, self.raw
+        assert plan.image is not None
+        height, width, channels = plan.image
+        title = f"{plan.task}, {self.split} row {raw['row']}, label {raw['label']}: {raw['class']}"
+        grid = Table(title=Text(title), title_justify="left", min_width=len(title))
+        grid.add_column(f"{height} x {width} pixels, {'gray' if channels == 1 else 'RGB'}")
+        grid.add_row(Mosaic(np.array(raw["pixels"], dtype=np.uint8)))
+        return grid
+
+
+def read(folder: StoragePath, split: str, row: int) -> Sample | PictureSample:
+    """One row, read from its row group alone. Raises `DataError` or `UsageError`."""
+    pick("split", split, SPLITS)
+    manifest = read_manifest(folder)
+    count = manifest.plan.rows[split]
+    if not 0 <= row < count:
+        raise UsageError("no such row", got=row, allowed=f"{count} rows in {split}, from 0", fix="choose one")
+    left = row
+    for shard in manifest.shards[split]:
+        if left >= shard.rows:
+            left -= shard.rows
+            continue
+        verification.check_shard(folder, shard)
+        file = parquet.read_shard(folder / shard.file, manifest.plan.shard)
+        for i in range(file.num_row_groups):
+            here = file.metadata.row_group(i).num_rows
+            if left < here:
+                return _sample(manifest, split, file.read_row_group(i).slice(left, 1).combine_chunks())
+            left -= here
+    raise AssertionError("the manifest's rows are in its shards")
+
+
+def _sample(manifest: Manifest, split: str, found: pa.Table) -> Sample | PictureSample:
+    """Of a table of one row."""
+    plan, names = manifest.plan, manifest.vocabulary
+    raw = found.to_pylist()[0]
+    if plan.image is None:
+        verification.check_rows(found, parse_structure(plan.structure), len(names))
+        return Sample(manifest, split, raw)
+    label = int(image_rows.labels(found, len(names))[0])
+    pixels = image_rows.pixels(found, plan.image)[0].tolist()
+    numbers = {"row": raw["row"], "label": label, "class": names[label], "size": raw["size"]}
+    return PictureSample(manifest, split, numbers | {"pixels": pixels})

@@ -1,0 +1,1 @@
+"""Datasets: generation from a task, the manifest, verification, and the loader that yields padded batches."""

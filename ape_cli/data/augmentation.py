@@ -1,0 +1,205 @@
+"""Augmentation of training images: random crop, horizontal flip, AutoAugment's policy for CIFAR-10.
+
+Sources: Cubuk et al. 2019, arXiv:1805.09501 (the 25 sub-policies found on reduced CIFAR-10, in its appendix, and its
+table of operations and ranges); Hassani et al. 2021, arXiv:2104.05704 (the recipe of compact transformers on CIFAR).
+The operations are Pillow's, as they were in AutoAugment's own program.
+
+Crop: the image is padded with black on each side by an eighth of that axis (4 pixels of 32; rounded, halves to even,
+at least 1), and cut out at an offset uniform on 0..2 paddings, each axis its own. Flip: left and right exchanged, by a
+fair coin. AutoAugment: one of 25 sub-policies, uniformly; of its two operations each with its own probability.
+
+What the paper leaves open is read as torchvision reads it: bins 0..9 go in equal steps from no effect to the range's
+end, and what has two directions takes one by a fair coin. (Solarize in bin 0 still turns 255 into 0.) A translation is
+of whole pixels, towards zero; pixels are the nearest ones, not mixed. Empty ground is mid gray, 128: near the mean of
+CIFAR (125, 123, 114), and not bound to one data set.
+Rotations are about the image's centre, shears about its upper left corner, as in both programs.
+AutoAugment's own program differs: brightness, color, contrast and sharpness are 0.1 + 0.18 bin, without a coin, so bins
+below 5 weaken; magnitudes are bin/10 of the range, translations at most 9 pixels; posterize keeps 4 to 1 bits for
+8 to 4 here; empty ground is the mean; the crop and flip come after.
+
+An image's draws come from its own generator, 8 numbers uniform on [0, 1), each with its place: what one step
+does to an image does not depend on which others are asked for.
+Shapes: B images, H height, W width, C channels, 1 or 3. Pixels are uint8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ape_cli.core.errors import UsageError, pick
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+U8 = NDArray[np.uint8]
+F64 = NDArray[np.float64]
+
+NAMES = ("crop", "flip", "autoaugment")  # in the order in which they are applied
+
+_GRAY = 128
+_PLAIN = 0  # the bin of operations that have no magnitude
+
+# (operation, probability, bin) twice
+POLICY = (
+    (("invert", 0.1, _PLAIN), ("contrast", 0.2, 6)),
+    (("rotate", 0.7, 2), ("translate-x", 0.3, 9)),
+    (("sharpness", 0.8, 1), ("sharpness", 0.9, 3)),
+    (("shear-y", 0.5, 8), ("translate-y", 0.7, 9)),
+    (("autocontrast", 0.5, _PLAIN), ("equalize", 0.9, _PLAIN)),
+    (("shear-y", 0.2, 7), ("posterize", 0.3, 7)),
+    (("color", 0.4, 3), ("brightness", 0.6, 7)),
+    (("sharpness", 0.3, 9), ("brightness", 0.7, 9)),
+    (("equalize", 0.6, _PLAIN), ("equalize", 0.5, _PLAIN)),
+    (("contrast", 0.6, 7), ("sharpness", 0.6, 5)),
+    (("color", 0.7, 7), ("translate-x", 0.5, 8)),
+    (("equalize", 0.3, _PLAIN), ("autocontrast", 0.4, _PLAIN)),
+    (("translate-y", 0.4, 3), ("sharpness", 0.2, 6)),
+    (("brightness", 0.9, 6), ("color", 0.2, 8)),
+    (("solarize", 0.5, 2), ("invert", 0.0, _PLAIN)),
+    (("equalize", 0.2, _PLAIN), ("autocontrast", 0.6, _PLAIN)),
+    (("equalize", 0.2, _PLAIN), ("equalize", 0.6, _PLAIN)),
+    (("color", 0.9, 9), ("equalize", 0.6, _PLAIN)),
+    (("autocontrast", 0.8, _PLAIN), ("solarize", 0.2, 8)),
+    (("brightness", 0.1, 3), ("color", 0.7, 0)),
+    (("solarize", 0.4, 5), ("autocontrast", 0.9, _PLAIN)),
+    (("translate-y", 0.9, 9), ("translate-y", 0.7, 9)),
+    (("autocontrast", 0.9, _PLAIN), ("solarize", 0.8, 3)),
+    (("equalize", 0.8, _PLAIN), ("invert", 0.1, _PLAIN)),
+    (("translate-y", 0.7, 9), ("autocontrast", 0.9, _PLAIN)),
+)
+
+
+class Operation(NamedTuple):
+    """What is done to an image: a name of `POLICY`, its bin, and a direction where it has two."""
+
+    name: str
+    bin: int  # 0..9
+    sign: int = 1  # 1 or -1
+
+
+def parse(text: str) -> tuple[str, ...]:
+    """`crop,flip,autoaugment`, some of these in any order, or `none` -> the names in order of application.
+
+    >>> parse("flip, crop"), parse("none")
+    (('crop', 'flip'), ())
+    """
+    given = [word.strip() for word in text.split(",")]
+    if given == ["none"]:
+        return ()
+    for name in given:
+        if name == "none":
+            raise UsageError("`none` stands alone", got=repr(text), fix="leave out `none`, or all others")
+        pick("augmentation", name, (*NAMES, "none"))
+    if len(set(given)) < len(given):
+        raise UsageError("an augmentation is named twice", got=repr(text), fix="name each once")
+    return tuple(name for name in NAMES if name in given)
+
+
+def apply(steps: tuple[str, ...], pixels: np.ndarray, seeds: Sequence[Sequence[int]]) -> U8:
+    """The augmented images, a new array. pixels: uint8 [B, H, W, C] -> the same; steps: as `parse` gives them.
+
+    seeds: of each image, what its own `np.random.default_rng` is seeded with, so that it depends on nothing else.
+    """
+    assert pixels.dtype == np.uint8
+    assert pixels.ndim == 4
+    assert pixels.shape[3] in {1, 3}
+    assert len(seeds) == len(pixels)
+    draws = np.array([np.random.default_rng(seed).random(8) for seed in seeds]).reshape(-1, 8)
+    result: U8 = pixels.copy()
+    if "crop" in steps:
+        result = _crop(result, draws[:, 0:2])
+    if "flip" in steps:
+        result = _flip(result, draws[:, 2])
+    if "autoaugment" in steps:
+        result = _autoaugment(result, draws[:, 3:8])
+    return result
+
+
+def _crop(pixels: U8, draws: F64) -> U8:
+    """draws [B, 2]: of the offset down, and of that to the right."""
+    _, height, width, _ = pixels.shape
+    padding = [max(1, round(side / 8)) for side in (height, width)]
+    ground = np.pad(pixels, ((0, 0), (padding[0],) * 2, (padding[1],) * 2, (0, 0)))
+    offsets = (draws * (2 * np.array(padding) + 1)).astype(np.int64)  # 0 .. 2 paddings
+    result = np.empty_like(pixels)
+    for image, padded, (down, right) in zip(result, ground, offsets.tolist(), strict=True):
+        image[:] = padded[down : down + height, right : right + width]
+    return result
+
+
+def _flip(pixels: U8, draws: F64) -> U8:
+    """draws [B]"""
+    return np.where(draws[:, None, None, None] < 0.5, pixels[:, :, ::-1], pixels)
+
+
+def _autoaugment(pixels: U8, draws: F64) -> U8:
+    """draws [B, 5], as `chosen` reads them."""
+    try:
+        from PIL import Image
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            "the augmentation `autoaugment` needs Pillow, which is not installed",
+            allowed="crop, flip",
+            fix="pip install -c constraints.txt '.[image]'",
+        ) from missing
+    result = pixels.copy()
+    for place, operations in zip(result, chosen(draws), strict=True):
+        if operations:
+            image = Image.fromarray(place if place.shape[2] == 3 else place[:, :, 0])
+            for operation in operations:
+                image = operate(image, operation)
+            place[:] = np.asarray(image).reshape(place.shape)
+    return result
+
+
+def chosen(draws: F64) -> list[list[Operation]]:
+    """The operations for each image, none to two. draws [B, 5]: of the sub-policy, two of whether, two of the sign."""
+    found = []
+    for row in draws.tolist():
+        pair = POLICY[int(row[0] * len(POLICY))]
+        signs = [1 if draw < 0.5 else -1 for draw in row[3:5]]
+        drawn = zip(pair, row[1:3], signs, strict=True)
+        found.append([Operation(name, bin, sign) for (name, likely, bin), draw, sign in drawn if draw < likely])
+    return found
+
+
+def operate(image: Image.Image, operation: Operation) -> Image.Image:
+    """One operation on a gray or RGB image."""
+    from PIL import Image, ImageEnhance, ImageOps
+
+    name, bin, sign = operation
+    ground = (_GRAY,) * len(image.getbands())
+    if name in {"shear-x", "shear-y", "translate-x", "translate-y"}:
+        matrix = _matrix(operation, *image.size)
+        return image.transform(image.size, Image.Transform.AFFINE, matrix, fillcolor=ground)
+    if name == "rotate":
+        return image.rotate(sign * 30 * bin / 9, fillcolor=ground)
+    if name in {"brightness", "color", "contrast", "sharpness"}:
+        enhancer = getattr(ImageEnhance, name.title())
+        return enhancer(image).enhance(1 + sign * 0.1 * bin)
+    if name == "posterize":
+        return ImageOps.posterize(image, 8 - round(bin / (9 / 4)))
+    if name == "solarize":
+        return ImageOps.solarize(image, math.ceil(255 * (9 - bin) / 9))  # what is as high is inverted
+    return getattr(ImageOps, name)(image)  # autocontrast, equalize, invert
+
+
+def _matrix(operation: Operation, width: int, height: int) -> tuple[float, ...]:
+    """(a, b, c, d, e, f): the pixel at (x, y) is taken from (ax + by + c, dx + ey + f).
+
+    A positive translation moves the image to the right or down.
+    """
+    name, bin, sign = operation
+    shear = sign * 0.3 * bin / 9
+    if name == "shear-x":
+        return (1, shear, 0, 0, 1, 0)
+    if name == "shear-y":
+        return (1, 0, 0, shear, 1, 0)
+    side = width if name == "translate-x" else height
+    shift = sign * (150 * side * bin // (331 * 9))
+    return (1, 0, -shift, 0, 1, 0) if name == "translate-x" else (1, 0, 0, 0, 1, -shift)

@@ -1,0 +1,233 @@
+"""Generation: a task and a seed become Parquet shards, a manifest and a dataset card.
+
+Streaming: a shard is made block by block and written row group by row group, so memory does not grow
+with the number of rows. Shards are independent, so the workers of an engine share nothing. What is on disk
+is a function of the plan alone: neither the workers nor an interruption can be told from the files.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+import ape_cli
+from ape_cli.core import runtime
+from ape_cli.core.errors import BusyError, DataError, UsageError
+from ape_cli.core.executors import Executor, Job, JobContext
+from ape_cli.data import staging
+from ape_cli.data.card import card
+from ape_cli.data.manifest import DatasetPlan, Manifest, Piece, Shard, fingerprint, manifest_path, pieces_of
+from ape_cli.data.staging import DatasetTask, RowWriter
+from ape_cli.storage import files, parquet
+from ape_cli.storage.paths import StoragePath
+
+_BLOCK_TOKENS = 400_000  # of one call to `sample`: small enough to stay near the caches
+_GROUP_TOKENS = 40_000_000  # of one row group: very large trees get smaller groups
+
+Tick = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class GenerationResult:
+    """What `generate` did: how many rows it wrote, and the dataset that is there now."""
+
+    manifest: Manifest
+    folder: StoragePath
+    written: int
+
+    @property
+    def shared(self) -> int:
+        """Rows whose source may stand in another split too, the space of sources being too small."""
+        return sum(shard.shared for shards in self.manifest.shards.values() for shard in shards)
+
+
+def plan(task: DatasetTask, *, seed: int, rows: Mapping[str, int | None], shard_rows: int) -> DatasetPlan:
+    """The plan of a command, checked; None are as many rows as the task has by itself. Raises `UsageError`."""
+    for split, count in rows.items():
+        least = 1 if split == "train" else 0
+        if count is not None and not least <= count <= 10**12:
+            allowed = f"{least} to 10^12"
+            raise UsageError(f"bad number of {split} rows", got=count, allowed=allowed, fix="choose one of those")
+    if not 1 <= shard_rows <= 10**9:
+        raise UsageError("bad --shard-rows", got=shard_rows, allowed="1 to 10^9", fix=f"try {parquet.ROW_GROUP}")
+    if not 0 <= seed < 2**63:
+        raise UsageError("bad --seed", got=seed, allowed="0 to 2^63 - 1", fix="choose one of those")
+    return DatasetPlan.model_validate(
+        {
+            "task": task.name,
+            "structure": task.structure,
+            "order": task.order,
+            "source_order": task.source_order,
+            "parameters": task.parameters,
+            "seed": seed,
+            "rows": task.rows(rows, seed),
+            "shard_rows": shard_rows,
+            "image": task.image,
+        }
+    )
+
+
+def generate(
+    task: DatasetTask,
+    wanted: DatasetPlan,
+    out: StoragePath,
+    *,
+    engine: Executor | None = None,
+    overwrite: bool = False,
+    tick: Tick | None = None,
+) -> GenerationResult:
+    """Write the dataset of a plan to `out`, or complete it, or find that there is nothing to do.
+
+    `engine`: where shards are made; without one, here. `tick` is called with numbers of rows as they are
+    written. Raises `DataError` where `out` holds something else or something damaged, `BusyError` where another
+    process writes there, `ApeError` where it cannot be written.
+    """
+    with _working_in(out):
+        known = staging.standing(out, wanted, overwrite)
+        pieces = [p for split in pieces_of(wanted).values() for p in split]
+        if known is not None:
+            todo = [p for p in pieces if not (out / p.file).exists()]
+            _check_remade(known, _make(task, wanted.seed, out, todo, engine, tick))
+            staging.finish(out)
+            return GenerationResult(known, out, sum(len(p.rows) for p in todo))
+        found = staging.begin(out, task, wanted)
+        todo = [p for p in pieces if p.file not in found]
+        made = _make(task, wanted.seed, out, todo, engine, tick)
+        manifest = _manifest(task, wanted, found | made)
+        files.write_text(out / "README.md", card(manifest, task))
+        files.write_text(manifest_path(out), manifest.model_dump_json(indent=2) + "\n")
+        staging.finish(out)
+        return GenerationResult(manifest, out, sum(len(p.rows) for p in todo))
+
+
+@contextmanager
+def _working_in(out: StoragePath) -> Iterator[None]:
+    """The folder, for this process alone; a folder that was made for nothing is removed again."""
+    busy = BusyError("another process is generating into this folder", got=str(out), fix="wait for it to end")
+    new = not out.exists()
+    files.folder(out)
+    try:
+        with files.locked(out / staging.LOCK, busy):
+            yield
+    finally:
+        if new:
+            with suppress(OSError):  # not empty: there is something to keep
+                out.rmdir()
+
+
+def _make(
+    task: DatasetTask, seed: int, out: StoragePath, todo: list[Piece], engine: Executor | None, tick: Tick | None
+) -> dict[str, Shard]:
+    """Write the shards, in this process or by an engine."""
+    tick = tick or (lambda rows: None)
+    if engine is None or not todo:
+        return {piece.file: write_shard(task, seed, out, piece, tick) for piece in todo}
+    largest_first = sorted(todo, key=lambda piece: -len(piece.rows))  # so that none is left alone for long
+    jobs = [
+        Job(piece.file, _write_for, (task.portion(piece.rows, piece.split, seed), seed, out, piece))
+        for piece in largest_first
+    ]
+    made = {}
+    with closing(engine.work(jobs)) as events:
+        for event in events:
+            if event.kind == "told":
+                tick(event.value)
+            elif event.kind == "done":
+                made[event.key] = event.value
+            elif event.kind == "failed":
+                raise event.value.raised()
+    return made
+
+
+def _write_for(link: JobContext, task: RowWriter, seed: int, out: StoragePath, piece: Piece) -> Shard:
+    """`write_shard` as an engine's job; it stops between two blocks."""
+
+    def tick(rows: int) -> None:
+        link.tell(rows)
+        if link.stopping():
+            raise KeyboardInterrupt
+
+    return write_shard(task, seed, out, piece, tick)
+
+
+def write_shard(task: RowWriter, seed: int, out: StoragePath, piece: Piece, tick: Tick | None = None) -> Shard:
+    """Make one shard; a pure function of its arguments, whoever calls it."""
+    path = out / piece.file
+    total, rows, shared = (0, 0), 0, 0
+    cost = task.mean_tokens + task.mean_answer_tokens
+    with _reused_memory(), files.replacing(path) as temporary:
+        with parquet.writer(temporary, task.columns) as writer:
+            for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / cost, 1, parquet.ROW_GROUP))):
+                parts = []
+                for block in _cut(group, int(np.clip(_BLOCK_TOKENS / cost, 1, 8192))):
+                    part, found = task.sample_counted(rows=block, split=piece.split, seed=seed)
+                    parts.append(part)
+                    shared += found
+                    total = _add(total, task.content(part))
+                    rows += len(block)
+                    if tick:
+                        tick(len(block))
+                writer.write_table(pa.concat_tables(parts).combine_chunks(), row_group_size=parquet.ROW_GROUP)
+        digest = files.sha256(temporary)
+    shard = Shard(file=piece.file, rows=rows, sha256=digest, content=total, shared=shared)
+    staging.record(out, shard)
+    return shard
+
+
+@contextmanager
+def _reused_memory() -> Iterator[None]:
+    """What is freed is used again, by Arrow too: its own pool gives back hundreds of megabytes in a row group."""
+    runtime.keep_memory()
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
+
+
+def _cut(rows: range, size: int) -> Iterator[range]:
+    for first in range(rows.start, rows.stop, size):
+        yield range(first, min(rows.stop, first + size))
+
+
+def _add(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
+    return (x[0] + y[0]) % 2**64, (x[1] + y[1]) % 2**64
+
+
+def _check_remade(known: Manifest, made: dict[str, Shard]) -> None:
+    for shards in known.shards.values():
+        for old in shards:
+            new = made.get(old.file)
+            if new is not None and new != old:
+                raise DataError(
+                    f"a shard was missing, and these versions make another in its place: {old.file}",
+                    got=f"made with pyarrow {pa.__version__} and ape {ape_cli.__version__}",
+                    allowed=f"made with {known.versions}",
+                    fix="--overwrite generates the whole dataset again",
+                )
+
+
+def _manifest(task: DatasetTask, wanted: DatasetPlan, shards: dict[str, Shard]) -> Manifest:
+    by_split = {s: [shards[p.file] for p in pieces_of(wanted)[s]] for s in wanted.rows}
+    return Manifest(
+        schema_version=wanted.version,
+        plan=wanted,
+        vocabulary=task.id_names,
+        mean_size=task.mean_size,
+        mean_tokens=task.mean_tokens,
+        shards=by_split,
+        fingerprint=fingerprint(wanted, task.id_names, by_split),
+        moments=task.moments(wanted.rows["train"], wanted.seed),
+        versions={
+            "ape": ape_cli.__version__,
+            "pyarrow": pa.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    )

@@ -1,0 +1,233 @@
+"""The manifest of a dataset: the plan that it follows, its shards, and a fingerprint of what is in them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from ape_cli.core.errors import DataError, PlaceError, UsageError
+from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL, SPLITS
+from ape_cli.storage import image_rows, sequence_rows
+from ape_cli.storage.image_rows import Moments, Size
+from ape_cli.storage.paths import StoragePath
+from ape_cli.structure import linearisation, parse_structure
+from ape_cli.structure.linearisation import Order
+
+VERSIONS = (1, 2, 3)
+_IMAGES = "images"  # the task that has them
+
+
+def fingerprint(plan: DatasetPlan, vocabulary: list[str], shards: dict[str, list[Shard]]) -> str:
+    """Of a dataset's content, however it is cut into shards."""
+    totals = {}
+    for split, parts in shards.items():
+        sums = (sum(s.content[i] for s in parts) % 2**64 for i in (0, 1))
+        totals[split] = [plan.rows[split], *sums]
+    identity = json.dumps([plan.version, plan.structure, vocabulary, totals], sort_keys=True)
+    return hashlib.sha256(identity.encode()).hexdigest()
+
+
+_HEX = r"^[0-9a-f]{64}$"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def late(*names: str) -> Any:
+    """Leave out these fields where they are None: older manifests do not have them and must keep their bytes."""
+
+    def compact(self: BaseModel, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = handler(self)
+        return {k: v for k, v in found.items() if k not in names or v is not None}
+
+    return model_serializer(mode="wrap")(compact)
+
+
+class Shard(_Frozen):
+    file: str = Field(pattern=r"^data/(train|validation|test)-\d{5,}-of-\d{5,}\.parquet$")  # in the dataset's folder
+    rows: int = Field(ge=0)
+    sha256: str = Field(pattern=_HEX)
+    content: tuple[int, int]
+    shared: int = Field(ge=0)  # rows whose source may stand in another split too
+
+
+class DatasetPlan(_Frozen):
+    """Everything that a `gen` command decides: equal plans make equal datasets."""
+
+    task: str
+    structure: str
+    order: Order | None  # linearisation of the target, and of the source unless `source_order` is given
+    parameters: dict[str, Any]
+    seed: int
+    rows: dict[str, int]  # of each split
+    shard_rows: int = Field(gt=0)
+    image: Size | None = None  # height, width and channels; None: no images
+    source_order: Order | None = None  # linearisation of the source where it is another one than the target's
+
+    _compact = late("image", "source_order")
+
+    @property
+    def linearisation(self) -> str | None:
+        """Its name, as tables, folders and runs have it; None for data that has no order."""
+        return linearisation.name(self.order, self.source_order)
+
+    @property
+    def shard(self) -> pa.Schema:
+        """Of each of its files."""
+        return sequence_rows.schema(self.width) if self.image is None else image_rows.schema()
+
+    @property
+    def width(self) -> int:
+        """Coordinates of a position."""
+        return parse_structure(self.structure).width
+
+    @property
+    def version(self) -> int:
+        """The schema version of such a dataset."""
+        if self.image is not None:
+            return 3
+        return 1 if self.width == 1 else 2
+
+    @field_validator("structure")
+    @classmethod
+    def _of_the_language(cls, expression: str) -> str:
+        try:
+            return parse_structure(expression).expression
+        except (UsageError, RecursionError):
+            raise ValueError(f"not a structure: {expression[:80]!r}") from None
+
+    @field_validator("image")
+    @classmethod
+    def _of_pixels(cls, image: Size | None) -> Size | None:
+        if image is not None and (not 1 <= min(image[:2]) <= max(image[:2]) < 2**16 or image[2] not in (1, 3)):
+            raise ValueError("not a height and a width below 65,536 with 1 or 3 channels")
+        return image
+
+    @model_validator(mode="after")
+    def _of_two_different_orders(self) -> DatasetPlan:
+        if self.source_order is not None and self.source_order == self.order:
+            raise ValueError("source_order is given only where it differs from order")
+        if self.source_order is not None and self.order is None:
+            raise ValueError("data without an order has no source_order")
+        return self
+
+    @field_validator("rows")
+    @classmethod
+    def _of_the_three_splits(cls, rows: dict[str, int]) -> dict[str, int]:
+        if set(rows) != set(SPLITS) or min(rows.values()) < 0:
+            raise ValueError(f"not a number of rows for each of {', '.join(SPLITS)}")
+        return rows
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One shard of a plan."""
+
+    split: str
+    file: str  # in the dataset's folder
+    rows: range
+
+
+def pieces_of(plan: DatasetPlan) -> dict[str, list[Piece]]:
+    """The shards of each split."""
+    pieces: dict[str, list[Piece]] = {}
+    for split in SPLITS:
+        count = plan.rows[split]
+        of = max(1, -(-count // plan.shard_rows))
+        ranges = (range(i * plan.shard_rows, min(count, (i + 1) * plan.shard_rows)) for i in range(of))
+        pieces[split] = [Piece(split, f"data/{split}-{i:05d}-of-{of:05d}.parquet", r) for i, r in enumerate(ranges)]
+    return pieces
+
+
+class Manifest(_Frozen):
+    schema_version: int
+    plan: DatasetPlan
+    vocabulary: list[str] = Field(min_length=1)  # id -> readable name; of images, label -> class
+    mean_size: float = Field(ge=0)  # of the distribution: length, depth, longer side, places of a ring
+    mean_tokens: float = Field(gt=0)  # of a source, as the distribution's mean size gives it
+    shards: dict[str, list[Shard]]
+    fingerprint: str = Field(pattern=_HEX)  # of the content, however it is cut into shards
+    versions: dict[str, str]
+    moments: Moments | None = None  # of images
+
+    _compact = late("moments")
+
+    @model_validator(mode="after")
+    def _agrees_with_its_plan(self) -> Manifest:
+        if (self.plan.image is None) == (self.plan.task == _IMAGES):
+            what = "needs a" if self.plan.image is None else "has no"
+            raise ValueError(f"task {self.plan.task} {what} size of images")
+        if self.plan.image and self.plan.order:
+            raise ValueError("images have no order")
+        if self.plan.image is None and (
+            self.vocabulary[:FIRST_SYMBOL] != SPECIAL or len(self.vocabulary) == FIRST_SYMBOL
+        ):
+            raise ValueError(f"the vocabulary does not begin with {' '.join(SPECIAL)}, or ends there")
+        if self.schema_version != self.plan.version:
+            what = f"structure {self.plan.structure}" if self.plan.image is None else "images"
+            raise ValueError(f"schema version {self.schema_version} cannot hold {what}")
+        channels = [self.plan.image[2]] * 2 if self.plan.image else None
+        if channels != (self.moments and [len(self.moments.mean), len(self.moments.std)]):
+            raise ValueError("images have moments of each of their channels, and nothing else has")
+        for split, pieces in pieces_of(self.plan).items():
+            listed = [(s.file, s.rows) for s in self.shards.get(split, [])]
+            if listed != [(p.file, len(p.rows)) for p in pieces]:
+                raise ValueError(f"the shards of {split} are not those of the plan")
+        if self.fingerprint != fingerprint(self.plan, self.vocabulary, self.shards):
+            raise ValueError("the fingerprint is not that of the structure, the vocabulary and the shards")
+        return self
+
+
+def manifest_path(folder: StoragePath) -> StoragePath:
+    return folder / "manifest.json"
+
+
+def read_manifest(folder: StoragePath) -> Manifest:
+    """The manifest of a dataset; a `DataError` says why a folder is not one."""
+    path = manifest_path(folder)
+    how = "generate one with `ape gen TASK --out DIR`"
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if not folder.is_dir():
+            raise DataError("no such dataset", got=str(folder), fix=how) from None
+        half = (folder / ".plan.json").exists()
+        raise DataError(
+            "the dataset is not complete: generation was interrupted"
+            if half
+            else "the folder is not a dataset: it has no manifest.json",
+            got=str(folder),
+            fix="run the same `ape gen` command again to go on" if half else how,
+        ) from None
+    except PlaceError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"cannot read {path}", got=str(error), fix=how) from error
+    if not isinstance(raw, dict) or "schema_version" not in raw:
+        raise DataError(f"{path} is damaged", got="no schema_version in it", fix="generate the dataset again")
+    version = raw["schema_version"]
+    if version not in VERSIONS or isinstance(version, bool):
+        allowed = " or ".join(map(str, VERSIONS))
+        raise DataError(f"{path} has another schema version", got=version, allowed=allowed, fix="generate it again")
+    try:
+        return Manifest.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = [".".join(map(str, first["loc"]))] if first["loc"] else []  # else the whole does not agree
+        got = ": ".join([*where, first["msg"].removeprefix("Value error, ")])
+        raise DataError(f"{path} is damaged", got=got, fix="generate it again") from error

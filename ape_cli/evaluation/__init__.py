@@ -1,0 +1,1 @@
+"""Evaluation: metrics, greedy decoding, evaluation of a run, algebraic laws of schemes, and profiling."""

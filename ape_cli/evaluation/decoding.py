@@ -1,0 +1,150 @@
+"""Greedy decoding: the model reads what it wrote itself, and always writes the symbol that it scores best.
+
+Where the next symbol stands follows from what is written, never from the answer:
+- sequences: the next place, until EOS;
+- trees: the next open place of the linearisation, the first one opened (breadth) or the last (depth). The
+  root is open at first, and a symbol that is an operator opens its children (`Trees.opens`; in truncate
+  the pointer's symbol is a leaf and opens none). The tree is finished when nothing is open;
+- grids and rings: their places in order; the answer's shape is a function of the source's alone.
+A row writes as many symbols as its answer has, so nothing depends on the rows beside it.
+
+Scores: a label is met if the same symbol was written at its place: in trees at its node, wherever in the
+linearisation. What is missing is wrong, and so is the EOS of an answer that the model goes on from. The
+first mistake is that of teacher forcing, so exact match is the same under both; token accuracy is not.
+Shapes: B rows, N source tokens, M target tokens, k children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ape_cli.core.errors import DataError
+from ape_cli.core.rng import I64
+from ape_cli.core.vocabulary import EOS, PAD, SOS
+from ape_cli.data.collation import Batch, Reading
+from ape_cli.evaluation.metrics import MetricSums
+from ape_cli.models.precision import products
+from ape_cli.models.transformer import Transformer
+from ape_cli.structure import Seq, Tree
+from ape_cli.tasks import Task
+from ape_cli.tasks._trees import Trees
+
+
+@torch.no_grad()
+def greedy(
+    model: Transformer,
+    batches: Iterable[Batch],
+    device: torch.device,
+    precision: str,
+    task: Task,
+    reading: Reading,
+) -> MetricSums:
+    """Score what the model writes on its own. The model is left in the mode it was in.
+
+    `reading`: how the batches' positions were read. Raises `DataError` for trees of a task that does not
+    say how they unfold.
+    """
+    grows = any(isinstance(s, Tree) for s in reading.own.simple)
+    if grows and not isinstance(task, Trees):
+        raise DataError(
+            "greedy decoding does not know how these trees unfold",
+            got=f"task {task.name}, structure {reading.own.expression}",
+            allowed="tasks that say it (`Trees.opens`), sequences, grids and rings",
+            fix="--decode teacher",
+        )
+    tally, training = MetricSums(), model.training
+    model.eval()
+    for batch in batches:
+        there = batch.to(device)
+        with products(precision), torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            pen = _Pen(model, there)
+            predicted = _unfold(pen, there, task, reading) if isinstance(task, Trees) else _follow(pen, there, reading)
+        tally.add(there, predicted, torch.zeros_like(there.labels, dtype=torch.float32))
+    model.train(training)
+    return tally
+
+
+class _Pen:
+    """The model, with a batch's sources read."""
+
+    def __init__(self, model: Transformer, batch: Batch) -> None:
+        self.model = model
+        self.memory, self.source = model.encode(batch.source_ids, batch.source_positions, batch.source_mask)
+
+    def next(self, written: Tensor, at: Tensor) -> Tensor:
+        """The best symbol after what is written. [B, m] ids, SOS first, at [B or 1, m] -> [B]"""
+        return self.model.decode(written, at, self.memory, self.source)[:, -1].argmax(-1)
+
+
+def _follow(pen: _Pen, batch: Batch, reading: Reading) -> Tensor:
+    """Symbols at places that are known beforehand; sequences end with EOS. -> [B, M], PAD after the end"""
+    written = batch.labels.new_full((len(batch.labels), 1), SOS)
+    ended = torch.zeros(len(written), dtype=torch.bool, device=written.device)
+    for m in range(1, batch.labels.shape[1] + 1):
+        chosen = pen.next(written, batch.input_positions[:, :m]).masked_fill(ended, PAD)
+        written = torch.cat([written, chosen[:, None]], dim=1)
+        ended |= (chosen == EOS) & (reading.own == Seq())
+    return written[:, 1:]
+
+
+def _unfold(pen: _Pen, batch: Batch, task: Trees, reading: Reading) -> Tensor:
+    """Symbols at the places that earlier symbols open. -> [B, M]: at each label's node, PAD where none was written"""
+    assert batch.label_positions is not None
+    nodes, labels = batch.label_positions.cpu().numpy(), batch.labels
+    budget = batch.label_mask.sum(1).cpu().numpy()
+    growth = _Growth(task, batch, nodes.shape[1])
+    rows, most = nodes.shape
+    places, symbols = np.zeros((rows, most), dtype=np.int64), np.full((rows, most), PAD)
+    written = labels.new_full((rows, 1), SOS)
+    for m in range(most):
+        before = reading.places(places[:, :m], places[:, :m] > 0)
+        start = np.zeros((before.shape[0], 1, *before.shape[2:]), dtype=np.int64)  # SOS
+        at = np.concatenate([start, before], axis=1)
+        chosen = pen.next(written, torch.from_numpy(at).to(labels.device))
+        place = np.where(m < budget, growth.next(), 0)
+        places[:, m] = place
+        symbols[:, m] = np.where(place > 0, chosen.cpu().numpy(), PAD)
+        growth.write(place, symbols[:, m])
+        written = torch.cat([written, torch.from_numpy(symbols[:, m : m + 1]).to(labels.device)], dim=1)
+        if not place.any():
+            break
+    met = (nodes[:, :, None] == places[:, None, :]) & (nodes > 0)[:, :, None]  # [B, label, written]
+    found = np.where(met.any(-1), np.take_along_axis(symbols, met.argmax(-1), axis=1), PAD)
+    return torch.from_numpy(found).to(labels.device)
+
+
+class _Growth:
+    """The open places of each row's tree: a queue of them for breadth, a stack for depth."""
+
+    def __init__(self, task: Trees, batch: Batch, most: int) -> None:
+        self.task, self.first_in_first_out = task, task.order == "breadth"
+        rows = len(batch.labels)
+        source = batch.source_ids.cpu().numpy()
+        pointer = source[:, 1] if source.shape[1] > 1 else np.full(rows, PAD)  # of tree-ops: the index leaf
+        self.closing = task.closing(batch.op, pointer)
+        self.open = np.zeros((rows, 1 + most * task.branching), dtype=np.int64)
+        self.open[:, 0] = 1  # the root
+        self.head, self.tail = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.int64)
+
+    def next(self) -> I64:
+        """Where the next symbol stands, 0 where nothing is open. [B]"""
+        at = self.head if self.first_in_first_out else self.tail - 1
+        place = np.take_along_axis(self.open, np.maximum(at, 0)[:, None], axis=1)[:, 0]
+        return np.where(self.head < self.tail, place, 0)
+
+    def write(self, place: I64, symbol: I64) -> None:
+        """Close the places that `next` gave and open what follows from the symbols there. [B], [B]"""
+        done = place > 0
+        if self.first_in_first_out:
+            self.head += done
+        else:
+            self.tail -= done
+        children = self.task.opens(place, symbol, self.closing)
+        for child in children.T if self.first_in_first_out else children.T[::-1]:
+            rows = np.flatnonzero(child)
+            self.open[rows, self.tail[rows]] = child[rows]
+            self.tail[rows] += 1

@@ -1,0 +1,255 @@
+"""Evaluation: how well the best weights of a run do on a split of a dataset, its own or another.
+
+`teacher`: every label is scored given the true prefix (the paper's metric). `greedy`: the model reads
+what it wrote itself (`decode.py`). Metrics: token accuracy (micro average over target
+tokens), exact match (whole targets right), cross-entropy (nats a token; teacher forcing alone);
+over all, by size and by operator. Sums are kept by row, so nothing depends on the batch size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from ape_cli import tasks
+from ape_cli.core.errors import DataError, RunError, UsageError, pick
+from ape_cli.data.collation import Labelled, Reading
+from ape_cli.data.loader import Dataset, Facts, ImageSplit, Split, open_dataset
+from ape_cli.evaluation.decoding import greedy
+from ape_cli.evaluation.metrics import MetricSums, teacher_forced
+from ape_cli.models.checkpoint import load_weights
+from ape_cli.models.device import tune
+from ape_cli.models.factory import feed, of_data, reading
+from ape_cli.models.transformer import Transformer
+from ape_cli.runs.record import DECODINGS, is_sound
+from ape_cli.runs.registry import Registry
+from ape_cli.runs.run import Run
+from ape_cli.structure import parse_structure
+
+
+def evaluate(
+    run: Run,
+    data: Dataset,
+    *,
+    split: str,
+    decode: str,
+    device: torch.device,
+    batch_size: int = 256,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Evaluate and store. Raises `DataError` where the data does not fit the run.
+
+    `stop` is asked before each batch, and `KeyboardInterrupt` raised when it says so.
+    """
+    pick("decoding", decode, DECODINGS)
+    part = data.split(split)
+    check_fits(run, data, part, decode)
+    tune()
+    config = run.config()
+    model = of_data(config, data)
+    load_weights(run, model)
+    model.to(device)
+    if decode == "teacher":
+        batches = _until(stop, part.batches(batch_size, **feed(config, data)))
+        tally = teacher_forced(model, batches, device, config.precision)
+    else:
+        assert isinstance(part, Split)
+        assert isinstance(model, Transformer)
+        plan, read = data.manifest.plan, reading(config.scheme, data.structure, config.structure)
+        task = tasks.make(plan.task, plan.order, plan.source_order, **plan.parameters)
+        written = _until(stop, part.batches(batch_size, structure=read))
+        tally = greedy(
+            model, written, device, config.precision, task, Reading.of(parse_structure(plan.structure), read)
+        )
+    evaluation = {
+        "run": run.name,
+        "dataset": data.name,
+        "fingerprint": data.manifest.fingerprint,
+        "split": split,
+        "decode": decode,
+        "rows": part.rows,
+        **summarise(tally, *_parts(data), entropy=decode == "teacher"),
+    }
+    if not is_sound(evaluation["overall"]):
+        raise RunError("the weights of the run give no numbers", got=run.name, fix="train it again with --overwrite")
+    run.save_evaluation(name_of(data, split, decode), evaluation)
+    return evaluation
+
+
+_Some = TypeVar("_Some", bound=Labelled)
+
+
+def _until(stop: Callable[[], bool], batches: Iterable[_Some]) -> Iterator[_Some]:
+    for batch in batches:
+        if stop():
+            raise KeyboardInterrupt
+        yield batch
+
+
+def own_dataset(run: Run) -> Dataset:
+    """The dataset that a run was trained on, where it was then."""
+    about = run.read()["dataset"]
+    data = open_dataset(about["path"])
+    if data.manifest.fingerprint != about["fingerprint"]:
+        raise DataError(
+            f"the dataset of run {run.name} has changed since",
+            got=f"{about['path']}: fingerprint {data.manifest.fingerprint[:12]}…",
+            allowed=f"fingerprint {about['fingerprint'][:12]}…",
+            fix="generate it again with the same command, or name a dataset with --data",
+        )
+    return data
+
+
+def pending(
+    registry: Registry, data: Sequence[Dataset], split: str, decode: str
+) -> tuple[list[tuple[Run, Dataset | None]], list[str]]:
+    """What was not yet evaluated so: finished runs, each with every dataset of `data` that it fits.
+
+    Without `data`, with its own, which None stands for; runs on images are never decoded greedily. And a line about
+    each run that cannot be read, and about those without weights.
+    """
+    found: list[tuple[Run, Dataset | None]] = []
+    bad: list[str] = []
+    weightless = 0
+    for run, about in registry.sound(bad):
+        own = about["dataset"]
+        fits: list[Dataset | None] = [d for d in data if not _misfit(own, d)] if data else [None]
+        if run.status_in(about) != "finished" or not fits or (decode == "greedy" and own.get("image")):
+            continue
+        done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0]}
+        wanted: list[tuple[Run, Dataset | None]] = []
+        for other in fits:
+            rows = own["rows"] if other is None else other.manifest.plan.rows
+            fingerprint = own["fingerprint"] if other is None else other.manifest.fingerprint
+            if rows[split] and (fingerprint, split, decode) not in done:
+                wanted.append((run, other))
+        if wanted and not run.has_weights:
+            weightless += 1
+            continue
+        found += wanted
+    if weightless:
+        runs = "1 finished run without" if weightless == 1 else f"{weightless} finished runs without"
+        bad.append(f"{runs} weights, which only training again brings back (`ape train … --overwrite`)")
+    return found, bad
+
+
+def fitting(run: Run, data: Sequence[Dataset]) -> Sequence[Dataset]:
+    """Those of several datasets that a run can be asked about; all, if it is none: `evaluate` says why not."""
+    try:
+        own = run.read()["dataset"]
+    except RunError:
+        return data
+    return [d for d in data if not _misfit(own, d)] or data
+
+
+def name_of(data: Facts, split: str, decode: str) -> str:
+    """Of the evaluation's file. A dataset is its fingerprint, wherever it lies and whatever it is called."""
+    return f"{data.fingerprint[:12]}-{split}-{decode}"
+
+
+def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = "teacher") -> None:
+    """The run can be asked about this data; else a `DataError` or `UsageError` says why not."""
+    about = run.read()
+    status = run.status_in(about)
+    if status != "finished":
+        raise UsageError(
+            "the run is not finished",
+            got=f"{run.name}: {status}",
+            fix={
+                "running": "wait for it",
+                "failed": "train it again with --overwrite, or with other settings",
+            }.get(status, "resume it: `ape train … --resume`"),
+        )
+    if misfit := _misfit(about["dataset"], data):
+        raise misfit
+    check_decoding(data, decode)
+    if not part.rows:
+        raise DataError(f"the {part.name} split is empty", got=data.name, fix="generate rows for it")
+
+
+def check_decoding(data: Facts, decode: str) -> None:
+    """The data can be decoded so; else a `UsageError`."""
+    if decode == "greedy" and data.image is not None:
+        what = "an image has a label, and nothing is written that could be read again"
+        raise UsageError(what, got="--decode greedy", allowed="teacher", fix="leave --decode out")
+
+
+def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
+    """Why a run that was trained on `own` cannot be asked about `data`; None if it can."""
+    plan = data.manifest.plan
+    if (own["task"], own["order"]) != (plan.task, plan.linearisation):
+        return DataError(
+            "the dataset is of another task or order than the run",
+            got=f"{plan.task} {plan.linearisation or ''}".strip(),
+            allowed=f"{own['task']} {own['order'] or ''}".strip(),
+            fix="choose a dataset of the run's own task; sizes may differ",
+        )
+    ours, theirs = (
+        structure + (f", binarised from branching {p.get('branching', 2)}" if p.get("binarise") else "")
+        for structure, p in ((own["structure"], own["parameters"]), (plan.structure, plan.parameters))
+    )
+    if ours != theirs:
+        return DataError(
+            "the dataset is of another structure than the one the run was trained on",
+            got=f"{data.name}: {theirs}",
+            allowed=f"{own['name']}: {ours}",
+            fix="generate a dataset with the run's own --branching, --binarise or --ring",
+        )
+    if own.get("image") != (list(data.image) if data.image else None):
+        return DataError(
+            "the images are of another size than those the run was trained on",
+            got=f"{data.name}: {_size(data.image)}",
+            allowed=f"{own['name']}: {_size(own.get('image'))}",
+            fix="choose images of the same height, width and channels",
+        )
+    if own["vocabulary"] != data.manifest.vocabulary:
+        return DataError(
+            "the dataset has another vocabulary than the one the run was trained on",
+            got=f"{data.name}: {data.ids} ids, {_sketch(data.manifest.vocabulary)}",
+            allowed=f"{own['name']}: {len(own['vocabulary'])} ids, {_sketch(own['vocabulary'])}",
+            fix="generate a dataset of the same task and --vocabulary",
+        )
+    return None
+
+
+def _size(image: Sequence[int] | None) -> str:
+    return " x ".join(map(str, image)) if image else "no images"
+
+
+def _sketch(vocabulary: list[str]) -> str:
+    return " ".join(vocabulary[3:9]) + " …"
+
+
+def _parts(data: Dataset) -> tuple[str, Sequence[str]]:
+    """By what rows are told apart beside their size, and the names of that."""
+    return ("op", tasks.load(data.task).ops) if data.image is None else ("class", data.manifest.vocabulary)
+
+
+def summarise(tally: MetricSums, part: str, names: Sequence[str], *, entropy: bool) -> dict[str, Any]:
+    """`overall`, `by_size` and `by_PART`, of the part with each of the `names`: each a ratio of sums over its rows."""
+    of = tally.columns()
+
+    def metrics(rows: np.ndarray) -> dict[str, Any]:
+        """Of some of the rows: bool [R], at least one True."""
+        tokens, correct = of["tokens"][rows], of["correct"][rows]
+        total = int(tokens.sum())
+        return {
+            "token_accuracy": float(correct.sum() / total),
+            "exact_match": float((correct == tokens).mean()),
+            **({"cross_entropy": float(of["nats"][rows].sum() / total)} if entropy else {}),
+            "rows": len(tokens),
+            "tokens": total,
+        }
+
+    def by(name: str) -> list[tuple[int, dict[str, Any]]]:
+        """Of the rows with each value, ascending; -1 is none."""
+        return [(int(value), metrics(of[name] == value)) for value in np.unique(of[name]) if value >= 0]
+
+    return {
+        "overall": metrics(np.ones(len(of["row"]), dtype=bool)),
+        "by_size": [{"size": size, **found} for size, found in by("size")],
+        f"by_{part}": [{part: names[op], **found} for op, found in by("op")],
+    }

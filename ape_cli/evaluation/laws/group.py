@@ -1,0 +1,248 @@
+"""The algebra of a scheme, measured: its operators, its scores, its vectors.
+
+Source: Algebraic Positional Encodings, laws L1 to L3 and sections 3.1 to 3.4; for U and D_i, Shiv and
+Quirk 2019, section 3. M(x) is the operator of the path x as scores see it, [e]'[x] with e the empty path,
+so that a map that all positions have in common drops out.
+
+Shapes: H heads, N tokens, K channels of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from ape_cli import attention
+from ape_cli.evaluation.laws._subjects import (
+    D_MODEL,
+    DEEP,
+    FAR,
+    HEADS,
+    MAX_SIZE,
+    greatest,
+    length,
+    near,
+    origin,
+    paths,
+    vectors,
+)
+from ape_cli.position import Context, Scheme, Side
+from ape_cli.structure import Cyclic, Structure, Tree
+
+
+@runtime_checkable
+class Affine(Protocol):
+    """A scheme whose stacks a step changes by an affine map: (A, b) of x -> A x + b."""
+
+    def stack(self, positions: Tensor) -> Tensor: ...
+
+    def down(self, branch: int) -> tuple[Tensor, Tensor]: ...
+
+    def up(self) -> tuple[Tensor, Tensor]: ...
+
+
+def operators(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tensor:
+    """M of each position, on the side of the query and on that of the key. [1, N] -> [2, H, N, K, K]"""
+    k = D_MODEL // HEADS
+
+    def images(positions: Tensor, side: Side) -> Tensor:
+        basis = torch.eye(k, dtype=dtype)[:, None, None].expand(k, HEADS, positions.shape[1], k)
+        return scheme.rotate(basis, scheme.context(positions), side).permute(1, 2, 3, 0)  # [H, N, K, K]
+
+    sides: tuple[Side, Side] = ("query", "key")
+    return torch.stack([images(origin(scheme.structure), side).mT @ images(at, side) for side in sides])
+
+
+def _halves(structure: Structure, *seeds: int) -> Iterator[Tensor]:
+    """Paths of which two in a row are as far as any law reaches."""
+    return (paths(structure, 8, seed, steps=FAR // 2, depth=DEEP // 2) for seed in seeds)
+
+
+def identity(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """[e] = I, as scores see it: [e]' [e] = I"""
+    if not scheme.homomorphism:
+        return None
+    return _from_identity(operators(scheme, origin(scheme.structure), dtype))
+
+
+def composition(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """[x y] = [x] [y]"""
+    if not scheme.homomorphism:
+        return None
+    x, y = _halves(scheme.structure, 1, 2)
+    whole = operators(scheme, scheme.structure.compose(x, y), dtype)
+    return greatest(whole - operators(scheme, x, dtype) @ operators(scheme, y, dtype))
+
+
+def inverse(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """[x y] [y]' = [x]: the transpose takes a path back"""
+    if not scheme.homomorphism:
+        return None
+    x, y = _halves(scheme.structure, 3, 4)
+    back = operators(scheme, scheme.structure.compose(x, y), dtype) @ operators(scheme, y, dtype).mT
+    return greatest(back - operators(scheme, x, dtype))
+
+
+def orthogonality(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """[x]' [x] = I, however long the path"""
+    if not scheme.homomorphism:
+        return None
+    far = operators(scheme, paths(scheme.structure, 8, 5), dtype)
+    return _from_identity(far.mT @ far)
+
+
+def period(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """[x] = [x + n] for `cyclic(n)`: W^n = I"""
+    if not scheme.homomorphism or not any(isinstance(s, Cyclic) for s in scheme.structure.simple):
+        return None
+    x = paths(scheme.structure, 8, 6)
+    turns = torch.tensor([s.order if isinstance(s, Cyclic) else 0 for s in scheme.structure.simple])
+    later = x + (turns if scheme.structure.width > 1 else turns[0])
+    return greatest(operators(scheme, x, dtype) - operators(scheme, later, dtype))
+
+
+def round_trip(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """U D_i = I for each branch i, as operators or as the affine maps that lead from a node's stack to its child's"""
+    tree = scheme.structure
+    if not isinstance(tree, Tree):
+        return None
+    branches = range(tree.branching)
+    if scheme.homomorphism:
+        x = paths(tree, 8, 7, depth=DEEP - 4)
+        child = [operators(scheme, tree.compose(x, torch.full_like(x, b + 2)), dtype) for b in branches]
+        down = [operators(scheme, torch.tensor([[b + 2]]), dtype) for b in branches]
+        back = [c @ d.mT - operators(scheme, x, dtype) for c, d in zip(child, down, strict=True)]
+        return greatest(torch.stack(back))
+    if not isinstance(scheme, Affine):
+        return None
+    node = torch.arange(1, tree.level_start(4))[None]  # with room for one more step
+    (up, up_b), stack = scheme.up(), scheme.stack(node)[0].flatten(1).double()
+    errors: list[Tensor] = []
+    for b in branches:
+        a, push = scheme.down(b)
+        below = scheme.stack(tree.branching * (node - 1) + 2 + b)[0].flatten(1).double()
+        errors += [stack @ a.T + push - below, below @ up.T + up_b - stack]
+    return greatest(torch.stack(errors))
+
+
+# Scores ------------------------------------------------------------------------------------------
+
+
+def _pairs(structure: Structure) -> Iterator[tuple[Tensor, Tensor]]:
+    """Places of queries and keys that are near each other, some way apart, and far."""
+    for steps, depth in ((12, 3), (150, 8), (FAR // 2, DEEP // 2)):
+        yield paths(structure, 8, 9, steps=steps, depth=depth), paths(structure, 8, 10, steps=steps, depth=depth)
+
+
+def _parts(scheme: Scheme, x: Tensor, y: Tensor) -> Iterator[tuple[Context, Context]]:
+    """Contexts as the encoder, the decoder and the attention between them have them."""
+    for decoder_q, decoder_k in ((False, False), (True, True), (True, False)):
+        yield scheme.context(x, causal=decoder_q), scheme.context(y, causal=decoder_k)
+
+
+def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
+    """In each of the three parts. -> [3, 1, H, M, N]"""
+    q, k = vectors(dtype, x.shape[1], 1), vectors(dtype, y.shape[1], 2)
+    return torch.stack([attention.logits(scheme, q, k, *contexts) for contexts in _parts(scheme, x, y)])
+
+
+def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """Scores do not move when both paths are prefixed by a third, in encoder, decoder and between"""
+    if not scheme.relative:
+        return None
+    errors = []
+    for x, y in _pairs(scheme.structure):
+        there = _prefixed(scheme, x, y)
+        errors.append(greatest(_scores(scheme, x, y, dtype) - _scores(scheme, there[0], there[1], dtype)))
+    return torch.stack(errors).max()
+
+
+def locality(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """The locality bias is c^(distance between the two), also when both paths are prefixed by a third"""
+    errors = []
+    for x, y in list(_pairs(scheme.structure))[:2]:
+        expected = scheme.shape.decay ** length(scheme.structure, x, y, scheme.metric)
+        errors += [greatest(_decay(scheme, *at) - expected) for at in ((x, y), _prefixed(scheme, x, y))]
+    return torch.stack(errors).max()
+
+
+def distance(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """The locality bias is the same both ways, and between c^(steps) and c^(steps / sqrt(axes))"""
+    rate, errors = scheme.shape.decay, []
+    for x, y in list(_pairs(scheme.structure))[:2]:
+        found, steps = _decay(scheme, x, y), length(scheme.structure, x, y)
+        least, most = rate**steps, rate ** (steps / scheme.structure.width**0.5)
+        errors += [greatest(found - _decay(scheme, y, x).T), greatest(found - found.clamp(least, most))]
+    return torch.stack(errors).max()
+
+
+def _decay(scheme: Scheme, x: Tensor, y: Tensor) -> Tensor:
+    """[M, N], float64"""
+    found = scheme.decay(scheme.context(x), scheme.context(y))
+    return torch.ones(x.shape[1], y.shape[1], dtype=torch.float64) if found is None else found[0, 0].double()
+
+
+def _prefixed(scheme: Scheme, *at: Tensor) -> tuple[Tensor, ...]:
+    prefix = next(_halves(scheme.structure, 11))[:, :1]
+    return tuple(scheme.structure.compose(prefix.expand_as(x), x) for x in at)
+
+
+# Places ------------------------------------------------------------------------------------------
+
+
+def gap(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """No two of the first positions look alike, to vectors or scores: the smallest difference"""
+    if not scheme.unique:
+        return None
+    structure = scheme.structure
+    count = structure.order if isinstance(structure, Cyclic) else MAX_SIZE if scheme.bounded else 200
+    if isinstance(structure, Tree) and scheme.bounded:
+        count = structure.level_start(MAX_SIZE // 2) - 1
+    at = near(structure, count)
+    context, middle = scheme.context(at), scheme.context(at[:, count // 2 : count // 2 + 1])
+    signs = [scheme.embed(torch.ones(1, count, D_MODEL, dtype=dtype), context)[0]]
+    one = vectors(dtype, 1, 1).expand(-1, -1, count, -1)
+    signs += [scheme.rotate(one, context, side)[0].transpose(0, 1).flatten(1) for side in ("query", "key")]
+    bias = scheme.bias(vectors(dtype, 1, 2), middle, context)  # of a query in their middle: [1, H or 1, 1, N]
+    signs += [] if bias is None else [bias[0, :, 0].T.to(dtype)]
+    sign = torch.cat(signs, dim=1)  # [N, .]
+    apart = (sign[:, None] - sign[None]).abs().amax(-1) + 1e9 * torch.eye(count, dtype=dtype)
+    return apart.min()
+
+
+def reach(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """Positions count in encoder, decoder and between: the smallest change that other places make"""
+    if scheme.properties.injection == "none":
+        return None
+    at = near(scheme.structure, 6)
+    if scheme.properties.injection == "embeddings":
+        x = torch.ones(1, 6, D_MODEL, dtype=dtype)
+        causal = (scheme.context(p, causal=c) for c in (False, True) for p in (at, at.flip(1)))
+        a, b, c, d = (scheme.embed(x, context) for context in causal)
+        return torch.stack([greatest(a - b), greatest(c - d)]).min()
+    here, flipped = _scores(scheme, at, at, dtype), at.flip(1)
+    others = (_scores(scheme, x, y, dtype) for x, y in ((at, flipped), (flipped, at)))  # keys elsewhere, or queries
+    moved = torch.stack([(here - other).detach().abs().flatten(1).amax(1) for other in others]).amax(0)  # [3]
+    return (moved if scheme.acts_between else moved[:2]).min()
+
+
+def shift(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """P(p + k) = R_k P(p) for all p, R_k orthogonal: inner products of vectors do not move with their places"""
+    if not scheme.isometric:
+        return None
+    errors = []
+    for x, _ in _pairs(scheme.structure):
+        grams = []
+        for at in (x, *_prefixed(scheme, x)):
+            start = torch.full((1, 8, D_MODEL), float(scheme.content_dependent), dtype=dtype)  # turned, or added to
+            vector = scheme.embed(start, scheme.context(at))[0]
+            grams.append(vector @ vector.T)
+        errors.append(greatest(grams[0] - grams[1]))
+    return torch.stack(errors).max()
+
+
+def _from_identity(x: Tensor) -> Tensor:
+    return greatest(x - torch.eye(x.shape[-1], dtype=x.dtype))

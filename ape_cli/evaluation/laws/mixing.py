@@ -1,0 +1,111 @@
+"""The symmetries of a kind of attention, measured, and its manners inside a model.
+
+Source: "Notes on attention and positional encodings" (Ganev), lemma 2.3:
+Att(t Q g, s K g, s V h) = t Att(Q, K, V) h for permutations t of the queries and s of the keys with their
+values, g orthogonal, h invertible. Each action is measured on its own; a kind says which ones it claims.
+
+Shapes: H heads, M queries, N keys, K channels of a head.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ape_cli.attention import Kind, Link
+from ape_cli.evaluation.laws import model
+from ape_cli.evaluation.laws._subjects import D_MODEL, DEEP, FAR, HEADS, greatest, make, paths, vectors
+from ape_cli.position import Scheme
+from ape_cli.position._orthogonal import random_orthogonal
+
+_K, _M, _N = D_MODEL // HEADS, 20, 23
+
+
+def _attend(kind: Kind, dtype: torch.dtype, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Without positions, masks or dropout. -> [1, H, M, K]"""
+    scheme = make("none", "seq", dtype)
+    at, of = (scheme.context(torch.arange(x.shape[2])[None]) for x in (q, k))
+    return kind.mix(scheme, q, k, v, Link(at, of), 0.0)
+
+
+def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Some queries and keys are near each other, some further apart than any kernel reaches."""
+    return 1.5 * vectors(dtype, _M, 1), 1.5 * vectors(dtype, _N, 2), vectors(dtype, _N, 3)
+
+
+def permutation(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
+    """Att(t Q, s K, s V) = t Att(Q, K, V), queries permuted by t, keys and values by s"""
+    if not kind.permutation:
+        return None
+    generator, (q, k, v) = torch.Generator().manual_seed(4), _qkv(dtype)
+    t, s = torch.randperm(_M, generator=generator), torch.randperm(_N, generator=generator)
+    return greatest(_attend(kind, dtype, q[:, :, t], k[:, :, s], v[:, :, s]) - _attend(kind, dtype, q, k, v)[:, :, t])
+
+
+def rotation(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
+    """Att(Q g, K g, V) = Att(Q, K, V), g orthogonal"""
+    if not kind.rotation:
+        return None
+    g, (q, k, v) = random_orthogonal((_K, _K), torch.Generator().manual_seed(5)).to(dtype), _qkv(dtype)
+    return greatest(_attend(kind, dtype, q @ g, k @ g, v) - _attend(kind, dtype, q, k, v))
+
+
+def values(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
+    """Att(Q, K, V h) = Att(Q, K, V) h, h invertible"""
+    if not kind.values:
+        return None
+    h = torch.randn(_K, _K, generator=torch.Generator().manual_seed(6), dtype=torch.float64).to(dtype)
+    q, k, v = _qkv(dtype)
+    return greatest(_attend(kind, dtype, q, k, v @ h) - _attend(kind, dtype, q, k, v) @ h)
+
+
+def _moved(kind: Kind, dtype: torch.dtype, decay: float, both: bool) -> list[Tensor]:
+    """What it makes of places before and after a shift, far along sequences and trees: of all, or the keys' alone."""
+    errors = []
+    for name, expression in (("orthogonal-seq", "seq"), ("orthogonal-tree", "tree(2)")):
+        scheme = make(name, expression, dtype, decay=decay)
+        q, k, v = _qkv(dtype)
+        steps, depth = (FAR // 2, DEEP // 2) if decay == 1.0 else (40, 6)  # further apart nothing would be left
+        x, y = (paths(scheme.structure, n, s, steps=steps, depth=depth) for n, s in ((_M, 9), (_N, 10)))
+        prefix = paths(scheme.structure, 1, 11, steps=FAR // 2, depth=DEEP // 2)
+        there = [scheme.structure.compose(prefix.expand_as(at), at) for at in (x, y)]
+        one, other = (
+            kind.mix(scheme, q, k, v, Link.of(scheme, scheme.context(a), scheme.context(b)), 0.0)
+            for a, b in ((x, y), (there[0] if both else x, there[1]))
+        )
+        errors.append(greatest(one - other))
+    return errors
+
+
+def relative(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+    """With orthogonal encodings: prefixing all paths by one more moves nothing"""
+    return torch.stack(_moved(kind, dtype, decay, both=True)).max()
+
+
+def reach(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+    """With orthogonal encodings positions count: the smallest change that other places of the keys make"""
+    return torch.stack(_moved(kind, dtype, decay, both=False)).min()
+
+
+def _scheme(dtype: torch.dtype, decay: float) -> Scheme:
+    return make("orthogonal-tree", "tree(2)", dtype, decay=decay)
+
+
+def causality(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+    """What stands after t, and where, changes no score up to t, with dropout on; over 70 tokens"""
+    return model.causality(_scheme(dtype, decay), dtype, kind, count=70)
+
+
+def independence(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+    """A row's scores are the same alone, beside rows that reach further, and with padding behind it"""
+    return model.independence(_scheme(dtype, decay), dtype, kind, count=70)
+
+
+def dead_parameters(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+    """How many parameters of a model get no gradient (what only queries and keys feel aside, if it is a step)"""
+    scheme = make("orthogonal-seq", "seq", dtype, decay=decay)
+    net, (ids, at) = model.small(scheme, dtype, kind), model.sample(scheme)
+    net(ids, at, torch.ones_like(ids).bool(), ids, at).logsumexp(-1).sum().backward()
+    excused = () if kind.differentiable else ("query", "key", "cross_norm", "scheme")
+    found = [(n, p) for n, p in net.named_parameters() if not any(part in n.split(".") for part in excused)]
+    return torch.tensor(float(sum(p.grad is None or not bool((p.grad != 0).any()) for _, p in found)))

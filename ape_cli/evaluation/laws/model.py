@@ -1,0 +1,87 @@
+"""The manners of a scheme inside a model, measured on a small transformer.
+
+Shapes: B rows, N tokens.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ape_cli.attention import Kind
+from ape_cli.evaluation.laws._subjects import HEADS, greatest, rows
+from ape_cli.models.transformer import Transformer
+from ape_cli.position import Scheme
+
+
+def small(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, dropout: float = 0.0) -> Transformer:
+    """A transformer with two layers of each kind."""
+    generator = torch.Generator().manual_seed(8)
+    return Transformer(
+        scheme,
+        ids=20,
+        d_ff=48,
+        encoder_layers=2,
+        decoder_layers=2,
+        dropout=dropout,
+        kind=kind,
+        generator=generator,
+    ).to(dtype)
+
+
+def sample(scheme: Scheme, count: int = 9) -> tuple[Tensor, Tensor]:
+    """Ids [3, N] and places [3, N] or [3, N, C], each row's of another reach."""
+    return torch.randint(3, 20, (3, count), generator=torch.Generator().manual_seed(1)), rows(scheme.structure, count)
+
+
+def equivariance(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, count: int = 9) -> Tensor:
+    """Tokens permuted together with their positions: the encoder's output is permuted, and nothing else"""
+    net, (ids, at) = small(scheme, dtype, kind), sample(scheme, count)
+    order, mask = torch.randperm(count, generator=torch.Generator().manual_seed(2)), torch.ones_like(ids).bool()
+    return greatest(net.encode(ids[:, order], at[:, order], mask)[0] - net.encode(ids, at, mask)[0][:, order])
+
+
+def causality(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, count: int = 9) -> Tensor:
+    """What stands after t, and where, changes no score up to t, with dropout on"""
+    net, (ids, at) = small(scheme, dtype, kind, dropout=0.3).train(), sample(scheme, count)
+    mask, t = torch.ones_like(ids).bool(), count - 4
+    later, later_at = ids.clone(), at.clone()
+    later[:, t:], later_at[:, t:] = ids[:, t:].flip(1), at[:, t:].flip(1)
+
+    def scores(target: Tensor, target_at: Tensor) -> Tensor:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(11)
+            return net(ids, at, mask, target, target_at)
+
+    before, after = scores(ids, at), scores(later, later_at)
+    assert not torch.equal(before[:, t:], after[:, t:]), "nothing depends on what was changed"
+    return greatest(before[:, :t] - after[:, :t])
+
+
+def independence(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, count: int = 9) -> Tensor:
+    """A row's scores are the same alone, beside rows that reach further, and with padding behind it"""
+    net, (ids, at) = small(scheme, dtype, kind), sample(scheme, count)
+    mask, short = torch.ones_like(ids).bool(), count // 2
+    mask[0, short:] = False
+    hidden = mask if at.dim() == 2 else mask[..., None]
+    together = net(ids * mask, at * hidden, mask, ids, at)[:1, : count - 2]
+    alone = net(ids[:1, :short], at[:1, :short], mask[:1, :short], ids[:1, : count - 2], at[:1, : count - 2])
+    return greatest(together - alone)
+
+
+def dead_parameters(scheme: Scheme, dtype: torch.dtype) -> Tensor:
+    """How many of the scheme's parameters get no gradient in any element of some head or generator"""
+    net, (ids, at) = small(scheme, dtype), sample(scheme)
+    net(ids, at, torch.ones(3, 9, dtype=torch.bool), ids, at).logsumexp(-1).sum().backward()
+    dead = [p for p in scheme.parameters() if p.grad is None or not _alive(p, scheme.bounded)]
+    return torch.tensor(float(len(dead)))
+
+
+def _alive(parameter: nn.Parameter, bounded: bool) -> bool:
+    """Reached in every head and generator; a table of a bounded scheme has rows for sizes that do not occur."""
+    assert parameter.grad is not None
+    reached = parameter.grad != 0
+    if bounded or parameter.dim() < 2 or HEADS not in parameter.shape[:-1]:
+        return bool(reached.any())
+    heads_last = parameter.shape.index(HEADS) + 1  # generators, or parts of the model, stand before the heads
+    return bool(reached.flatten(heads_last).any(-1).all())

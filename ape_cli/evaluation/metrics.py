@@ -1,0 +1,81 @@
+"""Teacher-forced scores, kept row by row, so that every average of them is a ratio of two sums.
+
+Shapes: B rows, M target tokens, V ids. Units: token accuracy is a fraction of the target tokens
+(padding excluded), cross-entropy is in nats a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ape_cli.data.collation import Labelled
+from ape_cli.models.precision import products
+from ape_cli.models.transformer import Model
+
+
+def forward(model: nn.Module, batch: Labelled, precision: str) -> Tensor:
+    """Teacher-forced scores of a batch. -> [B, M, V]"""
+    with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=precision == "bf16"):
+        return model(*batch.inputs)
+
+
+def sent(batch: Labelled, model: Model, device: torch.device) -> Labelled:
+    """A batch on the device of its model; for a GPU with the plans that are made on the host."""
+    return (batch.planned(model.scheme) if device.type == "cuda" else batch).to(device)
+
+
+@dataclass
+class MetricSums:
+    """Sums over rows, kept row by row: any average of them is a ratio of two sums."""
+
+    row: list[np.ndarray] = field(default_factory=list)
+    size: list[np.ndarray] = field(default_factory=list)
+    op: list[np.ndarray] = field(default_factory=list)
+    tokens: list[np.ndarray] = field(default_factory=list)  # to be predicted
+    correct: list[np.ndarray] = field(default_factory=list)
+    nats: list[np.ndarray] = field(default_factory=list)  # cross-entropy, summed
+
+    def add(self, batch: Labelled, predicted: Tensor, nats: Tensor) -> None:
+        """predicted: [B, M] ids, nats: [B, M] cross-entropy of each label."""
+        mask = batch.label_mask
+        self.row.append(batch.row)
+        self.size.append(batch.size)
+        self.op.append(batch.op)
+        self.tokens.append(mask.sum(1).cpu().numpy())
+        self.correct.append(((predicted == batch.labels) & mask).sum(1).cpu().numpy())
+        self.nats.append((nats.double() * mask).sum(1).cpu().numpy())
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """One entry a row of the split."""
+        return {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in vars(self).items()}
+
+    @property
+    def token_accuracy(self) -> float:
+        return float(sum(c.sum() for c in self.correct) / max(1, sum(t.sum() for t in self.tokens)))
+
+    @property
+    def cross_entropy(self) -> float:
+        """Nats a token."""
+        return float(sum(n.sum() for n in self.nats) / max(1, sum(t.sum() for t in self.tokens)))
+
+
+@torch.no_grad()
+def teacher_forced(model: Model, batches: Iterable[Labelled], device: torch.device, precision: str) -> MetricSums:
+    """Score every label given the true prefix. The model is left in the mode it was in."""
+    tally, training = MetricSums(), model.training
+    model.eval()
+    with products(precision):
+        for batch in batches:
+            there = sent(batch, model, device)
+            scores = forward(model, there, precision).float()
+            nats = torch.nn.functional.cross_entropy(
+                scores.transpose(1, 2), there.labels, ignore_index=batch.blank, reduction="none"
+            )
+            tally.add(there, scores.argmax(-1), nats)
+    model.train(training)
+    return tally

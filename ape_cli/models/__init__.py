@@ -1,0 +1,1 @@
+"""Models: the shared transformer, the image classifier, the factory that builds them, and checkpoints."""

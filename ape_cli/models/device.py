@@ -1,0 +1,61 @@
+"""The device that tensors are computed on: how it is chosen, set up and described."""
+
+from __future__ import annotations
+
+import platform
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ape_cli.core import runtime
+from ape_cli.core.errors import UsageError, pick
+
+
+def choose_device(name: str, threads: int | None = None) -> torch.device:
+    """`auto`, `cpu` or `cuda`; and how many threads the CPU's work may take (None: torch's own choice)."""
+    if threads is not None:
+        if not 1 <= threads <= 4096:
+            raise UsageError("bad --threads", got=threads, allowed="1 to 4096", fix="leave it out for all cores")
+        torch.set_num_threads(threads)
+    pick("device", name, ["auto", "cpu", "cuda"])
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UsageError("no CUDA device here", got="--device cuda", allowed="auto, cpu", fix="leave --device out")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def gpu_count() -> int:
+    """The number of CUDA devices of this machine."""
+    return torch.cuda.device_count()
+
+
+def tune() -> None:
+    """Before tensors are computed with: memory is kept, and denormal numbers, up to 30 times slower, are zeros."""
+    runtime.keep_memory()
+    torch.set_flush_denormal(True)
+
+
+def describe(device: torch.device) -> dict[str, Any]:
+    """What run.json keeps of the machine: torch's version, the device, its GPU if it is one, processor and threads."""
+    gpu = {"gpu": torch.cuda.get_device_name(device)} if device.type == "cuda" else {}
+    return {
+        "torch": torch.__version__,
+        "device": str(device),
+        **gpu,
+        "processor": processor(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def processor() -> dict[str, str]:
+    """The name of the CPU and the instruction set that torch's own kernels use, for example `AVX2`.
+
+    Both decide in which order sums are taken, and so the last digits of a result.
+    """
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):  # Linux alone has the file
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        found = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        name = next(iter(found), name)
+    return {"name": name, "instruction_set": torch.backends.cpu.get_cpu_capability()}

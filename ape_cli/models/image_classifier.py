@@ -1,0 +1,139 @@
+"""The compact convolutional transformer: images -> tokens -> the shared layers -> one vector -> a class.
+
+Source: Algebraic Positional Encodings, sections 4.1 and appendix B, table 5; Hassani et al. 2021, arXiv:2104.05704: a
+tokenising convolution with ReLU and max pooling, the result read row by row as tokens, an encoder, sequence pooling (a
+softmax over tokens of one learned score each, by which they are averaged) and a linear classifier.
+Deviations: plain pre-norm layers, those of the encoder-decoder transformer, with GELU and a final norm; the source
+norms the residual stream itself as well. Stochastic depth grows linearly from none in the first layer to its rate in
+the last, as there. Convolution and pooling are padded by half of their size, rounded down, as there.
+
+Shapes: B images, H x W pixels, C channels, h x w = N tokens, D channels of the model, V classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ape_cli.attention import Kind, Link
+from ape_cli.attention._dropout import Dropout
+from ape_cli.core.errors import UsageError
+from ape_cli.models.transformer import Layer, Model, initialise
+from ape_cli.position import Scheme
+
+
+@dataclass(frozen=True)
+class Tokenising:
+    """Sizes and strides, in pixels, of the convolution and of max pooling."""
+
+    convolution_size: int
+    convolution_stride: int
+    pool_size: int
+    pool_stride: int
+
+    def grid(self, height: int, width: int) -> tuple[int, int]:
+        """Rows and columns of tokens. Raises `UsageError` for an even size, and where a single token is left."""
+        rows, columns = height, width
+        for name, size, stride in (
+            ("convolution_size", self.convolution_size, self.convolution_stride),
+            ("pool_size", self.pool_size, self.pool_stride),
+        ):
+            if size % 2 == 0:
+                allowed, fix = "an odd number of pixels", f"--set {name}={size + 1}"
+                raise UsageError(f"bad {name}", got=size, allowed=allowed, fix=fix)
+            rows, columns = (-(-side // stride) for side in (rows, columns))  # padding makes up for an odd size
+        if rows == columns == 1:
+            raise UsageError(
+                "an image becomes a single token, and there are no positions to tell apart",
+                got=f"convolution_stride={self.convolution_stride}, pool_stride={self.pool_stride}, "
+                f"images of {height} x {width} pixels",
+                allowed="strides that leave two tokens or more",
+                fix="--set pool_stride=1, or larger images",
+            )
+        return rows, columns
+
+
+class Tokeniser(nn.Module):
+    """[B, C, H, W] -> [B, N, D], tokens row by row."""
+
+    def __init__(self, channels: int, d_model: int, how: Tokenising) -> None:
+        super().__init__()
+        size, stride, self.how = how.convolution_size, how.convolution_stride, how
+        self.convolution = nn.Conv2d(channels, d_model, size, stride, padding=size // 2, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, size = functional.relu(self.convolution(x)), self.how.pool_size
+        if (size, self.how.pool_stride) != (1, 1):
+            x = functional.max_pool2d(x, size, self.how.pool_stride, padding=size // 2)
+        return x.flatten(2).transpose(1, 2)
+
+
+class Classifier(Model):
+    """Reads images, scores their classes.
+
+    `image`: height, width, channels. `positions`: of the tokens, int64 [1, N] or [1, N, C'], as the scheme reads them.
+    `moments`: mean and deviation of each channel of the training images, as fractions of 255; they are stored with the
+    weights, since what else the model is asked about is brought to the scale of its training.
+    """
+
+    sizes_vary = False  # but in rows
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        *,
+        image: tuple[int, int, int],
+        positions: Tensor,
+        classes: int,
+        moments: tuple[list[float], list[float]],
+        tokenising: Tokenising,
+        d_ff: int,
+        layers: int,
+        dropout: float,
+        attention_dropout: float,
+        stochastic_depth: float,
+        kind: Kind | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(scheme, kind)
+        d, heads, kind = scheme.shape.d_model, scheme.shape.heads, self.kind
+        self.tokeniser = Tokeniser(image[2], d, tokenising)
+        self.dropout = Dropout(dropout)
+        self.encoder = nn.ModuleList(
+            Layer(
+                *(d, d_ff, heads, dropout, False, kind),
+                activation=functional.gelu,
+                attention_dropout=attention_dropout,
+                skip=stochastic_depth * i / max(1, layers - 1),
+            )
+            for i in range(layers)
+        )
+        self.norm, self.pool, self.head = nn.LayerNorm(d), nn.Linear(d, 1), nn.Linear(d, classes)
+        self.positions = nn.Buffer(positions, persistent=False)
+        self.mean, self.std = (nn.Buffer(torch.tensor(values)) for values in moments)
+        nn.init.kaiming_normal_(self.tokeniser.convolution.weight, nonlinearity="relu", generator=generator)
+        for part in (self.encoder, self.pool, self.head):
+            initialise(part, generator)
+
+    def tokens(self, pixels: Tensor) -> Tensor:
+        """uint8 [B, H, W, C] -> [B, N, D], before anything is said of positions."""
+        x = (pixels.to(self.mean.dtype) / 255 - self.mean) / self.std
+        return self.tokeniser(x.permute(0, 3, 1, 2))
+
+    def read(self, tokens: Tensor) -> Tensor:
+        """Tokens of an image, at the model's own positions -> one vector. [B, N, D] -> [B, D]"""
+        context = self.scheme.context(self.positions)
+        x = self.dropout(self.scheme.embed(tokens, context))
+        link = Link.of(self.scheme, context, context)
+        for layer in self.encoder:
+            x = layer(x, self.scheme, link)
+        x = self.norm(x)
+        weights = torch.softmax(self.pool(x), dim=1)  # [B, N, 1]
+        return (weights.mT @ x).squeeze(1)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Scores of the classes. uint8 [B, H, W, C] -> [B, 1, V]"""
+        return self.head(self.read(self.tokens(pixels)))[:, None]

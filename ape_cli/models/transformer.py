@@ -1,0 +1,240 @@
+"""The shared encoder-decoder transformer (paper, appendix B, table 4), and the layers that it is made of.
+
+Pre-norm LayerNorm with a final norm, ReLU, embeddings shared by input and output (N(0, 1/D), scaled
+by sqrt(D) at the input, so that a token's channels start with variance 1). It knows `Scheme` and `Kind` (of
+attention), never the name of one. Shapes: B batch, N source tokens, M target tokens, D channels, V ids.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from ape_cli import attention
+from ape_cli.attention import Attention, Kind, Link
+from ape_cli.attention._dropout import Dropout, drop
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import PAD
+from ape_cli.data.position_plan import PositionPlan
+from ape_cli.position import Context, Scheme
+
+
+class Model(nn.Module):
+    """Base of all models: the scheme, and the kind of attention (None: the default), which has to take it."""
+
+    sizes_vary: ClassVar[bool] = True  # those of a batch, as torch.compile has to know
+
+    def __init__(self, scheme: Scheme, kind: Kind | None) -> None:
+        super().__init__()
+        self.kind = kind or attention.make()
+        attention.check(self.kind, type(scheme), scheme.shape.decay)
+        self.scheme = scheme
+
+    def current(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Tensors of a run under the names that its parameters have today, wherever a name stands in a key."""
+        for old, new in self.scheme.renamed.items():
+            pattern = re.compile(rf"(^|\.)scheme\.{re.escape(old)}(?=\.|$)")
+            tensors = {pattern.sub(rf"\1scheme.{new}", key): value for key, value in tensors.items()}
+        return tensors
+
+
+Activation = Callable[[Tensor], Tensor]
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model: int, d_ff: int, dropout: float, activation: Activation = functional.relu) -> None:
+        super().__init__()
+        self.inner, self.outer, self.dropout = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), dropout
+        self.activation = activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.outer(drop(self.activation(self.inner(x)), self.dropout, self.training))
+
+
+class Layer(nn.Module):
+    """Self-attention, then (in the decoder) attention to the encoder's output, then a feed-forward.
+
+    `dropout`: of what a branch adds, and of the feed-forward's inside. `attention_dropout`: of attention's weights;
+    None: the same. `skip`: the probability that a branch is left out for a row (`stochastic_depth`).
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        heads: int,
+        dropout: float,
+        crosses: bool,
+        kind: Kind,
+        *,
+        activation: Activation = functional.relu,
+        attention_dropout: float | None = None,
+        skip: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.dropout, self.skip = Dropout(dropout), skip
+        forget = dropout if attention_dropout is None else attention_dropout
+        self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(d_model, heads, forget, kind)
+        if crosses:
+            self.cross_norm, self.cross_attention = nn.LayerNorm(d_model), Attention(d_model, heads, forget, kind)
+        self.ff_norm, self.ff = nn.LayerNorm(d_model), FeedForward(d_model, d_ff, dropout, activation)
+
+    def forward(
+        self, x: Tensor, scheme: Scheme, link: Link, memory: Tensor | None = None, cross: Link | None = None
+    ) -> Tensor:
+        normed = self.self_norm(x)
+        x = x + self._branch(self.self_attention(normed, normed, scheme, link))
+        if memory is not None and cross is not None:
+            x = x + self._branch(self.cross_attention(self.cross_norm(x), memory, scheme, cross))
+        return x + self._branch(self.ff(self.ff_norm(x)))
+
+    def _branch(self, added: Tensor) -> Tensor:
+        added = self.dropout(added)
+        return stochastic_depth(added, self.skip) if self.training else added
+
+
+def stochastic_depth(added: Tensor, skip: float) -> Tensor:
+    """What a branch adds, for some rows nothing and for the others more, so that its mean stays. [B, N, D] -> the same
+
+    Huang et al. 2016, arXiv:1603.09382, section 3; scaled in training, not in evaluation.
+    """
+    if not skip:
+        return added
+    kept = torch.rand(added.shape[0], 1, 1, device=added.device) >= skip
+    return added * (kept / (1 - skip)).to(added.dtype)
+
+
+def initialise(stack: nn.Module, generator: torch.Generator | None) -> None:
+    """Xavier's uniform weights for all linear layers, and no biases."""
+    for module in stack.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight, generator=generator)
+            nn.init.zeros_(module.bias)
+
+
+class Transformer(Model):
+    """Reads a source and a target prefix, scores the next target token at every place.
+
+    `kind`: of attention, None for the default. One that mixes queries would look ahead in the decoder:
+    the encoder has it, the decoder's two attentions are the default. Raises `UsageError` where it refuses.
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        *,
+        ids: int,
+        d_ff: int,
+        encoder_layers: int,
+        decoder_layers: int,
+        dropout: float,
+        kind: Kind | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(scheme, kind)
+        d, heads, kind = scheme.shape.d_model, scheme.shape.heads, self.kind
+        if kind.mixes_queries and not encoder_layers:
+            raise UsageError(
+                f"attention {kind.name} acts in the encoder alone, and there is none",
+                got="encoder_layers=0",
+                allowed="1 or more",
+                fix="--set encoder_layers=1, or another --attention",
+            )
+        behind = attention.make() if kind.mixes_queries else kind
+        self.embedding = nn.Parameter(torch.empty(ids, d))
+        self.dropout = Dropout(dropout)
+        self.encoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, False, kind) for _ in range(encoder_layers))
+        self.decoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, True, behind) for _ in range(decoder_layers))
+        self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
+        self._initialise(generator)
+
+    def _initialise(self, generator: torch.Generator | None) -> None:
+        nn.init.normal_(self.embedding, std=self.embedding.shape[1] ** -0.5, generator=generator)
+        for stack in (self.encoder, self.decoder):
+            initialise(stack, generator)
+
+    def embed(self, ids: Tensor, context: Context) -> Tensor:
+        """[B, N] ids at [B or 1, N] positions -> [B, N, D]"""
+        x = lookup(ids, self.embedding) * math.sqrt(self.embedding.shape[1])
+        return self.dropout(self.scheme.embed(x, context))
+
+    def encode(
+        self, ids: Tensor, positions: Tensor, mask: Tensor, plan: PositionPlan | None = None
+    ) -> tuple[Tensor, Context]:
+        """The source, read. [B, N] each -> memory [B, N, D] and the context of its positions."""
+        context = self.scheme.context(positions, mask, plan=plan)
+        x = self.embed(ids, context)
+        link = Link.of(self.scheme, context, context)
+        for layer in self.encoder:
+            x = layer(x, self.scheme, link)
+        return self.encoder_norm(x), context
+
+    def decode(
+        self, ids: Tensor, positions: Tensor, memory: Tensor, source: Context, plan: PositionPlan | None = None
+    ) -> Tensor:
+        """Scores of the next token after each prefix. ids, positions: [B, M], SOS first -> [B, M, V]
+
+        Padding stands after the tokens, where no token can see it; its own scores mean nothing.
+        """
+        context = self.scheme.context(positions, causal=True, beside=source, plan=plan)
+        x = self.embed(ids, context)
+        link, cross = Link.of(self.scheme, context, context), Link.of(self.scheme, context, source)
+        for layer in self.decoder:
+            x = layer(x, self.scheme, link, memory, cross)
+        return self.decoder_norm(x) @ self.embedding.T
+
+    def forward(
+        self,
+        source_ids: Tensor,
+        source_positions: Tensor,
+        source_mask: Tensor,
+        input_ids: Tensor,
+        input_positions: Tensor,
+        source_plan: PositionPlan | None = None,
+        input_plan: PositionPlan | None = None,
+    ) -> Tensor:
+        """Logits of the labels under teacher forcing. Plans: of both positions, or none. -> [B, M, V]"""
+        memory, source = self.encode(source_ids, source_positions, source_mask, source_plan)
+        return self.decode(input_ids, input_positions, memory, source, input_plan)
+
+
+def lookup(ids: Tensor, table: Tensor) -> Tensor:
+    """The rows of a table. int64 [...], [V, D] -> [..., D]"""
+    found: Tensor = _Lookup.apply(ids, table) if table.is_cuda else functional.embedding(ids, table)
+    return found
+
+
+class _Lookup(torch.autograd.Function):
+    """`embedding`; backward, the rows of an id are added up by a product. With few ids, each thousands of times in a
+    batch, torch's way of sorting them takes a GPU ten times as long."""
+
+    @staticmethod
+    def forward(ctx: Any, ids: Tensor, table: Tensor) -> Tensor:
+        ctx.save_for_backward(ids)
+        ctx.count = len(table)
+        return functional.embedding(ids, table)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        (ids,) = ctx.saved_tensors
+        there = torch.arange(ctx.count, device=ids.device)[:, None] == ids.flatten()  # [V, T]
+        return None, there.to(grad.dtype) @ grad.flatten(0, -2)
+
+
+def loss(scores: Tensor, labels: Tensor, blank: int = PAD, smoothing: float = 0.0) -> Tensor:
+    """Cross-entropy in nats, summed over the labels that are not `blank`. [B, M, V], [B, M] -> scalar
+
+    `smoothing`: what of a label's probability is spread evenly over all ids (Szegedy et al. 2016, arXiv:1512.00567).
+    """
+    flat = scores.flatten(0, 1).float()
+    return functional.cross_entropy(
+        flat, labels.flatten(), ignore_index=blank, reduction="sum", label_smoothing=smoothing
+    )

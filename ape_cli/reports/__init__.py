@@ -1,0 +1,1 @@
+"""Reports: from registered runs to tables and plots of scores over seeds."""

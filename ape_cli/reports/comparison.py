@@ -1,0 +1,206 @@
+"""Two schemes compared in pairs: `ape report --compare A B`.
+
+On one column of the tables (a task, order, dataset and preset) a pair is one seed that both have: the data, its order
+and the split are the same for both. Of the differences A - B: their mean, its 95% interval over seeds by Student's
+paired t (which takes them to be normally distributed), on how many seeds either is better, and the exact p value of
+flipping signs (`stats.sign_flip`, which does not). With n pairs that cannot fall below 2 / 2^n: 0.25 for three seeds.
+
+Over all tasks of a preset a pair is one task, with the mean of its columns' mean differences: seeds are repeated
+measures of one task, and so are its orders; they make its mean more certain, and say nothing of other tasks. (Demšar
+2006, Statistical comparisons of classifiers over multiple data sets, JMLR 7, section 3: datasets are the sample.) Signs
+are flipped by task, each an independent draw under the null hypothesis that neither is better. Tasks differ in scale
+and one with large differences weighs more in their mean, so no interval is given there; on how many tasks either is
+better does not depend on scale. A dataset that was not trained on has a line of its own, but no part in this.
+
+Units: fractions, or nats for cross-entropy. p values are not corrected for the number of columns.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.reports import aggregation, stats
+from ape_cli.reports.aggregation import CELL, COLUMN, SMALLER_IS_BETTER
+from ape_cli.reports.rendering import number
+from ape_cli.reports.tables import Table, column_rank, settings, with_row_names
+
+LINES = {
+    "a": pl.String,
+    "b": pl.String,
+    "over": pl.String,  # what a pair is: "seeds", or "tasks" in the line over all of them
+    "task": pl.String,
+    "order": pl.String,
+    "preset": pl.String,
+    "decode": pl.String,
+    "split": pl.String,
+    "metric": pl.String,
+    "mean_a": pl.Float64,  # of pairs alone
+    "mean_b": pl.Float64,
+    "difference": pl.Float64,  # a - b
+    "std": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "better_a": pl.Int64,
+    "better_b": pl.Int64,
+    "pairs": pl.Int64,
+    "p": pl.Float64,  # null beyond `stats.MOST_FLIPPED` pairs
+    "least_p": pl.Float64,
+    "only_a": pl.String,  # seeds that have no pair
+    "only_b": pl.String,
+    "column": pl.String,
+    "structure": pl.String,
+    "form": pl.String,
+    "trained_on": pl.String,
+    "trained_fingerprint": pl.String,
+    "dataset": pl.String,
+    "fingerprint": pl.String,
+}
+_ALL = "all tasks"
+_Key = tuple[Any, ...]  # the values of `COLUMN`
+
+
+def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]]:
+    """Scores (`report.wanted`) as lines of `LINES`, and a line of text for each column without a pair.
+
+    `a`, `b`: rows as the tables name them, `rope` or `rope (decay=0.98)`. Nothing in common is an `ApeError`.
+    """
+    named = with_row_names(aggregation.aggregate(values))
+    for name in (a, b):
+        pick("row of the tables", name, named["row"].unique())
+    if a == b:
+        raise UsageError("a row compared with itself", got=a, allowed="two rows of the tables")
+    first, second = (_scores(values, named, name) for name in (a, b))
+    found, alone = [], []
+    for key, line in _columns(named, a, b).items():
+        ours, theirs = first.get(key, {}), second.get(key, {})
+        only = {a: sorted(ours.keys() - theirs.keys()), b: sorted(theirs.keys() - ours.keys())}
+        if not (both := sorted(ours.keys() & theirs.keys())):
+            seeds = "; ".join(f"{name}: {_words(of_name) or 'no seed'}" for name, of_name in only.items())
+            alone.append(f"{line['column']}, preset {line['preset']}: no seed in common ({seeds})")
+            continue
+        sides = {"a": a, "b": b, "over": "seeds", "only_a": _words(only[a]), "only_b": _words(only[b])}
+        found.append(line | sides | _paired([(ours[seed], theirs[seed]) for seed in both], line["metric"]))
+    if not found:
+        fix = "train both with the same `--seed` on the same data, and evaluate them alike"
+        raise ApeError(f"{a} and {b} have no pair to compare", got="\n           ".join(alone), fix=fix)
+    return pl.DataFrame([*found, *_over_tasks(found)], schema=LINES, orient="row"), alone
+
+
+def _columns(named: pl.DataFrame, a: str, b: str) -> dict[_Key, dict[str, Any]]:
+    """What is to be said of each column that either row has, in the order of the tables."""
+    found: dict[_Key, dict[str, Any]] = {}
+    for line in named.filter(pl.col("row").is_in([a, b])).iter_rows(named=True):
+        found.setdefault(tuple(line[k] for k in COLUMN), line)
+
+    def place(item: tuple[_Key, dict[str, Any]]) -> tuple[Any, ...]:
+        return item[1]["preset"], item[1]["structure"], *column_rank(item[1])
+
+    of_column = (*COLUMN, "column", "trained_on", "dataset")
+    return {key: {k: line[k] for k in of_column} for key, line in sorted(found.items(), key=place)}
+
+
+def _scores(values: pl.DataFrame, named: pl.DataFrame, row: str) -> dict[_Key, dict[int, float]]:
+    """A row's scores in each column, by seed."""
+    own = named.filter(pl.col("row") == row).select(*COLUMN, *CELL)
+    scores = aggregation.once(values).join(own, on=[*COLUMN, *CELL], nulls_equal=True)
+    found: dict[_Key, dict[int, float]] = {}
+    for *key, seed, value in scores.select(*COLUMN, "seed", "value").iter_rows():
+        found.setdefault(tuple(key), {})[seed] = value
+    return found
+
+
+def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
+    """What is said of pairs of scores, be they seeds or tasks."""
+    differences = [a - b for a, b in pairs]
+    mean = statistics.fmean(differences)
+    std, half = stats.spread(differences)
+    up, down = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    return {
+        "mean_a": statistics.fmean(a for a, _ in pairs),
+        "mean_b": statistics.fmean(b for _, b in pairs),
+        "difference": mean,
+        "std": std,
+        "low": None if half is None else mean - half,
+        "high": None if half is None else mean + half,
+        "better_a": down if metric in SMALLER_IS_BETTER else up,
+        "better_b": up if metric in SMALLER_IS_BETTER else down,
+        "pairs": len(pairs),
+        "p": stats.sign_flip(differences),
+        "least_p": stats.least_p(len(pairs)),
+    }
+
+
+def _over_tasks(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A line for each preset with several tasks: a pair is a task, the means over its columns."""
+    for preset in dict.fromkeys(line["preset"] for line in found):
+        tasks: dict[str, list[dict[str, Any]]] = {}
+        for line in found:
+            if line["preset"] == preset and line["fingerprint"] == line["trained_fingerprint"]:
+                tasks.setdefault(line["task"], []).append(line)
+        if len(tasks) < 2:
+            continue
+        shared = {k: found[0][k] for k in ("a", "b", "decode", "split", "metric")}
+        pairs = [
+            (statistics.fmean(line["mean_a"] for line in task), statistics.fmean(line["mean_b"] for line in task))
+            for task in tasks.values()
+        ]
+        of_tasks = _paired(pairs, shared["metric"]) | {"low": None, "high": None}
+        yield shared | {"preset": preset, "over": "tasks", "column": _ALL} | of_tasks
+
+
+def _words(seeds: list[int]) -> str:
+    return ", ".join(map(str, seeds))
+
+
+def tables(found: pl.DataFrame) -> list[Table]:
+    """Lines as tables, one for each preset: columns of the report's tables down, all tasks last."""
+    return [_table(group) for group in found.partition_by("preset", maintain_order=True)]
+
+
+def _table(group: pl.DataFrame) -> Table:
+    first = group.row(0, named=True)
+    a, b, (name, unit) = first["a"], first["b"], aggregation.measured(first["metric"], group["task"])
+    notes = [
+        f"{settings(group)}; means over seeds that both have, and their difference.",
+        "Interval: the 95% interval over seeds of the mean difference, by Student's paired t.",
+        "It takes differences to be normally distributed.",
+        f"Better: on how many pairs {a} is, and {b}.",
+        "p: two-sided, by flipping the signs of the differences in all ways, not corrected for the number of lines.",
+        "Least p: the smallest that so many pairs can have, below 0.05 from six on.",
+    ]
+    if _ALL in group["column"]:
+        notes.append("All tasks: a pair is a task, with the mean of its lines; tasks are taken to be independent.")
+        if (group["fingerprint"] != group["trained_fingerprint"]).any():
+            notes.append("Data that was not trained on has no part in it.")
+    alone = [
+        f"{line['column']}: {line[only]} of {name}"
+        for line in group.iter_rows(named=True)
+        for only, name in (("only_a", a), ("only_b", b))
+        if line[only]
+    ]
+    if alone:
+        notes.append(f"Seeds left out, as only one has them: {'; '.join(alone)}.")
+    heads = [a, b, "difference", "interval", "better", "pairs", "p", "least p"]
+    rows = [(line["column"], _cells(line, unit == "%")) for line in group.iter_rows(named=True)]
+    return Table(f"{a} against {b}, {name}", notes, heads, rows, unit, head="task")
+
+
+def _cells(line: dict[str, Any], percent: bool) -> list[str | None]:
+    interval = None
+    if line["low"] is not None:
+        interval = "[" + ", ".join(number(line[end], percent, 2, "+") for end in ("low", "high")) + "]"
+    return [
+        number(line["mean_a"], percent, 2),
+        number(line["mean_b"], percent, 2),
+        number(line["difference"], percent, 2, "+"),
+        interval,
+        f"{line['better_a']} : {line['better_b']}",
+        str(line["pairs"]),
+        None if line["p"] is None else f"{line['p']:.3g}",
+        f"{line['least_p']:.3g}",
+    ]

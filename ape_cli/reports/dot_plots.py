@@ -1,0 +1,74 @@
+"""The scores of tables as dots: one line for each row of each column, on one axis.
+
+A thin line leads from the axis to each dot, in the row's line style. A thick bar shows one standard deviation over
+seeds to either side.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ape_cli.reports import legend
+from ape_cli.reports.legend import Legend
+from ape_cli.reports.palette import INK, LEAD, PANEL, PAPER, ZERO, Look, drawing, looks
+from ape_cli.reports.scales import Scale, scale
+from ape_cli.reports.tables import Cell, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def dots(tables: list[Table], *, axis: str = "score", chosen: dict[str, Look] | None = None) -> Figure:
+    """The scores of tables: their columns down, a dot for each row, a bar of one standard deviation to either side."""
+    from matplotlib.figure import Figure
+
+    with drawing():
+        cells = [cell for table in tables for _, row in table.rows for cell in row if isinstance(cell, Cell)]
+        names = list(dict.fromkeys(row for table in tables for row, _ in table.rows))
+        chosen = chosen or looks(names)
+        points = [x for cell in cells for x in (cell.mean, *(cell.paper or ())[:1])]
+        ends = [cell.mean + sign * cell.std for cell in cells if cell.std for sign in (-1, 1)]
+        along = scale(axis, tables[0].unit, points, ends)
+        handles = [legend.row(name, chosen[name], lead=True) for name in names]
+        if ends:
+            handles.append(legend.sign("± one standard deviation over seeds"))
+        if any(cell.paper for cell in cells):
+            handles.append(legend.paper())
+        if along.edge is not None:
+            handles.append(legend.zero())
+        below_all = Legend(handles, 2.3 * PANEL[0])
+        heights = [len(t.columns) * (0.12 * len(t.rows) + 0.14) + 0.7 for t in tables]
+        figure = Figure(figsize=(below_all.width, sum(heights) + below_all.height), layout="constrained")
+        grid = figure.add_gridspec(len(tables), 1, height_ratios=heights)
+        for number, table in enumerate(tables):
+            axes = figure.add_subplot(grid[number])
+            _dots(axes, table, along, chosen)
+            along.put(axes, "x")
+        below_all.put(figure)
+    return figure
+
+
+def _dots(axes: Axes, table: Table, along: Scale, chosen: dict[str, Look]) -> None:
+    step = 0.8 / len(table.rows)
+    for number, (row, cells) in enumerate(table.rows):
+        look = chosen[row]
+        at = {i + step * (number + 0.5) - 0.4: cell for i, cell in enumerate(cells) if isinstance(cell, Cell)}
+        means = along.of([cell.mean for cell in at.values()])
+        axes.plot(means, list(at), label=row, color=look.colour, marker=look.mark, linestyle="none", clip_on=False)
+        for (y, cell), mean in zip(at.items(), means, strict=True):
+            axes.plot([along.low, mean], [y, y], color=look.colour, linestyle=look.dashes, zorder=1, **LEAD)
+            if cell.std:
+                axes.hlines(y, *along.of([cell.mean - cell.std, cell.mean + cell.std]), color=look.colour)
+            if cell.paper:
+                axes.plot(along.of(cell.paper[:1]), [y], color=look.colour, clip_on=False, **PAPER)
+    if along.edge is not None:
+        axes.axvspan(along.low, along.edge, zorder=0, **ZERO)
+    axes.set_yticks(range(len(table.columns)), table.columns)
+    axes.set_ylim(len(table.columns) - 0.5, -0.5)
+    for edge in range(1, len(table.columns)):
+        axes.axhline(edge - 0.5, color=INK, alpha=0.15, linewidth=0.7)
+    axes.grid(visible=True, axis="x")
+    axes.tick_params(axis="y", length=0)
+    axes.set_title(table.title)
+    axes.set_xlabel(along.label(table.title.rpartition(", ")[2]))

@@ -1,0 +1,194 @@
+"""How figures look: the colour, mark and dashes of each row of the tables, and one style without a matplotlibrc.
+
+A scheme has the same colour and mark in every figure. They are listed below, or follow from a digest of its name. A
+variant (`rope (decay=0.98)`) has the colour of its scheme. Its mark and its dashes follow from its words.
+No two rows of a figure share both mark and dashes: if two rows want the same, one of them gets the next free choice.
+
+Each line style has one meaning. Solid is a scheme with its default settings. Dashed is a variant of a scheme. Dotted
+(`DOTTED`) is the test split beside the validation split.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+
+class Look(NamedTuple):
+    """`mark` and `dashes` as matplotlib takes them."""
+
+    colour: str
+    mark: Any
+    dashes: Any
+
+
+_BOW_TIE = ((-1, -1), (-1, 1), (1, -1), (1, 1), (-1, -1))
+_HOURGLASS = ((-1, -1), (1, -1), (-1, 1), (1, 1), (-1, -1))
+_UPRIGHT = ((-0.5, -1), (0.5, -1), (0.5, 1), (-0.5, 1), (-0.5, -1))
+_LYING = ((-1, -0.5), (1, -0.5), (1, 0.5), (-1, 0.5), (-1, -0.5))
+
+# Simulated annealing found these colours, starting near an earlier palette. The CIEDE2000 difference of any two is at
+# least 8.7 in normal vision and under deuteranopia, protanopia and tritanopia (Machado, Oliveira and Fernandes 2009,
+# severity 1.0); for two schemes of one table of record it is at least 11. The contrast (WCAG 2) of each colour is at
+# least 3 on white and 2.8 on the dark page. tests/reports/test_palette.py measures all of this.
+_OWN: dict[str, tuple[str, Any]] = {
+    "none": ("#838383", "d"),
+    "sinusoidal": ("#c3881c", "s"),
+    "learned": ("#a5906b", ">"),
+    "matrix-power": ("#96750c", "<"),
+    "relative": ("#f05ab3", "D"),
+    "t5": ("#547168", _BOW_TIE),
+    "transformer-xl": ("#5e62ff", _HOURGLASS),
+    "alibi": ("#6a804a", "p"),
+    "rope": ("#2f94fe", "o"),
+    "tree": ("#02714b", "^"),
+    "orthogonal-seq": ("#9b4702", "v"),
+    "orthogonal-tree": ("#9b4bb0", "P"),
+    "orthogonal-grid": ("#0f93a4", "X"),
+    "orthogonal": ("#c8316c", "*"),
+}
+_COLOURS = tuple(colour for name, (colour, _) in _OWN.items() if name != "none")  # for other schemes
+_SPARE = (_UPRIGHT, _LYING)  # marks that no scheme in `_OWN` has
+_MARKS = (*(mark for _, mark in _OWN.values()), *_SPARE)
+SOLID = "-"
+_DASHES = (  # on, off, on, off … in line widths; none looks like a dotted line
+    (0, (4, 1.5)),
+    (0, (5, 1.5, 1, 1.5)),
+    (0, (2.2, 1.1)),
+    (0, (7, 2.5)),
+    (0, (4, 1.2, 1, 1.2, 1, 1.2)),
+    (0, (7, 1.5, 2.5, 1.5)),
+)
+_FIRST = {  # what variants of the tables of record ask for first: places after their scheme's mark, and dashes;
+    # chosen so that no two rows of the ablation have the same mark
+    "(decay=0.98)": (14, 0),
+    "(decay=1)": (2, 1),
+    "(structure=grid(2))": (7, 2),
+    "(distance=euclidean)": (9, 3),
+}
+INK = "#1b1e21"  # the neutral colour, which a page replaces by its own text colour
+DOTTED: dict[str, Any] = {"linestyle": ":", "linewidth": 0.9, "markersize": 2.2}  # the curve of the test split
+HOLLOW: dict[str, Any] = {"linestyle": "none", "markerfacecolor": "none"}  # a point with few test rows
+LEAD: dict[str, Any] = {"linewidth": 0.8, "alpha": 0.5}  # the line from the axis to a dot
+PAPER: dict[str, Any] = {"linestyle": "none", "marker": "|", "markersize": 8, "markeredgewidth": 1.5}  # its number
+ZERO: dict[str, Any] = {"facecolor": "none", "edgecolor": INK, "hatch": "//////", "alpha": 0.25, "linewidth": 0}
+
+PANEL = (3.1, 2.35)  # inches, width and height
+
+_STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "grid.alpha": 0.15,
+    "grid.linewidth": 0.7,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4.5,
+    "figure.constrained_layout.h_pad": 0.08,  # inches
+    "hatch.linewidth": 0.5,
+    "legend.frameon": False,
+    "legend.handlelength": 3.6,
+    "text.parse_math": False,  # a name is what it is
+    "svg.hashsalt": "ape",
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,  # TrueType; publishers refuse Type 3
+    **dict.fromkeys(
+        ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color"), INK
+    ),
+}
+
+
+def looks(rows: Iterable[str]) -> dict[str, Look]:
+    """The look of each row of a figure. No two rows share both mark and dashes. The order of `rows` has no effect."""
+    names = sorted(set(rows))
+    schemes = sorted({_scheme(name) for name in names})
+    found = {scheme: Look(*_OWN[scheme], SOLID) for scheme in schemes if scheme in _OWN}
+    _choose([scheme for scheme in schemes if scheme not in _OWN], found, _of_unknown)
+    _choose([name for name in names if name not in found], found, _of_variant)
+    return {name: found[name] for name in names}
+
+
+def _choose(names: list[str], found: dict[str, Look], wishes: Callable[[str, dict[str, Look]], Iterator[Look]]) -> None:
+    """Add to `found` the first free one of each name's `wishes`. Every first wish is served before any second one."""
+    taken = {claim for name, look in found.items() for claim in _claims(name, look)}
+    displaced = []
+    for name in names:
+        look = next(wishes(name, found))
+        if taken.isdisjoint(_claims(name, look)):
+            found[name] = look
+            taken.update(_claims(name, look))
+        else:
+            displaced.append(name)
+    for name in displaced:
+        strict = itertools.islice(wishes(name, found), len(_MARKS) * len(_DASHES))
+        free = [look for look in strict if taken.isdisjoint(_claims(name, look))][:1]
+        found[name] = next(
+            itertools.chain(free, (x for x in wishes(name, found) if taken.isdisjoint(_claims(name, x)[:2])))
+        )
+        taken.update(_claims(name, found[name]))
+
+
+def _claims(name: str, look: Look) -> list[tuple[Any, ...]]:
+    """What no other row may have: the same mark and dashes in the figure, the same mark in the scheme, and the same
+    dashes in the scheme. The last one is dropped when there are more variants than dashes."""
+    scheme = _scheme(name)
+    return [("both", look.mark, look.dashes), ("mark", scheme, look.mark), ("dashes", scheme, look.dashes)]
+
+
+def _of_unknown(scheme: str, found: dict[str, Look]) -> Iterator[Look]:
+    """The possible looks of a scheme without an entry in `_OWN`, in an order that a digest of its name chooses."""
+    number = _hash(scheme)
+    colour, number = _COLOURS[number % len(_COLOURS)], number // len(_COLOURS)
+    for mark in itertools.chain(_rotated(_SPARE, number), _rotated(_MARKS, number), _stars()):
+        yield Look(colour, mark, SOLID)
+
+
+def _of_variant(row: str, found: dict[str, Look]) -> Iterator[Look]:
+    """The possible looks of a variant, in an order that `_FIRST` or a digest of its words chooses.
+
+    The same words first ask for the same dashes in every scheme. Their mark is counted from the mark of the scheme, so
+    that the same variant of two schemes has two marks.
+    """
+    scheme, _, words = row.partition(" ")
+    number, own = _hash(words), found[scheme]
+    place = _MARKS.index(own.mark) if own.mark in _MARKS else _hash(scheme)
+    further, dash = _FIRST.get(words) or (1 + number % (len(_MARKS) - 1), number // len(_MARKS))
+    for mark in itertools.chain(_rotated(_MARKS, place + further), _stars()):
+        yield from (Look(own.colour, mark, dashes) for dashes in _rotated(_DASHES, dash))
+
+
+def _rotated(items: tuple[Any, ...], number: int) -> tuple[Any, ...]:
+    first = number % len(items)
+    return items[first:] + items[:first]
+
+
+def _stars() -> Iterator[tuple[int, int, int]]:
+    """An endless supply of marks: stars with 6, 7, 8 … points."""
+    return ((points, 1, 0) for points in itertools.count(6))
+
+
+def _scheme(row: str) -> str:
+    return row.partition(" ")[0]
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Our style, and nothing of a matplotlibrc."""
+    from matplotlib import style
+
+    with style.context(["default", _STYLE]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # somebody's name in another script
+        yield

@@ -1,0 +1,86 @@
+"""The paper's own numbers (tables 1 to 3), and ours beside them.
+
+Where a run has the paper's own size (`paper_size`), the difference of the means is given, and whether the paper's
+mean lies in our 95% interval over seeds, which says nothing of how far their mean over 3 seeds may be off. There is no
+test with their deviations (Welch's): they are rounded to a tenth of a percent, 9 of 60 to 0.0, 2 are missing, and the
+paper does not say whether they are of a sample or of a population.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+import polars as pl
+
+# The paper's table 2 has one column for what can be read in two ways; ours are these, and each is put beside it.
+DEPTH = ("depth", "breadth-to-depth")
+TWO_READINGS = (
+    "The paper has one `depth` column: its text (section 4.1) describes sources and targets in the same order, like "
+    "our `depth`, while its numbers fit sources that are always written breadth first, like our `breadth-to-depth`."
+)
+IMAGES, IMAGES_ROWS = "cifar-10", (50_000, 10_000)  # what table 3 is of: its images for training, and the others
+_ROUNDED = 0.5e-4  # the paper rounds means to hundredths of a percent
+
+_COLUMNS = {
+    "paper_mean": pl.Float64,
+    "paper_std": pl.Float64,
+    "paper_difference": pl.Float64,
+    "paper_in_interval": pl.Boolean,
+}
+
+
+def scores() -> dict[tuple[str, str], tuple[float, float | None]]:
+    """(scheme, column) -> mean and deviation as fractions, from tables 1 to 3 of the paper.
+
+    A column of table 3 is `cifar-10 @150`: the best score on images until epoch 150. A `depth` column of table 2 is
+    there twice, as `tree-copy/depth` and as `tree-copy/breadth-to-depth` (see `TWO_READINGS`).
+    """
+    tables = json.loads(resources.files("ape_cli.reports").joinpath("paper_tables.json").read_text(encoding="utf-8"))
+    return {
+        (scheme, before + name): (mean / 100, None if std is None else std / 100)
+        for table, before in ((tables["table1"], ""), (tables["table2"], ""), (tables["table3"], f"{IMAGES} "))
+        for scheme, cells in table["rows"].items()
+        for column, (mean, std) in zip(table["columns"], cells, strict=True)
+        if mean is not None
+        for name in _ours(column)
+    }
+
+
+def _ours(column: str) -> list[str]:
+    """Our columns that a column of the paper's is put beside.
+
+    >>> _ours("c3/depth"), _ours("c3/breadth")
+    (['c3/depth', 'c3/breadth-to-depth'], ['c3/breadth'])
+    """
+    task, _, order = column.partition("/")
+    return [f"{task}/{ours}" for ours in DEPTH] if order == "depth" else [column]
+
+
+_PLAIN = ("", "precision=tf32")  # variants that are still the paper's own setting, computed in another format
+
+
+def beside(lines: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+    """Lines of a report with the paper's mean and deviation, and at its size the difference, ours minus theirs.
+
+    `columns`: what each line's column is called in the paper's tables.
+    """
+    published = scores()
+    found = []
+    for line, column in zip(lines.iter_rows(named=True), columns, strict=True):
+        kind = (line["metric"], line["decode"], line["split"])
+        plain = line["variant"] in _PLAIN and kind == ("token_accuracy", "teacher", "test")
+        own = line["fingerprint"] == line["trained_fingerprint"]
+        score = published.get((line["scheme"], column)) if plain and own else None
+        found.append((None,) * len(_COLUMNS) if score is None else (*score, *_compared(line, score[0])))
+    return lines.hstack(pl.DataFrame(found, schema=_COLUMNS, orient="row"))
+
+
+def _compared(line: dict[str, Any], paper_mean: float) -> tuple[float | None, bool | None]:
+    if not line["paper_size"]:
+        return None, None
+    inside = None
+    if line["low"] is not None:
+        inside = line["low"] - _ROUNDED <= paper_mean <= line["high"] + _ROUNDED
+    return line["mean"] - paper_mean, inside

@@ -1,0 +1,190 @@
+"""Tables of a report as text: for a terminal, Markdown, LaTeX (booktabs), and HTML for a page."""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from ape_cli.reports.tables import Cell, Table
+
+FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
+
+
+@dataclass(frozen=True)
+class _Markup:
+    """How a format writes a cell; each field takes its strings by %s."""
+
+    plain: str  # mean, deviation
+    best: str  # the same, underlined
+    std: str
+    seeds: str  # where a cell has fewer than the others
+    paper: str  # the paper's score, written plainly
+    paper_std: str
+    empty: str
+    number: str  # a cell that is text
+
+
+_MARKDOWN = _Markup("%s%s", "<ins>%s</ins>%s", " ±%s", " ×%s", " [%s]", " ±%s", "—", "%s")
+_LATEX = _Markup("$%s%s$", r"\underline{$%s%s$}", r"_{\pm %s}", r" $\times %s$", " [$%s$]", r"_{\pm %s}", "---", "$%s$")
+_HTML = _Markup(
+    "%s%s",
+    '<span class="best">%s</span>%s',
+    ' <span class="minor">±%s</span>',
+    ' <span class="minor">×%s</span>',
+    ' <span class="paper">[%s]</span>',
+    " ±%s",
+    "—",
+    "%s",
+)
+
+
+def number(value: float, percent: bool, digits: int, sign: str = "") -> str:
+    """A score for people; with the sign `+` a difference of scores."""
+    return f"{100 * value:{sign}.{digits}f}" if percent else f"{value:{sign}.{digits + 1}f}"
+
+
+def _parts(mean: float, std: float | None, percent: bool, mark: str) -> tuple[str, str]:
+    """Mean and deviation, the latter within its mark."""
+    return number(mean, percent, 2), "" if std is None else mark % number(std, percent, 1)
+
+
+def _most_seeds(table: Table) -> int:
+    return max((cell.seeds for _, cells in table.rows for cell in cells if isinstance(cell, Cell)), default=0)
+
+
+def _spread(cell: Cell, table: Table) -> float | None:
+    """What stands after ±."""
+    return cell.half if table.interval else cell.std
+
+
+def _rows(table: Table, markup: _Markup) -> list[list[str]]:
+    """The rows in a markup, their labels as they are."""
+    most = _most_seeds(table)
+
+    def draw(cell: Cell | str | None) -> str:
+        if cell is None:
+            return markup.empty
+        if isinstance(cell, str):
+            return markup.number % cell
+        parts = _parts(cell.mean, _spread(cell, table), table.percent, markup.std)
+        text = (markup.best if cell.best else markup.plain) % parts
+        text += markup.seeds % cell.seeds if cell.seeds < most else ""
+        if cell.paper:
+            text += markup.paper % "".join(_parts(*cell.paper, table.percent, markup.paper_std))
+        return text
+
+    return [[label, *map(draw, cells)] for label, cells in table.rows]
+
+
+def rich(tables: list[Table]) -> RenderableType:
+    parts: list[RenderableType] = []
+    for table in tables:
+        grid = RichTable(title=Text(table.title), title_justify="left", header_style="bold")
+        grid.add_column(table.head, overflow="fold")
+        for column in table.columns:
+            grid.add_column(Text(column), justify="right", overflow="fold", min_width=6)
+        most = _most_seeds(table)
+        for label, cells in table.rows:
+            line: list[RenderableType] = [Text(label)]
+            for cell in cells:
+                if cell is None:
+                    line.append(Text("—", style="dim"))
+                    continue
+                if isinstance(cell, str):
+                    line.append(Text(cell))
+                    continue
+                text = Text(number(cell.mean, table.percent, 2), style="bold underline" if cell.best else "")
+                if (spread := _spread(cell, table)) is not None:
+                    text.append(f" ±{number(spread, table.percent, 1)}", style="not bold not underline dim")
+                if cell.seeds < most:
+                    text.append(f" ×{cell.seeds}", style="not bold not underline dim")
+                if cell.paper:
+                    paper = "".join(_parts(*cell.paper, table.percent, "±%s"))
+                    text.append(f" [{paper}]", style="not bold not underline cyan")
+                line.append(text)
+            grid.add_row(*line)
+        grid.add_section()
+        for label, counts in table.foot:
+            grid.add_row(*map(Text, (label, *counts)), style="dim")
+        parts += [grid, *(Text(note, style="dim") for note in table.notes), Text()]
+    return Group(*parts)
+
+
+def markdown(tables: list[Table]) -> str:
+    out = []
+    for table in tables:
+        out += [f"### {table.title}", ""]
+        out.append("| " + " | ".join([table.head, *table.columns]) + " |")
+        out.append("|" + "|".join(["---", *["---:"] * len(table.columns)]) + "|")
+        out += ["| " + " | ".join(row) + " |" for row in _rows(table, _MARKDOWN)]
+        out += ["| " + " | ".join([f"*{label}*", *counts]) + " |" for label, counts in table.foot]
+        out += ["", " ".join(table.notes), ""]
+    return "\n".join(out)
+
+
+def _tex(text: str) -> str:
+    special = {c: f"\\{c}" for c in "&%$#_{}"} | {
+        "±": "$\\pm$",
+        "×": "$\\times$",
+        "—": "---",
+        "–": "--",
+        "·": "$\\cdot$",
+    }
+    special |= {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
+    return "".join(special.get(c, c) for c in text)
+
+
+_PAGE_COLUMNS = 4  # a table of more is shrunk to the line
+
+
+def latex(tables: list[Table]) -> str:
+    """Table environments; the preamble needs booktabs and, for wide tables, graphicx."""
+
+    out = ["% needs \\usepackage{booktabs} and \\usepackage{graphicx}"]
+    for table in tables:
+        body = [" & ".join([_tex(row[0]), *row[1:]]) + " \\\\" for row in _rows(table, _LATEX)]
+        head = " & ".join(_tex(name) for name in [table.head.capitalize(), *table.columns]) + " \\\\"
+        foot = [" & ".join(map(_tex, [label, *counts])) + " \\\\" for label, counts in table.foot]
+        wide = len(table.columns) > _PAGE_COLUMNS
+        out += [
+            "\\begin{table}",
+            "\\centering",
+            *(["\\resizebox{\\linewidth}{!}{%"] if wide else []),
+            f"\\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
+            *("\\toprule", head, "\\midrule", *body, *(["\\midrule", *foot] if foot else []), "\\bottomrule"),
+            "\\end{tabular}" + ("}" if wide else ""),
+            f"\\caption{{{_tex(table.title + '. ' + ' '.join(table.notes))}}}",
+            "\\end{table}",
+            "",
+        ]
+    return "\n".join(out)
+
+
+def fragment(table: Table) -> str:
+    """A table and its notes as HTML, for a page."""
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in [table.head, *table.columns])
+
+    def lines(rows: Iterable[Sequence[str]]) -> str:
+        return "\n".join(
+            f'<tr><th scope="row">{html.escape(row[0])}</th>' + "".join(f"<td>{x}</td>" for x in row[1:]) + "</tr>"
+            for row in rows
+        )
+
+    foot = f"\n<tfoot>\n{lines((label, *counts) for label, counts in table.foot)}\n</tfoot>" if table.foot else ""
+    body = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines(_rows(table, _HTML))}\n</tbody>{foot}</table>"
+    return f'<div class="wide" tabindex="0">{body}</div>\n<p class="notes">{html.escape(" ".join(table.notes))}</p>'
+
+
+def text(style: str, tables: list[Table]) -> str:
+    """The tables in one of the textual formats; a page of HTML is `page.py`'s."""
+    if style == "rich":
+        plain = io.StringIO()
+        Console(file=plain, width=200, force_terminal=False).print(rich(tables))
+        return plain.getvalue()
+    return {"markdown": markdown, "latex": latex}[style](tables)

@@ -1,0 +1,186 @@
+"""Lines of a report as the paper's tables: schemes down, tasks across."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from ape_cli.reports.aggregation import measured, task_of
+from ape_cli.reports.paper import DEPTH, IMAGES, TWO_READINGS
+from ape_cli.structure.linearisation import NAMES
+from ape_cli.tasks._images import NAME
+
+_COLUMNS = ["copy", "reverse", "repeat"]  # in the paper's order, what is not here comes after
+_COLUMNS += [f"{t}/{o}" for t in ("tree-copy", "tree-rotate", "c3", "tree-ops") for o in NAMES]
+_ROWS = ["none", "sinusoidal", "learned", "relative", "tree", "rope"]
+_ROWS += ["orthogonal-seq", "orthogonal-tree", "orthogonal-grid"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One score of a table. Fractions, or nats for cross-entropy."""
+
+    mean: float
+    std: float | None
+    seeds: int
+    best: bool  # to be underlined
+    paper: tuple[float, float | None] | None  # mean and deviation, as fractions
+    half: float | None = None  # of the 95% interval over seeds of the mean
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    notes: list[str]
+    columns: list[str]
+    rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # text is a number, in no need of escapes
+    unit: str  # of its scores: %, or nats a token
+    interval: bool = False  # beside a mean stands half of its interval over seeds, not its deviation
+    head: str = "scheme"
+    foot: Sequence[tuple[str, Sequence[str]]] = ()  # counts below the rows, as they are to be shown
+
+    @property
+    def percent(self) -> bool:
+        return self.unit == "%"
+
+
+_GROUP = ["images", "structure", "preset"]  # what tells tables apart
+
+
+def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
+    """Lines as tables: one for each preset and kind of structure, images apart; schemes down, tasks across."""
+    groups = with_row_names(found).partition_by(*_GROUP, maintain_order=True)
+    return [_table(group, interval) for group in groups]
+
+
+def with_row_names(found: pl.DataFrame) -> pl.DataFrame:
+    """The lines, in the order of their tables, each with the `row` and the `column` that it has in its table."""
+    groups = found.with_columns(images=pl.col("task") == NAME).partition_by(*_GROUP, maintain_order=True)
+    made = []
+    for group in sorted(groups, key=lambda group: group.select(_GROUP).row(0)):
+        names, places = _column_names(group), dict[tuple[str, str], None]()
+        for line in group.iter_rows(named=True):
+            column = names[tuple(line[k] for k in _DATA)]
+            row = line["scheme"] + (f" ({line['variant']})" if line["variant"] else "")
+            if (row, column) in places:  # the same words for another configuration: a preset or a scheme has changed
+                row += f" #{line['configuration']}"
+            places[row, column] = None
+        rows, columns = zip(*places, strict=True)
+        made.append(group.with_columns(pl.Series("row", rows), pl.Series("column", columns)))
+    return pl.concat(made)
+
+
+def row_rank(line: dict[str, Any]) -> tuple[int, str]:
+    """Where a row stands among the others of its table, by one of its named lines."""
+    return _rank(_ROWS, line["scheme"]), line["row"]
+
+
+def column_rank(line: dict[str, Any]) -> tuple[int, str]:
+    """Where a column stands among the others of its table, by one of its named lines."""
+    return _rank(_COLUMNS, task_of(line)), line["column"]
+
+
+def _table(group: pl.DataFrame, interval: bool) -> Table:
+    cells: dict[tuple[str, str], Cell] = {}
+    order: dict[str, tuple[int, str]] = {}
+    rows: dict[str, tuple[int, str]] = {}
+    for line in group.iter_rows(named=True):
+        row, column = line["row"], line["column"]
+        order[column] = column_rank(line)
+        rows[row] = row_rank(line)
+        cells[row, column] = cell(line)
+    columns = sorted(order, key=order.__getitem__)
+    first = group.row(0, named=True)
+    kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
+    notes = standing_notes(group, interval)
+    if not first["images"]:
+        notes += brackets(group, interval)
+    elif "paper_mean" in group.columns and IMAGES in columns:
+        notes.append("The paper's numbers of images are best by epoch: `ape report --by epoch --against paper`.")
+    name, unit = measured(first["metric"], group["task"])
+    body = [(row, [cells.get((row, column)) for column in columns]) for row in sorted(rows, key=rows.__getitem__)]
+    return Table(f"{'Images' if first['images'] else kind}, {name}", notes, columns, body, unit, interval)
+
+
+def cell(line: dict[str, Any]) -> Cell:
+    paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_std"])
+    half = None if line["high"] is None else line["high"] - line["mean"]
+    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, half)
+
+
+def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
+    """What stands under every table of scores."""
+    seeds = sorted(set(group["seeds"]))
+    return [f"{settings(group)}; {_over(seeds, interval)}.", _underlining(seeds)]
+
+
+def _over(seeds: list[int], interval: bool) -> str:
+    """What a cell is, by the numbers of seeds in a table: `mean ± standard deviation over 3 seeds`."""
+    spread = "half of its 95% interval" if interval else "standard deviation"
+    none = f"no {'interval over seeds' if interval else spread}"
+    if seeds == [1]:
+        return f"one seed, so there is {none}"
+    of_one = f"; one seed has {none}" if seeds[0] == 1 else ""
+    count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    fewer = f" (×n where fewer{of_one})" if len(seeds) > 1 else ""
+    return f"mean ± {spread} over {count} seeds{fewer}" + ", by Student's t" * interval
+
+
+def _underlining(seeds: list[int]) -> str:
+    """The rule of `report.py`, as far as it matters to a table with such numbers of seeds."""
+    if seeds == [1]:
+        return "Underlined: the best score of each column."
+    rule = """Underlined: the best mean of each column and every mean at most one standard deviation worse, by the \
+deviation of the best mean (of equal best means, the largest)."""
+    if len(seeds) > 1:
+        rule += """ The best mean is chosen among the rows of a column with the most seeds; rows with fewer seeds are \
+underlined by the same rule."""
+    return rule
+
+
+def brackets(group: pl.DataFrame, interval: bool) -> list[str]:
+    """What stands in brackets, where lines were put beside the paper."""
+    if "paper_mean" not in group.columns:
+        return []
+    size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
+    deviation = " ± standard deviation" if interval else ""
+    notes = [f"In brackets: the paper's number{deviation}, over 3 seeds{size}."]
+    compared = group.filter(pl.col("paper_mean").is_not_null())
+    return notes + [TWO_READINGS] * bool(compared["order"].is_in(DEPTH).any())
+
+
+def settings(group: pl.DataFrame) -> str:
+    """What all lines of a table have in common, for the note under it."""
+    line, (name, unit) = group.row(0, named=True), measured(group["metric"][0], group["task"])
+    # an image has one label, and there is nothing to read again
+    decoding = "" if (group["task"] == NAME).all() else f", {line['decode']} decoding"
+    what = f"{name} in {unit}{decoding}, {line['split']} split"
+    return f"Preset {line['preset']}; {what}"
+
+
+def _rank(known: list[str], name: str) -> int:
+    return known.index(name) if name in known else len(known)
+
+
+_DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # what tells the columns of a table apart
+
+
+def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
+    """A name for each column; datasets are named only where the task alone does not tell them apart."""
+    columns = group.unique(_DATA, maintain_order=True)
+    alike_in = ["task", "order"] + ["form"] * bool(group["images"][0])
+    names: dict[tuple[Any, ...], str] = {}
+    for line in columns.iter_rows(named=True):
+        name = task_of(line)
+        alike = columns.filter(pl.col(k).eq_missing(line[k]) for k in alike_in)
+        if alike["trained_fingerprint"].n_unique() > 1:
+            name += f" [{line['trained_on']}]"
+        if line["fingerprint"] != line["trained_fingerprint"]:
+            name += f" on {line['dataset']}"
+        if name in names.values():
+            name += f" {line['fingerprint'][:6]}"
+        names[tuple(line[k] for k in _DATA)] = name
+    return names

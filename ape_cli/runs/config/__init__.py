@@ -1,0 +1,121 @@
+"""The configuration of a run: presets, overrides, and the name that it gives the run.
+
+Any field can be set; an unknown one is an error that names the nearest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from ape_cli.core.errors import UsageError, pick, unknown
+from ape_cli.runs.config._fields import KINDS, AnyConfig, Config, ImageConfig, SequenceConfig, read_config, read_json
+from ape_cli.runs.config._presets import PRESETS, Preset, preset
+from ape_cli.runs.config._settings import parse_settings, parse_values
+from ape_cli.structure import parse_structure
+
+__all__ = [
+    "KINDS",
+    "PRESETS",
+    "AnyConfig",
+    "Config",
+    "ImageConfig",
+    "Preset",
+    "SequenceConfig",
+    "parse_settings",
+    "parse_values",
+    "preset",
+    "read_config",
+    "read_json",
+    "resolve",
+]
+
+_PAIRS = {
+    "epochs": "steps",
+    "steps": "epochs",
+    "validate_every_epochs": "validate_every_steps",
+    "validate_every_steps": "validate_every_epochs",
+}
+_FIXED = {"preset", "scheme", "scheme_options", "structure", "attention", "attention_options", "seed", "precision"}
+_OWN = {"preset", "scheme", "structure", "attention", "seed", "precision", "device"}  # options on the command line
+
+
+def resolve(
+    preset_name: str,
+    scheme: str,
+    scheme_options: dict[str, Any],
+    *,
+    kind: str = "sequence",
+    structure: str | None = None,
+    attention: str = "dot",
+    attention_options: dict[str, Any] | None = None,
+    seed: int = 42,
+    precision: str = "fp32",
+    settings: dict[str, Any] | None = None,
+) -> Config:
+    """A preset with its overrides, checked.
+
+    `kind`: `sequence`, or `image`: of the data, and so of the model. `settings`: field -> value. `scheme_options`,
+    `attention_options`: the options that the scheme and the kind of attention have, with their defaults; a setting may
+    be one of them too. Raises `UsageError`.
+    """
+    fields = dict(preset(preset_name).of(kind))
+    chosen: dict[str, Any] = {}
+    chosen_attention: dict[str, Any] = {}
+    attention_options = attention_options or {}
+    known = set(KINDS[kind].model_fields) - _FIXED
+    for key, value in (settings or {}).items():
+        if key in known:
+            fields[key] = value
+            if key in _PAIRS and _PAIRS[key] not in (settings or {}):
+                fields.pop(_PAIRS[key], None)
+        elif key in scheme_options and key in attention_options:
+            what = f"{key} is an option of {scheme} and of attention {attention}"
+            raise UsageError(what, got=f"{key}={value}", allowed="an option of one", fix="rename it in one's file")
+        elif key in scheme_options:
+            chosen[key] = value
+        elif key in attention_options:
+            chosen_attention[key] = value
+        elif key in _OWN:
+            raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=f"it is an option: --{key}")
+        else:
+            raise _no_setting(key, value, kind, known | set(scheme_options) | set(attention_options))
+    for one, other in (("epochs", "steps"), ("validate_every_epochs", "validate_every_steps")):
+        if one in fields and other in fields:
+            raise UsageError(
+                f"{one} and {other} exclude each other", got="both", allowed="one of them", fix="set one only"
+            )
+    try:
+        return KINDS[kind](
+            preset=preset_name,
+            scheme=scheme,
+            scheme_options=chosen,
+            structure=None if structure is None else parse_structure(structure).expression,
+            attention=attention,
+            attention_options=chosen_attention,
+            seed=seed,
+            precision=pick("precision", precision, ["fp32", "tf32", "bf16"]),
+            **fields,
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UsageError(
+            f"bad value of {where}",
+            got=repr(first.get("input")),
+            allowed=first["msg"],
+            fix=_how(where),
+        ) from error
+
+
+def _no_setting(key: str, value: Any, kind: str, known: set[str]) -> UsageError:
+    for other, found in KINDS.items():
+        if key in found.model_fields:
+            what = f"{key} is a setting of the model for {other}s"
+            return UsageError(what, got=f"{key}={value}, for {kind}s", fix="leave it out, or choose other data")
+    return unknown("setting", key, known)
+
+
+def _how(field: str) -> str:
+    return f"--{field} VALUE" if field in _OWN else f"--set {field}=VALUE"

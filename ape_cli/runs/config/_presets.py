@@ -1,0 +1,175 @@
+"""Presets: model and training, and the sizes of the data that go with them.
+
+`paper`: tables 4 and 5 and what the authors' first release adds. `medium`: the paper's data (its lengths, depths,
+vocabularies and numbers of rows) with the model of `small`, a quarter of the paper's width; it has no images. `small`:
+each run ends within about three minutes on two CPU cores and the schemes still separate (images: digits in less, those
+of CIFAR in more). `tiny`: a smoke test in seconds.
+
+Every run stops after the number of steps (or epochs) of its preset, whatever its scheme, and keeps the weights with the
+best validation token accuracy. The learning-rate schedule ends at the same step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ape_cli.core.errors import UsageError, pick
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Model and training, and the sizes of the data that go with them."""
+
+    fields: dict[str, Any]  # of sequences
+    images: dict[str, Any] | None  # of images; None: the preset has no settings for them
+    rows: dict[str, int]
+    sizes: dict[str, Any]  # options of tasks, each for those that have it
+    about: dict[str, str]  # of each kind of data that the preset has
+    augment: str = "none"  # of images whose mirror images are of the same class
+
+    def of(self, kind: str) -> dict[str, Any]:
+        """The fields for a kind of data. Raises `UsageError` where the preset has none."""
+        found = self.images if kind == "image" else self.fields
+        if found is None:
+            allowed = ", ".join(name for name, other in PRESETS.items() if other.images is not None)
+            raise UsageError("this preset has no settings for images", allowed=f"--preset {allowed}", fix="choose one")
+        return found
+
+
+_TOKENISER = {"convolution_size": 3, "convolution_stride": 1, "pool_size": 3, "pool_stride": 2}  # table 5
+
+_QUARTER_WIDTH = {  # table 4, a quarter as wide; fewer steps take a higher learning rate and no dropout
+    "d_model": 128,
+    "d_ff": 512,
+    "heads": 4,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "dropout": 0.0,
+    "batch_size": 64,
+    "lr_peak": 2e-3,
+}
+
+PRESETS = {
+    "paper": Preset(
+        {
+            "d_model": 512,
+            "d_ff": 2048,
+            "heads": 8,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "dropout": 0.15,
+            "epochs": 200,
+            "batch_size": 64,
+            "lr_peak": 5e-4,
+            "validate_every_epochs": 5,
+        },
+        {
+            **_TOKENISER,
+            "d_model": 256,
+            "d_ff": 512,
+            "heads": 4,
+            "encoder_layers": 7,
+            "dropout": 0.0,
+            "attention_dropout": 0.1,
+            "stochastic_depth": 0.1,
+            "epochs": 300,
+            "batch_size": 128,
+            "lr_peak": 5e-4,
+            "weight_decay": 0.03,
+            "label_smoothing": 0.1,
+            "validate_every_epochs": 1,
+        },
+        {"train": 10_000, "validation": 1_000, "test": 1_000},
+        {},
+        {
+            "sequence": "the paper's own size: width 512, 200 epochs of 10,000 rows",
+            "image": "the paper's own size: 7 layers of width 256, 300 epochs",
+        },
+        "crop,flip,autoaugment",
+    ),
+    "medium": Preset(
+        {**_QUARTER_WIDTH, "steps": 2_000, "validate_every_steps": 200},
+        None,
+        {"train": 10_000, "validation": 1_000, "test": 1_000},
+        {},
+        {"sequence": "the paper's words and trees, a quarter of its width, 2,000 steps: 15 to 40 minutes of one core"},
+    ),
+    "small": Preset(
+        {**_QUARTER_WIDTH, "steps": 800, "validate_every_steps": 100},
+        {
+            **_TOKENISER,
+            "d_model": 64,
+            "d_ff": 128,
+            "heads": 4,
+            "encoder_layers": 3,
+            "dropout": 0.0,
+            "attention_dropout": 0.1,
+            "stochastic_depth": 0.1,
+            "steps": 800,
+            "batch_size": 64,
+            "lr_peak": 2e-3,
+            "weight_decay": 0.03,
+            "label_smoothing": 0.1,
+            "validate_every_steps": 40,
+        },
+        {"train": 20_000, "validation": 1_000, "test": 1_000},
+        {
+            "length_mean": 20,
+            "length_std": 2,
+            "depth_mean": 4,
+            "depth_std": 1,
+            "side_mean": 5,
+            "side_std": 1,
+            "ring": 12,
+        },
+        {
+            "sequence": "about three minutes on two CPU cores: width 128, 800 steps, words of 20, trees of depth 4",
+            "image": "3 layers of width 64, 800 steps: half a minute on a CPU for digits, more for larger images",
+        },
+        "crop,flip",
+    ),
+    "tiny": Preset(
+        {
+            "d_model": 32,
+            "d_ff": 64,
+            "heads": 2,
+            "encoder_layers": 1,
+            "decoder_layers": 1,
+            "dropout": 0.0,
+            "steps": 20,
+            "batch_size": 16,
+            "lr_peak": 1e-3,
+            "validate_every_steps": 10,
+        },
+        {
+            **_TOKENISER,
+            "d_model": 32,
+            "d_ff": 64,
+            "heads": 2,
+            "encoder_layers": 1,
+            "dropout": 0.0,
+            "attention_dropout": 0.0,
+            "stochastic_depth": 0.0,
+            "steps": 20,
+            "batch_size": 16,
+            "lr_peak": 1e-3,
+            "validate_every_steps": 10,
+        },
+        {"train": 200, "validation": 40, "test": 40},
+        {
+            "length_mean": 6,
+            "length_std": 1,
+            "depth_mean": 2,
+            "depth_std": 0.5,
+            "side_mean": 3,
+            "side_std": 0.5,
+            "ring": 6,
+        },
+        dict.fromkeys(("sequence", "image"), "a smoke test in seconds"),
+    ),
+}
+
+
+def preset(name: str) -> Preset:
+    return PRESETS[pick("preset", name, PRESETS)]

@@ -1,0 +1,104 @@
+"""Filters: which runs a command is about, by scheme, task and preset."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ape_cli.core.errors import ApeError, nearest, pick
+from ape_cli.runs.config import PRESETS
+
+_MOST = 12  # combinations that an error lists
+
+
+class RunKind(NamedTuple):
+    """What filters look at in a run. `tasks`: all names of its task, the most specific one last."""
+
+    scheme: str
+    tasks: tuple[str, ...]
+    preset: str
+
+
+def kind(scheme: str, preset: str, task: str, order: str | None, parameters: dict[str, Any]) -> RunKind:
+    """The kind of a run: a tree task is also its column, `tree-copy/depth`, and images are also their source.
+
+    >>> kind("rope", "small", "tree-copy", "depth", {}).tasks
+    ('tree-copy', 'tree-copy/depth')
+    """
+    source = parameters.get("source") if task == "images" else None
+    names = (task, f"{task}/{order}" if order else source)
+    return RunKind(scheme, tuple(str(name) for name in names if name), preset)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The runs with one of the schemes, one of the tasks and one of the presets; an empty list means any."""
+
+    schemes: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """As it is given on the command line."""
+        return " ".join(f"--{option} {name}" for option, names, _ in self._options() for name in names)
+
+    def _options(self) -> Iterator[tuple[str, tuple[str, ...], int]]:
+        """Each option with its names, and the field of `Kind` that it looks at."""
+        yield from zip(("scheme", "task", "preset"), (self.schemes, self.tasks, self.presets), range(3), strict=True)
+
+    def picks(self, run: RunKind) -> bool:
+        """Whether a run is wanted."""
+        return all(not names or _has_one(run, field, names) for _, names, field in self._options())
+
+    def check(self, there: Collection[RunKind], where: str) -> None:
+        """That every name is one that a run has, and that some run is wanted; else an `ApeError` that says what is.
+
+        `there`: the kinds of all runs; `where`: where those are, in words. Where there are no runs, no filter is wrong.
+        """
+        if not there:
+            return
+        for option, names, field in self._options():
+            known = sorted({name for run in there for name in _names(run, field)})
+            for name in names:
+                if name not in known:
+                    near = nearest(name, known)
+                    perhaps = f"did you mean {near!r}? Else " if near else ""
+                    raise ApeError(
+                        f"no run in {where} has {option} {name!r}",
+                        got=f"--{option} {name}",
+                        allowed=", ".join(known),
+                        fix=f"{perhaps}choose one of those, or train such a run",
+                    )
+        if not any(map(self.picks, there)):
+            fields = [field for _, names, field in self._options() if names]
+            alike = [run for run in there if any(_has_one(run, field, names) for _, names, field in self._options())]
+            found = sorted({" ".join(_names(run, field)[-1] for field in fields) for run in alike})
+            more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
+            raise ApeError(
+                f"no run in {where} has all of these",
+                got=str(self),
+                allowed="; ".join(found[:_MOST]) + more,
+                fix="leave one of the options out, or train such a run",
+            )
+
+
+def _names(run: RunKind, field: int) -> tuple[str, ...]:
+    found = run[field]
+    return (found,) if isinstance(found, str) else found
+
+
+def _has_one(run: RunKind, field: int, names: tuple[str, ...]) -> bool:
+    """Whether a run has one of these names."""
+    return not set(names).isdisjoint(_names(run, field))
+
+
+ANY = Filter()
+
+
+def make(schemes: list[str] | None, tasks: list[str] | None, presets: list[str] | None) -> Filter:
+    """The filter of repeated options. Raises `UsageError` for a preset that does not exist."""
+    once = [tuple(dict.fromkeys(names or ())) for names in (schemes, tasks, presets)]
+    for name in once[2]:
+        pick("preset", name, PRESETS)
+    return Filter(*once)

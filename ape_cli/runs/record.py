@@ -1,0 +1,119 @@
+"""What `run.json` and `eval/*.json` hold, checked when they are read.
+
+Fields that nothing reads back (versions, commit, device, times) are not looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic_core import from_json
+
+from ape_cli.core.errors import PlaceError, RunError
+from ape_cli.runs.config import AnyConfig
+from ape_cli.storage.paths import StoragePath
+
+VERSION = 1
+DECODINGS = ("teacher", "greedy")  # of evaluations
+
+
+class Trained(BaseModel):
+    """The dataset of a run."""
+
+    name: str
+    path: str
+    fingerprint: str
+    task: str
+    order: str | None
+    structure: str
+    parameters: dict[str, Any]
+    rows: dict[str, int]
+    vocabulary: list[str]
+
+
+class TrainingResult(BaseModel):
+    """What training came to."""
+
+    steps: int
+    best_step: int
+    best_accuracy: float
+    seconds: float
+    tokens_per_second: float
+    parameters: int
+
+
+class Record(BaseModel):
+    """run.json"""
+
+    version: Literal[1]
+    status: Literal["running", "stopped", "failed", "finished"]
+    config: AnyConfig
+    variant: dict[str, Any] = {}
+    dataset: Trained
+    processes: int = Field(1, ge=1)  # that train it together, the last time it was begun or resumed
+    result: TrainingResult | None = None
+
+    @model_validator(mode="after")
+    def _finished_with_a_result(self) -> Record:
+        if self.status == "finished" and self.result is None:
+            raise ValueError("finished, and without a result")
+        return self
+
+
+class Metrics(BaseModel):
+    token_accuracy: float = Field(ge=0, le=1)
+    exact_match: float = Field(ge=0, le=1)
+    cross_entropy: float | None = None
+    rows: int = Field(ge=1)
+    tokens: int
+
+
+class SizeMetrics(Metrics):
+    size: int
+
+
+class OpMetrics(Metrics):
+    op: str
+
+
+class Evaluation(BaseModel):
+    """eval/*.json"""
+
+    dataset: str
+    fingerprint: str
+    split: str
+    decode: str
+    overall: Metrics
+    by_size: list[SizeMetrics]
+    by_op: list[OpMetrics] = []
+    by_class: list[Metrics] = []  # of images
+
+
+def read(path: StoragePath, kind: type[BaseModel], again: str) -> dict[str, Any]:
+    """A JSON file as it is, if it is what it should be; else a `RunError` that tells to do `again`."""
+    try:
+        raw = from_json(path.read_bytes(), allow_inf_nan=False)
+        kind.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RunError(f"{path} is damaged", got=f"{where}: {first['msg']}", fix=again) from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError | PlaceError):
+            raise
+        raise RunError(f"cannot read {path}", got=str(error), fix=again) from error
+    found: dict[str, Any] = raw
+    return found
+
+
+def is_sound(metrics: dict[str, Any]) -> bool:
+    """Whether all numbers are numbers."""
+    return all(math.isfinite(v) for v in metrics.values() if isinstance(v, float))
+
+
+def variant_text(about: dict[str, Any]) -> str:
+    """What a run has set otherwise than its preset and scheme say: `attention=linear, decay=1`."""
+    pairs = sorted(about.get("variant", {}).items())
+    return ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in pairs)

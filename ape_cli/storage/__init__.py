@@ -1,0 +1,1 @@
+"""Files: folders and object stores, atomic writes, locks, the rows of Parquet files, and sources of images."""

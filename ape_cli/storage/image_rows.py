@@ -1,0 +1,125 @@
+"""A shard of labelled images: its Arrow schema, and the pixels in it.
+
+Images are PNG, lossless, in the form in which Hugging Face's library keeps them, and say so in the schema's metadata:
+`datasets.load_dataset(DIR)` gives images and named labels. The content of a row is its pixels, whatever a version of
+zlib makes of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from types import ModuleType
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
+
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.rng import I64, U64
+
+Size = tuple[int, int, int]  # height, width, channels: 1 (gray) or 3 (RGB)
+
+_NUMBERS = {"row": "uint64", "label": "int64", "size": "uint16"}
+_AGAIN = "generate it again"
+
+
+class Moments(BaseModel):
+    """Mean and standard deviation of each channel of the training images; pixel values are fractions of 255."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    mean: list[Annotated[float, Field(ge=0, le=1)]]
+    std: list[Annotated[float, Field(gt=0, le=1)]]
+
+
+def schema(classes: list[str] | None = None) -> pa.Schema:
+    """The schema of a shard of images; the names of its `classes` are metadata, which tell no schemas apart."""
+    image = pa.struct([pa.field("bytes", pa.binary()), pa.field("path", pa.string())])
+    fields = [
+        pa.field("row", pa.uint64(), nullable=False),
+        pa.field("image", image),  # nullable, as that library has them: else it would not see what they are
+        pa.field("label", pa.int64()),
+        pa.field("size", pa.uint16(), nullable=False),
+    ]
+    features: dict[str, Any] = {name: {"dtype": kind, "_type": "Value"} for name, kind in _NUMBERS.items()}
+    features |= {"image": {"_type": "Image"}}
+    if classes is not None:
+        features |= {"label": {"names": classes, "_type": "ClassLabel"}}
+    ordered = {field.name: features[field.name] for field in fields}
+    return pa.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": ordered}})})
+
+
+def pillow() -> ModuleType:
+    """Pillow's `Image`, or a `UsageError` that says how to have it."""
+    try:
+        from PIL import Image
+    except ImportError:
+        how = "pip install -c constraints.txt '.[image]'"
+        raise UsageError("images need Pillow", got="it is not installed", fix=how) from None
+    return Image
+
+
+def table(row: U64, pixels: np.ndarray, labels: I64, classes: list[str]) -> pa.Table:
+    """A table of the schema. row [R], pixels uint8 [R, H, W, C], labels int64 [R] in 0 .. classes - 1"""
+    image = pillow()
+
+    def png(one: np.ndarray) -> bytes:
+        written = io.BytesIO()
+        image.fromarray(one[..., 0] if one.shape[-1] == 1 else one).save(written, "png")
+        return written.getvalue()
+
+    encoded = pa.array([png(one) for one in pixels], pa.binary())
+    wanted = schema(classes)
+    columns = [
+        pa.array(row, pa.uint64()),
+        pa.StructArray.from_arrays([encoded, pa.nulls(len(encoded), pa.string())], fields=list(wanted.field(1).type)),
+        pa.array(labels, pa.int64()),
+        pa.array(np.full(len(encoded), max(pixels.shape[1:3])), pa.uint16()),
+    ]
+    return pa.table(columns, schema=wanted)
+
+
+def pixels(part: pa.Table, size: Size) -> np.ndarray:
+    """The images of a table, uint8 [R, H, W, C]; a `DataError` for one that is damaged or of another size."""
+    image = pillow()
+    found = np.empty((len(part), *size), dtype=np.uint8)
+    wanted = (*size[:2], "L" if size[2] == 1 else "RGB")
+    for i, (row, stored) in enumerate(zip(part["row"].to_pylist(), part["image"].to_pylist(), strict=True)):
+        encoded = stored and stored["bytes"]
+        if encoded is None:
+            raise DataError(f"row {row} has no image", got="null", allowed="bytes of a PNG", fix=_AGAIN)
+        try:
+            with image.open(io.BytesIO(encoded), formats=["PNG"]) as opened:
+                there = opened.height, opened.width, opened.mode
+                pixels = np.asarray(opened) if there == wanted else None
+        except Exception as error:  # what Pillow comes upon in a damaged file is of many kinds
+            kind = "no PNG" if isinstance(error, image.UnidentifiedImageError) else str(error)
+            raise DataError(f"the image of row {row} cannot be read", got=kind, fix=_AGAIN) from error
+        if pixels is None:
+            got, allowed = ("{} x {} {}".format(*one) for one in (there, wanted))
+            raise DataError(f"the image of row {row} is of another size", got=got, allowed=allowed, fix=_AGAIN)
+        found[i] = pixels.reshape(size)
+    return found
+
+
+def labels(part: pa.Table, classes: int) -> I64:
+    """The labels of a table, int64 [R]; a `DataError` where one is of no class."""
+    found: I64 = part["label"].fill_null(-1).to_numpy()
+    wrong = np.flatnonzero((found < 0) | (found >= classes))
+    if wrong.size:
+        row, label = (part[name][int(wrong[0])].as_py() for name in ("row", "label"))
+        got = "null" if label is None else label
+        raise DataError(f"the label of row {row} is of no class", got=got, allowed=f"0 to {classes - 1}", fix=_AGAIN)
+    return found
+
+
+def content(part: pa.Table, size: Size) -> tuple[int, int]:
+    """Two sums over the rows, modulo 2^64, of hashes of number, label and pixels."""
+    sums = [0, 0]
+    for row, label, one in zip(part["row"].to_pylist(), part["label"].to_pylist(), pixels(part, size), strict=True):
+        digest = hashlib.blake2b(f"{row} {label} {one.shape} ".encode() + one.tobytes(), digest_size=16).digest()
+        sums = [(s + int.from_bytes(d, "little")) % 2**64 for s, d in zip(sums, (digest[:8], digest[8:]), strict=True)]
+    return sums[0], sums[1]

@@ -1,0 +1,76 @@
+"""Labelled images as people have them: CIFAR's archives, Parquet as on the Hugging Face hub, scikit-learn's digits.
+
+Nothing is fetched from anywhere, and nothing is written: archives are read in memory. A folder called `digits` is
+`./digits`. Rows keep the order that they have in the source.
+
+Pixels are uint8 [R, H, W, C]: R images, H rows from the top, W columns from the left, C = 1 (gray) or 3 (red, green,
+blue). Labels are int64 [R].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.storage.sources import _cifar, _digits, _folders, _parquet, _shards
+from ape_cli.storage.sources._source import ImageSource, LabelledImages
+
+__all__ = ["FORMATS", "ImageSource", "LabelledImages", "open_source"]
+
+FORMATS = (
+    "digits; cifar-10-binary.tar.gz, cifar-10-python.tar.gz, cifar-100-binary.tar.gz, cifar-100-python.tar.gz, "
+    "or what they hold in a folder; a .parquet file, or a folder of them"
+)
+
+
+def open_source(where: str, label: str | None = None) -> ImageSource:
+    """The source of that name, path of a file or path of a folder, read whole.
+
+    `label`: which labels, where there are several: `fine` or `coarse` of CIFAR-100, a column of Parquet. None: `fine`
+    of CIFAR-100, the only column of labels. Raises `UsageError` for what cannot be asked, `DataError` for what is
+    missing, foreign or damaged.
+    """
+    if where == "digits":
+        return _digits.read(label)
+    if not where:
+        raise UsageError("the source has no name", got="''", allowed=FORMATS, fix="name a file or a folder; here: .")
+    if "://" in where:
+        raise UsageError(
+            "images are read from this machine alone",
+            got=where,
+            allowed="a file, or a folder",
+            fix="copy it here first",
+        )
+    try:
+        return _reader(Path(where))(label)
+    except OSError as error:
+        raise DataError(f"cannot read {where}", got=error.strerror or str(error), fix="make it readable") from error
+
+
+def _reader(path: Path) -> Callable[[str | None], ImageSource]:
+    """What reads the labels that are asked for, by what stands at `path`."""
+    if not path.exists():
+        raise DataError("there is no such file or folder", got=path, allowed=FORMATS, fix="check its name")
+    found = _in_folder(path) if path.is_dir() else _in_file(path)
+    if not found:
+        raise DataError("no images of a known format", got=path, allowed=FORMATS, fix="point to one of these")
+    if len(found) > 1:
+        raise DataError("several sources of images", got=", ".join(found), allowed="one", fix="point to one of them")
+    return next(iter(found.values()))
+
+
+def _in_file(path: Path) -> dict[str, Callable[[str | None], ImageSource]]:
+    if path.suffix == ".parquet":
+        return {str(path): lambda label: _parquet.read(path, {"train": [path]}, label)}
+    if _folders.is_tar(path):
+        return _cifar.sources(path, _folders.in_tar(path, _cifar.FILES))
+    return {}
+
+
+def _in_folder(path: Path) -> dict[str, Callable[[str | None], ImageSource]]:
+    found = _cifar.sources(path, _folders.in_folder(path, _cifar.FILES))
+    shards = _shards.found(path)
+    if shards:
+        found["Parquet files"] = lambda label: _parquet.read(path, _shards.by_split(path, shards), label)
+    return found

@@ -1,0 +1,191 @@
+"""CIFAR-10 and CIFAR-100 as published: the binary version, and the one for Python.
+
+Source: https://www.cs.toronto.edu/~kriz/cifar.html (Krizhevsky 2009).
+A record of the binary version is 1 byte of label (CIFAR-100: 2, coarse then fine) and 3,072 of pixels: a plane of red,
+one of green, one of blue, each 32x32 row by row. The version for Python has the same pixels as rows of an array.
+Deviation: a batch may hold any number of records, not just 10,000 or 50,000.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ape_cli.core.errors import DataError
+from ape_cli.storage.sources import _pickled
+from ape_cli.storage.sources._folders import Files
+from ape_cli.storage.sources._source import ImageSource, LabelledImages, chosen, of_labels, source
+
+_PIXELS = 3 * 32 * 32
+_AGAIN = "fetch or extract the archive again"
+
+
+@dataclass(frozen=True)
+class _Version(ABC):
+    """One of the four; labels by what a user calls them, the default first."""
+
+    name: str
+    train: tuple[str, ...]  # names of files
+    test: str
+
+    @property
+    @abstractmethod
+    def labels(self) -> list[str]:
+        """What a user may ask for, the default first."""
+
+    @property
+    @abstractmethod
+    def meta(self) -> list[str]:
+        """The files that name the classes."""
+
+    @abstractmethod
+    def classes(self, files: Files, label: str) -> list[str]: ...
+
+    @abstractmethod
+    def batch(self, name: str, content: bytes, label: str) -> LabelledImages: ...
+
+    @property
+    def files(self) -> list[str]:
+        return [*self.train, self.test, *self.meta]
+
+    def read(self, path: Path, files: Files, label: str | None) -> ImageSource:
+        which = chosen(label, self.labels)
+        gone = [name for name in self.files if name not in files]
+        if gone:
+            raise DataError(
+                f"{self.name} is incomplete", got=f"no {', '.join(gone)}", allowed=", ".join(self.files), fix=_AGAIN
+            )
+        train = [self.batch(name, files[name](), which) for name in self.train]
+        splits = {"train": _joined(train), "test": self.batch(self.test, files[self.test](), which)}
+        return source(path, self.classes(files, which), splits)
+
+
+@dataclass(frozen=True)
+class _Binary(_Version):
+    places: dict[str, int]  # byte of a record
+    named: dict[str, str]  # file of the classes' names
+
+    @property
+    def labels(self) -> list[str]:
+        return list(self.places)
+
+    @property
+    def meta(self) -> list[str]:
+        return list(self.named.values())
+
+    def classes(self, files: Files, label: str) -> list[str]:
+        lines = files[self.named[label]]().decode("utf-8", "replace").splitlines()
+        return [line.strip() for line in lines if line.strip()]
+
+    def batch(self, name: str, content: bytes, label: str) -> LabelledImages:
+        record = len(self.places) + _PIXELS
+        if not content or len(content) % record:
+            raise DataError(
+                f"{name} has a wrong length",
+                got=f"{len(content):,} bytes",
+                allowed=f"records of {record:,} bytes, {self.name}",
+                fix=_AGAIN,
+            )
+        records = np.frombuffer(content, np.uint8).reshape(-1, record)
+        return LabelledImages(_from_planes(records[:, len(self.places) :]), of_labels(records[:, self.places[label]]))
+
+
+@dataclass(frozen=True)
+class _Python(_Version):
+    keys: dict[str, str]  # of a batch
+    named: dict[str, str]  # key of the classes' names
+    named_in: str
+
+    @property
+    def labels(self) -> list[str]:
+        return list(self.keys)
+
+    @property
+    def meta(self) -> list[str]:
+        return [self.named_in]
+
+    def classes(self, files: Files, label: str) -> list[str]:
+        names = _value(self.named_in, _pickled.load(self.named_in, files[self.named_in]()), self.named[label])
+        texts = [name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in _list(names)]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise _odd(self.named_in, f"{self.named[label]} that are no list of names")
+        return texts
+
+    def batch(self, name: str, content: bytes, label: str) -> LabelledImages:
+        found = _pickled.load(name, content)
+        data, labels = _value(name, found, "data"), _list(_value(name, found, self.keys[label]))
+        if not isinstance(data, np.ndarray) or data.ndim != 2 or data.shape[1] != _PIXELS or not len(data):
+            raise _odd(name, f"data that are no rows of {_PIXELS:,} bytes")
+        if not all(type(x) is int and 0 <= x < 256 for x in labels) or len(labels) != len(data):
+            raise _odd(name, f"{self.keys[label]} that are no {len(data):,} numbers from 0 to 255")
+        return LabelledImages(_from_planes(data), of_labels(labels))
+
+
+def _from_planes(flat: np.ndarray) -> np.ndarray:
+    """Three planes, each row by row, to pixels. [R, 3072] -> [R, 32, 32, 3]"""
+    return np.ascontiguousarray(flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+
+
+def _joined(batches: list[LabelledImages]) -> LabelledImages:
+    return LabelledImages(np.concatenate([b.pixels for b in batches]), np.concatenate([b.labels for b in batches]))
+
+
+def _value(name: str, found: dict[str, Any], key: str) -> Any:
+    if key not in found:
+        raise _odd(name, f"no {key}, only {', '.join(found) or 'nothing'}")
+    return found[key]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _odd(name: str, got: str) -> DataError:
+    return DataError(f"{name} does not hold what it does in a CIFAR", got=got, fix=_AGAIN)
+
+
+_FIVE = tuple(f"data_batch_{i}" for i in range(1, 6))
+_VERSIONS: list[_Version] = [
+    _Binary(
+        "CIFAR-10, binary version",
+        tuple(f"{name}.bin" for name in _FIVE),
+        "test_batch.bin",
+        {"label": 0},
+        {"label": "batches.meta.txt"},
+    ),
+    _Binary(
+        "CIFAR-100, binary version",
+        ("train.bin",),
+        "test.bin",
+        {"fine": 1, "coarse": 0},
+        {"fine": "fine_label_names.txt", "coarse": "coarse_label_names.txt"},
+    ),
+    _Python(
+        "CIFAR-10, Python version", _FIVE, "test_batch", {"label": "labels"}, {"label": "label_names"}, "batches.meta"
+    ),
+    _Python(
+        "CIFAR-100, Python version",
+        ("train",),
+        "test",
+        {"fine": "fine_labels", "coarse": "coarse_labels"},
+        {"fine": "fine_label_names", "coarse": "coarse_label_names"},
+        "meta",
+    ),
+]
+FILES = frozenset(name for version in _VERSIONS for name in version.files)
+
+
+def sources(path: Path, folders: dict[str, Files]) -> dict[str, Callable[[str | None], ImageSource]]:
+    """What reads each CIFAR among these files: two of a version's names in one folder, so that a lost file is told."""
+    return {
+        f"{version.name} ({folder})": partial(version.read, path, found)
+        for folder, found in folders.items()
+        for version in _VERSIONS
+        if len(found.keys() & set(version.files)) > 1
+    }

@@ -1,0 +1,104 @@
+"""Encoded images -> one array of pixels, by Pillow.
+
+Gray images (modes L and 1) keep one channel where all are gray; the others are converted to RGB (from P and CMYK too).
+A camera's note of how it was held is followed, as `datasets` does. Transparency, moving images and more than 8 bits a
+channel are refused: what they should look like is not ours to say.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ape_cli.core.errors import DataError
+from ape_cli.storage import image_rows
+from ape_cli.storage.sources._source import size, sizes_differ
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # none that runs a program to decode, as EPS does
+_GRAY, _COLOUR = ("L", "1"), ("RGB", "P", "CMYK")
+
+
+class Canvas:
+    """An array for so many images of one size, and how far it is filled. The first image decides the size."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.filled = 0
+        self.pixels: np.ndarray | None = None  # uint8 [rows, H, W, C]
+
+    def paint(self, images: Iterable[tuple[str, bytes]]) -> None:
+        """Decodes each of (its place for errors, its bytes). The caller brings no more than there are rows."""
+        bomb = image_rows.pillow().DecompressionBombWarning
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", bomb)
+            for place, encoded in images:
+                self._add(place, _decoded(place, encoded))
+
+    def _add(self, place: str, image: np.ndarray) -> None:
+        """image: uint8 [H, W, C]"""
+        if self.pixels is None:
+            self.pixels = _room((self.rows, *image.shape))
+        if image.shape[:2] != self.pixels.shape[1:3]:
+            raise sizes_differ(f"{size(image)}, {place}", f"{size(self.pixels)}, as the first")
+        if image.shape[2] > self.pixels.shape[3]:
+            self.pixels = self.pixels.repeat(3, axis=3)  # all before were gray
+        self.pixels[self.filled] = image  # gray in all three channels, where there are three
+        self.filled += 1
+
+
+def alike(canvases: dict[str, Canvas]) -> dict[str, np.ndarray]:
+    """Their pixels, all gray or all RGB; none of those without images."""
+    found = {name: canvas.pixels for name, canvas in canvases.items() if canvas.pixels is not None}
+    channels = max((pixels.shape[3] for pixels in found.values()), default=1)
+    return {name: pixels if pixels.shape[3] == channels else pixels.repeat(3, axis=3) for name, pixels in found.items()}
+
+
+def _room(shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        return np.empty(shape, np.uint8)
+    except MemoryError as error:
+        raise DataError(
+            "the images are too many for this machine's memory",
+            got=f"{np.prod(shape, dtype=float) / 2**30:.0f} GiB",
+            fix="scale them down, or take fewer",
+        ) from error
+
+
+def _decoded(place: str, encoded: bytes) -> np.ndarray:
+    """uint8 [H, W, 1] of a gray image, [H, W, 3] of any other."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
+            _check(place, image)
+            gray = image.mode in _GRAY
+            upright = ImageOps.exif_transpose(image.convert("L" if gray else "RGB"))
+            pixels = np.asarray(upright)
+            return pixels[..., None] if gray else pixels
+    except DataError:
+        raise
+    except Exception as error:  # what Pillow's readers come upon in a damaged file is of many kinds
+        kind = "no image" if isinstance(error, UnidentifiedImageError) else str(error)
+        raise DataError(
+            "an image cannot be decoded", got=f"{kind} ({place})", allowed=", ".join(_FORMATS), fix="leave it out"
+        ) from error
+
+
+def _check(place: str, image: Image.Image) -> None:
+    wrong = None
+    if image.has_transparency_data:
+        wrong = "an image with transparency", "paint it on a background first"
+    elif image.mode not in (*_GRAY, *_COLOUR):
+        wrong = "an image of another kind of pixels", "convert it first"
+    elif getattr(image, "is_animated", False):
+        wrong = "an image that moves", "keep one of its frames"
+    if wrong:
+        modes = ", ".join((*_GRAY, *_COLOUR))
+        raise DataError(wrong[0], got=f"mode {image.mode}, {place}", allowed=f"modes {modes}", fix=wrong[1])

@@ -1,0 +1,235 @@
+"""Labelled images in Parquet, as on the Hugging Face hub and as `ape gen` writes them.
+
+A column has the images, encoded (PNG, JPEG …), as binary or as a struct with a binary field `bytes`; another has a
+label each, a number or a text. The schema's metadata `huggingface` names the classes of numbers (`ClassLabel`);
+without it they are called by their numbers. Classes of texts are the texts, sorted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ape_cli.core.errors import DataError, UsageError, unknown
+from ape_cli.storage.sources import _decode
+from ape_cli.storage.sources._source import ImageSource, LabelledImages, known, of_labels, source
+
+_NAMES = ("label", "labels", "class", "classes", "target", "category")  # of a label's column, where no metadata tells
+_AT_ONCE = 256  # images that are in memory as they are encoded
+_MOST_CLASSES = 2**16
+
+
+@dataclass(frozen=True)
+class _Columns:
+    image: pa.Field
+    label: pa.Field
+    classes: list[str] | None  # by label, where the metadata has them
+
+
+def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSource:
+    """The source at `path`, whose splits have these files, in their order."""
+    shards = {split: [_Shard(file) for file in parts] for split, parts in files.items()}
+    every = [shard for parts in shards.values() for shard in parts]
+    columns = _columns(every[0], label)
+    for shard in every:
+        shard.check(columns)
+    labels = {split: _labels(parts, columns.label.name) for split, parts in shards.items()}
+    classes = _classes(columns, labels)
+    pixels = _pixels(shards, columns.image.name)
+    numbers = {split: _numbers(values, classes) for split, values in labels.items()}
+    return source(path, classes, {split: LabelledImages(pixels[split], numbers[split]) for split in pixels})
+
+
+class _Shard:
+    """An open file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._reading():
+            self.file = pq.ParquetFile(path)
+            self.schema: pa.Schema = self.file.schema_arrow
+        self.rows: int = self.file.metadata.num_rows
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            got = str(error).partition("\n")[0]
+            raise DataError(
+                f"cannot read {self.path}", got=got, allowed="a whole Parquet file", fix="fetch it again"
+            ) from error
+
+    def check(self, columns: _Columns) -> None:
+        """It has the columns of the first shard."""
+        for field in (columns.image, columns.label):
+            own = [f for f in self.schema if f.name == field.name]
+            if len(own) != 1 or own[0].type != field.type:
+                raise DataError(
+                    f"{self.path} has other columns than the first file",
+                    got=f"{field.name}: {own[0].type if own else 'none'}",
+                    allowed=f"{field.name}: {field.type}",
+                    fix="write all files with one schema",
+                )
+
+    def column(self, name: str) -> Iterator[tuple[int, pa.Array]]:
+        """Parts of a column, each with the number of its first row in the file."""
+        start = 0
+        with self._reading():
+            for batch in self.file.iter_batches(_AT_ONCE, columns=[name]):
+                yield start, batch.column(0)
+                start += len(batch)
+
+
+def _columns(shard: _Shard, label: str | None) -> _Columns:
+    """The column of the images and that of the labels that are asked for."""
+    images = [field for field in shard.schema if _is_image(field.type)]
+    if len(images) != 1:
+        raise DataError(
+            f"{shard.path} has {'several columns' if images else 'no column'} of images",
+            got=", ".join(field.name for field in images or shard.schema),
+            allowed="one column of binary, or of a struct with binary `bytes`",
+            fix="keep one" if images else "write the images as encoded bytes (PNG, JPEG)",
+        )
+    named = _class_names(shard.schema)
+    usable = {field.name: field for field in shard.schema if _is_number(field.type) or _is_text(field.type)}
+    which = _label(shard.path, list(usable), named, label)
+    return _Columns(images[0], usable[which], named.get(which) if _is_number(usable[which].type) else None)
+
+
+def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: str | None) -> str:
+    """The name of the column of labels."""
+    if label is not None:
+        which = next((name for name in (label, f"{label}_label") if name in usable), None)
+        if which is None:
+            raise unknown("column of labels", label, usable)
+        return which
+    tries = (named, [name for name in usable if name in _NAMES or name.endswith("_label")], usable)
+    candidates: list[str] = next(filter(None, ([name for name in some if name in usable] for some in tries)), [])
+    if not candidates:
+        raise DataError(
+            f"{path} has no column of labels", allowed="a column of whole numbers, or of texts", fix="add one"
+        )
+    if len(candidates) == 1:
+        return candidates[0]
+    fine = next((name for name in candidates if known(named.get(name, [])) == "cifar-100"), None)
+    if fine is None:
+        raise UsageError(
+            f"{path} has several columns of labels",
+            got=", ".join(candidates),
+            allowed="one",
+            fix="choose one with --label",
+        )
+    return fine
+
+
+def _is_image(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        at = kind.get_field_index("bytes")
+        return at >= 0 and _is_bytes(kind.field(at).type)
+    return _is_bytes(kind)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
+    """The names of classes by column, from the metadata that Hugging Face's library writes; in the schema's order."""
+    try:
+        features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+        named = {name: features[name]["names"] for name in schema.names if "names" in features.get(name, {})}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return {name: found for name, found in named.items() if _is_names(found)}
+
+
+def _is_names(found: Any) -> bool:
+    return isinstance(found, list) and bool(found) and all(isinstance(name, str) for name in found)
+
+
+def _labels(shards: list[_Shard], name: str) -> pa.ChunkedArray:
+    """The labels of a split, as they are stored."""
+    parts = []
+    for shard in shards:
+        for start, part in shard.column(name):
+            if part.null_count:
+                row = start + pc.index(part.is_null(), True).as_py()
+                raise DataError(
+                    "an image without a label",
+                    got=f"null in row {row} of {shard.path}",
+                    fix="leave it out, or label it",
+                )
+            parts.append(part.cast(pa.string()) if _is_text(part.type) else part)
+    kind = shards[0].schema.field(name).type
+    return pa.chunked_array(parts, type=pa.string() if _is_text(kind) else kind)
+
+
+def _classes(columns: _Columns, labels: dict[str, pa.ChunkedArray]) -> list[str]:
+    if columns.classes:
+        return columns.classes
+    values = pc.unique(
+        pa.chunked_array([chunk for column in labels.values() for chunk in column.chunks] or [[]])
+    ).to_pylist()
+    if _is_text(columns.label.type):
+        return sorted(values)
+    most = max([0, *values])
+    if most >= _MOST_CLASSES:
+        raise DataError(
+            f"the numbers of {columns.label.name} are no labels",
+            got=most,
+            allowed=f"less than {_MOST_CLASSES:,}",
+            fix="choose another column",
+        )
+    return [str(number) for number in range(most + 1)]
+
+
+def _numbers(values: pa.ChunkedArray, classes: list[str]) -> np.ndarray:
+    """Labels by their classes. int64 [R]"""
+    if pa.types.is_string(values.type):
+        values = pc.index_in(values, pa.array(classes))
+    return of_labels(values.to_numpy())
+
+
+def _pixels(shards: dict[str, list[_Shard]], image: str) -> dict[str, np.ndarray]:
+    """The images of each split, decoded one by one into one array."""
+    canvases = {}
+    for split, parts in shards.items():
+        canvases[split] = _decode.Canvas(sum(shard.rows for shard in parts))
+        for shard in parts:
+            canvases[split].paint(_encoded(shard, image))
+    return _decode.alike(canvases)
+
+
+def _encoded(shard: _Shard, image: str) -> Iterator[tuple[str, bytes]]:
+    """Each image as it is stored, with its place for errors."""
+    for start, part in shard.column(image):
+        whole = pc.struct_field(part, "bytes") if pa.types.is_struct(part.type) else part
+        for number, encoded in enumerate(whole.to_pylist(), start):
+            if encoded is None:
+                raise DataError(
+                    "a row without an image",
+                    got=f"row {number} of {shard.path}: {part[number - start].as_py()}",
+                    allowed="its encoded bytes; a path alone is not enough",
+                    fix="write the images into the file, or leave the row out",
+                )
+            yield f"row {number} of {shard.path}", encoded

@@ -1,0 +1,214 @@
+"""The pickles of CIFAR's Python version, read as data: nothing in them is ever imported, called or unpickled.
+
+A pickle is a program for a stack machine. Here is a machine that knows the few instructions of numbers, text, lists,
+dictionaries and arrays of bytes, and no other: where an array is made, it looks at the names and arguments that numpy
+would be called with, and makes one of its own. What `pickle.Unpickler` would look up, call or take from the process
+(any other global, an instance, a copyreg extension, a persistent id) is an error here, and so is a key that is no text:
+the hash of a deep tuple may take for ever.
+
+Python 2 wrote them: its text comes as bytes, and keys are read as text. Other versions of the same by Python 3,
+protocols 2 to 4, are read too.
+"""
+
+from __future__ import annotations
+
+import math
+import pickletools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ape_cli.core.errors import DataError
+
+_MOST = 2_000_000  # instructions; 50,000 images with two labels and a name each take 350,000
+_NUMBERS = ("BININT", "BININT1", "BININT2", "LONG1")
+_VALUES = (*_NUMBERS, "BINUNICODE", "SHORT_BINUNICODE", "BINBYTES", "SHORT_BINBYTES")
+_OLD_TEXT = ("BINSTRING", "SHORT_BINSTRING")
+_FIXED = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
+_NAMES = {
+    "numpy.core.multiarray _reconstruct": "reconstruct",
+    "numpy._core.multiarray _reconstruct": "reconstruct",
+    "numpy ndarray": "ndarray",
+    "numpy dtype": "dtype",
+    "_codecs encode": "encode",
+}
+
+
+class _RefusedError(Exception):
+    """What stands in a pickle and is not data."""
+
+
+@dataclass(frozen=True)
+class _Global:
+    """Stands for a name that a pickle asks for."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class _Array:
+    """Stands for an array in the making."""
+
+    values: np.ndarray | None = None
+
+
+class _Bytes:
+    """Stands for numpy's type of bytes, the only one here."""
+
+
+def load(name: str, content: bytes) -> dict[str, Any]:
+    """The dictionary that the file `name` holds, by text; arrays are uint8, text of Python 2 is bytes."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "invalid .*escape sequence", DeprecationWarning)  # in a damaged name
+            found = _Machine().run(content)
+        if not isinstance(found, dict):
+            raise _RefusedError(f"a {type(found).__name__} instead of a dictionary")
+        return {key: _finished(value) for key, value in found.items()}
+    except (_RefusedError, ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+        got = str(error) if isinstance(error, _RefusedError) else f"damaged: {error}"
+        raise DataError(
+            f"{name} is not a pickle of numbers, text and arrays of bytes",
+            got=got[:200],
+            allowed="the files of cifar-10-python.tar.gz and cifar-100-python.tar.gz; no other object is made",
+            fix="fetch the archive again, from where you trust it",
+        ) from error
+
+
+def _finished(value: Any) -> Any:
+    if not isinstance(value, _Array):
+        return value
+    if value.values is None:
+        raise _RefusedError("an array without content")
+    return value.values
+
+
+class _Machine:
+    """A stack of values, marks in it, and a memo of values by number."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self.marks: list[int] = []
+        self.memo: dict[int, Any] = {}
+        self.does: dict[str, Callable[[Any], None]] = {
+            "PROTO": lambda _: None,
+            "FRAME": lambda _: None,
+            "MARK": lambda _: self.marks.append(len(self.stack)),
+            "EMPTY_DICT": lambda _: self.stack.append({}),
+            "EMPTY_LIST": lambda _: self.stack.append([]),
+            "TUPLE": lambda _: self.stack.append(tuple(self._since_mark())),
+            "TUPLE1": lambda _: self.stack.append(self._last(1)),
+            "TUPLE2": lambda _: self.stack.append(self._last(2)),
+            "TUPLE3": lambda _: self.stack.append(self._last(3)),
+            "APPEND": lambda _: self._extend(self._last(1)),
+            "APPENDS": lambda _: self._extend(self._since_mark()),
+            "SETITEM": lambda _: self._update(self._last(2)),
+            "SETITEMS": lambda _: self._update(self._since_mark()),
+            "BINPUT": self._remember,
+            "LONG_BINPUT": self._remember,
+            "MEMOIZE": lambda _: self._remember(len(self.memo)),
+            "BINGET": lambda number: self.stack.append(self.memo[number]),
+            "LONG_BINGET": lambda number: self.stack.append(self.memo[number]),
+            "GLOBAL": self._global,
+            "STACK_GLOBAL": lambda _: self._global(" ".join(map(_text, self._last(2)))),
+            "REDUCE": lambda _: self.stack.append(_called(*self._last(2))),
+            "BUILD": lambda _: self._build(*self._last(1)),
+        }
+
+    def run(self, content: bytes) -> Any:
+        """What is on the stack when the program stops."""
+        argument: Any
+        for count, (op, argument, _) in enumerate(pickletools.genops(content)):
+            if count == _MOST:
+                raise _RefusedError(f"more than {_MOST:,} instructions")
+            if op.name in _VALUES:
+                self.stack.append(argument)
+            elif op.name in _OLD_TEXT:
+                self.stack.append(argument.encode("latin-1"))  # as genops has decoded it
+            elif op.name in _FIXED:
+                self.stack.append(_FIXED[op.name])
+            elif op.name == "STOP":
+                break
+            elif op.name in self.does:
+                self.does[op.name](argument)
+            else:
+                raise _RefusedError(f"the instruction {op.name}{'' if argument is None else f' {argument!r:.80}'}")
+        (found,) = self.stack
+        return found
+
+    def _last(self, count: int) -> tuple[Any, ...]:
+        """Takes the last `count` values, none of them from before the last mark."""
+        if len(self.stack) - count < (self.marks[-1] if self.marks else 0):
+            raise _RefusedError("fewer values than an instruction takes")
+        found = tuple(self.stack[-count:])
+        del self.stack[-count:]
+        return found
+
+    def _since_mark(self) -> list[Any]:
+        start = self.marks.pop()
+        found = self.stack[start:]
+        del self.stack[start:]
+        return found
+
+    def _remember(self, number: int) -> None:
+        self.memo[number] = self.stack[-1]
+
+    def _extend(self, values: Any) -> None:
+        target = self.stack[-1]
+        if not isinstance(target, list):
+            raise _RefusedError("values appended to what is no list")
+        target.extend(values)
+
+    def _update(self, values: Any) -> None:
+        target = self.stack[-1]
+        if not isinstance(target, dict):
+            raise _RefusedError("items set in what is no dictionary")
+        target.update(zip(map(_text, values[::2]), values[1::2], strict=True))
+
+    def _global(self, name: str) -> None:
+        if name not in _NAMES:
+            raise _RefusedError(f"it asks for {name.replace(' ', '.')}")
+        self.stack.append(_Global(_NAMES[name]))
+
+    def _build(self, state: Any) -> None:
+        target = self.stack[-1]
+        if isinstance(target, _Array):
+            target.values = _array(*state)
+        elif not isinstance(target, _Bytes):  # whose state is the order of bytes in a number, and they have one each
+            raise _RefusedError("a state for what is no array")
+
+
+def _called(function: Any, arguments: Any) -> Any:
+    """What numpy's own functions would make of their arguments, if they are those of an array of bytes."""
+    match function, arguments:
+        case _Global("reconstruct"), (_Global("ndarray"), (0,), "b" | b"b"):
+            return _Array()
+        case _Global("dtype"), ("u1" | b"u1", 0 | 1, 0 | 1):
+            return _Bytes()
+        case _Global("encode"), (str(text), "latin1"):  # so Python 3 writes bytes in protocol 2
+            return text.encode("latin-1")
+    if isinstance(function, _Global):
+        raise _RefusedError(f"{function.name} of other arguments than an array of bytes has")
+    raise _RefusedError("a call of what is no function")
+
+
+def _array(version: Any, shape: Any, kind: Any, by_columns: Any, content: Any) -> np.ndarray:
+    """The state of an array, as numpy writes it. uint8 of that shape, read-only"""
+    if not isinstance(kind, _Bytes) or not isinstance(content, bytes):
+        raise _RefusedError("an array of other values than bytes")
+    if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
+        raise _RefusedError("an array of no shape")
+    if math.prod(shape) != len(content):
+        raise _RefusedError(f"an array of {len(content):,} bytes for the shape {shape}")
+    return np.frombuffer(content, np.uint8).reshape(shape, order="F" if by_columns else "C")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if not isinstance(value, str):
+        raise _RefusedError("a key or a name that is no text")
+    return value

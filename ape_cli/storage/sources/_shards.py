@@ -1,0 +1,80 @@
+"""Which of a folder's Parquet files is which split, told as Hugging Face's `load_dataset` does, by their names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ape_cli.core.errors import DataError
+
+_WORDS = {  # in names of files and folders; those that Hugging Face's `load_dataset` knows
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "dev", "val"),
+    "test": ("test", "testing", "eval", "evaluation"),
+}
+_SPLIT = {word: split for split, words in _WORDS.items() for word in words}
+_SHARD = re.compile(r"(.*)-(\d{5,})-of-(\d{5,})")
+
+
+def found(path: Path) -> list[Path]:
+    """The Parquet files of a folder, at most two folders down, in the order of their names; no hidden ones."""
+    found = (file for depth in ("", "*/", "*/*/") for file in path.glob(f"{depth}*.parquet"))
+    return sorted(f for f in found if not any(part.startswith((".", "_")) for part in f.relative_to(path).parts))
+
+
+def by_split(path: Path, shards: list[Path]) -> dict[str, list[Path]]:
+    """A folder's Parquet files by split: by their names, else by the folders that they lie in; all train if none tells.
+
+    Raises `DataError` where that is not clear, or where a shard is missing.
+    """
+    split_of = {file: _split(file.relative_to(path)) for file in shards}
+    if not any(split_of.values()):
+        split_of = dict.fromkeys(shards, "train")
+    found: dict[str, list[Path]] = {}
+    for file, split in split_of.items():
+        if split is None:
+            raise DataError(
+                "a Parquet file of no split beside others",
+                got=file,
+                allowed=", ".join(_SPLIT) + " in its name or its folder's",
+                fix="rename it, or move it away",
+            )
+        found.setdefault(split, []).append(file)
+    for split, parts in found.items():
+        _check_shards(split, parts)
+    return {split: found[split] for split in _WORDS if split in found}
+
+
+def _split(file: Path) -> str | None:
+    """
+    >>> _split(Path("data/train-00000-of-00001.parquet")), _split(Path("dev/x.parquet")), _split(Path("x.parquet"))
+    ('train', 'validation', None)
+    """
+    for part in (file.stem, *reversed(file.parts[:-1])):
+        found = {_SPLIT[word] for word in re.findall("[a-z]+", part.lower()) if word in _SPLIT}
+        if len(found) > 1:
+            raise DataError("a name of two splits", got=file, allowed=", ".join(_WORDS), fix="rename it")
+        if found:
+            return found.pop()
+    return None
+
+
+def _check_shards(split: str, parts: list[Path]) -> None:
+    folders = sorted({str(part.parent) for part in parts})
+    if len(folders) > 1:
+        raise DataError(
+            f"{split} in several folders", got=", ".join(folders), allowed="one", fix="point to one of them"
+        )
+    there: dict[tuple[str, str], set[int]] = {}
+    for part in parts:
+        match = _SHARD.match(part.stem)
+        if match:
+            there.setdefault((match[1], match[3]), set()).add(int(match[2]))
+    for (name, total), numbers in there.items():
+        gone = next((i for i in range(int(total)) if i not in numbers), None)
+        if gone is not None:
+            raise DataError(
+                f"a shard of {split} is missing",
+                got=f"{len(numbers)} of {int(total)}, without {name}-{gone:05d}-of-{total}",
+                fix="fetch it too",
+            )

@@ -1,0 +1,117 @@
+"""What a source is: labels within its classes, images of one size, and a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ape_cli.core.errors import DataError, pick
+from ape_cli.core.vocabulary import SPLITS
+
+_CIFAR_10 = "airplane automobile bird cat deer dog frog horse ship truck"
+_FINE = """apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
+castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant
+flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree
+motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy
+porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel
+streetcar sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale
+willow_tree wolf woman worm"""
+_COARSE = """aquatic_mammals fish flowers food_containers fruit_and_vegetables household_electrical_devices
+household_furniture insects large_carnivores large_man-made_outdoor_things large_natural_outdoor_scenes
+large_omnivores_and_herbivores medium_mammals non-insect_invertebrates people reptiles small_mammals trees vehicles_1
+vehicles_2"""
+CLASSES = {"cifar-10": _CIFAR_10.split(), "cifar-100": _FINE.split(), "cifar-100-coarse": _COARSE.split()}
+_MISPRINTS = {"cra": "crab"}  # of the hub's copy of CIFAR-100
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Labelled images of one size."""
+
+    pixels: np.ndarray  # uint8 [R, H, W, C], C = 1 (gray) or 3 (RGB)
+    labels: np.ndarray  # int64 [R], indices into the classes
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """A set of labelled images. Make one with `sources.open`."""
+
+    name: str  # fit for a file's name: [a-z0-9-]
+    classes: list[str]  # names by label
+    splits: dict[str, LabelledImages]  # "train" always; "validation" and "test" where the source has them
+
+
+def chosen(label: str | None, allowed: Sequence[str]) -> str:
+    """The label that is asked for; the first of `allowed` where none is."""
+    return allowed[0] if label is None else pick("label", label, allowed)
+
+
+def known(classes: list[str]) -> str | None:
+    """Which of the CIFARs has these classes."""
+    mended = [_MISPRINTS.get(name, name) for name in classes]
+    return next((name for name, own in CLASSES.items() if own == mended), None)
+
+
+def source(path: Path, classes: list[str], splits: dict[str, LabelledImages]) -> ImageSource:
+    """The checked source; a split without rows is left out.
+
+    It is named by what it is where it is a CIFAR (by its classes and size), else by where it lies.
+    """
+    there = {name: splits[name] for name in SPLITS if name in splits and len(splits[name].labels)}
+    if "train" not in there:
+        raise DataError("no images to train on", got=path, fix="add a train split, or point to the file itself")
+    for name, pictures in there.items():
+        _check_labels(name, pictures.labels, classes)
+        _check_size(name, pictures.pixels, there["train"].pixels)
+    cifar = known(classes) if there["train"].pixels.shape[1:] == (32, 32, 3) else None
+    if cifar:
+        return ImageSource(cifar, CLASSES[cifar], there)
+    return ImageSource(_fit_for_a_file(path), classes, there)
+
+
+def _check_labels(split: str, labels: np.ndarray, classes: list[str]) -> None:
+    wrong = np.flatnonzero((labels < 0) | (labels >= len(classes)))
+    if wrong.size:
+        raise DataError(
+            f"a label of {split} is out of range",
+            got=f"{labels[wrong[0]]} in row {wrong[0]}",
+            allowed=f"0 to {len(classes) - 1}, one for each of {len(classes)} classes",
+            fix="mend the labels, or the list of classes",
+        )
+
+
+def _check_size(split: str, pixels: np.ndarray, first: np.ndarray) -> None:
+    if pixels.shape[1:] != first.shape[1:]:
+        raise sizes_differ(f"{size(pixels)} in {split}", f"{size(first)}, as in train")
+
+
+def size(pixels: np.ndarray) -> str:
+    """Of the images [..., H, W, C], height first.
+
+    >>> size(np.zeros((7, 8, 32, 3)))
+    '8 x 32 RGB'
+    """
+    height, width, channels = pixels.shape[-3:]
+    return f"{height} x {width} {'gray' if channels == 1 else 'RGB'}"
+
+
+def sizes_differ(got: str, first: str) -> DataError:
+    return DataError("images of different sizes", got=got, allowed=first, fix="scale them to one size first")
+
+
+def of_labels(values: Sequence[int] | np.ndarray) -> np.ndarray:
+    return np.asarray(values, dtype=np.int64)
+
+
+def _fit_for_a_file(path: Path) -> str:
+    """
+    >>> _fit_for_a_file(Path("data/My Birds_2.tar.gz"))
+    'my-birds-2'
+    """
+    whole = path.resolve()
+    name = whole.name if whole.is_dir() else re.sub(r"(\.tar)?\.\w+$", "", whole.name)
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "images"

@@ -1,0 +1,62 @@
+"""Linearisations: the order in which the nodes of a tree are written as a line.
+
+The source and the target of a dataset are each written in one of two orders: `breadth` (level order) or `depth`
+(pre-order). A linearisation has the name of the order if both sides have the same one, and SOURCE-to-TARGET if not:
+`breadth`, `depth`, `breadth-to-depth`, `depth-to-breadth`. Tables, folders and runs use this name.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from ape_cli.core.errors import UsageError, pick
+
+Order = Literal["breadth", "depth"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+_TO = "-to-"
+
+
+def name(order: str | None, source_order: str | None = None) -> str | None:
+    """The name of a linearisation; None for data that has no order.
+
+    `order`: of the target, and of the source unless `source_order` is given.
+
+    >>> name("depth"), name("depth", "depth"), name("depth", "breadth")
+    ('depth', 'depth', 'breadth-to-depth')
+    """
+    return order if source_order in (None, order) else f"{source_order}{_TO}{order}"
+
+
+NAMES: tuple[str, ...] = (
+    *ORDERS,
+    *(f"{source}{_TO}{target}" for source in ORDERS for target in ORDERS if source != target),
+)
+
+
+def checked(order: str | None, source_order: str | None) -> tuple[Order, Order | None]:
+    """The orders that a user gave; the target's is `breadth` by default. Raises `UsageError` for unknown names.
+
+    The second one is None where the source has the order of the target.
+
+    >>> checked(None, None), checked("depth", "depth"), checked("depth", "breadth")
+    (('breadth', None), ('depth', None), ('depth', 'breadth'))
+    """
+    if order in NAMES and order not in ORDERS:
+        target, source = parse(order)
+        fix = f"--order {target} --source-order {source}"
+        raise UsageError("an order is that of one side", got=repr(order), allowed=", ".join(ORDERS), fix=fix)
+    target = pick("order", "breadth" if order is None else order, ORDERS)
+    source = pick("source order", target if source_order is None else source_order, ORDERS)
+    return target, None if source == target else source
+
+
+def parse(text: str | None) -> tuple[Order | None, Order | None]:
+    """The target's order, and the source's where it is another one; `name` undone. Raises `UsageError` for other names.
+
+    >>> parse("depth"), parse("breadth-to-depth"), parse(None)
+    (('depth', None), ('depth', 'breadth'), (None, None))
+    """
+    if text is None:
+        return None, None
+    source, _, target = pick("order", text, NAMES).rpartition(_TO)
+    return pick("order", target, ORDERS), pick("order", source, ORDERS) if source else None

@@ -1,0 +1,1 @@
+"""Sweeps: the specification of many trials, the plan of what is left to do, and the workers that do it."""

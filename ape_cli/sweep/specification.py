@@ -1,0 +1,166 @@
+"""A grid of trials, from a TOML file or from options: schemes x tasks x orders x settings x seeds.
+
+A file gives lists, and tables `[[grid]]` that each take what they do not say from the lines above them:
+
+    preset = "small"
+    seeds = [42, 43, 44]
+    tasks = ["copy", "reverse"]
+
+    [[grid]]
+    schemes = ["rope", "sinusoidal"]
+
+    [[grid]]
+    schemes = ["orthogonal-seq"]
+    set = { decay = [0.98, 1.0] }  # a list: one trial each
+"""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ape_cli import attention, position, tasks
+from ape_cli.core.errors import UsageError, pick, unknown
+from ape_cli.runs import config
+from ape_cli.runs.config import Config
+from ape_cli.structure.linearisation import NAMES
+from ape_cli.tasks._images import NAME
+from ape_cli.training import trial
+
+Scalar = bool | int | float | str
+
+
+class SweepSpecification(BaseModel):
+    """Lists, of which every combination is a trial."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    schemes: list[str] = Field(min_length=1)
+    tasks: list[str] = []  # each one's dataset at the preset's own sizes
+    data: list[str] = []  # datasets that are there: folders, or names under --datasets
+    orders: list[str] = Field(["breadth"], min_length=1)  # names of linearisations, for the tasks that have one
+    seeds: list[int] = Field([42], min_length=1)
+    structures: list[str] = []
+    attentions: list[str] = Field(["dot"], min_length=1)
+    preset: str | None = None  # None: `paper` on a GPU, `small` on a CPU
+    precision: str = "fp32"
+    set: dict[str, Scalar | list[Scalar]] = {}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One trial of a grid: a configuration, and the task (with its order) or the dataset that it is for."""
+
+    config: Config
+    task: str | None
+    order: str | None
+    data: str | None
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The grids of a file, as it gives them. Raises `UsageError` for what is no TOML."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError("cannot read the sweep's file", got=f"{path}: {reason}", fix="name a TOML file") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is not TOML", got=str(error), fix='for example: schemes = ["rope"]') from error
+    parts = found.pop("grid", [{}])
+    if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
+        raise UsageError("`grid` is no list of tables", got=repr(parts)[:80], fix="write [[grid]]")
+    return [over(found, part) for part in parts]
+
+
+def over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a grid under others, which go before them; settings one by one."""
+    sets = [fields.get("set", {}) for fields in (below, above)]
+    for given in sets:
+        if not isinstance(given, dict):
+            raise UsageError("`set` is no table", got=repr(given)[:80], fix="write set = { decay = 1 }, or [set]")
+    return below | above | {"set": sets[0] | sets[1]}
+
+
+def check(fields: dict[str, Any]) -> SweepSpecification:
+    """A grid of these fields. Raises `UsageError` that names what is wrong, before anything is looked up."""
+    for key in fields:
+        if key not in SweepSpecification.model_fields:
+            raise unknown("field of a sweep", key, SweepSpecification.model_fields)
+    for key, what in (("schemes", "--schemes rope,sinusoidal"), ("tasks", "--tasks copy,reverse, or --data DIR")):
+        if not fields.get(key) and not (key == "tasks" and fields.get("data")):
+            raise UsageError(f"the sweep names no {key}", got="none", fix=f"{what}; or in a file: {key} = [...]")
+    try:
+        grid = SweepSpecification.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        if where.startswith("set."):
+            where, first = where.split(".bool")[0], first | {"msg": "true, false, a number, a word, or a list of these"}
+        got = repr(first.get("input"))[:80]
+        raise UsageError(
+            f"bad {where} of a sweep", got=got, allowed=first["msg"], fix="see `ape sweep --help`"
+        ) from error
+    for name in grid.orders:
+        pick("order", name, NAMES)
+    return grid
+
+
+Kind = Callable[[str], str]
+
+
+def points(grids: list[SweepSpecification], preset: str, kind: Kind = lambda data: "sequence") -> list[Point]:
+    """Every trial, the first seed's of all grids first, so that a sweep that is cut short leaves whole tables.
+
+    `preset`: where a grid names none. `kind`: of the data of a name, as a configuration has it. Raises `UsageError`
+    for names and values that do not exist.
+    """
+    given = [grid for grid in grids if "orders" in grid.model_fields_set]
+    if given and not any(_is_ordered(task) for grid in given for task in grid.tasks):
+        raise UsageError(
+            "no task of the sweep has an order", got=f"orders {', '.join(given[0].orders)}", fix="leave it out"
+        )
+    seeds = list(dict.fromkeys(seed for grid in grids for seed in grid.seeds))
+    found = (
+        point for seed in seeds for grid in grids if seed in grid.seeds for point in _points(grid, seed, preset, kind)
+    )
+    return list({repr(point): point for point in found}.values())
+
+
+def _is_ordered(task: str) -> bool:
+    return task != NAME and tasks.load(task).ordered
+
+
+def _points(grid: SweepSpecification, seed: int, preset: str, kind: Kind) -> list[Point]:
+    places: list[tuple[str | None, str | None, str | None]] = [(None, None, data) for data in grid.data]
+    for task in grid.tasks:
+        orders: list[str | None] = [*grid.orders] if _is_ordered(task) else [None]
+        places += [(task, order, None) for order in orders]
+    lists = [value if isinstance(value, list) else [value] for value in grid.set.values()]
+    if not all(lists):
+        raise UsageError("a setting has no values", got=str(grid.set), fix="leave it out, or give one")
+    choices = [dict(zip(grid.set, values, strict=True)) for values in itertools.product(*lists)]
+    structures: list[str | None] = [*grid.structures] or [None]
+    made = []
+    for place, scheme, structure, attends, settings in itertools.product(
+        places, grid.schemes, structures, grid.attentions, choices
+    ):
+        resolved = config.resolve(
+            grid.preset or preset,
+            scheme,
+            position.options(scheme),
+            kind=trial.kind_of(place[0]) if place[0] else kind(place[2] or ""),
+            structure=structure,
+            attention=attends,
+            attention_options=attention.options(attends),
+            seed=seed,
+            precision=grid.precision,
+            settings=settings,
+        )
+        made.append(Point(resolved, *place))
+    return made

@@ -1,0 +1,124 @@
+"""Sweeps: the trials of an agenda on an engine.
+
+What is finished is found in the registry and skipped, what was stopped goes on, and what failed is tried again. A trial
+that fails does not stop the others. Every trial is a run of the registry, and the registry is the only memory: a sweep
+that was killed is given again, by the same command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ape_cli.core.errors import ApeError, BusyError
+from ape_cli.core.executors import Job, JobContext
+from ape_cli.data.loader import open_dataset
+from ape_cli.models.device import choose_device
+from ape_cli.runs.config import Config
+from ape_cli.runs.registry import Registry, open_registry
+from ape_cli.storage import files
+from ape_cli.storage.paths import StoragePath
+from ape_cli.sweep.planning import PlannedTrial
+from ape_cli.training import trial
+from ape_cli.training.meter import Progress
+
+_PATIENCE = 150.0  # seconds that a trial waits for a run that another process holds, which may be dying
+_LOOK = 2.0  # seconds between two looks
+_TELL = 1.0  # seconds between two lines of a trial's progress
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker has to know."""
+
+    name: str  # of the run
+    config: Config
+    data: StoragePath
+    results: StoragePath
+    device: str
+    compiled: bool
+
+
+def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool) -> Job:
+    """A trial as an engine's job."""
+    assert item.run is not None
+    return Job(
+        item.run.name,
+        train_one,
+        (Work(item.run.name, item.config, item.data.folder, registry.folder, device, compiled),),
+    )
+
+
+def train_one(link: JobContext, work: Work) -> dict[str, Any]:
+    """Train, resume or find one run, evaluated; `{"state": "finished" or "elsewhere", ...}`.
+
+    What it notes goes into a log, which stays if it fails: `results/logs/RUN.log`.
+    """
+    log, path = io.StringIO(), log_of(work.results, work.name)
+    with contextlib.suppress(OSError, ApeError):
+        path.unlink(missing_ok=True)  # of an earlier failure
+    try:
+        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+            return _train(link, work, lambda line: print(line, file=log))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        log.write(f"{error}\n" if isinstance(error, ApeError) else traceback.format_exc())
+        with contextlib.suppress(OSError, ApeError):  # a full disk must not hide what went wrong
+            files.write_text(path, log.getvalue().encode("utf-8", "backslashreplace").decode())
+        raise
+
+
+def log_of(results: StoragePath, run: str) -> StoragePath:
+    """Where the log of a failed trial is."""
+    return results / "logs" / f"{run}.log"
+
+
+def _train(link: JobContext, work: Work, note: Note) -> dict[str, Any]:
+    import torch
+
+    from ape_cli.training.loop import Stopped
+
+    where = choose_device(work.device)
+    if where.type == "cuda":
+        torch.cuda.set_device(link.number % torch.cuda.device_count())
+    data, registry = open_dataset(work.data), open_registry(work.results)
+    since, told = time.monotonic(), 0.0
+
+    def watch(now: Progress) -> None:
+        nonlocal told
+        if time.monotonic() - told > _TELL:
+            told = time.monotonic()
+            link.tell({"step": now.step, "steps": now.steps, "accuracy": now.accuracy, "validation": now.validation})
+
+    while True:
+        try:
+            done = trial.run_trial(
+                *(work.config, data, registry),
+                device=where,
+                compiled=work.compiled,
+                resume=None,
+                note=note,
+                watch=watch,
+                stop=link.stopping,
+            )
+        except BusyError:
+            if time.monotonic() - since > _PATIENCE:
+                return {"state": "elsewhere"}
+            if link.stopping():
+                raise KeyboardInterrupt from None
+            link.tell({"waiting": True})
+            time.sleep(_LOOK)
+        except Stopped:
+            raise KeyboardInterrupt from None
+        else:
+            about = done.run.read()["result"]
+            test = done.evaluation["overall"]["token_accuracy"] if done.evaluation else None
+            return {"state": "finished", "trained": done.trained, "seconds": about["seconds"], "test": test}

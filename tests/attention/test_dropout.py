@@ -1,0 +1,91 @@
+"""Dropout's masks: their distribution, their gradient, and the generator that they come from."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli.attention._dropout import Dropout, drop, mask
+
+
+def drawn(p: float, *shape: int, seed: int = 1) -> Tensor:
+    """True where an element is dropped."""
+    torch.manual_seed(seed)
+    return mask(torch.Size(shape), p, torch.float64) == 0
+
+
+@pytest.mark.parametrize("p", [0.1, 0.15, 0.5, 0.9])
+def test_as_many_are_dropped_as_asked_for(p: float) -> None:
+    """Within four standard deviations, over all and in each quarter of the random words."""
+    found = drawn(p, 1000, 1000)
+    for part in (found, *(found.flatten()[i::4] for i in range(4))):
+        assert abs(part.double().mean() - p) < 4 * math.sqrt(p * (1 - p) / part.numel()) + 2**-17
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_elements_are_dropped_independently(p: float) -> None:
+    """Of pairs at several distances, among them within a word and from word to word."""
+    found = drawn(p, 1_000_000).double()
+    for lag in (1, 2, 3, 4, 5, 8, 512, 624 * 2, 624 * 4):
+        one, other = found[:-lag], found[lag:]
+        both = (one * other).mean()
+        spread = math.sqrt(p * p * (1 - p * p) / len(one))
+        assert abs(both - p * p) < 5 * spread + 2**-15, lag
+    runs = found.unfold(0, 8, 8).sum(1).long().bincount(minlength=9).double()
+    expected = torch.tensor([math.comb(8, k) * p**k * (1 - p) ** (8 - k) for k in range(9)]) * runs.sum()
+    often = expected > 5
+    chi_square = ((runs - expected).square() / expected)[often].sum()
+    assert chi_square < 35, "of at most 8 degrees of freedom: one in 30,000"
+
+
+def test_the_mean_is_kept() -> None:
+    """What is kept is scaled by the probability that was rounded, so exactly."""
+    for p in (0.15, 0.1, 1e-6, 0.999):
+        kept = mask(torch.Size([4]), p, torch.float64).max()
+        dropped = max(1, round(p * 2**16)) / 2**16
+        assert kept in (0, 1 / (1 - dropped))
+        assert abs(dropped - p) <= 2**-16
+
+
+def test_it_is_its_own_derivative() -> None:
+    x = torch.randn(7, 9, dtype=torch.float64, requires_grad=True)
+    torch.manual_seed(5)
+    out = drop(x, 0.3)
+    (grad,) = torch.autograd.grad(out.sum(), x)
+    assert torch.allclose(out, x * grad, rtol=0, atol=0)
+    assert set(grad.unique().tolist()) == {0.0, 2**16 / (2**16 - round(0.3 * 2**16))}
+
+
+def test_nothing_is_dropped_in_evaluation() -> None:
+    x, layer = torch.randn(5, 4), Dropout(0.5)
+    before = torch.get_rng_state()
+    assert layer.eval()(x) is x
+    assert drop(x, 0.0) is x
+    assert torch.equal(before, torch.get_rng_state()), "nothing is drawn"
+    assert (layer.train()(x) == 0).any()
+
+
+def test_the_generator_s_state_says_what_comes() -> None:
+    """As a resumed run needs it, also of counts that do not fill a word."""
+    x = torch.ones(13)
+    drop(x, 0.5)
+    state = torch.get_rng_state()
+    one = [drop(x, 0.5) for _ in range(3)]
+    torch.set_rng_state(state)
+    assert all(torch.equal(a, drop(x, 0.5)) for a in one)
+    assert not torch.equal(one[0], one[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_the_dtype_stays(dtype: torch.dtype) -> None:
+    x = torch.ones(400, 400, dtype=dtype, requires_grad=True)
+    out = drop(x, 0.15)
+    assert out.dtype == dtype
+    out.sum().backward()
+    assert x.grad is not None
+    assert x.grad.dtype == dtype
+    scale = torch.tensor(1 / 0.85).to(dtype).double()
+    assert (out.double().max() - scale).abs() < 1e-4

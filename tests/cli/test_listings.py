@@ -1,0 +1,105 @@
+"""`ape schemes`, `ape attentions` and `ape check`: the tables, the answers, the exit status."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from ape_cli import attention, position
+from ape_cli.cli import app
+from ape_cli.evaluation import profiling
+from ape_cli.position.rope import Rope
+
+run = CliRunner().invoke
+
+
+def test_schemes_are_compared_by_their_own_properties() -> None:
+    done = run(app, ["schemes", "--json"])
+    assert done.exit_code == 0
+    lines = {s["scheme"]: s for s in json.loads(done.stdout)}
+    assert set(lines) == set(position.names())
+    # the comparison of the survey, and the paper's section 5
+    for name, relative, learnable, extrapolation in [
+        ("sinusoidal", False, False, "moderate"),
+        ("learned", False, True, "poor"),
+        ("t5", True, True, "moderate"),
+        ("alibi", True, False, "excellent"),
+        ("rope", True, False, "good"),
+    ]:
+        line = lines[name]
+        assert (line["relative"], line["learnable"], line["extrapolation"]) == (relative, learnable, extrapolation)
+    assert {n for n, s in lines.items() if s["injection"] == "embeddings"} == {
+        "learned", "matrix-power", "sinusoidal", "tree",
+    }  # fmt: skip
+    assert all((s["recurrence"] == "every layer") == (s["injection"] == "attention") for s in lines.values())
+    assert {n for n, s in lines.items() if s["bounded"]} == {"learned", "relative", "tree"}
+    assert lines["orthogonal"]["structures"] == ["any"]
+    assert lines["sinusoidal"]["structures"] == ["seq", "grid(n)"]
+    assert {n for n, s in lines.items() if s["flat"]} == {"sinusoidal"}
+    table = run(app, ["schemes"])
+    assert "seq (grid(n))" in table.stdout
+    assert all(name in table.stdout for name in position.names())
+
+
+def test_costs_are_counted_and_timed() -> None:
+    found = profiling.measure("transformer-xl", rounds=1)
+    assert found.parameters == 128 * 128 + 2 * 128  # W_R of every head, u and v
+    assert found.extra_memory_mib > 1  # a term for each pair of tokens
+    assert found.memory_ratio > 1
+    assert found.time_ratio > 0
+    none = profiling.measure("none", rounds=1)
+    assert (none.parameters, none.extra_memory_mib, none.memory_ratio) == (0, 0.0, 1.0)
+
+
+def test_memory_is_a_count() -> None:
+    """Twice the same; and of ALiBi one float for each pair and head, in each of six attentions."""
+    one, two = (profiling.measure("alibi", rounds=1).extra_memory_mib for _ in range(2))
+    assert one == two > 0
+
+
+def test_check_prints_errors_and_ends_well() -> None:
+    done = run(app, ["check", "rope", "linear"])
+    assert done.exit_code == 0, done.output
+    assert "composition" in done.stdout
+    assert "relative" in done.stdout
+    answer = json.loads(run(app, ["check", "rope", "linear", "--json"]).stdout)
+    assert {f["subject"] for f in answer} == {"rope", "linear"}
+    assert all(f["holds"] for f in answer)
+    errors = [f for f in answer if f["law"] not in ("uniqueness", "reach", "locality", "distance")]
+    assert all(f["float64"] <= 1e-9 and f["float32"] <= 1e-4 for f in errors)
+
+
+def test_check_fails_when_a_scheme_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Rope.rotate
+    monkeypatch.setattr(
+        Rope, "rotate", lambda self, x, c, side: right(self, x, c, side) if side == "query" else x.clone()
+    )
+    done = run(app, ["check", "rope"])
+    assert done.exit_code == 1
+    assert "FAILS: rope on seq, relative" in done.output
+    broken = [f for f in json.loads(run(app, ["check", "rope", "--json"]).stdout) if not f["holds"]]
+    assert "relative" in {f["law"] for f in broken}
+
+
+def test_an_unknown_name_gets_its_nearest() -> None:
+    done = run(app, ["check", "ropee"])
+    assert done.exit_code == 2
+    assert "did you mean 'rope'" in done.output
+
+
+def test_attentions_say_what_they_take() -> None:
+    lines = {a["attention"]: a for a in json.loads(run(app, ["attentions", "--json"]).stdout)}
+    assert set(lines) == set(attention.names())
+    assert not lines["linear"]["bias"]
+    assert lines["dot"]["decay"]
+    assert "clustered" in run(app, ["attentions"]).stdout
+
+
+def test_nothing_global_is_left_changed() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    run(app, ["check", "alibi", "dot", "--json"])
+    assert torch.equal(torch.get_rng_state(), before)

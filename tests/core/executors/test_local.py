@@ -1,0 +1,212 @@
+"""Jobs in processes: each ends once, whatever happens to the process that it runs in."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.core import executors
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.executors import Event, Job, JobContext
+from ape_cli.core.executors.local import Local
+
+# What workers do; functions of this module, so that they can import them ----------------------------
+
+
+def square(link: JobContext, number: int) -> int:
+    link.tell({"number": number})
+    return number * number
+
+
+def refuse(link: JobContext) -> None:
+    raise DataError("no such thing", got="this", fix="ask for another")
+
+
+def break_down(link: JobContext) -> None:
+    raise ZeroDivisionError("by accident")
+
+
+def die(link: JobContext, folder: str, times: int) -> str:
+    """Killed the first few times that it runs."""
+    mark = Path(folder) / str(len(list(Path(folder).iterdir())))
+    mark.touch()
+    if int(mark.name) < times:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return mark.name
+
+
+def wait_to_be_stopped(link: JobContext, folder: str) -> None:
+    (Path(folder) / "running").touch()
+    while not link.stopping():
+        time.sleep(0.02)
+    (Path(folder) / "stopped").touch()
+    raise KeyboardInterrupt
+
+
+def store_when_stopped(link: JobContext, folder: str) -> None:
+    (Path(folder) / "part").write_text(str(os.getpid()))
+    (Path(folder) / "part").rename(Path(folder) / "running")
+    while not link.stopping():
+        time.sleep(0.02)
+    time.sleep(0.5)
+    (Path(folder) / "stored").touch()
+    raise KeyboardInterrupt
+
+
+def shout(link: JobContext) -> None:
+    print("from Python", flush=True)
+    os.system("echo from the system")
+
+
+def share(link: JobContext) -> tuple[int, str | None]:
+    time.sleep(0.5)  # so that each of two workers gets one
+    return link.number, os.environ.get("OMP_NUM_THREADS")
+
+
+def linger(link: JobContext, folder: str) -> None:
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(60)
+
+
+# -----------------------------------------------------------------------------------------------------
+
+
+def work(made: executors.Executor, *jobs: Job) -> list[Event]:
+    with closing(made.work(jobs)) as events:
+        return list(events)
+
+
+def ends(events: list[Event]) -> dict[str, Event]:
+    counted = Counter(e.key for e in events if e.kind in ("done", "failed"))
+    assert set(counted.values()) <= {1}
+    return {e.key: e for e in events if e.kind in ("done", "failed")}
+
+
+def test_every_job_is_done_once() -> None:
+    events = work(Local(2), *(Job(str(n), square, (n,)) for n in range(7)))
+    assert {key: e.value for key, e in ends(events).items()} == {str(n): n * n for n in range(7)}
+    assert Counter(e.kind for e in events) == {"started": 7, "told": 7, "done": 7}
+    assert work(Local(2)) == []
+
+
+def test_one_that_fails_does_not_stop_the_others() -> None:
+    found = ends(work(Local(1), Job("a", refuse, ()), Job("b", break_down, ()), Job("c", square, (3,))))
+    assert found["c"].value == 9
+    assert isinstance(found["a"].value.error, DataError)
+    assert str(found["a"].value.raised()) == "no such thing\n  got:     this\n  fix:     ask for another"
+    assert found["b"].value.error is None
+    assert "ZeroDivisionError: by accident" in found["b"].value.text
+    assert "break_down" in found["b"].value.text
+
+
+def test_a_job_whose_process_is_killed_begins_again(tmp_path: Path) -> None:
+    events = work(Local(1, retries=2), Job("x", die, (str(tmp_path), 2)), Job("y", square, (2,)))
+    assert {key: e.value for key, e in ends(events).items()} == {"x": "2", "y": 4}
+    assert [e.kind for e in events if e.key == "x"] == ["started", "started", "started", "done"]
+
+
+def test_but_not_for_ever(tmp_path: Path) -> None:
+    found = ends(work(Local(1, retries=1), Job("x", die, (str(tmp_path), 9)), Job("y", square, (2,))))
+    assert found["x"].value.text == "its process ended with signal SIGKILL (out of memory?), 2 times"
+    assert found["y"].value == 4
+
+
+def test_workers_have_numbers_and_share_the_cores() -> None:
+    found = ends(work(Local(2, threads=3), Job("a", share, ()), Job("b", share, ())))
+    assert sorted(e.value for e in found.values()) == [(0, "3"), (1, "3")]
+
+
+def test_closing_asks_what_runs_to_stop(tmp_path: Path) -> None:
+    events = Local(1).work([Job("x", wait_to_be_stopped, (str(tmp_path),)), Job("y", square, (1,))])
+    assert next(events).kind == "started"
+    until((tmp_path / "running").exists)
+    events.close()
+    assert (tmp_path / "stopped").exists()
+
+
+def test_a_second_signal_in_a_moment_is_the_same_one(tmp_path: Path) -> None:
+    """A group of processes is told to end, and the parent tells each as well: what is stored meanwhile is stored."""
+    events = Local(1).work([Job("x", store_when_stopped, (str(tmp_path),))])
+    next(events)
+    until((tmp_path / "running").exists)
+    os.kill(int((tmp_path / "running").read_text()), signal.SIGTERM)
+    events.close()
+    assert (tmp_path / "stored").exists()
+
+
+def test_what_a_job_prints_is_not_among_the_results() -> None:
+    text = (
+        "from ape_cli.core.executors import Job\nfrom ape_cli.core.executors.local import Local\n"
+        "from tests.core.executors.test_local import shout\n"
+        "if __name__ == '__main__':\n    list(Local(1).work([Job('a', shout, ())]))\n    print('result')\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+        script.write(text)
+        script.flush()
+        done = subprocess.run(
+            [sys.executable, script.name], env=environment, capture_output=True, text=True, timeout=60, check=True
+        )
+    assert done.stdout == "result\n"
+    assert "from the system" in done.stderr
+
+
+def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    text = (
+        "from ape_cli.core.executors import Job\nfrom ape_cli.core.executors.local import Local\n"
+        "from tests.core.executors.test_local import linger\n"
+        f"if __name__ == '__main__':\n    list(Local(2).work([Job(k, linger, ({str(tmp_path)!r},)) for k in 'ab']))\n"
+    )
+    (tmp_path / "parent.py").write_text(text)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    parent = subprocess.Popen([sys.executable, str(tmp_path / "parent.py")], env=environment)
+
+    def marks() -> list[str]:
+        return [p.name for p in tmp_path.iterdir() if p.name.isdecimal()]
+
+    until(lambda: len(marks()) == 2)
+    parent.kill()
+    parent.wait()
+    until(lambda: not any(Path("/proc", name).exists() for name in marks()))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("local", {"workers": 0}, "bad --workers"),
+        ("local", {"threads": 0}, "bad --threads"),
+        ("local", {"retries": -1}, "bad --retries"),
+        ("local", {"gpus_per_trial": 0.5}, "engine local has no such option"),
+        ("ray", {"threads": 2}, "engine ray has no such option"),
+        ("ray", {"gpus_per_trial": 1.5}, "bad --gpus-per-trial"),
+        ("ray", {"cpus_per_trial": -1.0}, "bad --cpus-per-trial"),
+        ("ray", {"trials_per_task": 0}, "bad --trials-per-task"),
+        ("slurm", {}, "unknown engine"),
+    ],
+)
+def test_bad_options(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        executors.make(name, **options)
+
+
+def test_names() -> None:
+    assert executors.names() == ["local", "ray"]
+    assert isinstance(executors.make("local", workers=3, address=None), Local)
+
+
+def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)

@@ -1,0 +1,116 @@
+"""What is set for a whole process."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from ape_cli.core import runtime
+
+FAULTS = """
+import resource, sys
+from ape_cli.core import runtime
+
+if sys.argv[1] == "kept":
+    runtime.keep_memory()
+size = 2**26
+for _ in range(3):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    b"x" * size  # which glibc gives back else
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc alone")
+def test_memory_is_kept() -> None:
+    """The third block of a size has the pages of the second."""
+
+    def faults(mode: str) -> int:
+        return int(subprocess.run([sys.executable, "-c", FAULTS, mode], capture_output=True, check=True).stdout)
+
+    assert faults("kept") < 100
+    assert faults("not kept") > 1000
+
+
+def test_it_is_no_error_where_there_is_nothing_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ctypes
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    runtime.keep_memory()
+
+
+def test_busy_cores_are_those_of_others() -> None:
+    """Ticks of user, nice, system, idle, iowait, irq, softirq and steal of two cores, over a second."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    before = {0: [5, 5, 5, 5, 5, 5, 5, 5], 1: [0] * 8}
+    after = {0: [5 + ticks // 2, 5, 5 + ticks // 4, 5, 5, 5, 5, 5], 1: [0, ticks, 0, 0, 0, 0, 0, 0]}
+    assert runtime.busy_cores(before, after, 1.0, counts_nice=False) == pytest.approx(0.75)
+    assert runtime.busy_cores(before, after, 1.0, counts_nice=True) == pytest.approx(1.75)
+    waiting = {0: [5, 5, 5, 5 + ticks, 5 + ticks, 5, 5, 5], 1: [0] * 8}
+    assert runtime.busy_cores(before, waiting, 1.0, counts_nice=True) == 0
+    assert runtime.busy_cores({}, after, 1.0, counts_nice=True) == 0, "where the system does not tell"
+
+
+SHARING = """
+import json, os
+from ape_cli.core import runtime
+
+runtime.busy_cores = lambda *words, **options: float(os.environ["BUSY"])
+runtime.share_cores()
+print(json.dumps({k: v for k, v in os.environ.items() if k in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("busy", "given", "expected"),
+    [
+        ("0.1", {}, {"GOMP_SPINCOUNT": "10000"}),
+        ("1.3", {}, {"OMP_WAIT_POLICY": "PASSIVE"}),
+        ("1.3", {"OMP_WAIT_POLICY": "ACTIVE"}, {"OMP_WAIT_POLICY": "ACTIVE"}),
+        ("1.3", {"GOMP_SPINCOUNT": "7"}, {"GOMP_SPINCOUNT": "7"}),
+    ],
+)
+def test_threads_sleep_where_others_use_the_cores(busy: str, given: dict[str, str], expected: dict[str, str]) -> None:
+    environment = {k: v for k, v in os.environ.items() if k not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    done = subprocess.run(
+        [sys.executable, "-c", SHARING],
+        env=environment | given | {"BUSY": busy},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == expected
+
+
+def test_nothing_is_set_once_torch_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would come too late, and say what is not so."""
+    assert "torch" in sys.modules or __import__("torch")
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    runtime.share_cores()
+    assert "OMP_WAIT_POLICY" not in os.environ
+    assert "GOMP_SPINCOUNT" not in os.environ
+
+
+@pytest.mark.parametrize("words", [["train", "--help"], ["check", "nothing"], ["sweep", "nothing.toml"]])
+def test_the_command_line_asks_before_torch_is_imported(words: list[str]) -> None:
+    """Whatever a command imports on its way."""
+    code = f"""
+import sys
+from ape_cli.core import runtime
+asked = []
+runtime.share_cores = lambda: asked.append("torch" in sys.modules)
+from ape_cli.cli import app
+try:
+    app({words!r})
+except SystemExit:
+    pass
+print(asked)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ("[]" if "--help" in words else "[False]")

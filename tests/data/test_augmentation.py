@@ -1,0 +1,336 @@
+"""Augmentation: operations as others have them, by hand and by law; draws as they are meant to be distributed."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import itertools
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ape_cli.core.errors import UsageError
+from ape_cli.data import augmentation
+from ape_cli.data.augmentation import Operation
+
+GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("augmentation_golden.json").read_text(encoding="utf-8"))
+SIGNED = {
+    *("shear-x", "shear-y", "translate-x", "translate-y", "rotate"),
+    "brightness",
+    "color",
+    "contrast",
+    "sharpness",
+}
+MAGNITUDES = SIGNED | {"posterize", "solarize"}
+
+
+def picture(channels: int = 3, height: int = 24, width: int = 40) -> np.ndarray:
+    """[H, W, C], the image that `augmentation_golden.json` describes; its values are 20..219."""
+    y, x, c = np.ogrid[:height, :width, :channels]
+    return ((7 * y * y + 13 * x + 3 * x * y + 50 * c) % 200 + 20).astype(np.uint8)
+
+
+def operated(pixels: np.ndarray, name: str, bin: int = 0, sign: int = 1) -> np.ndarray:
+    """[H, W, C] -> the same"""
+    image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
+    return np.asarray(augmentation.operate(image, Operation(name, bin, sign))).reshape(pixels.shape)
+
+
+def gray(rows: list[list[int]]) -> np.ndarray:
+    return np.array(rows, dtype=np.uint8)[:, :, None]
+
+
+def seeds(count: int) -> list[list[int]]:
+    return [[42, 3, row] for row in range(count)]
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("crop,flip,autoaugment", ("crop", "flip", "autoaugment")),
+        ("autoaugment, crop", ("crop", "autoaugment")),
+        ("flip", ("flip",)),
+        ("none", ()),
+    ],
+)
+def test_names_are_in_the_order_of_application(text: str, names: tuple[str, ...]) -> None:
+    assert augmentation.parse(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("crop,flop", "did you mean 'flip'"),
+        ("", "unknown augmentation"),
+        ("crop,,flip", "unknown augmentation"),
+        ("crop,none", "stands alone"),
+        ("flip,crop,flip", "named twice"),
+        ("none,none", "stands alone"),
+    ],
+)
+def test_other_names_are_wrong_usage(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        augmentation.parse(text)
+
+
+def test_without_pillow_there_is_no_autoaugment_but_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    pixels = picture()[None]
+    with pytest.raises(UsageError, match=r"pip install -c constraints.txt '.\[image\]'"):
+        augmentation.apply(("autoaugment",), pixels, seeds(1))
+    assert augmentation.apply(("crop", "flip"), pixels, seeds(1)).shape == pixels.shape
+
+
+# -- operations -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", GOLDEN["operations"]["rgb"])
+@pytest.mark.parametrize(("mode", "channels"), [("rgb", 3), ("gray", 1)])
+def test_operations_of_another_implementation(mode: str, channels: int, name: str) -> None:
+    """Every bin and both signs; `augmentation_golden.json` says how they were obtained, and what differs."""
+    expected = GOLDEN["operations"][mode][name]
+    assert (len(expected), len(expected[0])) == (2 if name in SIGNED else 1, 10 if name in MAGNITUDES else 1)
+    for sign, row in zip((1, -1), expected, strict=False):
+        for bin, digits in enumerate(row):
+            found = operated(picture(channels), name, bin, sign)
+            assert hashlib.sha256(found.tobytes()).hexdigest()[:12] == digits, (name, bin, sign)
+
+
+def test_the_policy_of_other_implementations() -> None:
+    ours = [[list(operation) for operation in pair] for pair in augmentation.POLICY]
+    theirs = [
+        [[name, likely, bin or 0] for name, likely, bin in pair] for pair in GOLDEN["policy"]["sub_policies"]
+    ]  # they have no bin where there is no magnitude
+    assert ours == theirs
+    assert len(ours) == 25
+
+
+@pytest.mark.parametrize("name", sorted(MAGNITUDES))
+@pytest.mark.parametrize("channels", [1, 3])
+def test_bin_0_changes_nothing(channels: int, name: str) -> None:
+    for sign in (1, -1) if name in SIGNED else (1,):
+        np.testing.assert_array_equal(operated(picture(channels), name, 0, sign), picture(channels))
+
+
+def test_translations_by_hand() -> None:
+    """Of 3 rows and 8 columns: bin 9 moves by 150/331 of a side, 1.36 and 3.63 pixels, which are 1 and 3."""
+    image = gray([[1, 2, 3, 4, 5, 6, 7, 8], [11, 12, 13, 14, 15, 16, 17, 18], [21, 22, 23, 24, 25, 26, 27, 28]])
+    g = 128
+    right = gray([[g, g, g, 1, 2, 3, 4, 5], [g, g, g, 11, 12, 13, 14, 15], [g, g, g, 21, 22, 23, 24, 25]])
+    left = gray([[4, 5, 6, 7, 8, g, g, g], [14, 15, 16, 17, 18, g, g, g], [24, 25, 26, 27, 28, g, g, g]])
+    np.testing.assert_array_equal(operated(image, "translate-x", 9, 1), right)
+    np.testing.assert_array_equal(operated(image, "translate-x", 9, -1), left)
+    np.testing.assert_array_equal(operated(image, "translate-y", 9, 1), np.concatenate([gray([[g] * 8]), image[:2]]))
+    np.testing.assert_array_equal(operated(image, "translate-y", 9, -1), np.concatenate([image[1:], gray([[g] * 8])]))
+
+
+def test_shears_by_hand() -> None:
+    """About the upper left corner: 0.3 (y + 0.5) in rows 0..7 is 0.15, 0.45, 0.75, ... 2.25, to the nearest pixel."""
+    image = np.arange(1, 41, dtype=np.uint8).reshape(8, 5, 1)
+    steps = [0, 0, 1, 1, 1, 2, 2, 2]
+    expected = np.stack([[*line[by:], *[[128]] * by] for by, line in zip(steps, image, strict=True)]).astype(np.uint8)
+    np.testing.assert_array_equal(operated(image, "shear-x", 9, 1), expected)
+    turned = operated(np.ascontiguousarray(image.swapaxes(0, 1)), "shear-y", 9, 1)
+    np.testing.assert_array_equal(turned, expected.swapaxes(0, 1))
+    back = [[*[[128]] * by, *line[: 5 - by]] for by, line in zip(steps, image, strict=True)]
+    np.testing.assert_array_equal(operated(image, "shear-x", 9, -1), np.array(back, dtype=np.uint8))
+
+
+def test_rotation_by_definition() -> None:
+    """Counter-clockwise about the centre: each pixel is the nearest one to where it comes from."""
+    image, degrees = picture(1, 21, 21), 20
+    expected = np.full_like(image, 128)
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    for y, x in itertools.product(range(-10, 11), repeat=2):
+        from_x, from_y = round(cos * x - sin * y), round(sin * x + cos * y)
+        if max(abs(from_x), abs(from_y)) <= 10:
+            expected[y + 10, x + 10] = image[from_y + 10, from_x + 10]
+    np.testing.assert_array_equal(operated(image, "rotate", 6, 1), expected)
+    mirrored = operated(image[:, ::-1], "rotate", 6, 1)[:, ::-1]
+    np.testing.assert_array_equal(operated(image, "rotate", 6, -1), mirrored)
+
+
+def test_operations_on_single_values_by_hand() -> None:
+    values = gray([[0, 5, 100, 169, 170, 171, 254, 255]])
+    hand = {
+        Operation("invert", 0): [255, 250, 155, 86, 85, 84, 1, 0],
+        Operation("solarize", 3): [0, 5, 100, 169, 85, 84, 1, 0],  # 170 and above
+        Operation("solarize", 0): [0, 5, 100, 169, 170, 171, 254, 0],
+        Operation("solarize", 9): [255, 250, 155, 86, 85, 84, 1, 0],
+        Operation("posterize", 9): [0, 0, 96, 160, 160, 160, 240, 240],  # the upper 4 bits
+        Operation("posterize", 7): [0, 0, 96, 168, 168, 168, 248, 248],  # 5 bits: 7 / 2.25 = 3.1
+        Operation("brightness", 5, 1): [0, 7, 150, 253, 255, 255, 255, 255],  # 1.5 times, cut off
+        Operation("brightness", 6, -1): [0, 2, 40, 67, 68, 68, 101, 102],  # 0.4 times
+        Operation("contrast", 5, -1): [70, 73, 120, 155, 155, 156, 197, 198],  # half way to the mean, 140.5 -> 141
+        Operation("autocontrast", 0): [0, 5, 100, 169, 170, 171, 254, 255],  # already from 0 to 255
+    }
+    for operation, expected in hand.items():
+        assert operated(values, *operation).ravel().tolist() == expected, operation
+    assert operated(gray([[100, 120, 150]]), "autocontrast").ravel().tolist() == [0, 102, 255]
+
+
+def test_color_by_definition() -> None:
+    """Bin 9 below: nine tenths of the way to the gray of ITU-R 601, rounded; colors of a gray image are as they are."""
+    image = picture()
+    weights = np.array([19595, 38470, 7471])  # of 65536: 0.299, 0.587, 0.114
+    luma = (image.astype(np.int64) @ weights + 32768 >> 16)[:, :, None]
+    expected = luma + 0.1 * (image.astype(np.float64) - luma)
+    assert np.abs(operated(image, "color", 9, -1) - expected).max() < 1.0001
+    for bin, sign in itertools.product(range(10), (1, -1)):
+        np.testing.assert_array_equal(operated(picture(1), "color", bin, sign), picture(1))
+
+
+def test_equalize_spreads_ranks() -> None:
+    """128 levels next to each other, eight pixels each: their order is kept, and 0 and 255 are reached."""
+    image = (np.arange(1024).reshape(32, 32, 1) // 8 + 60).astype(np.uint8)  # 60..187
+    found = operated(image, "equalize").ravel().astype(int)
+    assert (np.diff(found) >= 0).all()
+    assert (found.min(), found.max()) == (0, 255)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (2, 2), (3, 2)])
+@pytest.mark.parametrize("name", sorted({*GOLDEN["operations"]["rgb"]}))
+def test_images_of_any_size(name: str, shape: tuple[int, int]) -> None:
+    for channels in (1, 3):
+        found = operated(picture(channels, *shape), name, 9 if name in MAGNITUDES else 0)
+        assert found.dtype == np.uint8
+
+
+# -- crop and flip ----------------------------------------------------------------------------------------------------
+
+
+def where(height: int, width: int, count: int) -> np.ndarray:
+    """[count, H, W, 3]: channel 0 is the row, from 1, channel 1 the column, from 1."""
+    y, x = np.mgrid[1 : height + 1, 1 : width + 1]
+    return np.broadcast_to(np.stack([y, x, 0 * x], axis=-1).astype(np.uint8), (count, height, width, 3))
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "down", "right"),
+    [(32, 32, 4, 4), (28, 28, 4, 4), (20, 36, 2, 4), (8, 12, 1, 2), (3, 3, 1, 1)],  # 3.5 -> 4, 2.5 -> 2, 4.5 -> 4
+)
+def test_crops_reach_every_place_alike(height: int, width: int, down: int, right: int) -> None:
+    count = 4000
+    found = augmentation.apply(("crop",), where(height, width, count), seeds(count))
+    places: collections.Counter[tuple[int, int]] = collections.Counter()
+    for image in found:
+        y, x = (int(image[height // 2, width // 2, axis]) - side // 2 - 1 for axis, side in ((0, height), (1, width)))
+        places[y, x] += 1
+        expected = np.zeros_like(image)  # the image moved up by y and left by x, with black around it
+        rows, columns = slice(max(0, -y), height - max(0, y)), slice(max(0, -x), width - max(0, x))
+        expected[rows, columns, 0] = (np.arange(height) + 1 + y)[rows, None]
+        expected[rows, columns, 1] = (np.arange(width) + 1 + x)[None, columns]
+        np.testing.assert_array_equal(image, expected)
+    assert set(places) == set(itertools.product(range(-down, down + 1), range(-right, right + 1)))
+    likely = 1 / ((2 * down + 1) * (2 * right + 1))
+    assert all(within(seen, count, likely) for seen in places.values())
+
+
+def test_flips_are_a_fair_coin_and_undo_themselves() -> None:
+    count = 4000
+    images = where(2, 3, count)
+    found = augmentation.apply(("flip",), images, seeds(count))
+    flipped = found[:, 0, 0, 1] == 3
+    np.testing.assert_array_equal(found[flipped], images[flipped][:, :, ::-1])
+    np.testing.assert_array_equal(found[~flipped], images[~flipped])
+    assert within(flipped.sum(), count, 1 / 2)
+    np.testing.assert_array_equal(augmentation.apply(("flip",), found, seeds(count)), images)
+
+
+# -- draws ------------------------------------------------------------------------------------------------------------
+
+
+def within(seen: int, count: int, likely: float) -> bool:
+    """Within five standard deviations of what a binomial has."""
+    return bool(abs(seen - count * likely) <= 5 * math.sqrt(count * likely * (1 - likely)))
+
+
+def drawn(count: int, monkeypatch: pytest.MonkeyPatch) -> list[list[Operation]]:
+    """The operations that `apply` chooses for as many images."""
+    choose, kept = augmentation.chosen, []
+
+    def choosing(draws: np.ndarray) -> list[list[Operation]]:
+        kept.extend(choose(draws))
+        return [[] for _ in draws]
+
+    monkeypatch.setattr(augmentation, "chosen", choosing)
+    augmentation.apply(("autoaugment",), np.zeros((count, 1, 1, 1), np.uint8), seeds(count))
+    return kept
+
+
+def test_sub_policies_are_drawn_alike_for_each_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done to 8000 images, beside how likely the published table makes it: each list, and none."""
+    count = 8000
+    likely: collections.Counter[tuple[tuple[str, int], ...]] = collections.Counter()
+    for pair in GOLDEN["policy"]["sub_policies"]:
+        for on in itertools.product((True, False), repeat=2):
+            share = math.prod(p if here else 1 - p for (_, p, _), here in zip(pair, on, strict=True))
+            likely[tuple((name, bin or 0) for (name, _, bin), here in zip(pair, on, strict=True) if here)] += share / 25
+    seen = collections.Counter(tuple((o.name, o.bin) for o in operations) for operations in drawn(count, monkeypatch))
+    assert set(seen) <= {operations for operations, share in likely.items() if share > 0}
+    assert math.isclose(sum(likely.values()), 1)
+    for operations, share in likely.items():
+        assert within(seen[operations], count, share), operations
+
+
+def test_signs_are_fair_coins_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = drawn(8000, monkeypatch)
+    for name in sorted(SIGNED - {"shear-x"}):  # which the policy has not
+        signs = [o.sign for operations in lists for o in operations if o.name == name]
+        assert set(signs) == {1, -1}
+        assert within(signs.count(1), len(signs), 1 / 2), name
+    both = [operations for operations in lists if [o.name for o in operations] == ["translate-y", "translate-y"]]
+    pairs = collections.Counter((one.sign, other.sign) for one, other in both)
+    assert len(pairs) == 4
+    assert all(within(seen, len(both), 1 / 4) for seen in pairs.values())
+
+
+def test_an_image_depends_on_its_pixels_and_its_seed_alone() -> None:
+    images = np.stack([np.roll(picture(height=16, width=24), 3 * i, axis=1) for i in range(60)])
+    whole = augmentation.apply(augmentation.NAMES, images, seeds(60))
+    np.testing.assert_array_equal(augmentation.apply(augmentation.NAMES, images, seeds(60)), whole)
+    order = np.random.default_rng(1).permutation(60)
+    mixed = augmentation.apply(augmentation.NAMES, images[order], [seeds(60)[i] for i in order])
+    np.testing.assert_array_equal(mixed, whole[order])
+    for i in range(60):
+        np.testing.assert_array_equal(
+            augmentation.apply(augmentation.NAMES, images[i : i + 1], [seeds(60)[i]])[0], whole[i]
+        )
+
+
+def test_rows_and_epochs_differ() -> None:
+    """Of the same image: 81 crops, 2 flips and what AutoAugment does, so hardly two of 60 are the same."""
+    images = np.stack([picture(height=32, width=32)] * 60)
+    one = augmentation.apply(augmentation.NAMES, images, [[42, 0, row] for row in range(60)])
+    other = augmentation.apply(augmentation.NAMES, images, [[42, 1, row] for row in range(60)])
+    assert len({image.tobytes() for image in [*one, *other]}) > 110
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_steps_come_in_turn_and_do_not_change_each_other(channels: int) -> None:
+    images = np.stack([picture(channels)] * 40)
+    before = images.copy()
+    found = images
+    for name in ("crop", "flip", "autoaugment"):
+        found = augmentation.apply((name,), found, seeds(40))
+    np.testing.assert_array_equal(augmentation.apply(("crop", "flip", "autoaugment"), images, seeds(40)), found)
+    np.testing.assert_array_equal(augmentation.apply(("autoaugment", "flip", "crop"), images, seeds(40)), found)
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(images, before)
+
+
+def test_no_steps_are_a_copy_and_no_images_are_none() -> None:
+    images = np.stack([picture()] * 2)
+    same = augmentation.apply((), images, seeds(2))
+    np.testing.assert_array_equal(same, images)
+    assert not np.shares_memory(same, images)
+    assert augmentation.apply(augmentation.NAMES, images[:0], []).shape == (0, 24, 40, 3)

@@ -1,0 +1,415 @@
+"""Generation: files whole or absent, the same bytes however they are made, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import ApeError, BusyError, DataError, UsageError
+from ape_cli.core.executors.local import Local
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.data import generation
+from ape_cli.data.generation import generate
+from ape_cli.data.manifest import DatasetPlan, read_manifest
+from ape_cli.storage import files, sequence_rows
+
+OPTIONS: dict[str, Any] = {"depth_mean": 3, "depth_std": 1}
+
+
+def plan(task: Any, shard_rows: int = 100, **changes: Any) -> DatasetPlan:
+    rows = {"train": 350, "validation": 40, "test": 30} | changes
+    return generation.plan(task, seed=7, rows=rows, shard_rows=shard_rows)
+
+
+@pytest.fixture
+def task() -> Any:
+    return tasks.make("tree-ops", **OPTIONS)
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_layout_is_the_contract(tmp_path: Path, task: Any) -> None:
+    outcome = generate(task, plan(task), tmp_path)
+    names = set(snapshot(tmp_path))
+    train = {f"data/train-{i:05d}-of-00004.parquet" for i in range(4)}
+    assert names == {"manifest.json", "README.md", "data/validation-00000-of-00001.parquet",
+                     "data/test-00000-of-00001.parquet", *train}  # fmt: skip
+    assert outcome.written == 420
+    manifest = read_manifest(tmp_path)
+    assert manifest.vocabulary == task.id_names
+    assert [s.rows for s in manifest.shards["train"]] == [100, 100, 100, 50]
+    card = (tmp_path / "README.md").read_text()
+    assert "split: validation\n    path: data/validation-*.parquet" in card
+    read = pl.read_parquet(tmp_path / "data" / "train-*.parquet")
+    assert read.columns == ["row", "source_ids", "source_positions", "target_ids", "target_positions", "size", "op"]
+    assert read["row"].to_list() == list(range(350))
+
+
+def test_columns_have_the_types_and_encodings_of_the_schema(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    file = pq.ParquetFile(tmp_path / "data" / "train-00000-of-00004.parquet")
+    types = {f.name: str(f.type) for f in file.schema_arrow}
+    assert types["row"] == "uint64"
+    assert types["size"] == "uint16"
+    assert types["source_ids"] == types["target_ids"] == "list<element: uint16 not null>"
+    assert types["source_positions"] == types["target_positions"] == "list<element: uint64 not null>"
+    assert types["op"].startswith("dictionary<values=string")
+    column = file.metadata.row_group(0).column(1)
+    assert "BYTE_STREAM_SPLIT" in column.encodings
+    assert "RLE_DICTIONARY" not in column.encodings
+    assert column.compression == "ZSTD"
+
+
+def test_positions_of_several_coordinates_are_version_2(tmp_path: Path) -> None:
+    """Lists of pairs, encoded as all lists are; pyarrow and polars read the same rows from them."""
+    task = tasks.make("grid-rotate", side_mean=4, side_std=1)
+    manifest = generate(task, plan(task), tmp_path).manifest
+    assert (manifest.schema_version, manifest.plan.structure) == (2, "grid(2)")
+    assert json.loads((tmp_path / "manifest.json").read_text())["schema_version"] == 2
+    file = pq.ParquetFile(tmp_path / "data" / "train-00000-of-00004.parquet")
+    types = {f.name: str(f.type) for f in file.schema_arrow}
+    pair = "list<element: fixed_size_list<element: uint64 not null>[2] not null>"
+    assert types["source_positions"] == types["target_positions"] == pair
+    assert types["source_ids"] == "list<element: uint16 not null>"
+    assert not file.schema_arrow.field("source_positions").nullable
+    for i in range(file.metadata.num_columns):
+        column = file.metadata.row_group(0).column(i)
+        assert column.compression == "ZSTD"
+        assert ("BYTE_STREAM_SPLIT" in column.encodings) == (column.path_in_schema != "op"), column.path_in_schema
+    expected = task.sample(rows=range(350), split="train", seed=7).to_pylist()
+    assert pl.read_parquet(tmp_path / "data" / "train-*.parquet").to_dicts() == expected
+    assert pq.read_table(tmp_path / "data" / "train-00001-of-00004.parquet").to_pylist() == expected[100:200]
+    again = generate(task, plan(task, 64), tmp_path / "again", engine=Local(2)).manifest
+    assert again.fingerprint == manifest.fingerprint
+
+
+def test_one_coordinate_is_version_1(tmp_path: Path) -> None:
+    for name in ("copy", "tree-copy", "ring-shift"):
+        task = tasks.make(name)
+        assert task.sample(rows=range(3), split="train", seed=1).schema.equals(sequence_rows.SCHEMA)
+        assert plan(task).version == 1
+
+
+def test_manifests_that_exist_stay_what_they_are(tmp_path: Path) -> None:
+    """Byte for byte; what images brought is in none of them."""
+    generate(tasks.make("grid-copy", side_mean=3), plan(tasks.make("grid-copy", side_mean=3)), tmp_path)
+    sample = Path(__file__).parents[2] / "datasets" / "sample" / "tree-ops-breadth"
+    for folder, version in ((sample, 1), (tmp_path, 2)):
+        text = (folder / "manifest.json").read_text()
+        manifest = read_manifest(folder)
+        assert manifest.model_dump_json(indent=2) + "\n" == text
+        assert manifest.schema_version == version
+        assert not {"image", "moments"} & {*json.loads(text), *json.loads(text)["plan"]}
+
+
+def test_the_card_says_what_positions_are(tmp_path: Path) -> None:
+    for name, options, says in [
+        ("copy", {"length_mean": 5, "length_std": 0}, "steps from 0"),
+        ("c3", {"depth_mean": 2}, "heap indices (root 1, children of i: 2i and 2i+1)."),
+        ("c3", {"depth_mean": 2, "branching": 3}, "children of i: 3(i-1)+2 to 3(i-1)+4)"),
+        ("c3", {"depth_mean": 2, "branching": 3, "binarise": True}, "left is the first child, right the next sibling"),
+        ("grid-copy", {"side_mean": 3}, "row and column, from 0"),
+        ("ring-shift", {"ring": 5}, "places 0 to 4 of a ring"),
+    ]:
+        task = tasks.make(name, **options)
+        folder = tmp_path / task.structure / name / str(len(options))
+        generate(task, plan(task, train=5), folder)
+        card = (folder / "README.md").read_text()
+        assert says in card
+        assert ("--branching 3" in card) == ("branching" in options)
+        assert ("--binarise --" in card or "--binarise\n" in card) == ("binarise" in options)
+
+
+def test_op_is_null_elsewhere(tmp_path: Path) -> None:
+    task = tasks.make("copy", length_mean=5, length_std=1)
+    generate(task, plan(task), tmp_path)
+    assert pl.read_parquet(tmp_path / "data" / "train-*.parquet")["op"].null_count() == 350
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_fingerprint_knows_neither_shards_nor_workers(tmp_path: Path, task: Any, workers: int) -> None:
+    """Rows of the two cuts are equal one by one; shard for shard, workers change no byte."""
+    whole = generate(task, plan(task, 1000), tmp_path / "whole")
+    cut = generate(task, plan(task, 64), tmp_path / "cut", engine=None if workers == 1 else Local(workers))
+    assert whole.manifest.fingerprint == cut.manifest.fingerprint
+    for split in SPLITS:
+        one, other = (pl.read_parquet(tmp_path / d / "data" / f"{split}-*.parquet") for d in ("whole", "cut"))
+        assert one.equals(other)
+    again = generate(task, plan(task, 64), tmp_path / "again")
+    assert snapshot(tmp_path / "again") == snapshot(tmp_path / "cut")
+    assert again.manifest == cut.manifest
+
+
+def test_arrow_s_memory_is_what_it_was(tmp_path: Path, task: Any) -> None:
+    """Generating takes it from another pool, and gives the process its own one back, also after a failure."""
+    before = pa.default_memory_pool().backend_name
+    generate(task, plan(task), tmp_path / "a")
+    assert pa.default_memory_pool().backend_name == before
+    with pytest.raises(ZeroDivisionError):
+        generate(task, plan(task), tmp_path / "b", tick=lambda rows: 1 // 0)
+    assert pa.default_memory_pool().backend_name == before
+
+
+def test_a_smaller_dataset_is_a_prefix(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path / "large")
+    generate(task, plan(task, train=120), tmp_path / "small")
+    large, small = (pl.read_parquet(tmp_path / d / "data" / "train-*.parquet") for d in ("large", "small"))
+    assert small.equals(large.head(120))
+
+
+def test_fingerprint_sees_every_column(task: Any) -> None:
+    table = task.sample(rows=range(64), split="train", seed=1)
+    before = sequence_rows.content(table)
+    for i, name in enumerate(table.column_names):
+        values = table[name].to_pylist()
+        old = values[5]
+        if name == "op":
+            values[5] = "no-op" if old != "no-op" else "extract"
+        else:
+            values[5] = old + 1 if isinstance(old, int) else [*old[:-1], old[-1] + 1]
+        field = table.schema.field(name)
+        if name == "op":
+            names = task.ops
+            column = pa.DictionaryArray.from_arrays(pa.array([names.index(v) for v in values], pa.int32()), names)
+        else:
+            column = pa.array(values, field.type)
+        assert sequence_rows.content(table.set_column(i, field, column)) != before, name
+    order = np.random.default_rng(0).permutation(64)
+    assert sequence_rows.content(table.take(order)) == before  # a sum over rows, whatever their order
+
+
+def test_fingerprint_sees_every_coordinate() -> None:
+    """One more in a row, one more in a column, and row and column exchanged: three other datasets."""
+    task = tasks.make("grid-copy", side_mean=4, side_std=1)
+    table = task.sample(rows=range(64), split="train", seed=1)
+    field = table.schema.field("target_positions")
+    found = {sequence_rows.content(table)}
+    for change in (lambda r, c: [r + 1, c], lambda r, c: [r, c + 1], lambda r, c: [c, r]):
+        values = table["target_positions"].to_pylist()
+        values[5] = [change(*place) for place in values[5]]
+        found.add(sequence_rows.content(table.set_column(4, field, pa.array(values, field.type))))
+    assert len(found) == 4
+
+
+def test_running_again_verifies_and_changes_nothing(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    before = snapshot(tmp_path)
+    assert generate(task, plan(task), tmp_path).written == 0
+    assert snapshot(tmp_path) == before
+
+
+def test_a_missing_shard_is_made_again(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    before = snapshot(tmp_path)
+    (tmp_path / "data" / "train-00002-of-00004.parquet").unlink()
+    assert generate(task, plan(task), tmp_path).written == 100
+    assert snapshot(tmp_path) == before
+
+
+def test_an_altered_shard_is_named_and_kept(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    path = tmp_path / "data" / "train-00001-of-00004.parquet"
+    damaged = bytearray(path.read_bytes())
+    damaged[200] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(DataError, match=r"train-00001-of-00004[\s\S]*--overwrite"):
+        generate(task, plan(task), tmp_path)
+    assert path.read_bytes() == damaged
+    generate(task, plan(task), tmp_path, overwrite=True)
+    assert path.read_bytes() != damaged
+
+
+def test_another_command_is_refused_without_overwrite(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    before = snapshot(tmp_path)
+    other = tasks.make("tree-ops", "depth", **OPTIONS)
+    with pytest.raises(DataError, match="order 'breadth' there, 'depth' now"):
+        generate(other, plan(other), tmp_path)
+    with pytest.raises(DataError, match=r"rows.train 350 there, 351 now"):
+        generate(task, plan(task, train=351), tmp_path)
+    assert snapshot(tmp_path) == before
+    generate(other, plan(other), tmp_path, overwrite=True)
+    assert read_manifest(tmp_path).plan.order == "depth"
+
+
+def test_a_foreign_folder_is_never_touched(tmp_path: Path, task: Any) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    for overwrite in (False, True):
+        with pytest.raises(DataError, match="holds no dataset"):
+            generate(task, plan(task), tmp_path, overwrite=overwrite)
+    assert set(snapshot(tmp_path)) == {"thesis.txt"}
+
+
+def test_an_interruption_is_gone_on_from(tmp_path: Path, task: Any) -> None:
+    reference = generate(task, plan(task), tmp_path / "reference")
+
+    class InterruptError(Exception):
+        pass
+
+    written = 0
+
+    def tick(rows: int) -> None:
+        nonlocal written
+        written += rows
+        if written > 250:
+            raise InterruptError
+
+    broken = tmp_path / "broken"
+    with pytest.raises(InterruptError):
+        generate(task, plan(task), broken, tick=tick)
+    assert not (broken / "manifest.json").exists()
+    assert not [p for p in snapshot(broken) if p.endswith(".tmp")]
+    with pytest.raises(DataError, match="not complete"):
+        read_manifest(broken)
+    with pytest.raises(DataError, match="another dataset"):  # another command may not finish it
+        generate(task, plan(task, train=10), broken)
+    kept = (broken / "data" / "train-00000-of-00004.parquet").stat().st_mtime_ns
+    outcome = generate(task, plan(task), broken)
+    assert outcome.written == 420 - 200
+    assert (broken / "data" / "train-00000-of-00004.parquet").stat().st_mtime_ns == kept
+    assert outcome.manifest == reference.manifest
+    assert snapshot(broken) == snapshot(tmp_path / "reference")
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path: Path, task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fsync
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(ApeError, match=r"cannot write[\s\S]*No space left"):
+        generate(task, plan(task), tmp_path / "d")
+    assert not list((tmp_path / "d").rglob("*.parquet"))
+    assert not list((tmp_path / "d").rglob("*.tmp"))
+    monkeypatch.setattr(files.os, "fsync", real)
+    assert generate(task, plan(task), tmp_path / "d").written == 420
+
+
+def test_overwrite_removes_nothing_before_it_is_sure(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    before = snapshot(tmp_path)
+    with pytest.raises(ApeError, match="would not fit"):
+        generate(task, plan(task, 10**6, train=10**12), tmp_path, overwrite=True)
+    assert snapshot(tmp_path) == before
+    assert generate(task, plan(task), tmp_path).written == 0
+
+
+def test_overwrite_removes_only_its_own(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    for name in ("data/mine.parquet", "notes.md"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "data" / ".train-00000-of-00009.parquet.tmp").write_text("left by a kill")
+    other = tasks.make("tree-ops", "depth", **OPTIONS)
+    generate(other, plan(other, 1000), tmp_path, overwrite=True)
+    assert {"data/mine.parquet", "notes.md"} <= set(snapshot(tmp_path))
+    ours = [f"{split}-00000-of-00001.parquet" for split in ("test", "train", "validation")]
+    assert sorted(p.name for p in (tmp_path / "data").iterdir()) == ["mine.parquet", *ours]
+
+
+def test_no_state_is_a_dead_end(tmp_path: Path, task: Any) -> None:
+    """What a kill may leave at any point: an empty folder, a temporary file, shards without a plan."""
+    (tmp_path / "a" / "data").mkdir(parents=True)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "..plan.json.tmp").write_text("{")
+    for name in ("a", "b"):
+        assert generate(task, plan(task), tmp_path / name).written == 420
+    generate(task, plan(task), tmp_path / "c")
+    (tmp_path / "c" / "manifest.json").unlink()
+    with pytest.raises(DataError, match="--overwrite to replace them"):
+        generate(task, plan(task), tmp_path / "c")
+    assert generate(task, plan(task), tmp_path / "c", overwrite=True).written == 420
+
+
+def test_only_shards_that_are_vouched_for_are_kept(tmp_path: Path, task: Any) -> None:
+    """After an interruption, a damaged shard and one of another dataset are made again."""
+    reference = generate(task, plan(task), tmp_path / "reference").manifest
+    broken = tmp_path / "broken"
+    with pytest.raises(ZeroDivisionError):
+        generate(task, plan(task), broken, tick=lambda rows: 1 // 0 if rows == 50 else None)
+    first, second = (broken / "data" / f"train-0000{i}-of-00004.parquet" for i in (0, 1))
+    first.write_bytes(first.read_bytes()[:-10])
+    second.write_bytes((tmp_path / "reference" / "data" / "test-00000-of-00001.parquet").read_bytes())
+    outcome = generate(task, plan(task), broken)
+    assert outcome.written == 420 - 100
+    assert outcome.manifest == reference
+    assert snapshot(broken) == snapshot(tmp_path / "reference")
+
+
+def test_a_folder_that_can_not_be_made(tmp_path: Path, task: Any) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ApeError, match="cannot write"):
+        generate(task, plan(task), tmp_path / "file" / "data")
+
+
+def test_two_writers_are_kept_apart(tmp_path: Path, task: Any) -> None:
+    with files.locked(tmp_path / ".lock", BusyError("busy")), pytest.raises(BusyError, match="another process"):
+        generate(task, plan(task), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "shard_rows", "message"),
+    [
+        ({"train": 0}, 10, "train rows"),
+        ({"test": -1}, 10, "test rows"),
+        ({"train": 10**15}, 10, "train rows"),
+        ({}, 0, "shard-rows"),
+    ],
+)
+def test_absurd_sizes(task: Any, changes: dict[str, int], shard_rows: int, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        plan(task, shard_rows, **changes)
+
+
+def test_what_cannot_fit_is_refused_before_it_starts(tmp_path: Path, task: Any) -> None:
+    with pytest.raises(ApeError, match="would not fit"):
+        generate(task, plan(task, 10**6, train=10**12), tmp_path)
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_empty_splits_are_files_too(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task, test=0), tmp_path)
+    assert pq.ParquetFile(tmp_path / "data" / "test-00000-of-00001.parquet").metadata.num_rows == 0
+
+
+def test_a_damaged_manifest_is_explained(tmp_path: Path, task: Any) -> None:
+    generate(task, plan(task), tmp_path)
+    path = tmp_path / "manifest.json"
+    good = json.loads(path.read_text())
+    for text, message in [
+        ("{", "cannot read"),
+        ("[]", "no schema_version"),
+        ("[" * 100_000, "cannot read"),
+        (json.dumps(good | {"schema_version": True}), "another schema version"),
+        (json.dumps(good | {"shards": {}}), "not those of the plan"),
+        (json.dumps(good | {"shards": good["shards"] | {"train": []}}), "not those of the plan"),
+        (json.dumps(good | {"plan": good["plan"] | {"rows": {}}}), "each of train, validation, test"),
+        (json.dumps(good | {"vocabulary": ["a", "b", "c", "d"]}), "does not begin with"),
+        (json.dumps(good | {"vocabulary": good["vocabulary"][:3]}), "or ends there"),
+        (json.dumps(good | {"vocabulary": ["a"]}), "does not begin with"),
+        (json.dumps(good | {"moments": {"mean": [0.5], "std": [0.5]}}), "images have moments"),
+        (json.dumps(good | {"fingerprint": "../../x"}), "fingerprint"),
+        (json.dumps(good | {"mean_tokens": -5}), "mean_tokens"),
+        (path.read_text().replace("data/train-00000", "../train-00000"), "shards.train.0.file"),
+        (json.dumps(good | {"schema_version": 99}), "another schema version"),
+        (json.dumps({k: v for k, v in good.items() if k != "vocabulary"}), "vocabulary"),
+        (json.dumps(good | {"mean_size": "large"}), "mean_size"),
+        (json.dumps(good | {"schema_version": 2}), r"schema version 2 cannot hold structure tree\(2\)"),
+        (json.dumps(good | {"plan": good["plan"] | {"structure": "grid(2)"}}), "schema version 1 cannot hold"),
+        (json.dumps(good | {"plan": good["plan"] | {"structure": "tree(1)"}}), r"plan.structure.*not a structure"),
+        (json.dumps(good | {"plan": good["plan"] | {"structure": "(" * 5000}}), r"plan.structure.*not a structure"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(DataError, match=message):
+            read_manifest(tmp_path)

@@ -1,0 +1,328 @@
+"""Batches: what the model is shown, what it is asked, and that every row is seen once an epoch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from ape_cli import tasks
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.vocabulary import EOS, PAD, SOS
+from ape_cli.data import generation, loader, verification
+from ape_cli.data.loader import Batch, Dataset, open_dataset
+from ape_cli.storage import parquet
+from ape_cli.storage.sequence_rows import schema
+from ape_cli.structure import Seq, Structure, Tree, parse_structure
+from tests.conftest import write
+
+
+def stored(data: Dataset, split: str = "train") -> dict[int, dict]:
+    return {r["row"]: r for r in data.split(split).table().to_pylist()}
+
+
+def strip(ids: torch.Tensor) -> list[int]:
+    return [i for i in ids.tolist() if i != PAD]
+
+
+def test_words_carry_eos_in_source_and_target(words: Dataset) -> None:
+    """In both alike, so that the first output symbol is not given away in one of them."""
+    rows = stored(words)
+    for batch in words.split("train").batches(16, seed=1):
+        for i, row in enumerate(batch.row):
+            assert strip(batch.source_ids[i]) == [*rows[row]["source_ids"], EOS]
+            assert strip(batch.labels[i]) == [*rows[row]["target_ids"], EOS]
+            assert strip(batch.input_ids[i])[: int(batch.label_mask[i].sum())] == [SOS, *rows[row]["target_ids"]]
+
+
+def test_trees_carry_none(trees: Dataset) -> None:
+    rows = stored(trees)
+    for batch in trees.split("train").batches(16, seed=1):
+        for i, row in enumerate(batch.row):
+            n = len(rows[row]["target_ids"])
+            assert strip(batch.source_ids[i]) == rows[row]["source_ids"]
+            assert strip(batch.labels[i]) == rows[row]["target_ids"]
+            assert batch.input_ids[i, :n].tolist() == [SOS, *rows[row]["target_ids"][:-1]]
+            assert batch.input_positions[i, :n].tolist() == [0, *rows[row]["target_positions"][:-1]]
+            assert batch.source_positions[i, : len(rows[row]["source_ids"])].tolist() == rows[row]["source_positions"]
+
+
+def test_positions_along_a_sequence(words: Dataset, trees: Dataset) -> None:
+    """SOS is 0, tokens are 1, 2, ...; a tree read as a sequence counts along its linearisation."""
+    for data in (words, trees):
+        batch = next(data.split("train").batches(16, structure="seq"))
+        assert batch.source_positions.tolist() == [list(range(1, batch.source_ids.shape[1] + 1))]
+        assert batch.input_positions.tolist() == [list(range(batch.input_ids.shape[1]))]
+
+
+def test_grids_and_rings_carry_no_eos(grids: Dataset, rings: Dataset) -> None:
+    """Their end is in the structure; what is shown and asked is what is stored."""
+    for data in (grids, rings):
+        rows = stored(data)
+        for batch in data.split("train").batches(16, seed=1):
+            assert batch.label_positions is None
+            for i, row in enumerate(batch.row):
+                assert strip(batch.source_ids[i]) == rows[row]["source_ids"]
+                assert strip(batch.labels[i]) == rows[row]["target_ids"]
+                n = len(rows[row]["target_ids"])
+                assert batch.input_ids[i, :n].tolist() == [SOS, *rows[row]["target_ids"][:-1]]
+
+
+def plus(first: list[int], places: list[list[int]]) -> list[list[int]]:
+    return [[f + x for f, x in zip(first, place, strict=True)] for place in places]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression", "first", "columns"),
+    [
+        ("grids", None, [1, 1], [0, 1]),
+        ("grids", "grid(2)", [1, 1], [0, 1]),
+        ("grids", "seq*seq", [1, 1], [0, 1]),
+        ("grids", "seq*grid(2)", [1, 1, 1], [-1, 0, 1]),
+        ("grids", "grid(2)*seq", [1, 1, 1], [0, 1, -1]),
+        ("rings", None, [1], [0]),
+        ("rings", "seq*cyclic(5)", [1, 1], [-1, 0]),
+        ("trees", None, [0], [0]),
+        ("trees", "seq*tree(2)", [1, 0], [-1, 0]),
+        ("trees", "tree(2)*cyclic(7)", [0, 1], [0, -1]),
+    ],
+)
+def test_positions_as_any_structure_that_the_data_has(
+    kind: str, expression: str | None, first: list[int], columns: list[int], request: pytest.FixtureRequest
+) -> None:
+    """Each coordinate is a stored one (-1: the place in the linearisation) plus its first; SOS and padding are 0."""
+    data = request.getfixturevalue(kind)
+    rows, width = stored(data), len(first)
+
+    def expected(positions: list, length: int, sos: bool) -> list[list[int]]:
+        places = [p if isinstance(p, list) else [p] for p in positions]
+        read = [[i if c == -1 else place[c] for c in columns] for i, place in enumerate(places)]
+        read = plus(first, read)
+        read = [[0] * width, *read][:length] if sos else read
+        return read + [[0] * width] * (length - len(read))
+
+    for batch in data.split("train").batches(16, seed=1, structure=expression):
+        for found, side, ids in (
+            (batch.source_positions, "source", batch.source_ids),
+            (batch.input_positions, "target", batch.input_ids),
+        ):
+            assert found.dtype == torch.int64
+            assert found.shape == (*ids.shape, width) if width > 1 else found.shape == ids.shape
+            for i, row in enumerate(batch.row):
+                wanted = expected(rows[row][f"{side}_positions"], ids.shape[1], side == "target")
+                assert found[i].reshape(-1, width).tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression"), [("words", "seq*cyclic(4)"), ("grids", "seq"), ("rings", "seq"), ("trees", "seq*cyclic(6)")]
+)
+def test_what_all_rows_have_alike_is_one_row(kind: str, expression: str, request: pytest.FixtureRequest) -> None:
+    data = request.getfixturevalue(kind)
+    batch = next(data.split("train").batches(16, structure=expression))
+    width = expression.count("*") + 1
+    for found, count, start in (
+        (batch.source_positions, batch.source_ids.shape[1], 1),
+        (batch.input_positions, batch.input_ids.shape[1], 0),
+    ):
+        assert found.shape == ((1, count, width) if width > 1 else (1, count))
+        assert found.reshape(count, width).tolist() == [[i] * width for i in range(start, start + count)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression"),
+    [("words", "tree(2)"), ("trees", "tree(3)"), ("grids", "grid(4)"), ("rings", "cyclic(6)"), ("words", "grid(2)")],
+)
+def test_what_the_data_does_not_have_is_refused(kind: str, expression: str, request: pytest.FixtureRequest) -> None:
+    data = request.getfixturevalue(kind)
+    with pytest.raises(UsageError, match="no positions of structure"):
+        next(data.split("train").batches(16, structure=expression))
+    with pytest.raises(UsageError, match="bad structure"):
+        next(data.split("train").batches(16, structure="tree"))
+
+
+def test_labels_of_trees_have_their_places(trees: Dataset, operations: Dataset, words: Dataset) -> None:
+    """As they are stored, whatever positions are read as."""
+    for data, expression in ((trees, None), (trees, "seq"), (operations, "seq*tree(2)")):
+        rows = stored(data)
+        for batch in data.split("train").batches(16, seed=1, structure=expression):
+            assert batch.label_positions is not None
+            assert batch.label_positions.shape == batch.labels.shape
+            assert torch.equal(batch.label_positions > 0, batch.label_mask)
+            for i, row in enumerate(batch.row):
+                assert strip(batch.label_positions[i]) == rows[row]["target_positions"]
+    assert next(words.split("train").batches(16)).label_positions is None
+
+
+def test_masks_are_of_what_they_mask(words: Dataset) -> None:
+    """The mask of the labels is not the mask of the inputs, which is one place off."""
+    for batch in words.split("train").batches(16, seed=1):
+        assert torch.equal(batch.source_mask, batch.source_ids != PAD)
+        assert torch.equal(batch.label_mask, batch.labels != PAD)
+        lengths = torch.as_tensor(batch.size) + 1
+        assert batch.label_mask.sum(1).tolist() == lengths.tolist()
+        assert batch.source_mask.sum(1).tolist() == lengths.tolist()
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 32, 1000])
+def test_every_row_once_an_epoch(trees: Dataset, batch_size: int) -> None:
+    split = trees.split("train")
+    for epoch in range(2):
+        batches = list(split.batches(batch_size, seed=3, epoch=epoch))
+        assert len(batches) == split.steps(batch_size)
+        assert sorted(np.concatenate([b.row for b in batches]).tolist()) == list(range(split.rows))
+
+
+def rows_of(batches: list[Batch]) -> list[list[int]]:
+    return [b.row.tolist() for b in batches]
+
+
+def test_order_is_a_function_of_seed_and_epoch(words: Dataset) -> None:
+    split = words.split("train")
+    first = rows_of(list(split.batches(16, seed=3, epoch=0)))
+    assert first == rows_of(list(words.split("train").batches(16, seed=3, epoch=0)))
+    assert first != rows_of(list(split.batches(16, seed=3, epoch=1)))
+    assert first != rows_of(list(split.batches(16, seed=4, epoch=0)))
+    for skip in (1, 5, 8):
+        assert rows_of(list(split.batches(16, seed=3, epoch=0, skip=skip))) == first[skip:]
+
+
+def test_windows_keep_memory_bounded_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With small windows the epoch is the same rows, shuffled, and skipping is exact."""
+    data = write(tmp_path / "copy", "copy", rows=(500, 10, 10))
+    monkeypatch.setattr(loader, "ROW_GROUP", 128)
+    split = data.split("train")
+    batches = rows_of(list(split.batches(16, seed=3)))
+    assert len(batches) == split.steps(16)
+    assert sorted(row for batch in batches for row in batch) == list(range(500))
+    for skip in range(len(batches)):
+        assert rows_of(list(split.batches(16, seed=3, skip=skip))) == batches[skip:]
+    assert not split._kept  # more than one window: nothing is held
+
+
+@pytest.mark.parametrize(
+    ("task", "order"), [("copy", None), ("repeat", None), ("c3", "depth"), ("tree-ops", "breadth")]
+)
+def test_nine_tokens_in_ten_are_real(tmp_path: Path, task: str, order: str | None) -> None:
+    sizes = {"depth_mean": 7, "depth_std": 1} if order else {"length_mean": 100, "length_std": 10}
+    data = write(tmp_path / task, task, order, rows=(10_000, 10, 10), **sizes)
+    real = padded = 0
+    for batch in data.split("train").batches(64, seed=1):
+        real += int(batch.source_mask.sum() + batch.label_mask.sum())
+        padded += batch.source_mask.numel() + batch.labels.numel()
+    assert real / padded > 0.9
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    data = write(tmp_path / "copy", "copy")
+    shard = tmp_path / "copy" / data.manifest.shards["train"][0].file
+    whole = shard.read_bytes()
+    for damage, message in [
+        (lambda: shard.write_bytes(whole[: len(whole) // 2]), "altered or cut short"),
+        (lambda: shard.write_bytes(whole[:100] + b"\0" + whole[101:]), "altered or cut short"),
+        (lambda: pq.write_table(pa.table({"a": [1]}), shard), "altered or cut short"),
+        (shard.unlink, "missing"),
+    ]:
+        damage()
+        with pytest.raises(DataError, match=message):
+            open_dataset(tmp_path / "copy")
+        shard.write_bytes(whole)
+    open_dataset(tmp_path / "copy")
+
+
+def test_foreign_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such dataset"):
+        open_dataset(tmp_path / "nothing")
+    with pytest.raises(DataError, match=r"no manifest\.json"):
+        open_dataset(tmp_path)
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=r"another schema[\s\S]*row, source_ids"):
+        parquet.read_shard(tmp_path / "x.parquet")
+    (tmp_path / "y.parquet").write_text("not parquet")
+    with pytest.raises(DataError, match="cannot read"):
+        parquet.read_shard(tmp_path / "y.parquet")
+
+
+def test_a_shard_of_another_width_is_refused(grids: Dataset, rings: Dataset) -> None:
+    for data, width in ((grids, 1), (grids, 3), (rings, 2)):
+        path = data.folder / data.manifest.shards["train"][0].file
+        with pytest.raises(DataError, match="another schema"):
+            parquet.read_shard(path, schema(width))
+
+
+def check(own: Structure, position: int | list[int], symbol: int = 3) -> None:
+    row = {"row": 0, "source_ids": [3], "target_ids": [symbol], "size": 1, "op": None}
+    origin = [1] * own.width if own.width > 1 else 1
+    rows = [row | {"source_positions": [position], "target_positions": [origin]}]
+    verification.check_rows(pa.Table.from_pylist(rows, schema=schema(own.width)), own, 5)
+
+
+def test_a_path_too_deep_is_an_error() -> None:
+    """Not clamped: 62 binary steps fit into a position, 63 do not; of ternary ones 39."""
+    check(Tree(2), 2**63 - 1)
+    ternary = Tree(3)
+    last = ternary.level_start(40) - 1
+    check(ternary, last)
+    for own, deeper in ((Tree(2), 2**63), (ternary, last + 1)):
+        with pytest.raises(DataError, match="too deep"):
+            check(own, deeper)
+
+
+@pytest.mark.parametrize(
+    ("expression", "position", "allowed"),
+    [
+        ("tree(2)", 0, "1 to"),  # the place of SOS
+        ("cyclic(5)", 5, "0 to 4"),
+        ("seq", 2**63 - 1, "0 to"),  # 1 is added to it
+        ("grid(2)", [1, 2**64 - 1], "0 to"),
+        ("tree(3)*cyclic(4)", [1, 4], "0 to 3"),
+        ("tree(3)*seq", [0, 1], "1 to"),
+    ],
+)
+def test_a_position_that_the_structure_does_not_have(expression: str, position: int | list[int], allowed: str) -> None:
+    with pytest.raises(DataError, match=rf"source position is not one of[\s\S]*{allowed}"):
+        check(parse_structure(expression), position)
+
+
+def test_an_id_that_the_vocabulary_does_not_have() -> None:
+    check(Seq(), 0, symbol=4)
+    for symbol in (5, 0, 60_000):
+        with pytest.raises(DataError, match=r"target id is not in the vocabulary[\s\S]*3 to 4"):
+            check(Seq(), 0, symbol=symbol)
+
+
+def test_rows_are_checked_when_they_are_read(words: Dataset) -> None:
+    """A manifest with fewer names than the shards have ids is found out at the first batch."""
+    small = words.manifest.model_copy(update={"vocabulary": words.manifest.vocabulary[:5]})
+    with pytest.raises(DataError, match="not in the vocabulary"):
+        next(Dataset(words.folder, small).split("train").batches(4))
+
+
+def test_bad_arguments(words: Dataset) -> None:
+    with pytest.raises(UsageError, match="batch_size"):
+        next(words.split("train").batches(0))
+    with pytest.raises(UsageError, match="unknown split"):
+        words.split("dev")
+
+
+def test_the_committed_sample_is_what_its_command_makes(tmp_path: Path) -> None:
+    """A change of schema, task or streams that would orphan existing datasets shows here."""
+    committed = Path(__file__).parents[2] / "datasets" / "sample" / "tree-ops-breadth"
+    found = open_dataset(committed)
+    plan = found.manifest.plan
+    made = tasks.make(plan.task, plan.order, **plan.parameters)
+    again = generation.generate(made, plan, tmp_path / "again").manifest
+    assert again.fingerprint == found.manifest.fingerprint
+    assert again.plan == found.manifest.plan
+    known, made_again = (json.loads(m.model_dump_json()) for m in (found.manifest, again))
+    for found in (known, made_again):  # bytes of a file may differ between versions of pyarrow
+        found.pop("versions")
+        for shards in found["shards"].values():
+            for shard in shards:
+                shard.pop("sha256")
+    assert json.dumps(made_again) == json.dumps(known)
+    assert (tmp_path / "again" / "README.md").read_text() == (committed / "README.md").read_text()

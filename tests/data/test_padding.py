@@ -1,0 +1,64 @@
+"""Rows of few lengths, as on a GPU, against rows as long as needed: the same scores and gradients."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import position
+from ape_cli.data.loader import Dataset, Split
+from ape_cli.data.padding import Padding, exact_length, few_lengths
+from ape_cli.models import factory
+from ape_cli.models.transformer import loss
+from ape_cli.runs import config
+
+
+def test_lengths_are_few_and_not_much_longer() -> None:
+    assert [few_lengths(n) for n in (0, 1, 8, 9, 100, 128, 129, 256, 257)] == [8, 8, 8, 16, 104, 128, 144, 256, 288]
+    for length in range(1, 2000):
+        assert length <= few_lengths(length) <= max(8, length + 7, 1.125 * length)
+    assert len({few_lengths(n) for n in range(1, 2000)}) < 50
+    assert exact_length(17) == 17
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [
+        *itertools.product(["words", "trees", "operations"], ["none", "relative", "orthogonal-seq"]),
+        ("trees", "orthogonal-tree"),
+        ("operations", "orthogonal-tree"),
+    ],
+)
+def test_few_lengths_change_nothing(name: str, scheme: str, request: pytest.FixtureRequest) -> None:
+    """In float64 to 1e-12. Sequences end in EOS, which is padded for too."""
+    data: Dataset = request.getfixturevalue(name)
+    found = factory.settle(config.resolve("tiny", scheme, position.options(scheme), seed=3), data)
+    split = data.split("train")
+    assert isinstance(split, Split)
+
+    def results(padding: Padding) -> tuple[list[int], list[Tensor]]:
+        model: Any = factory.of_data(found, data).double().eval()
+        batch = next(iter(split.batches(24, 5, padding=padding, **factory.feed(found, data))))
+        scores = model(*batch.inputs)
+        total = loss(scores.double(), batch.labels)
+        total.backward()
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+        lengths = [batch.source_ids.shape[1], batch.labels.shape[1]]
+        return lengths, [scores[batch.label_mask], *grads]
+
+    (lengths, exact), (few, padded) = results(exact_length), results(few_lengths)
+    assert few == [few_lengths(length) for length in lengths]
+    for one, other in zip(padded, exact, strict=True):
+        assert torch.allclose(one, other, rtol=0, atol=1e-12)
+
+
+def test_the_same_rows_are_in_the_same_batches(trees: Dataset) -> None:
+    split = trees.split("train")
+    assert isinstance(split, Split)
+    for one, other in zip(split.batches(16, 2), split.batches(16, 2, padding=few_lengths), strict=True):
+        assert one.row.tolist() == other.row.tolist()
+        assert one.counts == other.counts

@@ -1,0 +1,218 @@
+"""Greedy decoding: what is written, where it stands, when it ends, and how it is counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli import tasks
+from ape_cli.core.errors import DataError
+from ape_cli.core.vocabulary import EOS, PAD, SOS
+from ape_cli.data.collation import Batch, Reading
+from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.evaluation import decoding, evaluate
+from ape_cli.structure import Seq, Tree, parse_structure
+from tests.conftest import write
+from tests.evaluation.test_evaluate import run
+from tests.tasks.contract import ORDERS, sides
+
+CPU = torch.device("cpu")
+
+
+class Scripted(torch.nn.Module):
+    """Writes what it is told, one line of ids for each row, and keeps where it is told to stand."""
+
+    def __init__(self, lines: torch.Tensor) -> None:
+        super().__init__()
+        self.lines, self.ids = lines, int(lines.max()) + 1
+        self.at, self.read = torch.empty(0), torch.empty(0)
+
+    def encode(self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return ids, None
+
+    def decode(self, ids: torch.Tensor, positions: torch.Tensor, memory: Any, source: Any) -> torch.Tensor:
+        assert positions.shape[1] == ids.shape[1]
+        self.at, self.read = positions, ids
+        return torch.nn.functional.one_hot(self.lines[:, : ids.shape[1]], self.ids).float()
+
+
+def written(lines: list[list[int]], batch: Batch, task: tasks.Task, expression: str | None = None) -> list[int]:
+    """How many labels of each row are met."""
+    model = Scripted(torch.tensor(lines))
+    reading = Reading.of(parse_structure(task.structure), expression)
+    tally = decoding.greedy(model, [batch], CPU, "fp32", task, reading)
+    return tally.columns()["correct"].tolist()
+
+
+def test_sequences_end_with_eos() -> None:
+    """Right; one wrong; stops early; does not stop. EOS counts as a token, and is met once."""
+    lines = [[3, 4, 5, EOS, 9, 9], [3, 6, 5, EOS, 9, 9], [3, EOS, 5, EOS, 9, 9], [3, 4, 5, 6, 7, 8]]
+    labels = torch.tensor([[3, 4, 5, EOS, PAD, PAD]] * 4)
+    at, none = torch.arange(6)[None], torch.zeros(4, dtype=torch.int64).numpy()
+    batch = Batch(labels, at, labels != PAD, labels, at, labels, none, none, none - 1)
+    model = Scripted(torch.tensor(lines))
+    tally = decoding.greedy(
+        model,
+        [batch],
+        CPU,
+        "fp32",
+        tasks.make("copy"),
+        Reading.of(Seq(), None),
+    )
+    assert tally.columns()["correct"].tolist() == [4, 3, 1, 3]
+    assert tally.columns()["tokens"].tolist() == [4, 4, 4, 4]
+    summary = evaluate.summarise(tally, "op", [], entropy=False)["overall"]
+    assert summary["exact_match"] == 0.25
+    assert summary["token_accuracy"] == 11 / 16
+    assert "cross_entropy" not in summary
+
+
+# Trees: f1(x0, f0(x1, x2)), with x0.. from 3 on, f0.. from 13 on ------------------------------------
+
+X0, X1, X2, X3, F0, F1 = 3, 4, 5, 6, 13, 14
+
+
+def tree_batch() -> Batch:
+    labels = torch.tensor([[F1, X0, F0, X1, X2]])
+    source, none = torch.tensor([[F0, X0]]), torch.zeros(1, dtype=torch.int64).numpy()
+    return Batch(
+        source,
+        torch.tensor([[1, 2]]),
+        source > 0,
+        labels,
+        labels,
+        labels,
+        none,
+        none,
+        none - 1,
+        torch.tensor([[1, 2, 3, 6, 7]]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "line", "met"),
+    [
+        ("breadth", [F1, X0, F0, X1, X2], 5),
+        ("breadth", [F1, X0, F0, X2, X2], 4),
+        ("breadth", [F1, X0, X3, X1, X2], 2),  # a leaf for f0: nothing is open after it, its children are missing
+        ("breadth", [F1, F0, F0, X1, X2], 2),  # an operator for x0: x1 and x2 stand below it, at 4 and 5
+        ("depth", [F1, F0, X1, X2, F0], 2),  # likewise, and f0 is written after its children
+        ("breadth", [X0, F1, F0, X1, X2], 0),  # a leaf at the root: done
+        ("breadth", [EOS, F1, F0, X1, X2], 0),  # nor does EOS open anything
+    ],
+)
+def test_trees_by_hand(order: str, line: list[int], met: int) -> None:
+    task = tasks.make("tree-copy", order)
+    for expression in (None, "seq", "seq*tree(2)"):
+        assert written([line], tree_batch(), task, expression) == [met]
+
+
+def test_the_pointer_closes_its_node_in_truncate_alone() -> None:
+    """f0 is the chosen subtree's root: in truncate it is a leaf, otherwise its children follow."""
+    task = tasks.make("tree-ops", "breadth", vocabulary=20, depth_mean=3, depth_std=0)
+    labels, none = torch.tensor([[F1, X0, F0]]), torch.zeros(1, dtype=torch.int64).numpy()
+    for op in (task.ops.index("truncate"), task.ops.index("no-op")):
+        source = torch.tensor([[25, F0, F1]])
+        nodes = torch.tensor([[1, 2, 3]])
+        batch = Batch(source, nodes, source > 0, labels, labels, labels, none, none, none + op, nodes)
+        growth = decoding._Growth(task, batch, 5)
+        places = []
+        for symbol in (F1, X0, F0):
+            place = growth.next()
+            places.append(int(place[0]))
+            growth.write(place, none + symbol)
+        assert places == [1, 2, 3]
+        assert int(growth.next()[0]) == (0 if op == task.ops.index("truncate") else 6)
+        assert written([[F1, X0, F0, X1, X2]], batch, task) == [3]
+
+
+CASES = [
+    (name, order, options)
+    for name in ("tree-copy", "tree-rotate", "c3", "tree-ops")
+    for order in ORDERS
+    for options in ({}, {"branching": 3}, {"branching": 3, "binarise": True})
+]
+
+
+@pytest.mark.parametrize(("name", "order", "options"), CASES)
+def test_places_follow_from_the_symbols(tmp_path: Path, name: str, order: str, options: dict[str, Any]) -> None:
+    """Who writes the right symbols is led to the right places, those of teacher forcing, whatever they are read as."""
+    source, target = sides(order)
+    options = {**options, "source_order": source, "depth_mean": 2.5, "depth_std": 0.7}
+    data = write(tmp_path / "data", name, target, rows=(20, 20, 60), **options)
+    plan = data.manifest.plan
+    task = tasks.make(plan.task, plan.order, plan.source_order, **plan.parameters)
+    own = parse_structure(plan.structure)
+    for expression in (plan.structure, "seq", f"seq*{plan.structure}"):
+        for batch in data.split("test").batches(32, structure=expression):
+            model = Scripted(batch.labels)
+            tally = decoding.greedy(model, [batch], CPU, "fp32", task, Reading.of(own, expression))
+            found = tally.columns()
+            assert (found["correct"] == found["tokens"]).all()
+            assert torch.equal(model.read * (model.read != SOS), batch.input_ids * (batch.input_ids != SOS))
+            real = batch.label_mask  # the places of real tokens; rows that have ended stand nowhere
+            at = model.at.expand(len(real), *model.at.shape[1:])
+            expected = batch.input_positions.expand(len(real), *batch.input_positions.shape[1:])
+            assert torch.equal(at[real], expected[real])
+
+
+def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
+    """A model that never stops: each row writes as many symbols as its answer has, the batch may go on."""
+    one = tree_batch()
+    longer = torch.tensor([[F1, X0, F0, X1, X2, PAD, PAD], [F1, F1, X0, X0, F1, X0, X0]])
+    nodes = torch.tensor([[1, 2, 3, 6, 7, 0, 0], [1, 2, 4, 5, 3, 6, 7]])
+    source, none = torch.tensor([[F0, X0]] * 2), torch.zeros(2, dtype=torch.int64).numpy()
+    both = Batch(source, source, source > 0, longer, longer, longer, none, none, none - 1, nodes)
+    task, line = tasks.make("tree-copy", "depth"), [F1, F1, X0, X0, F0, X1, X2]
+    alone = written([line[:5]], one, task)
+    assert alone == [2]  # the root and f0; its children would come after as many symbols as the answer has
+    assert written([line, line], both, task)[:1] == alone
+
+
+def test_grids_and_rings_stand_where_their_shape_says(tmp_path: Path) -> None:
+    for name, options in (("grid-rotate", {"side_mean": 3, "side_std": 1}), ("ring-shift", {"ring": 5})):
+        data = write(tmp_path / name, name, **options)
+        plan = data.manifest.plan
+        task, own = tasks.make(plan.task, plan.order, **plan.parameters), parse_structure(plan.structure)
+        for batch in data.split("test").batches(16):
+            model = Scripted(batch.labels)
+            tally = decoding.greedy(model, [batch], CPU, "fp32", task, Reading.of(own, None))
+            found = tally.columns()
+            assert (found["correct"] == found["tokens"]).all()
+            assert torch.equal(model.at, batch.input_positions)
+
+
+def both_ways(data: Dataset, where: Path, steps: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """A model after some steps, and how it does under teacher forcing and on its own."""
+    done = run(data, where, scheme="orthogonal-tree", steps=steps).run
+    teacher, greedy = (
+        evaluate.evaluate(done, data, split="test", decode=d, device=CPU)["overall"] for d in ("teacher", "greedy")
+    )
+    return done, teacher, greedy
+
+
+@pytest.mark.parametrize("order", ["breadth", "depth"])
+def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, order: str) -> None:
+    """A model that has learned a trivial task: trees of depth 1 and one symbol of each kind."""
+    data = write(tmp_path / "copy", "tree-copy", order, vocabulary=2, depth_mean=1, depth_std=0, rows=(200, 20, 20))
+    done, teacher, greedy = both_ways(data, tmp_path / "results", steps=60)
+    assert teacher["exact_match"] == greedy["exact_match"] == 1.0
+    again = evaluate.evaluate(done, open_dataset(data.folder), split="test", decode="greedy", device=CPU, batch_size=3)
+    assert again["overall"] == greedy
+
+
+def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forcing(tmp_path: Path) -> None:
+    """The law of greedy decoding: the first mistake is the same, so what has none is the same; also where some have."""
+    data = write(tmp_path / "copy", "tree-copy", "depth", vocabulary=4, depth_mean=1, depth_std=0, rows=(200, 20, 60))
+    _, teacher, greedy = both_ways(data, tmp_path / "results", steps=250)
+    assert 0 < teacher["exact_match"] < 1
+    assert teacher["exact_match"] == greedy["exact_match"]
+
+
+def test_trees_of_a_task_that_says_nothing_are_refused() -> None:
+    task = tasks.make("copy")
+    with pytest.raises(DataError, match="does not know how these trees unfold"):
+        decoding.greedy(Scripted(torch.ones(1, 1).long()), [], CPU, "fp32", task, Reading.of(Tree(2), None))

@@ -1,0 +1,147 @@
+"""Evaluation: teacher-forced and greedy, by size and operator, on other data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ape_cli.core.errors import DataError, RunError, UsageError
+from ape_cli.data.loader import Dataset
+from ape_cli.evaluation import evaluate
+from ape_cli.runs.registry import open_registry
+from ape_cli.runs.run import Run
+from tests.conftest import write
+from tests.runs.test_registry import run
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def trained(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(words, tmp_path_factory.mktemp("results"), test=False).run
+
+
+def test_parts_add_up(trees: Dataset, operations: Dataset, tmp_path: Path) -> None:
+    found = run(operations, tmp_path, scheme="orthogonal-tree").evaluation
+    assert found is not None
+    for parts in (found["by_size"], found["by_op"]):
+        for key in ("rows", "tokens"):
+            assert sum(p[key] for p in parts) == found["overall"][key]
+        right = sum(p["token_accuracy"] * p["tokens"] for p in parts)
+        assert right == pytest.approx(found["overall"]["token_accuracy"] * found["overall"]["tokens"])
+    assert [p["op"] for p in found["by_op"]] == ["extract", "flip-extract", "truncate", "no-op"]
+    assert found["overall"]["rows"] == 40
+
+
+@pytest.mark.parametrize("decode", ["teacher", "greedy"])
+def test_no_result_depends_on_the_batch_size(trained: Run, words: Dataset, decode: str) -> None:
+    found = [
+        evaluate.evaluate(trained, words, split="test", decode=decode, device=CPU, batch_size=b)["overall"]
+        for b in (1, 16, 256)
+    ]
+    for other in found[1:]:
+        assert other == pytest.approx(found[0], rel=1e-5)
+
+
+def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path) -> None:
+    """A model that has learned a trivial task: words of one symbol."""
+    data = write(tmp_path / "copy", "copy", vocabulary=1, length_mean=4, length_std=0)
+    done = run(data, tmp_path / "results", steps=60).run
+    teacher, greedy = (
+        evaluate.evaluate(done, data, split="test", decode=d, device=CPU)["overall"] for d in ("teacher", "greedy")
+    )
+    assert teacher["exact_match"] == greedy["exact_match"] == 1.0
+
+
+def test_longer_words_than_in_training(trained: Run, tmp_path: Path) -> None:
+    longer = write(tmp_path / "long", "reverse", length_mean=15, length_std=1)
+    found = evaluate.evaluate(trained, longer, split="validation", decode="teacher", device=CPU)
+    assert min(p["size"] for p in found["by_size"]) > 10
+    name = f"{longer.manifest.fingerprint[:12]}-validation-teacher"
+    assert trained.evaluation(name) == found
+
+
+def test_deeper_trees_for_a_bounded_scheme(trees: Dataset, tmp_path: Path) -> None:
+    """The size is that of the training data, whatever is evaluated."""
+    done = run(trees, tmp_path, scheme="tree", d_model=32).run
+    deeper = write(tmp_path / "deep", "tree-rotate", "breadth", depth_mean=6, depth_std=0)
+    assert evaluate.evaluate(done, deeper, split="test", decode="teacher", device=CPU)["overall"]["rows"] == 40
+
+
+def test_what_does_not_fit_is_refused(trained: Run, trees: Dataset, tmp_path: Path) -> None:
+    other = write(tmp_path / "wide", "reverse", vocabulary=25)
+    with pytest.raises(DataError, match=r"another vocabulary[\s\S]*28 ids[\s\S]*23 ids"):
+        evaluate.evaluate(trained, other, split="test", decode="teacher", device=CPU)
+    with pytest.raises(DataError, match="another task"):
+        evaluate.evaluate(trained, write(tmp_path / "copy", "copy"), split="test", decode="teacher", device=CPU)
+    with pytest.raises(DataError, match="another task"):
+        evaluate.evaluate(trained, trees, split="test", decode="teacher", device=CPU)
+    empty = write(tmp_path / "empty", "reverse", rows=(10, 10, 0))
+    with pytest.raises(DataError, match="test split is empty"):
+        evaluate.evaluate(trained, empty, split="test", decode="teacher", device=CPU)
+    with pytest.raises(UsageError, match="unknown decoding"):
+        evaluate.evaluate(trained, other, split="test", decode="beam", device=CPU)
+
+
+def test_pending_runs(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
+    one = run(words, tmp_path, test=False).run
+    run(trees, tmp_path, scheme="tree", test=False)
+    found = open_registry(tmp_path)
+
+    def waiting(data: list[Dataset], decode: str = "teacher") -> list[tuple[str, str | None]]:
+        pairs = evaluate.pending(found, data, "test", decode)[0]
+        return [(r.name, None if d is None else d.name) for r, d in pairs]
+
+    assert len(waiting([])) == 2
+    assert waiting([words]) == [(one.name, words.name)]
+    assert len(waiting([], "greedy")) == 2
+    evaluate.evaluate(one, words, split="test", decode="teacher", device=CPU)
+    assert len(waiting([])) == 1
+    assert waiting([words]) == []
+    longer = write(tmp_path / "long", "reverse", length_mean=15)
+    shorter = write(tmp_path / "short", "reverse", length_mean=3)
+    assert waiting([longer, words, shorter]) == [(one.name, "long"), (one.name, "short")]
+    assert {name for name, _ in waiting([longer, trees])} == {r.name for r in found}
+
+
+def test_runs_without_weights_are_counted_and_left_out(words: Dataset, tmp_path: Path) -> None:
+    """Weights of record are not committed; only who names such a run is told of it as an error."""
+    (kept, gone) = (run(words, tmp_path, seed=seed, test=False).run for seed in (1, 2))
+    (gone.folder / "model.safetensors").unlink()
+    found, bad = evaluate.pending(open_registry(tmp_path), [], "test", "teacher")
+    assert [waiting.name for waiting, _ in found] == [kept.name]
+    assert [line.split(" weights")[0] for line in bad] == ["1 finished run without"]
+    with pytest.raises(RunError, match="no weights"):
+        evaluate.evaluate(gone, words, split="test", decode="teacher", device=CPU)
+
+
+def test_a_run_s_datasets_are_those_that_it_fits(
+    trained: Run, words: Dataset, trees: Dataset, operations: Dataset
+) -> None:
+    assert evaluate.fitting(trained, [trees, words]) == [words]
+    assert evaluate.fitting(trained, [trees, operations]) == [trees, operations]  # evaluating them says why not
+
+
+def test_data_that_changed_since_is_noticed(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    done = run(write(folder, "copy"), tmp_path / "results").run
+    assert evaluate.own_dataset(done).name == "data"
+    import shutil
+
+    shutil.rmtree(folder)
+    write(folder, "copy", length_mean=9)
+    with pytest.raises(DataError, match="has changed since"):
+        evaluate.own_dataset(done)
+
+
+def test_another_form_of_the_task_is_refused(tmp_path: Path) -> None:
+    """Of another branching, binarised or not, and binarised from another branching: their trees are others."""
+    forms = [{}, {"branching": 3}, {"branching": 3, "binarise": True}, {"branching": 4, "binarise": True}]
+    made = [write(tmp_path / str(i), "tree-copy", "breadth", depth_mean=2, **form) for i, form in enumerate(forms)]
+    for i, data in enumerate(made):
+        done = run(data, tmp_path / "results", scheme="sinusoidal").run
+        for other in made[:i] + made[i + 1 :]:
+            with pytest.raises(DataError, match="another structure"):
+                evaluate.evaluate(done, other, split="test", decode="teacher", device=CPU)

@@ -1,0 +1,288 @@
+"""The compact convolutional transformer: against one written again, by its laws, and by table 5's numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ape_cli import attention, position
+from ape_cli.core.errors import UsageError
+from ape_cli.models import transformer
+from ape_cli.models.image_classifier import Classifier, Tokenising
+from ape_cli.runs import config
+
+TABLE_5 = Tokenising(3, 1, 3, 2)
+PIXELS = Tokenising(1, 1, 1, 1)  # each is a token
+SCHEMES = [n for n in position.names() if n not in {"tree", "orthogonal-tree"}]
+MOMENTS = ([0.4, 0.5, 0.3], [0.2, 0.3, 0.25])
+
+
+def net(name: str, how: Tokenising = PIXELS, image: tuple[int, int, int] = (4, 5, 3), **options: Any) -> Classifier:
+    """A small one, in evaluation mode. Positions are worked out here: row by row, from 1."""
+    rows, columns = how.grid(*image[:2])
+    reads_grid = name in ("orthogonal-grid", "orthogonal")
+    line = range(rows * columns)
+    places = [(i // columns + 1, i % columns + 1) if reads_grid else i + 1 for i in line]
+    generator = torch.Generator().manual_seed(7)
+    scheme = position.make(
+        *(name, 16, 2),
+        structure="grid(2)" if reads_grid else "seq",
+        max_size=rows * columns,
+        generator=generator,
+        **{k: options.pop(k) for k in ("decay",) if k in options},
+    )
+    settings = {"d_ff": 24, "layers": 2, "dropout": 0.0, "attention_dropout": 0.0, "stochastic_depth": 0.0} | options
+    made = Classifier(
+        scheme,
+        image=image,
+        positions=torch.tensor([places]),
+        classes=5,
+        moments=MOMENTS,
+        tokenising=how,
+        generator=generator,
+        **settings,
+    )
+    return made.eval()
+
+
+def images(count: int = 3, image: tuple[int, int, int] = (4, 5, 3)) -> Tensor:
+    return torch.randint(0, 256, (count, *image), dtype=torch.uint8, generator=torch.Generator().manual_seed(2))
+
+
+# Against one written again
+
+
+def convolved(made: Classifier, pixels: Tensor, stride: int, pool: int, pool_stride: int) -> list[list[Tensor]]:
+    """Tokens of one image [H, W, C], by loops: a grid of vectors of D channels."""
+    weight = made.tokeniser.convolution.weight.double()  # [D, C, k, k]
+    half, size = weight.shape[-1] // 2, weight.shape[-1]
+    x = (pixels.double() / 255 - torch.tensor(MOMENTS[0], dtype=torch.float64)) / torch.tensor(
+        MOMENTS[1], dtype=torch.float64
+    )
+    high, wide = x.shape[:2]
+    found = []
+    for i in range(0, high, stride):
+        line = []
+        for j in range(0, wide, stride):
+            total = torch.zeros(weight.shape[0], dtype=torch.float64)
+            for a in range(size):
+                for b in range(size):
+                    row, column = i + a - half, j + b - half
+                    if 0 <= row < high and 0 <= column < wide:
+                        total += weight[:, :, a, b] @ x[row, column]
+            line.append(total.clamp(min=0))
+        found.append(line)
+    reach = range(-(pool // 2), pool // 2 + 1)
+    return [
+        [
+            torch.stack(
+                [
+                    found[i + a][j + b]
+                    for a in reach
+                    for b in reach
+                    if 0 <= i + a < len(found) and 0 <= j + b < len(found[0])
+                ]
+            ).amax(0)
+            for j in range(0, len(found[0]), pool_stride)
+        ]
+        for i in range(0, len(found), pool_stride)
+    ]
+
+
+def normed(x: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
+    mean = x.mean(-1, keepdim=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdim=True)
+    return (x - mean) / (variance + norm.eps).sqrt() * norm.weight + norm.bias
+
+
+def written_again(made: Classifier, pixels: Tensor, how: Tokenising) -> Tensor:
+    """Scores of one image, plainly."""
+    grid = convolved(made, pixels, how.convolution_stride, how.pool_size, how.pool_stride)
+    x = torch.stack([token for line in grid for token in line])  # row by row
+    scheme = made.scheme
+    two = scheme.structure.width == 2
+    at = [[i + 1, j + 1] if two else i * len(grid[0]) + j + 1 for i in range(len(grid)) for j in range(len(grid[0]))]
+    context = scheme.context(torch.tensor([at]))
+    x = scheme.embed(x[None], context)[0]
+    heads, k = scheme.shape.heads, scheme.shape.head_dim
+    for layer in made.encoder:
+        y = normed(x, layer.self_norm)
+        q, key, v = (
+            f(y).view(-1, heads, k).transpose(0, 1)
+            for f in (layer.self_attention.query, layer.self_attention.key, layer.self_attention.value)
+        )
+        weights = attention.logits(scheme, q[None], key[None], context, context)[0].softmax(-1)
+        x = x + layer.self_attention.out((weights @ v).transpose(0, 1).flatten(1))
+        inner = layer.ff.inner(normed(x, layer.ff_norm))
+        x = x + layer.ff.outer(inner * 0.5 * (1 + torch.erf(inner / math.sqrt(2))))  # GELU
+    x = normed(x, made.norm)
+    scores = [float(made.pool(token)) for token in x]
+    most = max(scores)
+    weight = [math.exp(s - most) for s in scores]
+    vector = sum(w / sum(weight) * token for w, token in zip(weight, x, strict=True))
+    return made.head(vector)
+
+
+@pytest.mark.parametrize("how", [PIXELS, TABLE_5, Tokenising(3, 2, 1, 1), Tokenising(5, 1, 3, 2)], ids=str)
+@pytest.mark.parametrize("name", ["none", "sinusoidal", "orthogonal-seq", "orthogonal-grid"])
+def test_against_one_written_again(name: str, how: Tokenising) -> None:
+    made = net(name, how).double()
+    made.mean, made.std = (torch.nn.Buffer(torch.tensor(m, dtype=torch.float64)) for m in MOMENTS)
+    with torch.no_grad():
+        ours = made(images())
+        theirs = torch.stack([written_again(made, one, how) for one in images()])
+    assert ours.shape == (3, 1, 5)
+    torch.testing.assert_close(ours[:, 0], theirs, rtol=0, atol=1e-9)
+
+
+# Its laws
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_only_none_is_blind_to_where_pixels_are(name: str) -> None:
+    """With a token for each pixel: the encoder is equivariant, the pooling invariant."""
+    made, pixels = net(name), images(1)
+    order = torch.randperm(20, generator=torch.Generator().manual_seed(1))
+    moved = pixels.flatten(1, 2)[:, order].view_as(pixels)
+    apart = (made(pixels) - made(moved)).abs().max()
+    assert apart < 1e-5 if name == "none" else apart > 1e-4
+
+
+def test_an_image_is_scored_by_itself() -> None:
+    made, pixels = net("orthogonal-grid", TABLE_5), images(4)
+    together = made(pixels)
+    for i in range(4):
+        torch.testing.assert_close(made(pixels[i : i + 1]), together[i : i + 1], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["none", "learned", "orthogonal-grid", "t5"])
+def test_every_parameter_learns(name: str) -> None:
+    made = net(name, TABLE_5, (8, 8, 3)).train()
+    transformer.loss(made(images(6, (8, 8, 3))), torch.arange(6)[:, None] % 5, -1).backward()
+    for parameter, value in made.named_parameters():
+        if parameter == "pool.bias" or (parameter.startswith("scheme.") and name == "t5"):
+            continue  # the same for all tokens, which a softmax does not see; scalars of far buckets
+        assert value.grad is not None, parameter
+        assert value.grad.abs().sum() > 0, parameter
+
+
+@pytest.mark.parametrize("name", ["sinusoidal", "learned"])
+def test_tokens_and_positions_have_one_scale(name: str) -> None:
+    """Neither drowns the other (at initialisation; of pixels without any pattern)."""
+    made = net(name, TABLE_5, (16, 16, 3))
+    tokens = made.tokens(images(4, (16, 16, 3)))
+    placed = made.scheme.embed(torch.zeros_like(tokens), made.scheme.context(made.positions))
+    assert 0.25 < (tokens.std() / placed.std()).item() < 4
+
+
+def test_stochastic_depth() -> None:
+    ones = torch.ones(20_000, 2, 3)
+    torch.manual_seed(3)
+    found = transformer.stochastic_depth(ones, 0.2)
+    assert set(found.unique().tolist()) == {0.0, 1.25}  # nothing, or so much more that the mean stays
+    assert torch.equal(found, found[:, :1, :1].expand_as(found))  # of a row all or nothing
+    assert abs(float((found[:, 0, 0] == 0).double().mean()) - 0.2) < 5 * math.sqrt(0.2 * 0.8 / 20_000)
+    assert torch.equal(transformer.stochastic_depth(ones, 0.0), ones)
+
+
+def test_stochastic_depth_grows_over_the_layers_and_is_for_training() -> None:
+    made = net("none", layers=5, stochastic_depth=0.1)
+    assert [layer.skip for layer in made.encoder] == pytest.approx([0, 0.025, 0.05, 0.075, 0.1])
+    assert net("none", layers=1, stochastic_depth=0.1).encoder[0].skip == 0
+    deep = net("none", layers=3, stochastic_depth=0.9)
+    assert torch.equal(deep(images()), deep(images()))
+    assert not torch.equal(deep.train()(images(8)), deep(images(8)))
+
+
+def test_attention_dropout_is_of_weights_alone_and_for_training() -> None:
+    made = net("none", attention_dropout=0.5)
+    assert {layer.self_attention.dropout for layer in made.encoder} == {0.5}
+    assert {layer.ff.dropout for layer in made.encoder} == {layer.dropout.p for layer in made.encoder} == {0.0}
+    assert torch.equal(made(images()), made(images()))
+    assert not torch.equal(made.train()(images()), made(images()))
+
+
+def test_pixels_are_brought_to_the_scale_of_training() -> None:
+    made = net("none", PIXELS)
+    one = torch.tensor([[[[102, 128, 77]]]], dtype=torch.uint8)  # 0.4, 0.502, 0.302
+    expected = torch.tensor([0.0, (128 / 255 - 0.5) / 0.3, (77 / 255 - 0.3) / 0.25])
+    weight = made.tokeniser.convolution.weight[:, :, 0, 0]
+    torch.testing.assert_close(made.tokens(one)[0, 0], functional.relu(weight @ expected), atol=1e-6, rtol=0)
+    assert {"mean", "std"} <= set(made.state_dict())  # what else it is asked about is brought to the same scale
+
+
+# Numbers
+
+
+@pytest.mark.parametrize(
+    ("how", "image", "tokens"),
+    [
+        (TABLE_5, (32, 32), (16, 16)),
+        (TABLE_5, (8, 8), (4, 4)),
+        (PIXELS, (8, 6), (8, 6)),
+        (Tokenising(7, 2, 3, 2), (224, 224), (56, 56)),
+        (TABLE_5, (1, 3), (1, 2)),
+    ],
+)
+def test_tokens_of_an_image(how: Tokenising, image: tuple[int, int], tokens: tuple[int, int]) -> None:
+    assert how.grid(*image) == tokens
+    made = net("none", how, (*image, 3)) if image != (224, 224) else None
+    if made:
+        assert made.tokens(images(1, (*image, 3))).shape[1] == tokens[0] * tokens[1]
+
+
+def test_even_sizes_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"bad convolution_size\n.*2\n.*odd.*\n.*convolution_size=3"):
+        Tokenising(2, 1, 3, 2).grid(8, 8)
+    with pytest.raises(UsageError, match=r"bad pool_size\n.*4\n.*odd.*\n.*pool_size=5"):
+        Tokenising(3, 1, 4, 2).grid(8, 8)
+
+
+@pytest.mark.parametrize(
+    ("how", "image"), [(TABLE_5, (1, 1)), (TABLE_5, (2, 2)), (Tokenising(3, 8, 1, 1), (8, 8)), (PIXELS, (1, 1))]
+)
+def test_a_single_token_is_refused(how: Tokenising, image: tuple[int, int]) -> None:
+    with pytest.raises(UsageError, match="single token"):
+        how.grid(*image)
+
+
+def test_the_paper_s_table_5() -> None:
+    ours = config.resolve("paper", "none", {}, kind="image").model_dump()
+    assert (ours["convolution_size"], ours["convolution_stride"]) == (3, 1)
+    assert (ours["d_model"], ours["d_ff"], ours["encoder_layers"], ours["heads"]) == (256, 512, 7, 4)
+    assert (ours["attention_dropout"], ours["stochastic_depth"], ours["weight_decay"]) == (0.1, 0.1, 0.03)
+    assert (ours["epochs"], ours["batch_size"], ours["label_smoothing"]) == (300, 128, 0.1)
+    assert (ours["lr_initial"], ours["lr_peak"], ours["lr_final"], ours["warmup"]) == (1e-7, 5e-4, 1e-9, 0.05)
+
+
+def test_parameters_of_the_paper_s_size() -> None:
+    scheme = position.make("none", 256, 4)
+    made = Classifier(
+        scheme,
+        image=(32, 32, 3),
+        positions=torch.arange(1, 257)[None],
+        classes=10,
+        moments=MOMENTS,
+        tokenising=TABLE_5,
+        d_ff=512,
+        layers=7,
+        dropout=0.0,
+        attention_dropout=0.1,
+        stochastic_depth=0.1,
+    )
+    layer = 4 * (256 * 256 + 256) + (256 * 512 + 512) + (512 * 256 + 256) + 2 * 2 * 256
+    assert sum(p.numel() for p in made.parameters()) == 27 * 256 + 7 * layer + 512 + 257 + 2570
+
+
+def test_label_smoothing_by_hand() -> None:
+    scores = torch.tensor([[[2.0, 0.0, 1.0]], [[5.0, 1.0, 1.0]]])
+    logs = scores[0, 0] - math.log(math.exp(2) + 1 + math.e)
+    right, all_ids = -float(logs[2]), -float(logs.sum())
+    labels = torch.tensor([[2], [-1]])  # the second has nothing to predict
+    assert float(transformer.loss(scores, labels, -1)) == pytest.approx(right)
+    assert float(transformer.loss(scores, labels, -1, 0.1)) == pytest.approx(0.9 * right + 0.1 / 3 * all_ids)

@@ -1,0 +1,41 @@
+"""In which precision matrices are multiplied, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ape_cli.core.errors import UsageError
+from ape_cli.models import precision
+
+
+def flags() -> tuple[bool, bool]:
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
+
+@pytest.mark.parametrize("name", precision.NAMES)
+def test_products_are_rounded_within_and_not_after(name: str) -> None:
+    """Convolutions too: torch rounds them unless it is told not to."""
+    before = flags()
+    with precision.products(name):
+        assert flags() == (name == "tf32", name == "tf32")
+        with pytest.raises(ZeroDivisionError), precision.products("tf32"):
+            raise ZeroDivisionError
+        assert flags() == (name == "tf32", name == "tf32")
+    assert flags() == before
+
+
+def test_nothing_changes_on_a_cpu() -> None:
+    a, b = torch.randn(2, 64, 64, generator=torch.Generator().manual_seed(1))
+    with precision.products("tf32"):
+        rounded = a @ b
+    assert torch.equal(rounded, a @ b)
+
+
+def test_a_cpu_cannot_train_in_tf32() -> None:
+    """It would be float32 under another name."""
+    with pytest.raises(UsageError, match="TF32 is a format of GPUs"):
+        precision.check_precision("tf32", torch.device("cpu"))
+    for name in ("fp32", "bf16"):
+        precision.check_precision(name, torch.device("cpu"))
+    precision.check_precision("tf32", torch.device("cuda"))

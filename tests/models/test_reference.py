@@ -1,0 +1,235 @@
+"""The whole model against a transformer written again, slowly and plainly, from the same weights.
+
+No hooks, no shared terms, no fused attention: one query, one key, one head at a time, with the
+scheme's mathematics spelled out. What is wired wrongly anywhere (a locality bias that does not reach
+an attention, a mask, a norm, a shift of positions) shows as a difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import position, tasks
+from ape_cli.attention import Link
+from ape_cli.core.vocabulary import EOS, SOS
+from ape_cli.data.collation import Batch, Reading
+from ape_cli.evaluation import decoding
+from ape_cli.models.transformer import Transformer
+from ape_cli.structure import Seq
+
+D, H, K, IDS = 16, 2, 8, 12
+
+
+def net(name: str, decay: float, dropout: float = 0.0, **options: str) -> Transformer:
+    generator = torch.Generator().manual_seed(4)
+    scheme = position.make(name, D, H, max_size=3, decay=decay, generator=generator, **options)
+    made = Transformer(
+        scheme, ids=IDS, d_ff=24, encoder_layers=2, decoder_layers=2, dropout=dropout, generator=generator
+    )
+    return made.double()
+
+
+def path(heap: int) -> list[int]:
+    return [int(b) for b in bin(max(heap, 1))[3:]]
+
+
+def steps_between(scheme: position.Scheme, x: int | list[int], y: int | list[int]) -> float:
+    """Or the straight line between two [row, column]."""
+    if isinstance(x, list):
+        return math.dist(x, y) if scheme.metric == "euclidean" else abs(x[0] - y[0]) + abs(x[1] - y[1])
+    if scheme.structures != ("tree(k)",):
+        return abs(x - y)
+    a, b = path(x), path(y)
+    shared = 0
+    while shared < min(len(a), len(b)) and a[shared] == b[shared]:
+        shared += 1
+    return len(a) + len(b) - 2 * shared
+
+
+def operator(scheme: position.Scheme, at: int | list[int], head: int) -> Tensor:
+    """[x]: what stands between the identity and the vector, for relative schemes by operators."""
+    identity = torch.eye(K, dtype=torch.float64)
+    if scheme.name == "orthogonal-grid":
+        each = (part.generators()[0, head] for part in scheme.operators.parts)
+        return torch.block_diag(*(torch.linalg.matrix_power(w, p) for w, p in zip(each, at, strict=True)))
+    if scheme.name in ("orthogonal-seq", "orthogonal"):
+        return torch.linalg.matrix_power(scheme.generators()[0, head], at)
+    if scheme.name == "orthogonal-tree":
+        for branch in path(at):
+            identity = identity @ scheme.generators()[branch, head]
+        return identity
+    if scheme.name == "rope":
+        for i in range(K // 2):
+            c, s = (f(at * 10_000 ** (-2 * i / K)) for f in (math.cos, math.sin))
+            identity[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
+    return identity
+
+
+def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str) -> Tensor | float:
+    """What is added to the score of a query and a key `offset` further on, after 1/sqrt(K)."""
+    if scheme.name == "relative":
+        return q @ scheme.offsets[max(-3, min(3, offset)) + 3] / K**0.5
+    if scheme.name == "alibi":
+        return -abs(offset) * 2 ** (-8 * (head + 1) / H)
+    if scheme.name == "t5":  # offsets below 8 in buckets of their own, those ahead from 16 on, none in the decoder
+        assert abs(offset) < 8
+        bucket = 16 + offset if offset > 0 and place != "decoder" else max(0, -offset)
+        return scheme.scalars[["encoder", "decoder", "cross"].index(place), head, bucket]
+    if scheme.name == "transformer-xl":
+        angles = [-offset / 10_000 ** (2 * i / D) for i in range(D // 2)]
+        s = torch.tensor([f(a) for a in angles for f in (math.sin, math.cos)], dtype=torch.float64)
+        r = scheme.project[head] @ s
+        return (q + scheme.v[head]) @ r / K**0.5
+    return 0.0
+
+
+def attend(made: Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: list, of: list, causal: bool):
+    scheme, out = made.scheme, torch.zeros_like(x)
+    q, k, v = layer.query(x), layer.key(y), layer.value(y)
+    for h in range(H):
+        part = slice(h * K, (h + 1) * K)
+        for m in range(len(at)):
+            seen = range(m + 1) if causal else range(len(of))
+            scores = []
+            for n in seen:
+                between = operator(scheme, at[m], h).T @ operator(scheme, of[n], h)
+                asks = q[m, part] + (scheme.u[h] if scheme.name == "transformer-xl" else 0)
+                score = asks @ between @ k[n, part] / K**0.5
+                score = score * scheme.shape.decay ** steps_between(scheme, at[m], of[n])
+                place = "decoder" if causal else "encoder" if at is of else "cross"
+                offset = 0 if isinstance(at[m], list) else of[n] - at[m]  # no scheme that reads grids has a bias
+                scores.append(score + bias(scheme, q[m, part], offset, h, place))
+            weights = torch.stack(scores).softmax(0)
+            out[m, part] = sum(w * v[n, part] for w, n in zip(weights, seen, strict=True))
+    return layer.out(out)
+
+
+Attend = Callable[[Transformer, torch.nn.Module, Tensor, Tensor, list, list, bool], Tensor]
+
+
+def embedded(made: Transformer, ids: list[int], at: list) -> Tensor:
+    x = made.embedding[ids] * D**0.5
+    if made.scheme.name == "sinusoidal":
+        for n, p in enumerate(at):
+            axes = p if isinstance(p, list) else [p]
+            share = D // len(axes)
+            for i in range(D):
+                angle = axes[i // share] / 10_000 ** (2 * (i % share // 2) / share)
+                x[n, i] = x[n, i] + (math.cos(angle) if i % 2 else math.sin(angle))
+    if made.scheme.name == "learned":
+        for n, p in enumerate(at):
+            x[n] = x[n] + made.scheme.table[min(p, 3)]
+    if made.scheme.name == "matrix-power":
+        for n, p in enumerate(at):
+            for i in range(0, D, 2):  # a turn by -p theta^(i/2) takes (0, 1) to (sin, cos)
+                angle = p * 10_000 ** (-i / D)
+                x[n, i], x[n, i + 1] = x[n, i] + math.sin(angle), x[n, i + 1] + math.cos(angle)
+    if made.scheme.name == "tree":
+        p = torch.tanh(made.scheme.weights)
+        for n, heap in enumerate(at):
+            for j in range(made.scheme.copies):
+                for s, branch in enumerate(path(heap)[::-1][:3]):
+                    scale = ((1 - p[j] ** 2) * 6 / 2).sqrt()
+                    x[n, 6 * j + 2 * s + branch] = x[n, 6 * j + 2 * s + branch] + p[j] ** s * scale
+    return x
+
+
+def norm(layer: torch.nn.LayerNorm, x: Tensor) -> Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * layer.weight + layer.bias
+
+
+def feed(ff: torch.nn.Module, x: Tensor) -> Tensor:
+    return ff.outer(ff.inner(x).clamp(min=0))
+
+
+def reference(
+    made: Transformer, source: list, source_at: list, target: list, target_at: list, attend: Attend = attend
+) -> Tensor:
+    x = embedded(made, source, source_at)
+    for layer in made.encoder:
+        inner = norm(layer.self_norm, x)
+        x = x + attend(made, layer.self_attention, inner, inner, source_at, source_at, False)
+        x = x + feed(layer.ff, norm(layer.ff_norm, x))
+    memory = norm(made.encoder_norm, x)
+    y = embedded(made, target, target_at)
+    for layer in made.decoder:
+        inner = norm(layer.self_norm, y)
+        y = y + attend(made, layer.self_attention, inner, inner, target_at, target_at, True)
+        inner = norm(layer.cross_norm, y)
+        y = y + attend(made, layer.cross_attention, inner, memory, target_at, source_at, False)
+        y = y + feed(layer.ff, norm(layer.ff_norm, y))
+    return norm(made.decoder_norm, y) @ made.embedding.T
+
+
+SOURCE, TARGET = [3, 7, 9, 4, 11], [1, 5, 6, 10]
+GRID = [[row, column] for row in (1, 2, 3) for column in (1, 2, 3)]
+PLACES: dict[str, tuple[list, list, list]] = {  # of source and target, and of a longer row beside them, from SOS on
+    "seq": ([1, 2, 3, 4, 5], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]),
+    "tree(2)": ([1, 2, 3, 6, 7], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]),
+    "grid(2)": ([[1, 1], [1, 2], [2, 1], [2, 2], [3, 1]], [[0, 0], [1, 1], [1, 2], [1, 3]], [[0, 0], *GRID[:7]]),
+}
+CASES: list[tuple[str, float, dict[str, str]]] = [(name, c, {}) for name in position.names() for c in (1.0, 0.8)]
+CASES += [("sinusoidal", 0.8, {"structure": "grid(2)"}), ("orthogonal-grid", 0.8, {"distance": "euclidean"})]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("name", "decay", "options"), CASES)
+def test_the_model_is_the_plain_one(name: str, decay: float, options: dict[str, str]) -> None:
+    """Scores of a row that stands in a batch beside a longer one, with padding behind it."""
+    made = net(name, decay, **options).eval()
+    source_at, target_at, longer = PLACES[made.scheme.structure.expression]
+    expected = reference(made, SOURCE, source_at, TARGET, target_at)
+    wide = [[*SOURCE, 0, 0], [4, 5, 6, 7, 8, 9, 10]]
+    wide_at = [[*source_at, longer[0], longer[0]], longer[1:]]
+    targets, targets_at = [[*TARGET, 0], [1, 9, 8, 7, 6]], [[*target_at, longer[0]], longer[:5]]
+    ids = torch.tensor(wide)
+    found = made(ids, torch.tensor(wide_at), ids != 0, torch.tensor(targets), torch.tensor(targets_at))
+    assert torch.allclose(found[0, :4], expected, atol=1e-9)
+
+
+@torch.no_grad()
+def test_greedy_writes_what_a_loop_by_hand_writes() -> None:
+    """Symbol by symbol, SOS at 0, the t-th symbol at t; the labels are what the hand loop wrote."""
+    made = net("rope", 0.9).eval()
+    for stack in (made.encoder, made.decoder):  # loud enough that attention decides what is written
+        for label, weight in stack.named_parameters():
+            if label.endswith("weight") and weight.dim() == 2:
+                weight.mul_(6.0)
+    written, at = [SOS], [0]
+    for t in range(1, 9):
+        scores = reference(made, SOURCE, [1, 2, 3, 4, 5], written, at)[-1]
+        written.append(int(scores.argmax()))
+        at.append(t)
+    assert len(set(written)) > 4
+    assert EOS not in written
+    ids, labels = torch.tensor([SOURCE]), torch.tensor([written[1:]])
+    none = torch.zeros(1, dtype=torch.int64).numpy()
+    batch = Batch(ids, torch.arange(1, 6)[None], ids != 0, labels, torch.arange(8)[None], labels, none, none, none)
+    reading = Reading.of(Seq(), None)
+    tally = decoding.greedy(made, [batch], torch.device("cpu"), "fp32", tasks.make("copy"), reading)
+    assert tally.columns()["correct"].tolist() == [8]
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+def test_dropout_is_at_work_in_training_alone(decay: float) -> None:
+    """On the attention weights (both paths), in the feed-forward, on the embeddings; never at evaluation."""
+    made = net("rope", decay, dropout=0.5)
+    layer, x = made.encoder[0], torch.randn(1, 5, D, dtype=torch.float64)
+    context = made.scheme.context(torch.arange(5)[None])
+    link = Link.of(made.scheme, context, context)
+    ids = torch.tensor([SOURCE])
+    for part in (
+        lambda: layer.self_attention(x, x, made.scheme, link),
+        lambda: layer.ff(x),
+        lambda: made.embed(ids, context),
+    ):
+        made.train()
+        assert not torch.equal(part(), part())
+        made.eval()
+        assert torch.equal(part(), part())

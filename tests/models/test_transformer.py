@@ -1,0 +1,116 @@
+"""The shared transformer: its shape, its start, and the two paths of attention."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ape_cli import attention, position
+from ape_cli.attention import Attention, Link
+from ape_cli.models import transformer
+
+
+def net(name: str = "rope", **options: float) -> transformer.Transformer:
+    generator = torch.Generator().manual_seed(1)
+    scheme = position.make(name, 512, 8, generator=generator, **options)
+    return transformer.Transformer(
+        scheme, ids=23, d_ff=2048, encoder_layers=2, decoder_layers=2, dropout=0.15, generator=generator
+    )
+
+
+def test_parameters_are_those_of_table_4() -> None:
+    """Two encoder and two decoder layers of width 512, counted by hand; embeddings stand once."""
+    d, f, ids = 512, 2048, 23
+    attend, forward, norm = 4 * (d * d + d), 2 * d * f + f + d, 2 * d
+    encoder = 2 * (attend + forward + 2 * norm) + norm
+    decoder = 2 * (2 * attend + forward + 3 * norm) + norm
+    assert sum(p.numel() for p in net().parameters()) == encoder + decoder + ids * d
+
+
+def test_token_embeddings_start_with_variance_one() -> None:
+    made = net()
+    assert abs(float(made.embedding.detach().std()) * math.sqrt(512) - 1) < 0.05
+    scheme = made.scheme
+    context = scheme.context(torch.arange(20)[None])
+    made.eval()
+    assert abs(float(made.embed(torch.arange(3, 23)[None], context).detach().std()) - 1) < 0.05
+
+
+def test_weights_follow_the_generator_alone() -> None:
+    torch.manual_seed(5)
+    one = net()
+    torch.manual_seed(6)
+    two = net()
+    for a, b in zip(one.parameters(), two.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["rope", "relative", "none"])
+def test_the_fused_path_is_the_plain_one(name: str) -> None:
+    """scaled_dot_product_attention against softmax(logits) v, with a mask; and against a bias of 1."""
+    torch.manual_seed(2)
+    scheme = position.make(name, 32, 4, max_size=5, generator=torch.Generator().manual_seed(1)).double()
+    layer = Attention(32, 4, 0.0).double()
+    x = torch.randn(2, 7, 32, dtype=torch.float64)
+    context = scheme.context(torch.arange(7)[None], causal=True)
+    mask = torch.ones(7, 7, dtype=torch.bool).tril()[None, None]
+    link = Link.of(scheme, context, context)
+    assert link.decay is None
+    assert link.mask is not None
+    assert torch.equal(link.mask, mask)
+    q, k, v = (m(x).view(2, 7, 4, 8).transpose(1, 2) for m in (layer.query, layer.key, layer.value))
+    scores = attention.logits(scheme, q, k, context, context).masked_fill(~mask, float("-inf"))
+    expected = layer.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+    assert torch.allclose(layer(x, x, scheme, link), expected)
+    neutral = Link(context, context, torch.ones(1, 1, 7, 7, dtype=torch.float64), causal=True)
+    assert torch.allclose(layer(x, x, scheme, neutral), expected)
+
+
+def test_dropout_acts_on_weights_never_on_the_mask() -> None:
+    """With most weights dropped a row may lose all it attends to; it must not turn to what is masked."""
+    torch.manual_seed(3)
+    scheme = position.make("orthogonal-seq", 16, 2, generator=torch.Generator().manual_seed(1)).double()
+    layer = Attention(16, 2, 0.9).double().train()
+    x = torch.randn(1, 6, 16, dtype=torch.float64)
+    context = scheme.context(torch.arange(6)[None], torch.tensor([[True, True, False, False, False, False]]))
+    link = Link.of(scheme, context, context)
+    changed = x.clone()
+    changed[:, 2:] += 100
+    for seed in range(20):
+        outputs = []
+        for memory in (x, changed):
+            torch.manual_seed(seed)
+            outputs.append(layer(x, memory, scheme, link))
+        assert torch.equal(*outputs)
+
+
+def test_loss_is_summed_over_real_labels() -> None:
+    scores = torch.randn(2, 3, 5)
+    labels = torch.tensor([[3, 4, 0], [2, 0, 0]])
+    by_hand = -sum(scores[b, m].log_softmax(-1)[labels[b, m]] for b, m in [(0, 0), (0, 1), (1, 0)])
+    assert torch.isclose(transformer.loss(scores, labels), by_hand)
+
+
+def test_rows_of_a_table_are_added_up_by_a_product() -> None:
+    """As on a GPU: the gradient of torch's own embedding."""
+    table = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
+    ids = torch.randint(0, 7, (3, 11))
+    found = transformer._Lookup.apply(ids, table)
+    weights = torch.randn_like(found)
+    expected = torch.nn.functional.embedding(ids, table)
+    assert torch.equal(found, expected)
+    one, other = (torch.autograd.grad((x * weights).sum(), table)[0] for x in (found, expected))
+    assert torch.allclose(one, other, rtol=0, atol=1e-12)
+
+
+def test_several_projections_are_one_product() -> None:
+    """As on a GPU: queries, keys and values by one product or by three, in a frame or without one."""
+    layer = attention.Attention(16, 2, 0.0).double()
+    x, frame = torch.randn(3, 5, 16, dtype=torch.float64), torch.randn(2, 8, 8, dtype=torch.float64)
+    layers = [(layer.query, frame), (layer.key, frame), (layer.value, None)]
+    for one, of in zip(layer._project(x, *layers), layers, strict=True):
+        (expected,) = layer._project(x, of)
+        assert one.shape == (3, 2, 5, 8)
+        assert torch.allclose(one, expected, rtol=0, atol=1e-12)

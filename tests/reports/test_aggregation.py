@@ -1,0 +1,356 @@
+"""Reports: means, deviations, what is underlined, what is never averaged, and every format."""
+
+from __future__ import annotations
+
+import html
+import html.parser
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.reports import aggregation, html, rendering, tables
+from ape_cli.runs import config
+from ape_cli.runs.registry import Registry
+
+
+def add(
+    where: Path,
+    scheme: str,
+    value: float,
+    seed: int = 1,
+    *,
+    task: str = "reverse",
+    order: str | None = None,
+    fingerprint: str = "f" * 64,
+    preset: str = "small",
+    variant: dict[str, Any] | None = None,
+    evaluated: str | None = None,
+    name: str = "reverse-small",
+    steps: int | None = None,
+    full_size: bool = False,
+    source: str | None = None,
+    shuffled: bool = False,
+) -> None:
+    """A registered and evaluated run, without training one; with a `source` on its images."""
+    if source:
+        task, name = "images", f"images-{source}" if name == "reverse-small" else name
+        parameters = {"source": source, "sha256": "0" * 64} | ({"shuffled": True} if shuffled else {})
+    else:
+        parameters = tasks.make(task, order).parameters if full_size else {}
+    label = "".join(f"{k}{v}" for k, v in (variant or {}).items())
+    settings = {"steps": steps} if steps else {}
+    folder = where / "runs" / f"{task}-{order}-{scheme}-{label}{steps or ''}-{seed}-{fingerprint[:3]}-{preset}"
+    (folder / "eval").mkdir(parents=True, exist_ok=True)
+    about = {
+        "version": 1,
+        "status": "finished",
+        "config": config.resolve(
+            preset, scheme, {}, kind="image" if source else "sequence", seed=seed, settings=settings
+        ).model_dump(),
+        "variant": variant or {},
+        "dataset": {
+            "task": task,
+            "order": order,
+            "structure": "grid(2)" if source else "tree(2)" if order else "seq",
+            "name": name,
+            "path": f"datasets/{name}",
+            "fingerprint": fingerprint,
+            "rows": {"train": 10_000, "validation": 1_000, "test": 1_000},
+            "parameters": parameters,
+            "vocabulary": ["<pad>", "<sos>", "<eos>", "a"],
+        },
+        "result": {
+            "steps": 1,
+            "best_step": 1,
+            "best_accuracy": value,
+            "seconds": 1.0,
+            "tokens_per_second": 1.0,
+            "parameters": 1,
+        },
+    }
+    (folder / "run.json").write_text(json.dumps(about))
+    found = {
+        "dataset": name if evaluated is None else "longer",
+        "fingerprint": evaluated or fingerprint,
+        "split": "test",
+        "decode": "teacher",
+        "overall": {
+            "token_accuracy": value,
+            "exact_match": value / 2,
+            "cross_entropy": 1 - value,
+            "rows": 10,
+            "tokens": 100,
+        },
+        "by_size": [],
+        "by_op": [],
+    }
+    (folder / "eval" / f"{evaluated or 'own'}.json").write_text(json.dumps(found))
+
+
+ALL = {"metric": "token_accuracy", "decode": "teacher", "split": "test"}
+
+
+def lines(where: Path, **options: Any) -> list[dict[str, Any]]:
+    chosen = ALL | {"against": None}
+    return aggregation.lines(Registry(where), **(chosen | options))[0].to_dicts()
+
+
+def tables_of(where: Path, **options: Any) -> list[tables.Table]:
+    chosen = ALL | {"against": None}
+    return tables.tables(aggregation.lines(Registry(where), **(chosen | options))[0])
+
+
+def test_mean_and_deviation_over_seeds(tmp_path: Path) -> None:
+    for seed, value in enumerate((0.90, 0.92, 0.97)):
+        add(tmp_path, "rope", value, seed)
+    (line,) = lines(tmp_path)
+    assert line["mean"] == pytest.approx(0.93)
+    assert line["std"] == pytest.approx(((0.03**2 + 0.01**2 + 0.04**2) / 2) ** 0.5)
+    assert line["seeds"] == 3
+    assert (line["task"], line["order"], line["scheme"], line["preset"]) == ("reverse", None, "rope", "small")
+
+
+def test_the_interval_by_hand(tmp_path: Path) -> None:
+    """Half is 4.302653 s / √3: s² = (0.03² + 0.01² + 0.04²) / 2 = 0.0013, so 0.089567. It is not cut off at 100%."""
+    for seed, value in enumerate((0.90, 0.92, 0.97)):
+        add(tmp_path, "rope", value, seed)
+    add(tmp_path, "none", 0.5)
+    rope, none = sorted(lines(tmp_path), key=lambda line: -line["mean"])
+    assert rope["low"] == pytest.approx(0.93 - 0.089567, abs=1e-6)
+    assert rope["high"] == pytest.approx(0.93 + 0.089567, abs=1e-6)
+    assert (none["low"], none["high"]) == (None, None)  # one seed
+
+
+def test_intervals_in_tables_are_asked_for(tmp_path: Path) -> None:
+    """The same numbers; nothing but what stands after ± and its note changes."""
+    for seed, value in enumerate((0.90, 0.92, 0.97)):
+        add(tmp_path, "rope", value, seed, preset="paper")
+    found = aggregation.lines(Registry(tmp_path), **ALL, against="paper")[0]
+    for style in ("rich", "markdown", "latex", "html"):
+        plain, with_intervals = tables.tables(found), tables.tables(found, interval=True)
+        deviations, intervals = (
+            html.page(made, [], [], {}) if style == "html" else rendering.text(style, made)
+            for made in (plain, with_intervals)
+        )
+        assert "standard deviation over 3 seeds" in deviations
+        assert "interval" not in deviations
+        assert "half of its 95" in intervals
+        assert "paper's number" in html.unescape(intervals)
+        assert intervals.count("9.0") == deviations.count("3.6") == 1
+        assert intervals.count("0.8") == deviations.count("0.8")  # the paper's deviation
+
+
+def test_underlined_within_one_deviation_of_the_best(tmp_path: Path) -> None:
+    values = {"rope": (0.96, 0.98, 1.00), "orthogonal-seq": (0.965, 0.965, 0.965), "relative": (0.95, 0.95, 0.97)}
+    for scheme, scores in values.items():
+        for seed, value in enumerate(scores):
+            add(tmp_path, scheme, value, seed)
+    best = {line["scheme"]: line["best"] for line in lines(tmp_path)}
+    assert best == {"rope": True, "orthogonal-seq": True, "relative": False}  # 0.98 - 0.02 = 0.96
+    entropy = {line["scheme"]: line["best"] for line in lines(tmp_path, metric="cross_entropy")}
+    assert entropy == best  # smaller is better there
+
+
+def test_one_seed_underlines_the_best_alone(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9)
+    add(tmp_path, "none", 0.8999)
+    assert {line["scheme"]: line["best"] for line in lines(tmp_path)} == {"rope": True, "none": False}
+    assert all(line["std"] is None for line in lines(tmp_path))
+
+
+def test_only_seeds_are_averaged(tmp_path: Path) -> None:
+    """Other settings, other data, other presets, other evaluated data: cells of their own."""
+    add(tmp_path, "rope", 0.9)
+    add(tmp_path, "rope", 0.5, variant={"decay": 0.98})
+    add(tmp_path, "rope", 0.6, fingerprint="a" * 64)
+    add(tmp_path, "rope", 0.7, preset="tiny")
+    add(tmp_path, "rope", 0.8, evaluated="b" * 64)
+    found = lines(tmp_path)
+    assert len(found) == 5, found
+    assert all(line["seeds"] == 1 for line in found)
+    small, tiny = tables_of(tmp_path)
+    assert [row for row, _ in small.rows] == ["rope", "rope (decay=0.98)"]
+    assert len(small.columns) == len(set(small.columns)) == 3
+    assert any(column.endswith("on longer") for column in small.columns)
+    assert tiny.columns == ["reverse"]
+
+
+def test_a_preset_that_has_changed_since_is_another_configuration(tmp_path: Path) -> None:
+    """Both runs were plain when they were made; their steps differ, so they are no two seeds of one thing."""
+    add(tmp_path, "rope", 0.5, 1, steps=400)
+    add(tmp_path, "rope", 0.9, 2)
+    assert sorted(line["mean"] for line in lines(tmp_path)) == [0.5, 0.9]
+    (shown,) = tables_of(tmp_path)
+    assert [row.split(" #")[0] for row, _ in shown.rows] == ["rope", "rope"]
+    assert len({row for row, _ in shown.rows}) == 2
+
+
+def test_a_run_counts_once_whatever_its_data_is_called(tmp_path: Path) -> None:
+    """Evaluated under two names of one dataset: one value, not two."""
+    add(tmp_path, "rope", 0.9, 1)
+    add(tmp_path, "rope", 0.7, 2)
+    (own,) = (tmp_path / "runs").glob("*-1-*/eval/own.json")
+    renamed = json.loads(own.read_text()) | {"dataset": "renamed"}
+    own.with_name("renamed.json").write_text(json.dumps(renamed))
+    (line,) = lines(tmp_path)
+    assert line["mean"] == pytest.approx(0.8)
+    assert line["seeds"] == 2
+
+
+def test_rows_and_columns_stand_as_in_the_paper(tmp_path: Path) -> None:
+    for scheme in ("orthogonal-tree", "none", "rope", "sinusoidal"):
+        for task in ("tree-ops", "tree-copy", "c3"):
+            for order in ("depth", "breadth"):
+                add(tmp_path, scheme, 0.5, task=task, order=order)
+    (shown,) = tables_of(tmp_path)
+    assert [row for row, _ in shown.rows] == ["none", "sinusoidal", "rope", "orthogonal-tree"]
+    assert shown.columns == [f"{t}/{o}" for t in ("tree-copy", "c3", "tree-ops") for o in ("breadth", "depth")]
+
+
+def test_against_the_paper(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9, preset="paper")
+    add(tmp_path, "rope", 0.9, preset="paper", variant={"decay": 0.98})
+    add(tmp_path, "none", 0.2, preset="paper")
+    by_row = {(x["scheme"], x["variant"]): (x["paper_mean"], x["paper_std"]) for x in lines(tmp_path, against="paper")}
+    assert by_row[("rope", "")] == (pytest.approx(0.97), pytest.approx(0.008))
+    assert by_row[("rope", "decay=0.98")] == (None, None)
+    assert by_row[("none", "")] == (None, None)
+    text = rendering.markdown(tables_of(tmp_path, against="paper"))
+    assert "90.00</ins> [97.00 ±0.8]" in text
+    assert "which is not that of these runs" in text
+    add(tmp_path / "full", "rope", 0.9, preset="paper", full_size=True)
+    assert "which is not" not in rendering.markdown(tables_of(tmp_path / "full", against="paper"))
+    with pytest.raises(UsageError, match="unknown comparison"):
+        lines(tmp_path, against="folklore")
+
+
+def test_markdown(tmp_path: Path) -> None:
+    for seed, value in enumerate((0.9981, 0.9991, 0.9971)):
+        add(tmp_path, "orthogonal-seq", value, seed)
+    add(tmp_path, "rope", 0.5, 1)
+    text = rendering.markdown(tables_of(tmp_path))
+    assert "| scheme | reverse |" in text
+    assert "| orthogonal-seq | <ins>99.81</ins> ±0.1 |" in text
+    assert "| rope | 50.00 ×1 |" in text  # fewer seeds than the others
+
+
+def test_latex_is_balanced_and_escaped(tmp_path: Path) -> None:
+    for seed, value in enumerate((0.9981, 0.9991, 0.9971)):
+        add(tmp_path, "rope", value, seed, variant={"d_model": 64})
+        add(tmp_path, "rope", value, seed, task="c3", order="depth", name="my_data")
+    text = rendering.latex(tables_of(tmp_path, against="paper"))
+    assert "\\underline{$99.81_{\\pm 0.1}$}" in text
+    assert "rope (d\\_model=64)" in text
+    outside_maths = re.sub(r"\$[^$]*\$", "", text.split("\n", 1)[1])
+    assert not re.search(r"(?<!\\)[_#]", outside_maths)
+    for opening, closing in (("{", "}"), ("\\begin{table}", "\\end{table}"), ("\\toprule", "\\bottomrule")):
+        assert text.count(opening) == text.count(closing)
+    assert text.count("$") % 2 == 0
+
+
+class Checker(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag not in {"meta"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_rich_text_is_plain_in_a_file(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9, variant={"x": "[red]"})
+    text = rendering.text("rich", tables_of(tmp_path))
+    assert "rope (x=[red])" in text
+    assert "\x1b" not in text
+
+
+def test_an_empty_registry_explains_what_to_run(tmp_path: Path) -> None:
+    with pytest.raises(ApeError, match=r"nothing to report[\s\S]*ape train"):
+        lines(tmp_path)
+
+
+def test_a_choice_that_leaves_nothing_says_what_there_is(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9)
+    with pytest.raises(ApeError, match=r"token_accuracy, teacher, test, small"):
+        lines(tmp_path, decode="greedy")
+    with pytest.raises(UsageError, match="unknown metric"):
+        lines(tmp_path, metric="bleu")
+
+
+def test_unreadable_runs_are_named_and_the_others_reported(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9)
+    add(tmp_path, "none", 0.9)
+    damaged = next((tmp_path / "runs").glob("*none*/eval/*.json"))
+    damaged.write_text(json.dumps({"overall": None}))
+    (tmp_path / "runs" / "half").mkdir()
+    found, bad = aggregation.lines(
+        Registry(tmp_path), metric="token_accuracy", decode="teacher", split="test", against=None
+    )
+    assert found["scheme"].to_list() == ["rope"]
+    assert len(bad) == 2
+    assert bad[0].startswith("half: ")
+    assert "is damaged" in bad[1]
+
+
+def images(where: Path) -> None:
+    """Images of three kinds under two schemes, and a grid task beside them."""
+    for scheme, value in (("orthogonal-grid", 0.9), ("sinusoidal", 0.8)):
+        add(where, scheme, value, source="digits")
+        add(where, scheme, value - 0.1, source="digits", shuffled=True, fingerprint="e" * 64)
+        add(where, scheme, value - 0.2, source="cifar-10", fingerprint="d" * 64)
+    add(where, "sinusoidal", 0.5, task="grid-rotate", name="grid-rotate")
+    about = next((where / "runs").glob("grid-rotate*/run.json"))
+    about.write_text(about.read_text().replace('"structure": "seq"', '"structure": "grid(2)"'))
+
+
+def test_images_have_a_table_of_their_own(tmp_path: Path) -> None:
+    """Not that of the grid tasks, whose structure they have; columns by their sources; nothing of decoding."""
+    images(tmp_path)
+    grids, shown = tables_of(tmp_path)
+    assert (grids.title, grids.columns) == ("Tasks on grid(2), token accuracy", ["grid-rotate"])
+    assert (shown.title, shown.columns) == ("Images, top-1 accuracy", ["cifar-10", "digits", "digits (shuffled)"])
+    assert [row for row, _ in shown.rows] == ["sinusoidal", "orthogonal-grid"]
+    assert shown.notes[0].startswith("Preset small; top-1 accuracy in %, test split; one seed")
+    assert "decoding" not in " ".join(shown.notes)
+    assert "teacher decoding" in " ".join(grids.notes)
+    assert tables_of(tmp_path, metric="exact_match")[1].title == "Images, top-1 accuracy"
+    entropy = tables_of(tmp_path, metric="cross_entropy")[1]
+    assert (entropy.title, entropy.unit) == ("Images, cross-entropy", "nats an image")
+    assert "cross-entropy in nats an image, test split" in entropy.notes[0]
+    assert {line["metric"] for line in lines(tmp_path)} == {"token_accuracy"}
+
+
+def test_images_on_another_dataset_and_of_another_size_are_named(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9, source="digits")
+    add(tmp_path, "rope", 0.2, source="digits", evaluated="e" * 64)
+    (shown,) = tables_of(tmp_path)
+    assert shown.columns == ["digits", "digits on longer"]
+    add(tmp_path, "rope", 0.3, source="digits", fingerprint="c" * 64, name="few")
+    (shown,) = tables_of(tmp_path)
+    assert set(shown.columns) >= {"digits [few]", "digits [images-digits]"}
+
+
+def test_the_paper_has_no_number_of_images_but_by_epoch(tmp_path: Path) -> None:
+    images(tmp_path)
+    assert all(line["paper_mean"] is None for line in lines(tmp_path, against="paper"))
+    grids, shown = tables_of(tmp_path, against="paper")
+    assert "--by epoch" in " ".join(shown.notes)
+    assert "In brackets" not in " ".join(shown.notes)
+    assert "--by epoch" not in " ".join(grids.notes)
+
+
+def test_rows_of_images_stand_as_in_the_paper(tmp_path: Path) -> None:
+    for scheme in ("t5", "orthogonal-grid", "learned", "orthogonal-seq", "relative", "none", "sinusoidal"):
+        add(tmp_path, scheme, 0.5, source="digits")
+    (shown,) = tables_of(tmp_path)
+    expected = ["none", "sinusoidal", "learned", "relative", "orthogonal-seq", "orthogonal-grid", "t5"]
+    assert [row for row, _ in shown.rows] == expected

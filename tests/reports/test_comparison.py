@@ -1,0 +1,230 @@
+"""Two schemes in pairs: by hand, by laws, over tasks, in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.reports import aggregation, comparison, rendering, tables
+from ape_cli.runs.registry import Registry
+from tests.cli.test_cli import ape
+from tests.reports.test_aggregation import ALL, Checker, add
+
+A, B = "rope", "orthogonal-seq"
+
+
+def compared(where: Path, a: str = A, b: str = B, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    found, alone = comparison.lines(aggregation.wanted(Registry(where), **(ALL | options))[0], a, b)
+    return found.to_dicts(), alone
+
+
+def fill(where: Path, ours: dict[int, float], theirs: dict[int, float], **options: Any) -> None:
+    for scheme, scores in ((A, ours), (B, theirs)):
+        for seed, value in scores.items():
+            add(where, scheme, value, seed, **options)
+
+
+OURS = {1: 0.90, 2: 0.92, 3: 0.10, 4: 0.97}  # seed 3 has no pair, nor has 5
+THEIRS = {1: 0.91, 2: 0.95, 4: 0.96, 5: 0.20}
+
+
+def test_pairs_by_hand(tmp_path: Path) -> None:
+    """Differences -0.01, -0.03, 0.01: mean -0.01; squares 0, 0.0004, 0.0004 over 2, so s = 0.02; half of the interval
+    4.302653 × 0.02 / √3 = 0.0496828. Of ±1 ±3 ±1 six of eight are as far from 0 as -3."""
+    fill(tmp_path, OURS, THEIRS)
+    (line,), alone = compared(tmp_path)
+    expected = {
+        "mean_a": 0.93,
+        "mean_b": 0.94,
+        "difference": -0.01,
+        "std": 0.02,
+        "low": -0.0596828,
+        "high": 0.0396828,
+        "p": 0.75,
+        "least_p": 0.25,
+    }
+    assert {k: line[k] for k in expected} == pytest.approx(expected, abs=1e-7)
+    assert (line["pairs"], line["better_a"], line["better_b"]) == (3, 1, 2)
+    assert (line["only_a"], line["only_b"], alone) == ("3", "5", [])
+    assert (line["a"], line["b"], line["over"], line["column"]) == (A, B, "seeds", "reverse")
+
+
+def test_one_seed_has_a_difference_alone(tmp_path: Path) -> None:
+    fill(tmp_path, {1: 0.9}, {1: 0.8})
+    (line,), _ = compared(tmp_path)
+    assert line["difference"] == pytest.approx(0.1)
+    assert (line["std"], line["low"], line["high"], line["p"], line["least_p"]) == (None, None, None, 1, 1)
+
+
+def test_swapped_signs_flip_and_p_stays(tmp_path: Path) -> None:
+    fill(tmp_path, OURS, THEIRS)
+    fill(tmp_path, OURS, {k: v - 0.05 for k, v in THEIRS.items()}, task="copy")
+    for one, other in zip(compared(tmp_path)[0], compared(tmp_path, B, A)[0], strict=True):
+        assert other["difference"] == pytest.approx(-one["difference"])
+        assert (other["mean_a"], other["mean_b"], other["p"]) == (one["mean_b"], one["mean_a"], one["p"])
+        assert (other["better_a"], other["better_b"]) == (one["better_b"], one["better_a"])
+        assert (other["only_a"], other["only_b"]) == (one["only_b"], one["only_a"])
+        if one["over"] == "seeds":
+            assert (other["low"], other["high"]) == (pytest.approx(-one["high"]), pytest.approx(-one["low"]))
+
+
+def test_what_is_added_to_both_changes_nothing(tmp_path: Path) -> None:
+    """Seeds may be as unlike each other as they want, as long as both are alike: this is what pairs are for."""
+    shift = {1: 0.0, 2: -0.5, 3: -0.01, 4: -0.9, 5: 0.02}
+    fill(tmp_path / "as-is", OURS, THEIRS)
+    moved = [{seed: value + shift[seed] for seed, value in scores.items()} for scores in (OURS, THEIRS)]
+    fill(tmp_path / "moved", *moved)
+    (one,), (other,) = compared(tmp_path / "as-is")[0], compared(tmp_path / "moved")[0]
+    kept = ("difference", "std", "low", "high", "p", "better_a", "better_b", "pairs")
+    assert {k: other[k] for k in kept} == pytest.approx({k: one[k] for k in kept})
+
+
+def test_the_same_scores_do_not_differ(tmp_path: Path) -> None:
+    fill(tmp_path, OURS, OURS)
+    (line,), _ = compared(tmp_path)
+    assert (line["difference"], line["std"], line["low"], line["high"], line["p"]) == (0, 0, 0, 0, 1)
+    assert (line["better_a"], line["better_b"], line["pairs"]) == (0, 0, 4)
+
+
+def test_smaller_is_better_in_nats(tmp_path: Path) -> None:
+    """Cross-entropy is 1 - accuracy in these runs: differences change their sign, who is better does not change."""
+    fill(tmp_path, OURS, THEIRS)
+    (line,), _ = compared(tmp_path, metric="cross_entropy")
+    assert line["difference"] == pytest.approx(0.01)
+    assert (line["better_a"], line["better_b"]) == (1, 2)
+
+
+def test_over_tasks_a_pair_is_a_task(tmp_path: Path) -> None:
+    """tree-copy is one task in two orders: (0.1 + 0.3) / 2 = 0.2; with 0.1 and -0.01 the mean is 0.29 / 3, better on
+    2 : 1, and of the signs of 20, 10, 1 only all alike and ±(20 + 10 - 1) are as far from 0 as 29: 4 of 8."""
+    fill(tmp_path, {1: 0.6, 2: 0.7, 3: 0.8}, {1: 0.5, 2: 0.6, 3: 0.7}, task="reverse")
+    fill(tmp_path, {1: 0.5}, {1: 0.51}, task="copy")
+    fill(tmp_path, {1: 0.6, 2: 0.6}, {1: 0.5, 2: 0.5}, task="tree-copy", order="breadth")
+    fill(tmp_path, {1: 0.8, 2: 0.8}, {1: 0.5, 2: 0.5}, task="tree-copy", order="depth")
+    *columns, whole = compared(tmp_path)[0]
+    assert [line["column"] for line in columns] == ["copy", "reverse", "tree-copy/breadth", "tree-copy/depth"]
+    assert (whole["over"], whole["column"], whole["task"], whole["pairs"]) == ("tasks", "all tasks", None, 3)
+    assert whole["difference"] == pytest.approx(0.29 / 3)
+    assert whole["mean_a"] == pytest.approx((0.7 + 0.5 + 0.7) / 3)
+    assert (whole["better_a"], whole["better_b"], whole["p"], whole["least_p"]) == (2, 1, 0.5, 0.25)
+    assert (whole["low"], whole["high"]) == (None, None)  # tasks are of different scales
+
+
+def test_presets_and_other_data_stand_apart(tmp_path: Path) -> None:
+    """Each preset has tasks of its own; a dataset that was not trained on has a line, and no part over all tasks."""
+    for preset, gap in (("small", 0.1), ("tiny", 0.2)):
+        for task in ("copy", "reverse"):
+            fill(tmp_path, {1: 0.5 + gap}, {1: 0.5}, task=task, preset=preset)
+    fill(tmp_path, {1: 0.1}, {1: 0.9}, evaluated="b" * 64)
+    found, _ = compared(tmp_path)
+    whole = {line["preset"]: line["difference"] for line in found if line["over"] == "tasks"}
+    assert whole == {"small": pytest.approx(0.1), "tiny": pytest.approx(0.2)}
+    (other,) = (line for line in found if line["column"] == "reverse on longer")
+    assert other["difference"] == pytest.approx(-0.8)
+    (small, tiny) = comparison.tables(comparison.lines(aggregation.wanted(Registry(tmp_path), **ALL)[0], A, B)[0])
+    assert [row for row, _ in small.rows] == ["copy", "reverse", "reverse on longer", "all tasks"]
+    assert "Data that was not trained on has no part in it." in small.notes
+    assert [row for row, _ in tiny.rows] == ["copy", "reverse", "all tasks"]
+    assert not any("not trained on" in note for note in tiny.notes)
+
+
+def test_runs_are_named_as_rows_of_the_tables(tmp_path: Path) -> None:
+    """And a preset that has changed since makes two rows of the same words, told apart as in the tables."""
+    add(tmp_path, "rope", 0.8, 1, steps=400)
+    add(tmp_path, "rope", 0.9, 1)
+    add(tmp_path, "rope", 0.6, 1, variant={"decay": 0.98})
+    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), **ALL, against=None)[0])
+    scores = {row: cells[0].mean for row, cells in shown.rows if isinstance(cells[0], tables.Cell)}
+    assert len(scores) == 3
+    for name, mean in scores.items():
+        if name != "rope (decay=0.98)":
+            (line,), _ = compared(tmp_path, name, "rope (decay=0.98)")
+            assert line["difference"] == pytest.approx(mean - 0.6)
+
+
+def test_columns_without_a_pair_are_named(tmp_path: Path) -> None:
+    fill(tmp_path, OURS, THEIRS)
+    fill(tmp_path, {1: 0.9}, {2: 0.9}, task="repeat")
+    add(tmp_path, A, 0.9, 1, task="copy")
+    found, alone = compared(tmp_path)
+    assert [line["column"] for line in found] == ["reverse"]
+    assert alone == [
+        "copy, preset small: no seed in common (rope: 1; orthogonal-seq: no seed)",
+        "repeat, preset small: no seed in common (rope: 1; orthogonal-seq: 2)",
+    ]
+
+
+def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
+    fill(tmp_path, {1: 0.9}, {2: 0.9})
+    with pytest.raises(ApeError, match=r"no pair to compare[\s\S]*rope: 1; orthogonal-seq: 2[\s\S]*same `--seed`"):
+        compared(tmp_path)
+    with pytest.raises(UsageError, match=r"allowed: orthogonal-seq, rope\n[\s\S]*did you mean 'orthogonal-seq'"):
+        compared(tmp_path, A, "orthogonalseq")
+    with pytest.raises(UsageError, match="compared with itself"):
+        compared(tmp_path, A, A)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    fill(tmp_path, OURS, THEIRS)
+    fill(tmp_path, OURS, {k: v - 0.05 for k, v in THEIRS.items()}, task="copy")
+    return tmp_path
+
+
+def test_every_format_says_the_same(filled: Path) -> None:
+    words = ("report", "--results", str(filled), "--compare", A, B, "--format")
+    parsed = json.loads(ape(*words, "json")[0])
+    assert [line["column"] for line in parsed] == ["copy", "reverse", "all tasks"]
+    assert list(parsed[0]) == list(comparison.LINES)
+    rows = list(csv.DictReader(io.StringIO(ape(*words, "csv")[0])))
+    for line, row in zip(parsed, rows, strict=True):
+        assert list(row) == list(line)
+        assert row["difference"] == str(line["difference"])
+    markdown = ape(*words, "markdown")[0]
+    assert "| reverse | 93.00 | 94.00 | -1.00 | [-5.97, +3.97] | 1 : 2 | 3 | 0.75 | 0.25 |" in markdown
+    assert "Seeds left out, as only one has them: copy: 3 of rope; copy: 5 of orthogonal-seq; reverse: 3" in markdown
+    latex = ape(*words, "latex")[0]
+    assert "reverse & $93.00$ & $94.00$ & $-1.00$ & $[-5.97, +3.97]$ & $1 : 2$ & $3$ & $0.75$ & $0.25$ \\\\" in latex
+    assert "all tasks & $93.00$ & $91.50$ & $+1.50$ & --- & $1 : 1$ & $2$ & $1$ & $0.5$ \\\\" in latex
+    assert latex.count("{") == latex.count("}")
+    page = ape(*words, "html")[0]
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert "<td>[-5.97, +3.97]</td>" in page
+    assert "[-5.97, +3.97]" in ape(*words, "rich")[0]
+
+
+def test_more_pairs_than_signs_are_flipped_have_no_p(tmp_path: Path) -> None:
+    ours = {seed: 0.9 + 0.0001 * seed for seed in range(41)}
+    fill(tmp_path, ours, dict.fromkeys(ours, 0.9))
+    (line,), _ = compared(tmp_path)
+    assert line["p"] is None
+    assert line["std"] == pytest.approx(0.0001 * math.sqrt(41 * 42 / 12))  # of 0 to n - 1: n (n + 1) / 12
+    found = comparison.lines(aggregation.wanted(Registry(tmp_path), **ALL)[0], A, B)[0]
+    assert "| 41 | — |" in rendering.markdown(comparison.tables(found))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--compare", A], 2, "--compare"),
+        (["--compare", A, "ropes"], 2, "did you mean 'rope'"),
+        (["--compare", A, B, "--against", "paper"], 2, "one comparison at a time"),
+        (["--compare", A, B, "--interval"], 2, "a comparison always has the interval"),
+        (["--interval", "--format", "csv"], 2, "csv always has the interval"),
+        (["--interval", "--out", "table.json"], 2, "json always has the interval"),
+        (["--compare", A, B, "--preset", "tiny"], 1, "has preset 'tiny'"),
+    ],
+)
+def test_bad_usage(filled: Path, words: list[str], code: int, message: str) -> None:
+    out, err = ape("report", "--results", str(filled), *words, code=code)
+    assert message in err
+    assert out == ""

@@ -1,0 +1,118 @@
+"""Learning curves against histories made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ape_cli.reports import curves
+from ape_cli.runs.registry import Registry
+from tests.conftest import registry_of
+from tests.reports.test_aggregation import add
+
+
+def put(
+    where: Path,
+    scheme: str,
+    accuracies: list[float],
+    seed: int = 1,
+    *,
+    test: Sequence[float | None] | None = None,
+    **options: object,
+) -> Path:
+    """A registered run that was validated, and with `test` tested, every 100 steps; a loss is 2 - 2 accuracy."""
+    before = set(where.glob("runs/*"))
+    add(where, scheme, 0.5, seed, **options)  # type: ignore[arg-type]
+    (folder,) = set(where.glob("runs/*")) - before
+    rows: list[dict[str, Any]] = [
+        {"step": 100 * i, "validation_token_accuracy": a, "validation_loss": 2 - 2 * a}
+        for i, a in enumerate(accuracies, 1)
+    ]
+    if test:
+        rows = [
+            row
+            | {
+                "test_token_accuracy": a,
+                "test_loss": a and 2 - 2 * a,
+                "kept": accuracies[i] > max(accuracies[:i], default=-1),
+            }
+            for i, (row, a) in enumerate(zip(rows, test, strict=True))
+        ]
+    pl.DataFrame(rows).write_parquet(folder / "history.parquet")
+    return folder
+
+
+def learning(where: Path, metric: str = "token_accuracy", preset: str | None = None) -> list[curves.Panel]:
+    found, bad = curves.learning(registry_of(where, preset), metric=metric)
+    assert bad == []
+    return found
+
+
+def test_mean_and_range_over_seeds_at_each_step(tmp_path: Path) -> None:
+    put(tmp_path, "rope", [0.2, 0.6, 0.9], 1)
+    put(tmp_path, "rope", [0.1, 0.9, 0.9], 2)
+    put(tmp_path, "none", [0.0, 0.3, 0.4], 1)
+    (panel,) = learning(tmp_path)
+    assert (panel.title, panel.axis, panel.seen) == ("reverse", "steps", None)
+    assert panel.lines["row"].to_list() == ["none"] * 3 + ["rope"] * 3  # as in the tables
+    rope = panel.lines.filter(row="rope")
+    assert rope["x"].to_list() == [100, 200, 300]
+    assert rope["mean"].to_list() == pytest.approx([0.15, 0.75, 0.9])
+    assert rope["least"].to_list() == [0.1, 0.6, 0.9]
+    assert rope["most"].to_list() == [0.2, 0.9, 0.9]
+    assert panel.lines["seeds"].to_list() == [1, 1, 1, 2, 2, 2]
+    (panel,) = learning(tmp_path, "cross_entropy")
+    assert panel.lines.filter(row="none")["mean"].to_list() == pytest.approx([2.0, 1.4, 1.2])
+    assert learning(tmp_path, "exact_match") == []  # nobody measured it
+
+
+def test_a_panel_a_column_and_a_line_a_row(tmp_path: Path) -> None:
+    """Orders, datasets and presets apart; what is set otherwise than the preset is a line of its own."""
+    put(tmp_path, "rope", [0.1])
+    put(tmp_path, "rope", [0.2], variant={"decay": 0.98})
+    put(tmp_path, "tree", [0.3], task="c3", order="depth")
+    put(tmp_path, "tree", [0.4], task="c3", order="breadth")
+    panels = learning(tmp_path)
+    assert [p.title for p in panels] == ["reverse", "c3/breadth", "c3/depth"]
+    assert panels[0].lines["row"].to_list() == ["rope", "rope (decay=0.98)"]
+    put(tmp_path, "rope", [0.5], preset="tiny")
+    assert [p.title for p in learning(tmp_path)][:2] == ["reverse, preset small", "reverse, preset tiny"]
+    (tiny,) = learning(tmp_path, preset="tiny")
+    assert (tiny.title, tiny.lines["mean"].to_list()) == ("reverse", [0.5])
+
+
+def test_what_is_not_finished_has_no_curve(tmp_path: Path) -> None:
+    folder = put(tmp_path, "rope", [0.1, 0.2])
+    (folder / "run.json").write_text((folder / "run.json").read_text().replace('"finished"', '"stopped"'))
+    assert learning(tmp_path) == []
+
+
+def test_a_history_that_is_gone_or_damaged_is_told(tmp_path: Path) -> None:
+    put(tmp_path, "rope", [0.1], 1)
+    (put(tmp_path, "rope", [0.9], 2) / "history.parquet").unlink()
+    (put(tmp_path, "rope", [0.9], 3) / "history.parquet").write_bytes(b"PAR1 and no more")
+    ((panel,), bad) = curves.learning(Registry(tmp_path), metric="token_accuracy")
+    assert panel.lines["mean"].to_list() == [0.1]
+    assert len(bad) == 2
+    assert all("no learning curve" in line for line in bad)
+
+
+def test_images_have_the_test_curve_beside_the_other(tmp_path: Path) -> None:
+    """Its mean; not where a seed, an older one, has none."""
+    put(tmp_path, "rope", [0.2, 0.6], 1, source="digits", test=[0.4, 0.8])
+    put(tmp_path, "rope", [0.4, 0.8], 2, source="digits", test=[0.1, 0.7])
+    put(tmp_path, "none", [0.2, 0.3], 1, source="digits", test=[0.1, 0.2])
+    put(tmp_path, "none", [0.2, 0.3], 2, source="digits")
+    put(tmp_path, "rope", [0.5], 1)
+    digits, words = learning(tmp_path)
+    assert (digits.title, words.title) == ("digits", "reverse")
+    assert digits.lines.filter(row="rope")["test"].to_list() == pytest.approx([0.25, 0.75])
+    assert digits.lines.filter(row="rope")["mean"].to_list() == pytest.approx([0.3, 0.7])
+    assert digits.lines.filter(row="none")["test"].to_list() == [None, None]
+    assert words.lines["test"].to_list() == [None]
+    digits, _ = learning(tmp_path, "cross_entropy")
+    assert digits.lines.filter(row="rope")["test"].to_list() == pytest.approx([1.5, 0.5])

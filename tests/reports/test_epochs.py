@@ -1,0 +1,323 @@
+"""Scores at checkpoints of the schedule, from histories made by hand."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+
+from ape_cli import position
+from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.models import factory
+from ape_cli.reports import epochs, rendering
+from ape_cli.reports.epochs import BEST, CHOSEN, VALIDATION
+from ape_cli.reports.tables import Table
+from ape_cli.runs import config
+from ape_cli.runs.registry import Registry, open_registry
+from ape_cli.training import trial
+from tests.conftest import registry_of
+from tests.reports import test_curves
+
+Scores = Sequence[float | None]
+V = [0.5, 0.7, 0.7, 0.6, 0.9, 0.8]
+T = [0.4, 0.6, 0.8, 0.5, 0.7, 0.95]
+ALL_IMAGES = {"train": 45_000, "validation": 5_000, "test": 10_000}
+
+
+def put(
+    where: Path,
+    scheme: str,
+    validation: list[float],
+    test: Scores | None,
+    seed: int = 1,
+    *,
+    in_epochs: bool = True,
+    rows: dict[str, int] | None = None,
+    per_epoch: int = 1,
+    **options: Any,
+) -> Path:
+    """A run of images that was validated every 100 steps, which are `per_epoch` epochs if it is set in those."""
+    options = {"source": "digits"} | options
+    folder = test_curves.put(where, scheme, validation, seed, test=test, **options)
+    path, steps = folder / "run.json", 100 * len(validation)
+    about = json.loads(path.read_text())
+    about["result"]["steps"] = steps
+    given = {"epochs": per_epoch * len(validation), "steps": None} if in_epochs else {"epochs": None, "steps": steps}
+    about["config"] |= given
+    if rows:
+        about["dataset"]["rows"] = rows
+    path.write_text(json.dumps(about))
+    return folder
+
+
+def lines(where: Path, preset: str | None = None, against: str | None = None) -> pl.DataFrame:
+    found, bad = epochs.lines(registry_of(where, preset), against=against)
+    assert bad == []
+    return found
+
+
+def means(found: pl.DataFrame) -> dict[tuple[str, str], float]:
+    return {(line["measure"], line["checkpoint"]): line["mean"] for line in found.iter_rows(named=True)}
+
+
+def tables(where: Path, **options: Any) -> list[Table]:
+    return epochs.tables(lines(where, **options))
+
+
+def test_a_checkpoint_by_hand(tmp_path: Path) -> None:
+    """Until 3 of 6 epochs validation is best at 2 and, as good, at 3: the first counts. The best test score is at 3."""
+    put(tmp_path, "rope", V, T)
+    found = lines(tmp_path)
+    assert means(found) == {
+        (VALIDATION, "@3"): 0.7,
+        (CHOSEN, "@3"): 0.6,
+        (BEST, "@3"): 0.8,
+        (VALIDATION, "@6"): 0.9,
+        (CHOSEN, "@6"): 0.7,
+        (BEST, "@6"): 0.95,
+    }
+    places = set(found.select("checkpoint", "step", "epoch").rows())
+    assert places == {("@3", 300, 3.0), ("@6", 600, 6.0)}
+    assert dict(found.select("measure", "split").rows()) == {VALIDATION: "validation", CHOSEN: "test", BEST: "test"}
+
+
+def test_cross_entropy_by_hand(tmp_path: Path) -> None:
+    """A loss is 2 - 2 accuracy. The lowest counts on validation and on the test; the weights are those of before."""
+    put(tmp_path, "rope", V, T)
+    put(tmp_path, "none", V[::-1], T)
+    found, _ = epochs.lines(Registry(tmp_path), metric="cross_entropy", against=None)
+    assert set(found["metric"]) == {"cross_entropy"}
+    accuracy = means(lines(tmp_path).filter(scheme="rope"))
+    assert means(found.filter(scheme="rope")) == {key: pytest.approx(2 - 2 * value) for key, value in accuracy.items()}
+    worse = found.filter(measure=VALIDATION, checkpoint="@3").select("scheme", "best").rows()
+    assert dict(worse) == {"rope": False, "none": True}  # 2 - 2 0.9 until 3, against 2 - 2 0.7
+    shown = epochs.tables(found)
+    assert [t.title for t in shown] == [f"digits by epoch, cross-entropy: {m}" for m in (VALIDATION, CHOSEN, BEST)]
+    assert {t.unit for t in shown} == {"nats an image"}
+    told = [" ".join(t.notes) for t in shown]
+    assert "lowest validation cross-entropy" in told[0]
+    assert "not by this" in told[0]
+    assert "test cross-entropy where validation accuracy was best" in told[1]
+    assert "optimistic" in told[2]
+    with pytest.raises(UsageError, match=r"unknown metric[\s\S]*cross_entropy, token_accuracy"):
+        epochs.lines(Registry(tmp_path), metric="exact_match", against=None)
+
+
+def test_in_steps_where_it_was_set_in_steps(tmp_path: Path) -> None:
+    put(tmp_path, "rope", [0.1] * 24, [0.2] * 24, in_epochs=False)
+    found = lines(tmp_path)
+    places = set(found.select("checkpoint", "step", "epoch").rows())
+    assert places == {("@1,200 steps", 1200, None), ("@2,400 steps", 2400, None)}
+    assert tables(tmp_path)[0].columns == ["@1,200 steps", "@2,400 steps"]
+
+
+def test_half_of_an_odd_schedule(tmp_path: Path) -> None:
+    """Of 5 epochs 2.5, which the second validation lies before and the third after."""
+    put(tmp_path, "rope", [0.1, 0.2, 0.9, 0.3, 0.4], [0.3, 0.4, 0.1, 0.2, 0.5])
+    found = means(lines(tmp_path))
+    assert (found[VALIDATION, "@2.5"], found[BEST, "@2.5"]) == (0.2, 0.4)
+    assert (found[VALIDATION, "@5"], found[CHOSEN, "@5"], found[BEST, "@5"]) == (0.9, 0.1, 0.5)
+
+
+def test_what_was_not_validated_until_then_has_no_score(tmp_path: Path) -> None:
+    put(tmp_path, "rope", [0.1], [0.2])
+    assert set(lines(tmp_path)["checkpoint"]) == {"@1"}
+
+
+def test_the_best_is_that_of_each_run(tmp_path: Path) -> None:
+    """The mean of 0.9 and 0.8, not the best of the means 0.45 and 0.5; so is what validation chose in each."""
+    put(tmp_path, "rope", [0.3, 0.2], [0.8, 0.2], 1)
+    put(tmp_path, "rope", [0.3, 0.4], [0.1, 0.9], 2)
+    found = lines(tmp_path)
+    assert set(found["seeds"]) == {2}
+    at_end = {k[0]: v for k, v in means(found).items() if k[1] == "@2"}
+    assert at_end == {VALIDATION: pytest.approx(0.35), CHOSEN: pytest.approx(0.85), BEST: pytest.approx(0.85)}
+    (line,) = found.filter(measure=BEST, checkpoint="@2").to_dicts()
+    assert line["std"] == pytest.approx(0.1 / 2**0.5)  # two values: their difference over the root of two
+    half = 12.7062047 * line["std"] / 2**0.5  # Student's t of one degree of freedom
+    assert line["high"] - line["mean"] == pytest.approx(half)
+
+
+def test_what_was_chosen_on_validation_is_never_better_than_the_best(tmp_path: Path) -> None:
+    """And no best falls from one checkpoint to the next; at the end the choice is the run's own."""
+    rng = random.Random(3)
+    for _ in range(100):
+        scores = [{"step": i, "validation": rng.randint(0, 9) / 9, "test": rng.randint(0, 9) / 9} for i in range(1, 13)]
+        best_so_far = itertools.accumulate((row["validation"] for row in scores), max, initial=-1.0)
+        history = pl.DataFrame([r | {"kept": r["validation"] > b} for r, b in zip(scores, best_so_far, strict=False)])
+        found = [epochs.best(history, last) for last in (3, 6, 12)]
+        assert all(at[CHOSEN] <= at[BEST] for at in found)
+        for measure in (VALIDATION, BEST):
+            assert all(a[measure] <= b[measure] for a, b in itertools.pairwise(found))
+        kept, accuracy = None, -1.0
+        for row in scores:  # as training goes
+            if row["validation"] > accuracy:
+                kept, accuracy = row["test"], row["validation"]
+        assert (found[-1][VALIDATION], found[-1][CHOSEN]) == (accuracy, kept)
+
+
+def test_at_the_end_it_is_the_evaluation_of_the_weights_that_were_kept(tmp_path: Path) -> None:
+    """Trained, not made by hand: the same weights, the same number; and the best by epoch is another one."""
+    data = trial.preset_dataset("images", None, "tiny", tmp_path / "data", lambda line: None)
+    chosen = config.resolve(
+        *("tiny", "sinusoidal", position.options("sinusoidal")),
+        kind="image",
+        settings={"steps": 12, "validate_every_steps": 1, "lr_peak": 0.02},
+    )
+    runs = open_registry(tmp_path / "results")
+    done = trial.run_trial(chosen, data, runs, device=torch.device("cpu"))
+    assert done.evaluation is not None
+    result = done.run.read()["result"]
+    assert factory.settle(chosen, data).steps == result["steps"] == 12
+    found = means(lines(tmp_path / "results"))
+    assert found[CHOSEN, "@12 steps"] == done.evaluation["overall"]["token_accuracy"]
+    assert found[VALIDATION, "@12 steps"] == result["best_accuracy"]
+    history = done.run.history()
+    assert found[BEST, "@12 steps"] == history["test_token_accuracy"].max()
+    assert (
+        found[CHOSEN, "@6 steps"]
+        == history["test_token_accuracy"][history["validation_token_accuracy"].head(6).arg_max()]
+    )
+
+
+def test_nothing_is_invented_where_the_history_has_no_test(tmp_path: Path) -> None:
+    """An older run; a newer one; one that was resumed by a newer program and has the test of its second half alone."""
+    put(tmp_path, "rope", V, None)
+    put(tmp_path, "none", V, T)
+    put(tmp_path, "alibi", V, [None, None, None, 0.5, 0.7, 0.95])
+    of = {key: set(group["measure"]) for (key,), group in lines(tmp_path).group_by("scheme")}
+    assert of == {"rope": {VALIDATION}, "none": {VALIDATION, CHOSEN, BEST}, "alibi": {VALIDATION, CHOSEN}}
+    alibi = means(lines(tmp_path).filter(scheme="alibi"))
+    assert (CHOSEN, "@3") not in alibi
+    assert alibi[CHOSEN, "@6"] == 0.7
+    validation, chosen, best = tables(tmp_path)
+    assert [row for row, _ in validation.rows] == ["none", "rope", "alibi"]
+    assert [row for row, _ in chosen.rows] == ["none", "alibi"]
+    assert chosen.rows[1][1][0] is None
+    assert [row for row, _ in best.rows] == ["none"]
+
+
+def test_sequences_have_validation_alone(tmp_path: Path) -> None:
+    put(tmp_path, "rope", V, None, source=None)
+    (shown,) = tables(tmp_path)
+    assert shown.title == "reverse by epoch, token accuracy: validation"
+    assert "teacher decoding, validation split" in shown.notes[0]
+
+
+def test_a_table_a_measure_with_schemes_down_and_checkpoints_across(tmp_path: Path) -> None:
+    """Datasets and presets apart; what is optimistic is called so; nothing of decoding."""
+    put(tmp_path, "orthogonal-grid", V, T)
+    put(tmp_path, "sinusoidal", V[::-1], T)
+    put(tmp_path, "sinusoidal", V, T, source="cifar-10", fingerprint="d" * 64)
+    put(tmp_path, "sinusoidal", V, T, preset="tiny")
+    shown = tables(tmp_path, preset="small")
+    assert [t.title for t in shown] == [
+        f"{source} by epoch, top-1 accuracy: {measure}"
+        for source in ("cifar-10", "digits")
+        for measure in (VALIDATION, CHOSEN, BEST)
+    ]
+    assert len(tables(tmp_path)) == 9
+    validation, chosen, best = shown[3:]
+    assert best.columns == ["@3", "@6"]
+    assert [row for row, _ in best.rows] == ["sinusoidal", "orthogonal-grid"]
+    assert "optimistic" in " ".join(best.notes)
+    assert "biased" in " ".join(validation.notes)
+    assert "top-1 accuracy in %, validation split" in validation.notes[0]
+    assert "optimistic" not in " ".join(chosen.notes)
+    text = rendering.markdown(shown)
+    assert "decoding" not in text
+    # reversed, 0.8 0.9 0.6 | 0.7 0.7 0.5: validation was best at 2
+    assert "| sinusoidal | 60.00 | 60.00 |" in rendering.markdown([chosen]).replace("<ins>", "").replace("</ins>", "")
+    assert "| orthogonal-grid | <ins>60.00</ins> | <ins>70.00</ins> |" in rendering.markdown([chosen])
+    assert rendering.latex(shown).count("\\begin{table}") == 6
+
+
+def test_in_epochs_and_in_steps_stand_side_by_side(tmp_path: Path) -> None:
+    put(tmp_path, "rope", [0.1] * 12, None, variant={"epochs": 12}, steps=1200)
+    put(tmp_path, "rope", [0.2] * 4, None, variant={"epochs": 4}, steps=400)
+    put(tmp_path, "rope", [0.3] * 3, None, in_epochs=False)
+    (shown,) = tables(tmp_path)
+    assert shown.columns == ["@2", "@4", "@6", "@12", "@150 steps", "@300 steps"]
+    assert [[c is not None for c in cells].count(True) for _, cells in shown.rows] == [2, 2, 2]
+
+
+def of_the_paper(where: Path, scheme: str, value: float, seed: int = 1, **options: Any) -> None:
+    """300 epochs; the best test score until 150 is `value`, and until 300 one per cent more."""
+    given: dict[str, Any] = {"preset": "paper", "source": "cifar-10", "rows": ALL_IMAGES, "per_epoch": 150}
+    put(where, scheme, [0.9, 0.8], [value, value + 0.01], seed, **(given | options))
+
+
+def test_beside_the_paper_stands_what_was_chosen_as_theirs(tmp_path: Path) -> None:
+    """orthogonal-grid is 92.95 ±0.0 and 94.42 ±0.1 there; only `test, best by epoch` of CIFAR-10 has it."""
+    of_the_paper(tmp_path, "orthogonal-grid", 0.92)
+    of_the_paper(tmp_path, "orthogonal-grid", 0.5, source="digits", fingerprint="a" * 64)
+    of_the_paper(tmp_path, "orthogonal-grid", 0.5, shuffled=True, fingerprint="b" * 64)
+    of_the_paper(tmp_path, "orthogonal-grid", 0.5, variant={"decay": 1})
+    of_the_paper(tmp_path, "none", 0.5)
+    put(tmp_path, "rope", V, None, source=None, preset="paper")
+    found = lines(tmp_path, against="paper")
+    theirs = found.filter(pl.col("paper_mean").is_not_null())
+    assert theirs.select("scheme", "variant", "form", "measure", "checkpoint").rows() == [
+        ("orthogonal-grid", "", "cifar-10", BEST, "@150"),
+        ("orthogonal-grid", "", "cifar-10", BEST, "@300"),
+    ]
+    assert theirs["paper_mean"].to_list() == pytest.approx([0.9295, 0.9442])
+    assert theirs["paper_difference"].to_list() == pytest.approx([-0.0095, -0.0142])
+    text = rendering.markdown(tables(tmp_path, against="paper"))
+    assert text.count("[92.95 ±0.0]") == text.count("[94.42 ±0.1]") == 1
+    assert text.count("In brackets") == text.count("dev scores") == 1
+    assert "dev scores" not in rendering.markdown(tables(tmp_path))
+    with pytest.raises(UsageError, match="unknown comparison"):
+        lines(tmp_path, against="folklore")
+
+
+@pytest.mark.parametrize(
+    ("options", "whole"),
+    [
+        ({}, True),
+        ({"rows": {"train": 44_998, "validation": 5_002, "test": 10_000}}, True),  # equal images are held out together
+        ({"rows": {"train": 1_000, "validation": 5_000, "test": 10_000}}, False),
+        ({"rows": {"train": 45_000, "validation": 5_000, "test": 100}}, False),
+        ({"preset": "small"}, False),
+    ],
+)
+def test_the_paper_s_size_is_all_of_its_images(tmp_path: Path, options: dict[str, Any], whole: bool) -> None:
+    for seed, value in enumerate((0.928, 0.929, 0.930)):
+        of_the_paper(tmp_path, "orthogonal-grid", value, seed, **options)
+    line = lines(tmp_path, against="paper").filter(measure=BEST, checkpoint="@150").to_dicts()[0]
+    assert line["paper_size"] is whole
+    # half of the interval is 4.302653 × 0.001 / √3 = 0.0025: 0.9295 is inside
+    assert line["paper_in_interval"] is (True if whole else None)
+    shown = tables(tmp_path, against="paper")[2]
+    assert ("which is not that of these runs" in " ".join(shown.notes)) is not whole
+
+
+def test_where_the_paper_has_no_number_it_is_said(tmp_path: Path) -> None:
+    of_the_paper(tmp_path, "orthogonal-grid", 0.92, source="digits")
+    said = [
+        [note for note in table.notes if "no number of these" in note] for table in tables(tmp_path, against="paper")
+    ]
+    assert [len(found) for found in said] == [0, 0, 1]
+    assert "CIFAR-10" in said[2][0]
+    assert not any("no number of these" in note for table in tables(tmp_path) for note in table.notes)
+
+
+def test_what_is_not_finished_or_has_no_history_is_left_out(tmp_path: Path) -> None:
+    stopped = put(tmp_path, "none", V, T) / "run.json"
+    stopped.write_text(stopped.read_text().replace('"finished"', '"stopped"'))
+    with pytest.raises(ApeError, match="ape train"):
+        lines(tmp_path)
+    found, _ = epochs.lines(Registry(tmp_path), against="paper", needed=False)
+    assert epochs.tables(found) == []
+    (put(tmp_path, "rope", V, T) / "history.parquet").unlink()
+    put(tmp_path, "alibi", V, T)
+    found, bad = epochs.lines(Registry(tmp_path), against=None)
+    assert set(found["scheme"]) == {"alibi"}
+    assert len(bad) == 1

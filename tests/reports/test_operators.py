@@ -1,0 +1,196 @@
+"""Scores by operator: by hand, in every format, each dataset by itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.reports import html, operators, rendering
+from ape_cli.reports.tables import Table
+from ape_cli.runs.registry import Registry
+from tests.conftest import ape, registry_of
+from tests.reports.test_aggregation import ALL, add
+from tests.reports.test_aggregation import tables_of as plain
+
+OPS = ["extract", "flip-extract", "truncate", "no-op"]
+COUNTS = {"extract": (40, 100), "flip-extract": (30, 90), "truncate": (20, 1000), "no-op": (10, 2000)}  # rows, tokens
+Scores = dict[str, float]
+
+
+def put(where: Path, scheme: str, exact: Scores, seed: int = 1, *, decode: str = "teacher", **options: Any) -> Path:
+    """A registered run of tree-ops, its exact match by operator; token accuracy is half of it, entropy 1 less it."""
+    before = set(where.glob("runs/*/eval/*"))
+    given = {"task": "tree-ops", "order": "breadth", "name": "tree-ops-breadth-small"} | options
+    add(where, scheme, 0.5, seed, **given)
+    (path,) = set(where.glob("runs/*/eval/*")) - before
+    found = json.loads(path.read_text())
+    found["by_op"] = [
+        {"op": op, "token_accuracy": x / 2, "exact_match": x, "rows": COUNTS[op][0], "tokens": COUNTS[op][1]}
+        | ({"cross_entropy": 1 - x} if decode == "teacher" else {})
+        for op, x in exact.items()
+    ]
+    found["decode"] = decode
+    path.write_text(json.dumps(found))
+    return path
+
+
+def read(where: Path, metric: str = "exact_match", preset: str | None = None, **options: Any) -> Any:
+    found, bad = operators.read(registry_of(where, preset), **(ALL | {"metric": metric} | options))
+    assert bad == []
+    return found
+
+
+def scored(extract: float, flip: float, truncate: float, no_op: float) -> Scores:
+    return dict(zip(OPS, (extract, flip, truncate, no_op), strict=True))
+
+
+def fill(where: Path) -> None:
+    put(where, "rope", scored(0.2, 0.1, 0.9, 1.0), 1)
+    put(where, "rope", scored(0.4, 0.3, 0.7, 1.0), 2)
+    put(where, "none", scored(0.1, 0.0, 0.0, 0.0), 1)
+    put(where, "none", scored(0.1, 0.0, 0.0, 0.2), 2)
+
+
+def test_a_column_for_each_operator_by_hand(tmp_path: Path) -> None:
+    """Means 0.3 and deviations 0.2 / √2 of two values; rows and tokens of the data, whatever the seeds."""
+    fill(tmp_path)
+    found = read(tmp_path).filter(scheme="rope")
+    assert found["op"].to_list() == OPS
+    assert found["mean"].to_list() == pytest.approx([0.3, 0.2, 0.8, 1.0])
+    assert found["std"].to_list() == pytest.approx([0.2 / 2**0.5, 0.2 / 2**0.5, 0.2 / 2**0.5, 0])
+    assert found.select("rows", "tokens").rows() == list(COUNTS.values())
+    (shown,) = operators.tables(read(tmp_path))
+    assert (shown.title, shown.columns) == ("tree-ops/breadth by operator, exact match", OPS)
+    assert [row for row, _ in shown.rows] == ["none", "rope"]
+    text = rendering.markdown([shown])
+    assert (
+        "| rope | <ins>30.00</ins> ±14.1 | <ins>20.00</ins> ±14.1 | <ins>80.00</ins> ±14.1 | <ins>100.00</ins>" in text
+    )
+    assert "| *test rows* | 40 | 30 | 20 | 10 |" in text
+    assert "| *test tokens* | 100 | 90 | 1,000 | 2,000 |" in text
+
+
+@pytest.mark.parametrize(
+    ("metric", "rope", "none", "best"),
+    [("token_accuracy", 0.4, 0.0, "rope"), ("exact_match", 0.8, 0.0, "rope"), ("cross_entropy", 0.2, 1.0, "rope")],
+)
+def test_every_metric(tmp_path: Path, metric: str, rope: float, none: float, best: str) -> None:
+    fill(tmp_path)
+    truncate = read(tmp_path, metric).filter(op="truncate")
+    assert dict(truncate.select("scheme", "mean").rows()) == pytest.approx({"rope": rope, "none": none})
+    assert truncate.filter("best")["scheme"].to_list() == [best]
+    (shown,) = operators.tables(read(tmp_path, metric))
+    assert shown.unit == ("nats a token" if metric == "cross_entropy" else "%")
+
+
+def test_orders_presets_and_evaluated_data_stand_apart(tmp_path: Path) -> None:
+    """Another dataset is not pooled with that of training; with `own` it is left out."""
+    one = scored(0.5, 0.5, 0.5, 0.5)
+    put(tmp_path, "rope", one)
+    put(tmp_path, "rope", scored(0.1, 0.1, 0.1, 0.1), evaluated="e" * 64)
+    put(tmp_path, "rope", one, order="depth", fingerprint="d" * 64)
+    put(tmp_path, "rope", one, preset="tiny")
+    titles = [t.title.split(" by ")[0] for t in operators.tables(read(tmp_path))]
+    assert titles == ["tree-ops/breadth", "tree-ops/breadth on longer", "tree-ops/depth", "tree-ops/breadth"]
+    assert set(read(tmp_path).filter(fingerprint="f" * 64)["mean"]) == {0.5}
+    own = [t.title.split(" by ")[0] for t in operators.tables(read(tmp_path, own=True, preset="small"))]
+    assert own == ["tree-ops/breadth", "tree-ops/depth"]
+
+
+def test_a_task_of_somebody_s_own_keeps_the_order_of_its_evaluation(tmp_path: Path) -> None:
+    put(tmp_path, "rope", {"truncate": 0.1, "extract": 0.2})
+    (shown,) = operators.tables(read(tmp_path))
+    assert shown.columns == ["extract", "truncate"]  # those of tree-ops, in its order
+    for path in tmp_path.glob("runs/*/run.json"):
+        path.write_text(path.read_text().replace('"tree-ops"', '"somebody-s-own"'))
+    (shown,) = operators.tables(read(tmp_path))
+    assert shown.columns == ["truncate", "extract"]
+
+
+def test_a_run_counts_once_whatever_its_data_is_called(tmp_path: Path) -> None:
+    path = put(tmp_path, "rope", scored(0.5, 0.5, 0.5, 0.5), 1)
+    put(tmp_path, "rope", scored(0.7, 0.7, 0.7, 0.7), 2)
+    path.with_name("zzz.json").write_text(json.dumps(json.loads(path.read_text()) | {"dataset": "renamed"}))
+    found = read(tmp_path)
+    assert (found["mean"][0], found["seeds"][0]) == (pytest.approx(0.6), 2)
+
+
+def test_runs_without_operators_are_left_out_and_alone_an_error(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9)
+    add(tmp_path, "rope", 0.9, source="digits")
+    with pytest.raises(ApeError, match=r"only runs of a task with operators[\s\S]*--task tree-ops"):
+        read(tmp_path)
+    assert operators.tables(read(tmp_path, needed=False)) == []
+    put(tmp_path, "rope", scored(0.5, 0.5, 0.5, 0.5), decode="greedy")
+    with pytest.raises(ApeError, match="only runs of a task with operators"):
+        read(tmp_path)
+    assert read(tmp_path, decode="greedy").height == 4
+    with pytest.raises(UsageError, match="unknown metric"):
+        read(tmp_path, "bleu")
+    with pytest.raises(ApeError, match="none was evaluated like this"):
+        read(tmp_path, split="validation")
+
+
+def test_an_operator_without_a_name_is_damage(tmp_path: Path) -> None:
+    path = put(tmp_path, "rope", scored(0.5, 0.5, 0.5, 0.5), 1)
+    put(tmp_path, "rope", scored(0.7, 0.7, 0.7, 0.7), 2)
+    path.write_text(path.read_text().replace('"op"', '"opp"'))
+    found, bad = operators.read(Registry(tmp_path), **(ALL | {"metric": "exact_match"}))
+    assert set(found["mean"]) == {0.7}
+    assert "is damaged" in bad[0]
+
+
+def test_every_format_says_the_same(tmp_path: Path) -> None:
+    fill(tmp_path)
+    words = ("report", "--results", str(tmp_path), "--by", "op", "--metric", "exact_match", "--format")
+    parsed = json.loads(ape(*words, "json")[0])
+    assert [line["op"] for line in parsed] == OPS * 2
+    assert list(parsed[0])[-4:] == ["rows", "tokens", "low_over_rows", "high_over_rows"]
+    assert {"low", "high", "best", "seeds", "dataset"} <= set(parsed[0])
+    rows = list(csv.DictReader(io.StringIO(ape(*words, "csv")[0])))
+    assert [list(row) for row in rows] == [list(line) for line in parsed]
+    assert [row["tokens"] for row in rows] == [str(line["tokens"]) for line in parsed]
+    for style in ("rich", "markdown", "latex"):
+        text = ape(*words, style)[0]
+        assert [op for op in OPS if op not in text] == []
+        assert "test tokens" in text
+    html = ape("report", "--results", str(tmp_path), "--metric", "exact_match", "--format", "html")[0]
+    assert "tree-ops/breadth by operator, exact match</h3>" in html
+    assert "By operator" in html
+    other = tmp_path / "other"
+    add(other, "rope", 0.9)
+    assert "By operator" not in ape("report", "--results", str(other), "--format", "html")[0]
+
+
+def test_a_page_has_a_section_of_them(tmp_path: Path) -> None:
+    fill(tmp_path)
+    made: list[Table] = operators.tables(read(tmp_path))
+    text = html.page(plain(tmp_path), [], [], {}, by_operator=made)
+    assert text.count("<h2") == 2
+    assert '<h2 id="by-operator">By operator</h2>' in text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--by", "op", "--compare", "rope", "none"], 2, "over all operators"),
+        (["--by", "op", "--against", "paper"], 2, "no scores by operator"),
+        (["--by", "op", "--format", "html"], 2, "always has the tables by op"),
+        (["--by", "op", "--metric", "bleu"], 2, "unknown metric"),
+        (["--by", "op", "--interval", "--format", "csv"], 2, "always has the interval"),
+        (["--by", "op", "--decode", "greedy"], 1, "no run was evaluated like this"),
+        (["--against", "paper", "--metric", "exact_match"], 2, "its metric is token_accuracy"),
+        (["--against", "paper", "--decode", "greedy"], 2, "its decode is teacher"),
+    ],
+)
+def test_bad_usage(tmp_path: Path, words: list[str], code: int, message: str) -> None:
+    fill(tmp_path)
+    out, err = ape("report", "--results", str(tmp_path), *words, code=code)
+    assert message in " ".join(err.split())
+    assert out == ""

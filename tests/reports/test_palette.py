@@ -1,0 +1,177 @@
+"""Looks: rows of a figure can be told apart, in colour, in grey, and by colour-blind readers."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ape_cli import position
+from ape_cli.reports import palette
+from ape_cli.sweep import specification
+from tests import colours
+
+RESULTS = Path(__file__).parents[2] / "results"
+SWEEPS = sorted(RESULTS.glob("*.toml"))
+TABLES = sorted((RESULTS / "tables").glob("*.csv"))
+LEAST = 8.0  # CIEDE2000
+
+# L, a, b of two colours and their difference: from the supplementary test data of Sharma, Wu and Dalal 2005. The pairs
+# cover the blue region, greys, hues on both sides of 0 degrees, large differences and small ones.
+PUBLISHED = [
+    ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
+    ((50, 3.1571, -77.2803), (50, 0, -82.7485), 2.8615),
+    ((50, 2.8361, -74.0200), (50, 0, -82.7485), 3.4412),
+    ((50, 0, 0), (50, -1, 2), 2.3669),
+    ((50, 2.4900, -0.0010), (50, -2.4900, 0.0009), 7.1792),
+    ((50, 2.4900, -0.0010), (50, -2.4900, 0.0011), 7.2195),
+    ((50, 2.5, 0), (50, 0, -2.5), 4.3065),
+    ((50, 2.5, 0), (73, 25, -18), 27.1492),
+    ((50, 2.5, 0), (61, -5, 29), 22.8977),
+    ((50, 2.5, 0), (56, -27, -3), 31.9030),
+    ((50, 2.5, 0), (58, 24, 15), 19.4535),
+    ((60.2574, -34.0099, 36.2677), (60.4626, -34.1751, 39.4387), 1.2644),
+    ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
+]
+
+
+def schemes(sweep: Path) -> set[str]:
+    """All that stand in one figure."""
+    return {name for fields in specification.read(sweep) for name in specification.check(fields).schemes}
+
+
+def rows(table: Path) -> list[str]:
+    """Of a committed table, by their names."""
+    found = pl.read_csv(table, schema_overrides={"variant": pl.String}).select("scheme", "variant").unique()
+    return [scheme + (f" ({variant})" if variant else "") for scheme, variant in found.rows()]
+
+
+@pytest.mark.parametrize(("one", "other", "expected"), PUBLISHED)
+def test_the_colour_difference_is_the_published_one(
+    one: tuple[float, float, float], other: tuple[float, float, float], expected: float
+) -> None:
+    assert colours.difference(one, other) == pytest.approx(expected, abs=5e-5)
+    assert colours.difference(other, one) == pytest.approx(expected, abs=5e-5)
+    assert colours.difference(one, one) == 0
+
+
+def test_colours_by_hand() -> None:
+    """CIELAB of sRGB's white, black and red; everyone sees greys as they are; red and green of one lightness merge."""
+    assert colours.lab("#ffffff") == pytest.approx((100, 0, 0), abs=1e-6)
+    assert colours.lab("#000000") == (0, 0, 0)
+    assert colours.lab("#ff0000") == pytest.approx((53.2, 80.1, 67.2), abs=0.05)
+    for vision in colours.VISIONS:
+        assert colours.lab("#777777", vision) == pytest.approx(colours.lab("#777777"), abs=1e-3)
+    assert colours.contrast("#ffffff", "#000000") == colours.contrast("#000000", "#ffffff") == 21
+    red, green = "#c05a5a", "#7f7f3c"
+    normal, deuteranopia = (
+        colours.difference(*(colours.lab(colour, vision) for colour in (red, green)))
+        for vision in ("normal", "deuteranopia")
+    )
+    assert normal > 30
+    assert deuteranopia < 10
+
+
+def near(names: set[str], vision: str) -> dict[tuple[str, str], float]:
+    """The pairs of schemes whose colours differ too little, with their difference."""
+    seen = {name: colours.lab(palette.looks([name])[name].colour, vision) for name in sorted(names)}
+    apart = {(a, b): colours.difference(seen[a], seen[b]) for a, b in itertools.combinations(seen, 2)}
+    return {pair: found for pair, found in apart.items() if found < LEAST}
+
+
+@pytest.mark.parametrize("vision", colours.VISIONS)
+def test_any_two_of_our_schemes_differ_to_everyone(vision: str) -> None:
+    assert near(set(position.names()), vision) == {}
+
+
+@pytest.mark.parametrize("vision", colours.VISIONS)
+@pytest.mark.parametrize("sweep", SWEEPS, ids=lambda path: path.stem)
+def test_schemes_of_a_table_of_record_differ_to_everyone(sweep: Path, vision: str) -> None:
+    assert len(schemes(sweep)) > 1
+    assert near(schemes(sweep), vision) == {}
+
+
+def test_the_tables_of_record_are_found() -> None:
+    assert len(SWEEPS) >= 5
+    assert schemes(RESULTS / "table1.toml") >= {"none", "sinusoidal", "relative", "rope", "orthogonal-seq"}
+    assert schemes(RESULTS / "ablation-locality.toml") >= {"rope", "orthogonal-seq", "orthogonal-tree"}  # of two grids
+
+
+def test_colours_can_be_seen_on_white_and_on_dark() -> None:
+    for name in [*position.names(), *(f"x{i}" for i in range(40))]:
+        colour = palette.looks([name])[name].colour
+        assert colours.contrast(colour, "#ffffff") >= 3, name
+        assert colours.contrast(colour, "#14171a") >= 2.8, name
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda path: path.stem)
+def test_rows_of_a_committed_table_differ_in_grey(table: Path) -> None:
+    """No two have one look; in grey they differ in lightness, or else in mark or dashes."""
+    found = palette.looks(rows(table))
+    assert len(set(found.values())) == len(found) > 1
+    for one, other in itertools.combinations(found.values(), 2):
+        grey = [colours.lab(look.colour)[0] for look in (one, other)]
+        assert abs(grey[0] - grey[1]) >= 10 or (one.mark, one.dashes) != (other.mark, other.dashes)
+    of_scheme = {(name.partition(" ")[0], look.mark) for name, look in found.items()}
+    assert len(of_scheme) == len(found)  # where there is no room for dashes, the mark alone is enough
+
+
+@pytest.mark.parametrize("stem", ["table1", "table2", "ablation-locality", "digits"])
+def test_single_points_of_the_tables_of_record_differ_in_grey(stem: str) -> None:
+    """A hollow point has no line beside it: its mark and its lightness have to be enough."""
+    for one, other in itertools.combinations(palette.looks(rows(RESULTS / "tables" / f"{stem}.csv")).values(), 2):
+        grey = [colours.lab(look.colour)[0] for look in (one, other)]
+        assert abs(grey[0] - grey[1]) >= 10 or one.mark != other.mark
+
+
+def test_a_figure_never_has_one_look_twice() -> None:
+    """More variants than marks and dashes, more strange schemes than colours; one mark and one line style a row."""
+    names = [f"rope (decay={i})" for i in range(60)] + [f"x{i}" for i in range(60)]
+    names += [f"x{i} (width=2)" for i in range(20)] + position.names() + [f"rope #{i}" for i in range(5)]
+    found = palette.looks(names)
+    assert set(found) == set(names)
+    assert len({(look.mark, look.dashes) for look in found.values()}) == len(names)
+    of_rope = [look for name, look in found.items() if name.startswith("rope")]
+    assert len({look.mark for look in of_rope}) == len(of_rope)
+    assert {look.colour for look in of_rope} == {palette.looks(["rope"])["rope"].colour}
+    for name, look in found.items():
+        assert (look.dashes == "-") == (" " not in name), name
+    assert palette.looks(names[::-1]) == found
+
+
+def test_a_few_variants_differ_in_dashes_too() -> None:
+    found = palette.looks(["rope", *(f"rope (decay={i})" for i in range(6))])
+    assert len({str(look.dashes) for look in found.values()}) == 7
+
+
+def test_no_variant_is_dotted() -> None:
+    """A dotted line is the test split; dashes begin with a stroke that is longer than its gap, and than a dot."""
+    for look in palette.looks(f"rope (decay={i})" for i in range(60)).values():
+        assert look.dashes != ":"
+        on, off, *_ = look.dashes[1]
+        assert on > max(2, off)
+    assert palette.DOTTED["linestyle"] == ":"
+
+
+def test_a_row_looks_the_same_alone_and_in_a_table_of_record() -> None:
+    """Where a scheme has one variant, nothing is displaced."""
+    for stem in ("table1", "table2", "ablation-locality", "digits"):
+        for name, look in palette.looks(rows(RESULTS / "tables" / f"{stem}.csv")).items():
+            assert palette.looks([name])[name] == look, (stem, name)
+
+
+def test_looks_stay_what_they_are() -> None:
+    """In another process, on another day: figures that were made apart stand side by side.
+
+    By sha256sum, the digest of `somebody-s-own` begins with d0304180c4a2b99a = 13 * 1153966336929364629 + 9: the colour
+    of place 9 (from 0, without `none`), and the odd one of two spare marks. That of `(window=2)` begins with
+    8dda789b0d06aef7, which is 9 modulo 15 and whose sixteenth is 5 modulo 6: the mark 10 places after that of `rope`
+    among 16, that of place 2, and the last dashes.
+    """
+    assert palette.looks(["somebody-s-own"])["somebody-s-own"] == ("#9b4702", palette._LYING, "-")
+    found = palette.looks(["rope", "rope (decay=0.98)", "rope (window=2)"])
+    assert found["rope"] == ("#2f94fe", "o", "-")
+    assert found["rope (decay=0.98)"] == ("#2f94fe", palette._HOURGLASS, (0, (4, 1.5)))  # 14 after `o`
+    assert found["rope (window=2)"] == ("#2f94fe", ">", (0, (7, 1.5, 2.5, 1.5)))

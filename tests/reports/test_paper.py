@@ -1,0 +1,80 @@
+"""The paper's numbers, and what is said of ours beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.reports import paper, rendering
+from tests.reports.test_aggregation import add, lines, tables_of
+
+PAPER = Path(paper.__file__).with_name("paper_tables.json")
+
+
+def test_the_paper_s_numbers_are_complete() -> None:
+    found = paper.scores()
+    assert len(found) == 4 * 3 + 5 * (8 + 4) + 4 * 2  # the four `depth` columns are put beside two of ours
+    for task in ("tree-copy", "tree-rotate", "c3", "tree-ops"):
+        assert found["rope", f"{task}/depth"] == found["rope", f"{task}/breadth-to-depth"]
+        assert ("rope", f"{task}/depth-to-breadth") not in found
+    assert found["orthogonal-tree", "c3/breadth"] == (pytest.approx(0.8767), pytest.approx(0.105))
+    assert found["orthogonal-seq", "c3/breadth"] == (pytest.approx(0.8280), None)
+    assert found["learned", "cifar-10 @300"] == (pytest.approx(0.9268), pytest.approx(0.002))
+    raw = json.loads(PAPER.read_text())
+    assert raw["table2"]["rows"]["rope"][7] == [39.67, 3.0]
+
+
+def against(where: Path, values: tuple[float, ...], **options: Any) -> dict[str, Any]:
+    for seed, value in enumerate(values):
+        add(where, "rope", value, seed, **options)
+    (line,) = lines(where, against="paper")
+    return line
+
+
+def test_both_readings_of_a_depth_column_stand_beside_it(tmp_path: Path) -> None:
+    """rope has 85.46 on tree-copy there; a note says which of ours the text describes and which one the numbers fit."""
+    orders = ["breadth", "depth", "breadth-to-depth", "depth-to-breadth"]
+    for order in orders:
+        add(tmp_path, "rope", 0.9, task="tree-copy", order=order, fingerprint=order[0] * 64)
+    beside = {line["order"]: line["paper_mean"] for line in lines(tmp_path, against="paper")}
+    depth = pytest.approx(0.8546)
+    assert beside == {"breadth": 1.0, "depth": depth, "breadth-to-depth": depth, "depth-to-breadth": None}
+    (made,) = tables_of(tmp_path, against="paper")
+    assert made.columns == [f"tree-copy/{order}" for order in orders]
+    assert paper.TWO_READINGS in made.notes
+    assert paper.TWO_READINGS in rendering.text("markdown", [made])
+    assert paper.TWO_READINGS not in tables_of(tmp_path)[0].notes
+    add(tmp_path / "breadth", "rope", 0.9, task="tree-copy", order="breadth")
+    assert paper.TWO_READINGS not in tables_of(tmp_path / "breadth", against="paper")[0].notes
+
+
+def test_the_difference_by_hand(tmp_path: Path) -> None:
+    """rope on reverse is 97.00 there. 0.96, 0.97, 0.965: half is 4.302653 × 0.005 / √3 = 0.01242, so 0.97 is inside."""
+    line = against(tmp_path / "near", (0.96, 0.97, 0.965), preset="paper", full_size=True)
+    assert line["paper_difference"] == pytest.approx(-0.005)
+    assert line["paper_in_interval"] is True
+    line = against(tmp_path / "far", (0.94, 0.95, 0.945), preset="paper", full_size=True)
+    assert line["paper_difference"] == pytest.approx(-0.025)
+    assert line["paper_in_interval"] is False
+
+
+def test_a_rounded_mean_is_inside_where_what_it_may_stand_for_is(tmp_path: Path) -> None:
+    """97.00 may be 97.004."""
+    assert against(tmp_path / "a", (0.97004,) * 2, preset="paper", full_size=True)["paper_in_interval"] is True
+    assert against(tmp_path / "b", (0.97006,) * 2, preset="paper", full_size=True)["paper_in_interval"] is False
+
+
+def test_one_seed_has_a_difference_and_no_interval(tmp_path: Path) -> None:
+    line = against(tmp_path, (0.96,), preset="paper", full_size=True)
+    assert line["paper_difference"] == pytest.approx(-0.01)
+    assert line["paper_in_interval"] is None
+
+
+def test_another_size_has_no_difference(tmp_path: Path) -> None:
+    for name, options in (("small", {"preset": "small", "full_size": True}), ("rows", {"preset": "paper"})):
+        line = against(tmp_path / name, (0.96, 0.97, 0.965), **options)
+        assert line["paper_mean"] == pytest.approx(0.97)
+        assert (line["paper_difference"], line["paper_in_interval"]) == (None, None)

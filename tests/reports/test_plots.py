@@ -1,0 +1,283 @@
+"""Figures show the numbers of the tables, and the same input gives the same bytes."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import xml.etree.ElementTree
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from ape_cli import position
+from ape_cli.reports import plots
+from ape_cli.reports.curves import Panel
+from ape_cli.reports.dot_plots import dots
+from ape_cli.reports.palette import looks
+from ape_cli.reports.tables import Cell
+from tests.figures import ROWS, TABLE, colour, dotted, drawn, handles, hollow, panel, table, words
+
+
+def test_lines_are_the_frame(tmp_path: Path) -> None:
+    (axes,) = plots.lines([panel(ROWS)], "token accuracy", "%").axes
+    found = drawn(axes)
+    assert list(found) == list(ROWS)
+    for row, means in ROWS.items():
+        assert found[row].get_xdata().tolist() == [10, 20, 30]
+        assert found[row].get_ydata().tolist() == pytest.approx([100 * y for y in means])
+    assert axes.get_ylabel() == "token accuracy, %"
+    assert axes.get_xlabel() == "steps"
+    assert axes.get_title(loc="left") == "reverse"
+    assert axes.get_ylim() == (10, 100)  # the lowest, 0.2 - 0.1, lies above 10%
+    assert list(axes.collections) == []  # one seed has no band
+    (axes,) = plots.lines([panel(ROWS)], "cross-entropy", "nats a token").axes
+    assert drawn(axes)["rope"].get_ydata().tolist() == ROWS["rope"]
+    assert axes.get_ylabel() == "cross-entropy, nats a token"
+    assert axes.get_ylim()[0] == 0
+
+
+def test_a_band_is_the_range_over_seeds() -> None:
+    (axes,) = plots.lines([panel({"rope": [0.5, 0.6]}, seeds=3)], "token accuracy", "%").axes
+    (band,) = axes.collections
+    corners = band.get_paths()[0].vertices
+    assert {round(float(y), 6) for x, y in corners if x == 10} == {40, 60}
+    assert {round(float(y), 6) for x, y in corners if x == 20} == {50, 70}
+
+
+def test_the_sizes_that_training_saw_are_shaded() -> None:
+    shaded, plain = plots.lines([panel(ROWS, seen=(12, 28)), panel(ROWS, title="copy")], "token accuracy", "%").axes
+    (area,) = shaded.patches
+    assert (area.get_x(), area.get_x() + area.get_width()) == (11.5, 28.5)  # type: ignore[attr-defined]
+    assert list(plain.patches) == []
+
+
+def test_the_test_curve_is_thin_dotted_and_named() -> None:
+    """In its row's colour and mark; where a row has none, and where no panel has, nothing is drawn."""
+    tested, plain = panel(ROWS), panel(ROWS, title="copy")
+    scores = [0.05, 0.5, 0.6] + [None] * 3 + [0.4, 0.5, 0.7]
+    tested = Panel("digits", "steps", tested.lines.with_columns(pl.Series("test", scores, dtype=pl.Float64)))
+    figure = plots.lines([tested, plain], "accuracy", "%")
+    first, second = figure.axes
+    found = dotted(first)
+    assert [list(line.get_ydata()) for line in found] == [pytest.approx([5, 50, 60]), pytest.approx([40, 50, 70])]
+    for row, line in zip(("none", "rope (decay=0.98)"), found, strict=True):
+        assert line.get_linewidth() < drawn(first)[row].get_linewidth()
+        assert line.get_markersize() < drawn(first)[row].get_markersize()
+        assert (colour(line), line.get_marker()) == looks([row])[row][:2]
+    assert dotted(second) == []
+    assert first.get_ylim()[0] == 0  # 5% is seen
+    assert words(figure) == [*ROWS, "the same row on the test split"]
+    assert words(plots.lines([plain], "accuracy", "%")) == list(ROWS)
+
+
+def test_axes_say_what_is_measured() -> None:
+    """Of images top-1 accuracy, of words token accuracy, of both what they have in common."""
+    words, images = (
+        Panel(p.title, p.axis, p.lines.with_columns(task=pl.lit(task)))
+        for p, task in ((panel(ROWS), "reverse"), (panel(ROWS, title="digits"), "images"))
+    )
+    cases: list[tuple[list[Panel], str, str]] = [
+        ([words], "token_accuracy", "validation token accuracy, %"),
+        ([images], "token_accuracy", "validation top-1 accuracy, %"),
+        ([words, images], "token_accuracy", "validation accuracy, %"),
+        ([images], "cross_entropy", "validation cross-entropy, nats an image"),
+    ]
+    for panels, metric, label in cases:
+        assert plots.figures([TABLE], [], panels, metric)["learning-curves"].axes[0].get_ylabel() == label
+
+
+def test_many_panels_wrap_under_one_legend() -> None:
+    panels = [panel({"rope": [0.5, 0.6], f"x{i}": [0.1, 0.2]}, title=f"task {i}") for i in range(5)]
+    figure = plots.lines(panels, "token accuracy", "%")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [f"task {i}" for i in range(5)]
+    places = [axes.get_subplotspec() for axes in figure.axes]
+    assert [(p.rowspan.start, p.colspan.start) for p in places if p] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+    assert [bool(axes.get_xlabel()) for axes in figure.axes] == [False, False, True, True, True]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["rope", "x0", "x1", "x2", "x3", "x4"]
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+
+
+def test_errors_are_drawn_on_a_log_scale_and_none_is_dropped() -> None:
+    """At 100 - score; an error of 0 on the tick "0", and the legend says what the strip is."""
+    figure = plots.lines(
+        [panel({"rope": [0.5, 0.99, 1.0], "none": [1.0, 1.0, 1.0]})], "token accuracy", "%", axis="error"
+    )
+    (axes,) = figure.axes
+    assert axes.get_yscale() == "log"
+    assert axes.get_ylabel() == "error, %\n(100 − token accuracy)"
+    ticks = dict(zip((text.get_text() for text in axes.get_yticklabels()), axes.get_yticks(), strict=True))
+    assert drawn(axes)["rope"].get_ydata().tolist() == pytest.approx([50, 1, ticks["0"]])
+    assert drawn(axes)["none"].get_ydata().tolist() == [ticks["0"]] * 3
+    assert words(figure) == ["rope", "none", "an error of 0, which has no logarithm"]
+    (strip,) = axes.patches
+    assert (strip.get_y(), strip.get_y() + strip.get_height()) == pytest.approx((axes.get_ylim()[0], 1))  # type: ignore[attr-defined]
+
+
+def test_a_point_with_few_rows_is_hollow_and_not_connected() -> None:
+    """29 rows are few, 30 are not. No curve and no band reach it; the range over seeds is a bar."""
+    rows = {"rope": [0.5, 0.6, 0.7, 0.8, 0.4], "none": [0.2, 0.3, 0.3, 0.3, 0.3]}
+    figure = plots.lines([panel(rows, seeds=3, few=[10.0, 40.0])], "token accuracy", "%")
+    (axes,) = figure.axes
+    for row, points in zip(rows, hollow(axes), strict=True):
+        line = drawn(axes)[row]
+        assert np.isnan(line.get_ydata()).tolist() == [True, False, False, True, False]
+        assert points.get_xdata().tolist() == [10, 40]
+        assert points.get_ydata().tolist() == pytest.approx([100 * rows[row][0], 100 * rows[row][3]])
+        assert (points.get_linestyle(), points.get_marker(), colour(points)) == (
+            "None",
+            line.get_marker(),
+            colour(line),
+        )
+    bands = [shape for shape in axes.collections if isinstance(shape, PolyCollection)]
+    assert {float(x) for band in bands for path in band.get_paths() for x in path.vertices[:, 0]} == {20, 30}
+    bars, _ = (shape.get_segments() for shape in axes.collections if isinstance(shape, LineCollection))
+    assert [(bar[0][0], *sorted(bar[:, 1])) for bar in bars] == [
+        pytest.approx(expected) for expected in ((10, 40, 60), (40, 70, 90), (50, 30, 50))
+    ]
+    assert words(figure) == [*rows, "fewer than 30 test rows, not connected", "range over seeds"]
+    (sign,) = (h for h in handles(figure) if str(h.get_label()).startswith("fewer"))
+    assert (sign.get_markerfacecolor(), sign.get_linestyle()) == ("none", "None")
+
+
+def test_test_rows_and_tokens_are_written_above_each_point() -> None:
+    """All rows of a panel share them; only where they are known."""
+    made = panel({"rope": [0.5, 0.6], "none": [0.2, 0.3]}, few=[])
+    counted = made.lines.with_columns(
+        rows=pl.Series([840, 36, 840, 36]), tokens=pl.Series([13_600, 1_234, 13_600, 1_234])
+    )
+    figure = plots.lines([Panel(made.title, made.axis, counted, None)], "token accuracy", "%")
+    (axes,) = figure.axes
+    assert {text.get_position()[0]: text.get_text() for text in axes.texts} == {
+        10: "840 / 14k",
+        20: "36 / 1,234",
+    }
+    assert "above: test rows / target tokens" in words(figure)
+    uncounted = plots.lines([panel(ROWS)], "token accuracy", "%")
+    assert list(uncounted.axes[0].texts) == []
+    assert "above: test rows / target tokens" not in words(uncounted)
+
+
+def test_no_hollow_points_where_there_are_rows_enough_or_none_are_counted() -> None:
+    for made in (panel(ROWS, few=[]), panel(ROWS)):
+        figure = plots.lines([made], "token accuracy", "%")
+        assert hollow(figure.axes[0]) == []
+        assert words(figure) == list(ROWS)
+
+
+def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:
+    """Though one shows rows that another lacks, and two variants want the same mark."""
+    many = {f"rope (decay={i})": [0.5, 0.6] for i in range(12)}
+    few = dict(list(many.items())[7:])
+    made = table({row: [Cell(0.5, None, 1, False, None)] for row in few}, ["reverse"])
+    figures = plots.figures([made], [panel(many)], [panel(few)], "token_accuracy")
+    marks = [{row: str(line.get_marker()) for row, line in drawn(figures[name].axes[0]).items()} for name in figures]
+    assert len(marks) == 3
+    assert all(marks[1][row] == found[row] for found in marks for row in few)
+    assert {row: str(look.mark) for row, look in looks(few).items()} != marks[0]  # alone they would have others
+
+
+def test_a_scheme_has_its_colour_whatever_stands_beside_it() -> None:
+    """In each kind of figure, alone or with others, in any order; and so has one that nobody has heard of."""
+    everything = [*position.names(), "somebody-s-own", "another"]
+    seen: dict[str, set[tuple[str, str]]] = {name: set() for name in everything}
+    for names in (everything, everything[::-1], *([name] for name in everything)):
+        lines = {name: [0.5, 0.6] for name in names}
+        cells: dict[str, list[Cell | None]] = {name: [Cell(0.5, None, 1, False, None)] for name in names}
+        for figure in (
+            plots.lines([panel(lines)], "token accuracy", "%"),
+            dots([table(cells, ["reverse"])]),
+        ):
+            for name, line in drawn(figure.axes[0]).items():
+                seen[name].add((colour(line), str(line.get_marker())))
+    assert all(len(found) == 1 for found in seen.values()), seen
+    own = [next(iter(seen[name])) for name in position.names()]
+    assert len(set(own)) == len(own)
+
+
+def test_a_variant_has_its_scheme_s_colour_and_dashes_of_its_own() -> None:
+    (axes,) = plots.lines([panel(ROWS)], "token accuracy", "%").axes
+    found = drawn(axes)
+    assert colour(found["rope"]) == colour(found["rope (decay=0.98)"]) != colour(found["none"])
+    assert found["rope"].get_linestyle() == "-"
+    assert found["rope (decay=0.98)"].get_linestyle() == "--"  # so matplotlib calls any dashes
+
+
+@pytest.mark.parametrize(
+    ("kind", "magic", "axis"),
+    [
+        ("png", b"\x89PNG\r\n", "score"),
+        ("pdf", b"%PDF-", "error"),
+        ("svg", b"<?xml", "score"),
+        ("svg", b"<?xml", "error"),
+    ],
+)
+def test_files_are_what_they_say_and_the_same_each_time(kind: str, magic: bytes, axis: str) -> None:
+    by_size, learning = panel(ROWS | {"tree": [1.0] * 3}, seen=(1, 2), few=[10.0]), panel(ROWS, seeds=2)
+
+    def make() -> list[Figure]:
+        return list(plots.figures([TABLE], [by_size], [learning], "exact_match", axis).values())
+
+    first, again = ([plots.encode(figure, kind) for figure in make()] for _ in range(2))
+    assert len(first) == 3
+    assert first == again
+    for content in first:
+        assert content.startswith(magic)
+        assert re.search(rb"(19|20)\d\d-\d\d-\d\d|D:20\d\d", content) is None  # no date
+    if kind == "svg":
+        assert xml.etree.ElementTree.fromstring(first[0]).tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_names_are_drawn_as_they_are() -> None:
+    """Neither mathematics nor a warning about a letter that the font lacks; and nobody's own style."""
+    with mpl.rc_context({"lines.linewidth": 9, "figure.facecolor": "red", "font.size": 30}):
+        figure = plots.lines([panel({"a$b$ (x=猫)": [0.5, 0.6]}, title="$x$ & <y>")], "token accuracy", "%")
+        content = plots.encode(figure, "svg")
+    assert b"#ff0000" not in content
+    (line,) = drawn(figure.axes[0]).values()
+    assert line.get_linewidth() == 1.5
+    assert figure.axes[0].title.get_parse_math() is False
+
+
+@pytest.mark.parametrize("axis", ["score", "error"])
+def test_several_figures_stand_in_one_page(axis: str) -> None:
+    """No id twice, every reference met, nothing to fetch, neutral colours the page's own."""
+    perfect = panel(ROWS | {"tree": [1.0] * 3}, seen=(1, 2), few=[10.0])
+    figures = plots.figures([TABLE], [perfect], [perfect], "token_accuracy", axis)
+    page = "".join(plots.inline(figure, name) for name, figure in figures.items())
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids)) > 30
+    used = re.findall(r'href="#([^"]+)"', page) + re.findall(r"url\(#([^)]+)\)", page)
+    assert set(used) <= set(ids)
+    assert page.count("<svg") == page.count('role="img"') == 3
+    assert "http" not in page
+    assert "<?xml" not in page
+    assert "currentColor" in page
+    assert "#1b1e21" not in page
+    assert "#ffffff" not in page
+
+
+def test_without_matplotlib_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    assert plots.missing() is None
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install matplotlib" in (plots.missing() or "")
+
+
+def test_titles_stay_above_their_panels() -> None:
+    """Long names of datasets take a second line and do not reach into the next panel."""
+    long = "tree-rotate/depth on tree-rotate-depth-longer"
+    made = panel(ROWS, few=[])
+    figure = plots.lines([Panel(long, made.axis, made.lines, None) for _ in range(3)], "token accuracy", "%")
+    figure.canvas.draw()
+    titles = [text for text in figure.findobj(Text) if text.get_text().replace("\n", " ") == long]
+    boxes = [title.get_window_extent() for title in titles]
+    assert len(boxes) == 3
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))

@@ -1,0 +1,108 @@
+"""Axes of scores and of errors: where scores stand, where an axis ends, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from ape_cli.core.errors import UsageError
+from ape_cli.reports import scales
+from ape_cli.reports.scales import scale
+
+
+def drawn(made: scales.Scale) -> Any:
+    axes = Figure().add_subplot()
+    made.put(axes, "y")
+    return axes
+
+
+def test_scores_from_the_multiple_of_ten_below_them() -> None:
+    percent = scale("score", "%", [0.35, 0.9], [0.28])
+    assert (percent.low, percent.high) == (20, 100)
+    assert percent.of([0.35, 1.0]).tolist() == [35, 100]
+    assert percent.label("token accuracy") == "token accuracy, %"
+    nats = scale("score", "nats a token", [0.5, 2.0])
+    assert (nats.low, nats.high) == (0, 2.1)
+    assert nats.of([0.5]).tolist() == [0.5]
+    assert drawn(percent).get_yscale() == "linear"
+
+
+def test_errors_are_what_is_missing_to_100() -> None:
+    """95% and 99.97% are errors of 5% and 0.03%: an axis from 0.02 to 5."""
+    made = scale("error", "%", [0.95, 0.9997])
+    assert made.of([0.95, 0.9997]).tolist() == pytest.approx([5, 0.03])
+    assert (made.low, made.high, made.edge, made.zero) == (pytest.approx(0.02), pytest.approx(5), None, None)
+    assert made.label("token accuracy") == "error, % (100 − token accuracy)"
+    axes = drawn(made)
+    assert axes.get_yscale() == "log"
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5"]
+    assert np.isnan(made.of([np.nan, 0.95])).tolist() == [True, False]
+
+
+def test_an_error_of_0_has_a_place_of_its_own() -> None:
+    """Below all others, on a tick that says 0, beyond the end of the logarithmic scale; no other point stands there."""
+    made = scale("error", "%", [1.0, 0.9999, 0.5])
+    assert made.edge == pytest.approx(0.01)
+    assert made.zero is not None
+    assert made.edge is not None
+    assert 0 < made.low < made.zero < made.edge
+    assert made.of([1.0, 0.9999, 0.5]).tolist() == pytest.approx([made.zero, 0.01, 50])
+    axes = drawn(made)
+    ticks = dict(zip((text.get_text() for text in axes.get_yticklabels()), axes.get_yticks(), strict=True))
+    assert ticks == pytest.approx({"0": made.zero, "0.01": 0.01, "0.1": 0.1, "1": 1, "10": 10})
+    assert min(axes.yaxis.get_minorticklocs()) > made.edge
+    strip, whole = np.log(made.edge / made.low), np.log(made.high / made.low)
+    assert 0.1 < strip / whole < 0.2
+    # sums of ratios may miss 1 by a rounding; one token of a billion is an error
+    assert made.of([1 - 1e-16, 1 + 1e-16]).tolist() == [made.zero, made.zero]
+    assert scale("error", "%", [1 - 1e-9, 0.5]).zero is None
+
+
+def test_nothing_but_errors_of_0_can_be_drawn() -> None:
+    made = scale("error", "%", [1.0, 1.0])
+    assert made.of([1.0]).tolist() == [made.zero]
+    assert made.zero is not None
+    assert made.low < made.zero < made.high
+
+
+def test_a_bar_is_cut_where_the_axis_ends_and_never_moves_its_ends() -> None:
+    """A mean of 99% ± 2: errors of 3% and of nothing; it does not make room for a 0 that no score is."""
+    made = scale("error", "%", [0.99, 0.995], [0.97, 1.01])
+    assert (made.zero, made.low, made.high) == (None, pytest.approx(0.5), pytest.approx(5))
+    assert made.of([0.97, 1.01, 0.9999]).tolist() == pytest.approx([3, 0.5, 0.5])
+    with_zero = scale("error", "%", [0.99, 1.0], [0.97, 1.01])
+    assert with_zero.of([1.01, 0.9999]).tolist() == [with_zero.zero, with_zero.edge]
+    wide = scale("error", "%", [0.1, 0.995], [-0.2])
+    assert wide.high == 100
+
+
+def test_a_bar_up_to_ten_times_the_smallest_error_away_is_whole() -> None:
+    """An error of 0.11% whose bar ends at 0.08%: the axis begins at 0.05%. At 0.005% it would be cut."""
+    made = scale("error", "%", [0.9989, 1.0], [0.9992, 0.9986])
+    assert made.edge == pytest.approx(0.05)
+    assert made.of([0.9992]).tolist() == pytest.approx([0.08])
+    assert scale("error", "%", [0.9989, 1.0], [0.99995, 0.9986]).edge == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "metric", "drawn", "compared", "message"),
+    [
+        ("log", "token_accuracy", True, False, "unknown axis"),
+        ("error", "cross_entropy", True, False, "has no error"),
+        ("error", "token_accuracy", False, False, "--axis is for plots"),
+        ("score", "token_accuracy", False, False, "--axis is for plots"),
+        ("error", "token_accuracy", True, True, "a comparison has no plots"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(asked: str, metric: str, drawn: bool, compared: bool, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        scales.kind_of(asked, metric, drawn=drawn, compared=compared)
+
+
+def test_the_axis_is_that_of_scores_unless_asked() -> None:
+    assert scales.kind_of(None, "cross_entropy", drawn=False, compared=True) == "score"
+    assert scales.kind_of("score", "cross_entropy", drawn=True, compared=False) == "score"
+    assert scales.kind_of("error", "exact_match", drawn=True, compared=False) == "error"

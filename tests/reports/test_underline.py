@@ -1,0 +1,153 @@
+"""What is underlined: worked out by hand, by an independent definition in fractions, and in every order of the runs."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ape_cli.reports import aggregation, tables
+from ape_cli.runs.registry import Registry
+from tests.reports.test_aggregation import ALL, add, lines, tables_of
+
+IMAGES = 359  # of a test split: a score is a number of them, so that ties are common
+Column = dict[str, list[int]]  # scheme -> the number of right rows of each seed
+
+
+def frame(column: Column, metric: str = "token_accuracy", order: str | None = None) -> pl.DataFrame:
+    """One column of a table, as `report.scores` has it; cross-entropy is the share of wrong rows."""
+    same: dict[str, Any] = dict.fromkeys(("variant", "structure", "form", "trained_on", "dataset"), "")
+    same |= {"task": "reverse", "order": order, "attention": "dot", "preset": "small", "decode": "teacher"}
+    same |= {"split": "test", "metric": metric, "paper_size": False, "trained_fingerprint": "f", "fingerprint": "f"}
+    found = [
+        same
+        | {"scheme": scheme, "configuration": scheme, "seed": seed}
+        | {"value": (IMAGES - right if metric == "cross_entropy" else right) / IMAGES}
+        for scheme, rights in column.items()
+        for seed, right in enumerate(rights)
+    ]
+    computed = ("mean", "std", "seeds", "best", "low", "high")
+    schema = {k: v for k, v in aggregation.LINES.items() if k not in computed}
+    return pl.DataFrame(found, schema=schema | {"value": pl.Float64, "seed": pl.Int64}, orient="row")
+
+
+def underlined(values: pl.DataFrame) -> set[str]:
+    return set(aggregation.aggregate(values).filter("best")["scheme"])
+
+
+def expected(column: Column) -> set[str]:
+    """The rule, in fractions: no rounding, no order."""
+    most = max(map(len, column.values()))
+    mean = {scheme: Fraction(sum(rights), len(rights)) for scheme, rights in column.items()}
+    full = [scheme for scheme, rights in column.items() if len(rights) == most]
+    top = max(mean[scheme] for scheme in full)
+    of_best = [column[scheme] for scheme in full if mean[scheme] == top]
+    variance = max(statistics.variance(map(Fraction, rights)) for rights in of_best) if most > 1 else Fraction()
+    return {scheme for scheme in column if mean[scheme] >= top or (top - mean[scheme]) ** 2 <= variance}
+
+
+@pytest.mark.parametrize(
+    ("column", "best"),
+    [
+        # means 352 352 350; deviations 1 and 3 of the two best: 352 - 3 = 349 reaches the third
+        ({"rope": [351, 352, 353], "none": [349, 352, 355], "t5": [350, 350, 350]}, {"rope", "none", "t5"}),
+        # the same without the wide one: 352 - 1 = 351 does not
+        ({"rope": [351, 352, 353], "t5": [350, 350, 350]}, {"rope"}),
+        # one lucky seed is no reference: 350 - 2 = 348 reaches `t5`; `none` is better, so it is underlined as well
+        ({"rope": [348, 350, 352], "t5": [348, 348, 348], "none": [358]}, {"rope", "t5", "none"}),
+        # two seeds of a wide deviation: the reference is still `rope`, and 349 - 1 = 348
+        ({"rope": [348, 349, 350], "none": [340, 359], "t5": [347, 347, 347]}, {"rope", "none"}),
+        # a row with fewer seeds below the limit of 348, at it, and just above it
+        ({"rope": [348, 350, 352], "none": [347]}, {"rope"}),
+        ({"rope": [348, 350, 352], "none": [348]}, {"rope", "none"}),
+        # one seed each: no deviation, and equals are equal
+        ({"rope": [350], "none": [350], "t5": [349]}, {"rope", "none"}),
+    ],
+)
+def test_by_hand(column: Column, best: set[str]) -> None:
+    assert expected(column) == best
+    for metric in ("token_accuracy", "cross_entropy"):
+        assert underlined(frame(column, metric)) == best
+
+
+@pytest.mark.parametrize("metric", ["token_accuracy", "cross_entropy"])
+def test_no_order_of_the_runs_changes_an_underline(metric: str) -> None:
+    """Random columns of few seeds with many ties, their lines in many orders; sums of floats depend on the order."""
+    rng = random.Random(5)
+    parts, best, ties = [], set[tuple[str, str]](), 0
+    for number in range(300):
+        seeds = rng.randint(2, 4)
+        rights = [[rng.randint(340, 359) for _ in range(rng.choice([seeds, seeds, 1]))] for _ in range(3)]
+        # the mean of the first again, from other scores: one up and one down
+        rights.append([rights[0][0] - 1, *rights[0][1:-1], rights[0][-1] + 1] if len(rights[0]) > 1 else rights[0])
+        column = {f"x{i}": found for i, found in enumerate(rights)}
+        parts.append(frame(column, metric).with_columns(fingerprint=pl.lit(f"{number}")))
+        best |= {(f"{number}", scheme) for scheme in expected(column)}
+        full = [statistics.fmean(found) for found in rights if len(found) == max(map(len, rights))]
+        ties += full.count(max(full)) > 1
+    assert ties > 60
+    values = pl.concat(parts)
+    first = aggregation.aggregate(values).sort("fingerprint", "scheme")
+    assert set(first.filter("best").select("fingerprint", "scheme").rows()) == best
+    for turn in range(20):
+        shuffled = values.sample(fraction=1, shuffle=True, seed=turn)
+        assert aggregation.aggregate(shuffled).sort("fingerprint", "scheme").equals(first)
+
+
+def test_columns_are_judged_by_themselves() -> None:
+    """Each has its own best, its own deviation and its own greatest number of seeds."""
+    words = frame({"rope": [350, 352], "none": [340, 340]})
+    trees = frame({"rope": [300], "none": [340]}, order="depth")
+    found = aggregation.aggregate(pl.concat([words, trees]))
+    best = found.filter("best").select("order", "scheme").rows()
+    assert sorted(best, key=str) == [("depth", "none"), (None, "rope")]
+
+
+def test_in_a_registry_in_every_order(tmp_path: Path) -> None:
+    """Three rows of one mean, as among the digits: 352 of 359, with deviations 1, 3 and 0, and one row 3 below."""
+    column = {"rope": [351, 352, 353], "none": [349, 352, 355], "relative": [352, 352, 352], "t5": [349, 349, 349]}
+    for scheme, rights in column.items():
+        for seed, right in enumerate(rights):
+            add(tmp_path, scheme, right / IMAGES, seed)
+    values, _ = aggregation.scores(Registry(tmp_path))
+    values = values.filter(metric=ALL["metric"])
+    for order in itertools.permutations(column):
+        shuffled = pl.concat([values.filter(scheme=scheme) for scheme in order])
+        assert underlined(shuffled) == set(column)
+
+
+def caption(where: Path, **options: Any) -> str:
+    return " ".join(note for shown in tables_of(where, **options) for note in shown.notes)
+
+
+def test_the_caption_says_what_holds_for_the_seeds_that_there_are(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9, 1)
+    add(tmp_path, "none", 0.8, 1)
+    assert "one seed, so there is no standard deviation. Underlined: the best score of each column." in caption(
+        tmp_path
+    )
+    assert "deviation over" not in caption(tmp_path)
+    add(tmp_path, "rope", 0.9, 2)
+    mixed = caption(tmp_path)
+    assert "mean ± standard deviation over 1 to 2 seeds (×n where fewer; one seed has no standard deviation)." in mixed
+    assert "among the rows of a column with the most seeds" in mixed
+    add(tmp_path, "none", 0.8, 2)
+    alike = caption(tmp_path)
+    assert "mean ± standard deviation over 2 seeds. Underlined: the best mean" in alike
+    assert "most seeds" not in alike
+    assert {line["seeds"] for line in lines(tmp_path)} == {2}
+
+
+def test_an_interval_is_called_one_over_seeds(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9, 1)
+    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), **ALL, against=None)[0], interval=True)
+    assert "one seed, so there is no interval over seeds." in shown.notes[0]
+    add(tmp_path, "rope", 0.8, 2)
+    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), **ALL, against=None)[0], interval=True)
+    assert "mean ± half of its 95% interval over 2 seeds, by Student's t." in shown.notes[0]

@@ -1,0 +1,165 @@
+"""Filters by scheme, task and preset: every view has the chosen runs alone, and a filter that picks none says so."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.core.errors import ApeError
+from ape_cli.reports import curves
+from ape_cli.runs import filters
+from ape_cli.runs.filters import Filter
+from ape_cli.runs.registry import open_registry
+from tests.conftest import ape
+from tests.reports import test_curves
+
+SCHEMES = ("rope", "none", "alibi")
+COLUMNS = [("reverse", None), ("tree-copy", "breadth"), ("tree-copy", "depth"), ("c3", "depth")]
+PRESETS = ("small", "tiny")
+FILTERS: list[tuple[list[str], Any]] = [
+    (["--scheme", "rope"], lambda r: r["scheme"] == "rope"),
+    (["--scheme", "rope", "--scheme", "none"], lambda r: r["scheme"] != "alibi"),
+    (["--task", "tree-copy"], lambda r: r["task"] == "tree-copy"),
+    (["--task", "tree-copy/depth"], lambda r: (r["task"], r["order"]) == ("tree-copy", "depth")),
+    (["--task", "reverse", "--task", "c3"], lambda r: r["task"] in ("reverse", "c3")),
+    (["--preset", "tiny"], lambda r: r["preset"] == "tiny"),
+    (["--preset", "tiny", "--preset", "small"], lambda r: True),
+    (
+        ["--preset", "small", "--scheme", "none", "--task", "tree-copy/breadth"],
+        lambda r: (r["preset"], r["scheme"], r["order"]) == ("small", "none", "breadth"),
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three schemes on four columns at two presets, two seeds each: scores, scores by size and histories."""
+    where = tmp_path_factory.mktemp("filled")
+    every = itertools.product(enumerate(itertools.product(COLUMNS, PRESETS)), SCHEMES, (1, 2))
+    for (number, ((task, order), preset)), scheme, seed in every:
+        given: dict[str, Any] = {"task": task, "order": order, "preset": preset, "fingerprint": f"{number}" * 64}
+        folder = test_curves.put(where, scheme, [0.2, 0.6], seed, name=f"data-{number}", **given)
+        about = json.loads((folder / "run.json").read_text())
+        own = {"depth_mean": 1, "depth_std": 0} if order else {"length_mean": 5, "length_std": 0}
+        about["dataset"] |= {"parameters": own, "seed": 1, "rows": {"train": 9, "validation": 9, "test": 9}}
+        about["result"]["steps"] = 200
+        (folder / "run.json").write_text(json.dumps(about))
+        found = json.loads((folder / "eval" / "own.json").read_text())
+        found["by_size"] = [found["overall"] | {"size": 5}]
+        (folder / "eval" / "own.json").write_text(json.dumps(found))
+    return where
+
+
+@pytest.mark.parametrize(("words", "picked"), FILTERS, ids=lambda x: " ".join(x) if isinstance(x, list) else "")
+@pytest.mark.parametrize(
+    "view", [["report"], ["report", "--by", "size"], ["report", "--by", "epoch"], ["runs"]], ids=str
+)
+def test_every_view_has_the_chosen_runs_alone(filled: Path, view: list[str], words: list[str], picked: Any) -> None:
+    style = ["--json"] if view == ["runs"] else ["--format", "json"]
+
+    def rows(*more: str) -> list[Any]:
+        found = json.loads(ape(*view, "--results", str(filled), *style, *more)[0])
+        keys = ("scheme", "task", "order", "preset")
+        return sorted({tuple(str(line[key]) for key in keys) for line in found if picked(line) or more})
+
+    assert rows(*words) == rows()
+    assert rows(*words)
+
+
+@pytest.mark.parametrize(
+    "view", [["--format", "markdown"], ["--format", "csv"], ["--by", "size", "--format", "latex"], ["--format", "html"]]
+)
+def test_tables_pages_and_their_plots_too(filled: Path, view: list[str]) -> None:
+    words = ["report", "--results", str(filled), *view]
+    whole, chosen = ape(*words)[0], ape(*words, "--scheme", "rope", "--scheme", "none", "--task", "tree-copy/depth")[0]
+    for name in ("alibi", "reverse", "c3"):
+        assert name in whole
+        assert name not in chosen
+    assert "rope" in chosen
+    assert "depth" in chosen
+
+
+def test_comparisons_and_curves_too(filled: Path) -> None:
+    words = ["report", "--results", str(filled), "--compare", "rope", "none", "--format", "json"]
+    found = json.loads(ape(*words, "--task", "c3", "--task", "tree-copy", "--preset", "small")[0])
+    assert [line["column"] for line in found] == ["tree-copy/breadth", "tree-copy/depth", "c3/depth", "all tasks"]
+    assert "did you mean 'rope'" in ape(*words[:-3], "ropes", *words[-2:], "--task", "c3", code=2)[1]
+    chosen = open_registry(filled).where(filters.make(["alibi"], ["reverse"], ["tiny"]))
+    (panel,), _ = curves.learning(chosen, metric="token_accuracy")
+    assert (panel.title, panel.lines["row"].unique().to_list()) == ("reverse", ["alibi"])
+
+
+@pytest.mark.parametrize("command", ["report", "runs"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--scheme", "ropee"], "has scheme 'ropee'\n  got:     --scheme ropee\n  allowed: alibi, none, rope\n"),
+        (["--scheme", "ropee"], "did you mean 'rope'"),
+        (["--scheme", "rope", "--scheme", "tree"], "has scheme 'tree'"),
+        (["--task", "tree-cpoy"], "did you mean 'tree-copy'"),
+        (["--task", "tree-copy/deep"], "did you mean 'tree-copy/depth'"),
+        (["--task", "reverse/depth"], "c3, c3/depth, reverse, tree-copy, tree-copy/breadth, tree-copy/depth"),
+        (["--preset", "paper"], "has preset 'paper'\n  got:     --preset paper\n  allowed: small, tiny\n"),
+    ],
+)
+def test_a_name_that_no_run_has_is_an_error(filled: Path, command: str, words: list[str], message: str) -> None:
+    out, err = ape(command, "--results", str(filled), *words, code=1)
+    assert message in err
+    assert f"no run in {filled}" in err
+    assert out == ""
+
+
+def test_a_preset_that_does_not_exist_is_wrong_usage(filled: Path) -> None:
+    err = ape("runs", "--results", str(filled), "--preset", "smal", code=2)[1]
+    assert "unknown preset" in err
+    assert "did you mean 'small'" in err
+
+
+def test_names_that_no_run_has_together(tmp_path: Path) -> None:
+    test_curves.put(tmp_path, "rope", [0.5])
+    test_curves.put(tmp_path, "tree", [0.5], task="c3", order="depth")
+    chosen = Filter(("rope",), ("c3",))
+    with pytest.raises(ApeError, match="has all of these") as caught:
+        list(open_registry(tmp_path).where(chosen).sound([]))
+    assert (caught.value.got, caught.value.allowed) == ("--scheme rope --task c3", "rope reverse; tree c3/depth")
+
+
+def test_without_runs_no_filter_is_wrong(here: Path) -> None:
+    assert "no runs in results yet" in ape("runs", "--scheme", "ropee")[1]
+    assert "there is nothing to report" in ape("report", "--scheme", "ropee", code=1)[1]
+
+
+def test_images_go_by_their_source_too() -> None:
+    kind = filters.kind("rope", "small", "images", None, {"source": "digits", "sha256": "0"})
+    assert Filter(tasks=("digits",)).picks(kind)
+    assert Filter(tasks=("images",)).picks(kind)
+    assert not Filter(tasks=("cifar-10",)).picks(kind)
+
+
+def test_a_sweep_whose_data_is_not_there_is_named(here: Path) -> None:
+    Path("mine.toml").write_text('schemes = ["rope"]\ndata = ["images-cifar-10"]\npreset = "tiny"\n')
+    err = ape("report", "--sweep", "mine.toml", code=1)[1]
+    assert "the runs of the sweep mine.toml cannot be told without its data" in err
+    assert "got:     images-cifar-10" in err
+    assert "then `ape sweep mine.toml`" in err
+
+
+def test_a_sweep_without_finished_runs_is_named(here: Path) -> None:
+    Path("mine.toml").write_text('schemes = ["rope", "none"]\ntasks = ["copy", "tree-copy"]\npreset = "tiny"\n')
+    err = ape("report", "--sweep", "mine.toml", code=1)[1]
+    assert "no run of the sweep mine.toml is finished" in err
+    assert "4 runs, none finished in results" in err
+    assert "fix:     `ape sweep mine.toml`\n" in err
+    err = ape("report", "--sweep", "mine.toml", "--preset", "tiny", "--preset", "small", code=1)[1]
+    assert "8 runs with --preset tiny --preset small" in err
+    assert "`ape sweep mine.toml --preset tiny`, `ape sweep mine.toml --preset small`" in err
+    err = ape("report", "--sweep", "mine.toml", "--scheme", "rope", "--results", "my results", code=1)[1]
+    assert "2 runs with --scheme rope, none finished in my results" in err
+    assert "`ape sweep mine.toml --results 'my results'`" in err
+    err = ape("report", "--sweep", "mine.toml", "--task", "tree-copi", code=1)[1]
+    assert "no run in the sweep mine.toml has task 'tree-copi'" in err
+    assert "allowed: copy, tree-copy, tree-copy/breadth" in err

@@ -1,0 +1,311 @@
+"""Runs on disk: names, statuses, damage, and that no pickle is ever read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli import position
+from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
+from ape_cli.data.loader import Dataset
+from ape_cli.evaluation import evaluate
+from ape_cli.models import device, factory
+from ape_cli.models.checkpoint import load_weights
+from ape_cli.runs import config
+from ape_cli.runs.registry import Registry, open_registry
+from ape_cli.runs.run import Run, load_tensors
+from ape_cli.storage import files
+from ape_cli.training import trial
+from ape_cli.training.loop import Stopped
+
+CPU = torch.device("cpu")
+
+
+def resolve(scheme: str = "rope", seed: int = 1, **settings: Any) -> config.Config:
+    chosen = {"steps": 4, "validate_every_steps": 2} | settings
+    return config.resolve("tiny", scheme, position.options(scheme), seed=seed, settings=chosen)
+
+
+def run(data: Dataset, where: Path, **options: Any) -> trial.Trial:
+    wanted = resolve(**{k: options.pop(k) for k in ("scheme", "seed", "steps", "d_model") if k in options})
+    return trial.run_trial(wanted, data, open_registry(where), device=CPU, **options)
+
+
+def test_a_finished_run_s_folder(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path)
+    assert done.trained
+    names = {str(p.relative_to(done.run.folder)) for p in done.run.folder.rglob("*") if p.is_file()}
+    evaluation = f"eval/{words.manifest.fingerprint[:12]}-test-teacher.json"
+    assert names == {"run.json", "model.safetensors", "history.parquet", evaluation}
+    about = done.run.read()
+    assert about["status"] == "finished"
+    assert about["dataset"]["fingerprint"] == words.manifest.fingerprint
+    assert about["config"]["steps"] == 4
+    assert about["versions"]["torch"] == torch.__version__
+    assert about["processor"]["instruction_set"] == torch.backends.cpu.get_cpu_capability()
+    assert about["processor"]["name"] == device.processor()["name"] != ""
+    history = done.run.history()
+    assert history["step"].to_list() == [2, 4]
+    assert {"epoch", "loss", "lr", "validation_token_accuracy"} <= set(history.columns)
+    frame = open_registry(tmp_path).runs()
+    assert frame.height == 1
+    assert frame.row(0, named=True)["status"] == "finished"
+
+
+def test_the_name_says_task_order_scheme_seed(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
+    assert run(words, tmp_path).run.name.startswith("reverse-rope-1-")
+    name = run(trees, tmp_path, scheme="orthogonal-tree", seed=5).run.name
+    assert name.startswith("tree-rotate-breadth-orthogonal-tree-5-")
+    assert len(name.rsplit("-", 1)[1]) == 8
+
+
+def test_the_same_configuration_is_the_same_run(words: Dataset, tmp_path: Path) -> None:
+    first = run(words, tmp_path)
+    modified = (first.run.folder / "model.safetensors").stat().st_mtime_ns
+    again = run(words, tmp_path)
+    assert not again.trained
+    assert again.run.name == first.run.name
+    assert again.evaluation == first.evaluation
+    assert (first.run.folder / "model.safetensors").stat().st_mtime_ns == modified
+    assert run(words, tmp_path, d_model=64).run.name != first.run.name
+    assert run(words, tmp_path, overwrite=True).trained
+
+
+def stopping_after(steps: int) -> Any:
+    asked = iter(range(1000))
+    return lambda: next(asked) >= steps - 1
+
+
+def test_a_stopped_run_waits_for_resume(words: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        run(words, tmp_path, stop=stopping_after(3))
+    found = next(iter(open_registry(tmp_path)))
+    assert found.status == "stopped"
+    assert (found.folder / "state" / "state.safetensors").exists()
+    with pytest.raises(RunError, match=r"--resume goes on with it, --overwrite begins again"):
+        run(words, tmp_path)
+    done = run(words, tmp_path, resume=True)
+    assert done.trained
+    assert not (found.folder / "state").exists()
+    straight = run(words, tmp_path / "other")
+    one, other = ((t.run.folder / "model.safetensors").read_bytes() for t in (done, straight))
+    assert one == other
+    assert done.evaluation == straight.evaluation
+
+
+def test_a_run_that_goes_on_with_another_processor_says_so(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, other = device.processor(), {"name": "another", "instruction_set": "DEFAULT"}
+    for step, processor in enumerate((here, here, other, other), start=1):
+        for module in (device, trial):
+            monkeypatch.setattr(module, "processor", lambda chosen=processor: chosen)
+        if step < 4:
+            with pytest.raises(Stopped):
+                run(words, tmp_path, resume=step > 1, stop=stopping_after(1))
+    about = run(words, tmp_path, resume=True).run.read()
+    assert about["processor"] == here
+    assert about["resumed_on"] == [other]
+
+
+def test_resume_without_a_run(words: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such run to resume"):
+        run(words, tmp_path, resume=True)
+    assert list(open_registry(tmp_path)) == []  # and no trace of it
+
+
+def test_what_cannot_be_trained_leaves_no_run_behind(words: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="heads"):
+        run(words, tmp_path, d_model=33)
+    assert list(open_registry(tmp_path)) == []
+
+
+def test_a_run_without_its_run_json_is_begun_afresh(words: Dataset, tmp_path: Path) -> None:
+    """What is left of it is not taken for the beginning of the new one."""
+    with pytest.raises(Stopped):
+        run(words, tmp_path, stop=stopping_after(3))
+    (found,) = open_registry(tmp_path)
+    (found.folder / "run.json").unlink()
+    assert run(words, tmp_path).run.history()["step"].to_list() == [2, 4]
+
+
+@pytest.mark.parametrize("text", ['{"version": 1', "[]", '{"version": 99}'])
+def test_overwrite_replaces_whatever_is_there(words: Dataset, tmp_path: Path, text: str) -> None:
+    done = run(words, tmp_path).run
+    (done.folder / "run.json").write_text(text)
+    with pytest.raises(RunError, match="--overwrite"):
+        run(words, tmp_path)
+    assert run(words, tmp_path, overwrite=True).trained
+
+
+def test_a_state_that_does_not_fit_is_explained(words: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        run(words, tmp_path, stop=stopping_after(3))
+    (found,) = open_registry(tmp_path)
+    tensors, cursor = found.load_state() or ({}, {})
+    for bad_tensors, bad_cursor in [
+        ({k: v for k, v in tensors.items() if k != "rng.cpu"}, cursor),
+        ({k: v for k, v in tensors.items() if "embedding" not in k}, cursor),
+        (tensors, cursor | {"unknown": 1}),
+    ]:
+        found.save_state(bad_tensors, bad_cursor)
+        with pytest.raises(RunError, match=r"stored state[\s\S]*--overwrite"):
+            run(words, tmp_path, resume=True)
+    found.save_state(tensors, cursor)
+    assert run(words, tmp_path, resume=True).trained
+
+
+def test_files_are_for_all_to_read(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path).run
+    modes = {p.name: p.stat().st_mode & 0o777 for p in done.folder.rglob("*") if p.is_file()}
+    assert len(set(modes.values())) == 1, modes
+
+
+def test_a_full_disk_while_training_is_an_error_like_any_other(
+    words: Dataset, tmp_path: Path, monkeypatch: Any
+) -> None:
+    import safetensors.torch
+
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise safetensors.SafetensorError("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(safetensors.torch, "save_file", full)
+        with pytest.raises(ApeError, match=r"cannot write[\s\S]*No space left"):
+            run(words, tmp_path)
+    assert not list(tmp_path.rglob("*.safetensors"))
+    assert run(words, tmp_path, resume=True).trained
+
+
+def test_a_run_whose_process_is_gone_counts_as_stopped(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path)
+    done.run.update(status="running")
+    assert done.run.status == "stopped"
+    with files.locked(done.run.folder / ".lock", RunError("busy")):
+        assert done.run.status == "running"
+        for options in ({}, {"resume": True}):
+            with pytest.raises(BusyError, match="another process"):
+                run(words, tmp_path, **options)
+
+
+def test_a_failed_run_says_so(words: Dataset, tmp_path: Path) -> None:
+    wanted = resolve(lr_peak=1e30, lr_initial=1e30)
+    with pytest.raises(RunError, match="no longer a number"):
+        trial.run_trial(wanted, words, open_registry(tmp_path), device=CPU)
+    assert next(iter(open_registry(tmp_path))).status == "failed"
+
+
+# Damage ------------------------------------------------------------------------------------------
+
+
+def load(run: Run, data: Dataset) -> None:
+    load_weights(run, factory.build(run.config(), data.structure, data.ids))
+
+
+def test_weights_that_are_not_ours(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path).run
+    path = done.folder / "model.safetensors"
+    whole = path.read_bytes()
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return (Path(tmp_path / "harm").write_text, ("done",))
+
+    def pickled() -> None:
+        torch.save({"embedding": Evil()}, path)
+
+    def of_another_shape() -> None:
+        other = run(words, tmp_path / "other", d_model=64).run
+        path.write_bytes((other.folder / "model.safetensors").read_bytes())
+
+    for damage, message in [
+        (lambda: path.write_bytes(whole[: len(whole) // 2]), "not a whole safetensors file"),
+        (lambda: path.write_bytes(b""), "not a whole safetensors file"),
+        (pickled, "not a whole safetensors file"),
+        (of_another_shape, r"does not fit[\s\S]*float32 \[64\]"),
+        (path.unlink, "no weights"),
+    ]:
+        damage()
+        with pytest.raises(RunError, match=message):
+            load(done, words)
+        path.write_bytes(whole)
+    load(done, words)
+    assert not (tmp_path / "harm").exists()
+
+
+def test_weights_are_saved_the_same_twice(words: Dataset, tmp_path: Path) -> None:
+    one, two = run(words, tmp_path / "a").run, run(words, tmp_path / "b").run
+    assert (one.folder / "model.safetensors").read_bytes() == (two.folder / "model.safetensors").read_bytes()
+
+
+def test_half_written_runs_are_left_out_and_named(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path)
+    runs = tmp_path / "runs"
+    (runs / "empty").mkdir()
+    (runs / "broken").mkdir()
+    (runs / "broken" / "run.json").write_text('{"version": 1, "config"')
+    (runs / "partial").mkdir()
+    (runs / "partial" / "run.json").write_text('{"version": 1}')
+    (runs / "wrong").mkdir()
+    about = done.run.read()
+    about["config"]["d_model"] = "wide"
+    (runs / "wrong" / "run.json").write_text(json.dumps(about))
+    bad: list[str] = []
+    assert [r.name for r, _ in open_registry(tmp_path).sound(bad)] == [done.run.name]
+    assert len(bad) == 4
+    assert open_registry(tmp_path).runs().height == 1
+
+
+def test_a_start_cut_short_is_begun_again(words: Dataset, tmp_path: Path) -> None:
+    wanted = factory.settle(resolve(), words)
+    open_registry(tmp_path).place(wanted, words).folder.mkdir(parents=True)
+    assert run(words, tmp_path).trained
+
+
+def test_finding_runs(words: Dataset, tmp_path: Path) -> None:
+    one, two = run(words, tmp_path, seed=1).run, run(words, tmp_path, seed=2).run
+    found = Registry(tmp_path)
+    assert found.find(one.name).folder == one.folder
+    assert found.find("reverse-rope-2").folder == two.folder
+    assert found.find(str(one.folder)).folder == one.folder
+    with pytest.raises(UsageError, match="several runs"):
+        found.find("reverse-rope")
+    with pytest.raises(ApeError, match="unknown run"):
+        found.find("copy-rope")
+
+
+def test_damaged_evaluations_are_named(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path).run
+    path = next((done.folder / "eval").iterdir())
+    whole = path.read_text()
+    for text in ("{", "[]", "{}", whole.replace('"token_accuracy": 0', '"token_accuracy": NaN'), "null"):
+        path.write_text(text)
+        good, bad = done.evaluations()
+        assert good == []
+        assert len(bad) == 1
+        with pytest.raises(RunError, match=r"eval"):
+            done.evaluation(path.stem)
+    assert [r.name for r, _ in evaluate.pending(open_registry(tmp_path), [], "test", "teacher")[0]] == [done.name]
+    evaluate.evaluate(done, words, split="test", decode="teacher", device=CPU)
+    assert len(done.evaluations()[0]) == 1
+
+
+@pytest.mark.parametrize("scheme", ["orthogonal-seq", "orthogonal-tree"])
+def test_weights_of_an_earlier_version_are_read(trees: Dataset, words: Dataset, tmp_path: Path, scheme: str) -> None:
+    """Parameters that have another name today: the same run, the same scores, and training goes on from its state."""
+    data = words if scheme == "orthogonal-seq" else trees
+    done = run(data, tmp_path, scheme=scheme).run
+    before = evaluate.evaluate(done, data, split="validation", decode="teacher", device=CPU)["overall"]
+    path = done.folder / "model.safetensors"
+    tensors, about = load_tensors(path)
+    earlier = {name.replace("scheme.operators.", "scheme."): value for name, value in tensors.items()}
+    assert earlier.keys() != tensors.keys()
+    done.save_model(earlier, about)
+    assert evaluate.evaluate(done, data, split="validation", decode="teacher", device=CPU)["overall"] == before
+    made = factory.build(done.config(), data.structure, data.ids)
+    state = {f"optimiser.{name}.exp_avg": value for name, value in earlier.items()}
+    assert set(made.current(state)) == {f"optimiser.{name}.exp_avg" for name in tensors}

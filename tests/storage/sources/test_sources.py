@@ -1,0 +1,96 @@
+"""What is asked for: digits, an address, a path."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.storage.sources import open_source
+from tests.conftest import ape
+from tests.storage.sources import formats
+
+
+def test_digits(here: Path) -> None:
+    """The first is a zero; its pixels 0, 5, 13, 9, 1 of 16 are 0, 79.7, 207.2, 143.4, 15.9 of 255."""
+    (here / "digits").mkdir()
+    found = open_source("digits")
+    pictures = found.splits["train"]
+    assert (found.name, found.classes, list(found.splits)) == ("digits", list("0123456789"), ["train"])
+    assert pictures.pixels.shape == (1797, 8, 8, 1)
+    assert pictures.pixels.dtype == np.uint8
+    assert pictures.labels.dtype == np.int64
+    assert pictures.pixels[0, 0, :, 0].tolist() == [0, 0, 80, 207, 143, 16, 0, 0]
+    assert (pictures.pixels.min(), pictures.pixels.max()) == (0, 255)
+    assert pictures.labels[:11].tolist() == [*range(10), 0]
+    with pytest.raises(UsageError, match="unknown label"):
+        open_source("digits", "fine")
+
+
+def test_a_folder_called_digits_has_a_path(here: Path) -> None:
+    formats.parquet(here / "digits/train.parquet", "img", formats.pngs(np.zeros((1, 2, 2), np.uint8)), {"label": [0]})
+    assert open_source("./digits").splits["train"].pixels.shape == (1, 2, 2, 1)
+
+
+def test_what_ape_gen_writes_is_a_source_too(here: Path) -> None:
+    train, test = [formats.part(i, 2) for i in range(5)], formats.part(9, 3)
+    formats.folder(here / "cifar", formats.cifar_10_binary(train, test))
+    ape("gen", "images", "--source", "cifar", "--out", "mine")
+    found = open_source("mine")
+    assert (found.name, found.classes) == ("cifar-10", formats.AIRPLANES)
+    assert {name: len(part.labels) for name, part in found.splits.items()} == {"train": 9, "validation": 1, "test": 3}
+    wanted = [
+        (p.tobytes(), label) for part in (*train, test) for p, label in zip(part.pixels, part.labels, strict=True)
+    ]
+    parts = found.splits.values()
+    assert sorted(wanted) == sorted(
+        (p.tobytes(), n) for part in parts for p, n in zip(part.pixels, part.labels, strict=True)
+    )
+
+
+def test_scikit_learn_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(UsageError, match=r"need scikit-learn\n.*\n.*pip install -c constraints.txt '\.\[image\]'"):
+        open_source("digits")
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/cifar", "gs://bucket/cifar", "https://example.org/x.tar.gz"])
+def test_addresses_are_copied_first(address: str) -> None:
+    with pytest.raises(UsageError, match=rf"this machine alone\n.*{address}\n.*\n.*copy it here first"):
+        open_source(address)
+
+
+def test_no_name_is_not_the_folder_that_one_is_in() -> None:
+    with pytest.raises(UsageError, match="has no name"):
+        open_source("")
+
+
+def test_what_is_not_there_or_not_known(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no such file or folder\n.*cifar\n.*cifar-10-binary\.tar\.gz.*\.parquet"):
+        open_source(str(tmp_path / "cifar"))
+    (tmp_path / "notes.txt").write_text("hello")
+    for place in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(DataError, match="no images of a known format") as error:
+            open_source(str(place))
+        assert error.value.fix
+
+
+def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = formats.tar(tmp_path / "x.tar", {"a": b"b"}, "w")
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refused)  # root, as tests may be run by, may read everything
+    with pytest.raises(DataError, match=r"cannot read .*x\.tar\n.*Permission denied"):
+        open_source(str(path))
+
+
+def test_importing_it_imports_no_library_of_images() -> None:
+    code = "import sys, ape_cli.storage.sources; print([m for m in ('PIL', 'sklearn', 'torch') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,207 @@
+"""Places: what an address is read as, pathlib's names over an object store, and what a user is told."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow.fs
+import pytest
+
+from ape_cli.core.errors import PlaceError, UsageError
+from ape_cli.storage import files
+from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage.paths import storage_path
+from tests.store import Server, serving
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving() as found:
+        found.bucket("place")
+        yield found
+
+
+def at(server: Server, path: str) -> RemotePath:
+    found = storage_path(f"s3://{path}?endpoint_override={server.endpoint}")
+    assert isinstance(found, RemotePath)
+    return found
+
+
+# Addresses ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["results", "/tmp/x", "../a b", "", "c:/x", "my-run://x"])
+def test_what_is_no_address_is_a_folder(text: str) -> None:
+    assert storage_path(text) == Path(text)
+    assert storage_path(Path(text)) == Path(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "again", "name"),
+    [
+        ("s3://bucket/a/b", "s3://bucket/a/b", "b"),
+        ("s3://bucket", "s3://bucket", "bucket"),
+        ("gs://bucket//a///b/", "gs://bucket/a/b", "b"),
+        ("s3://b/50% a?region=eu-west-1", "s3://b/50% a?region=eu-west-1", "50% a"),
+        ("s3://b/x?endpoint_override=http://h:9000&anonymous=true", None, "x"),
+    ],
+)
+def test_an_address_is_what_it_says(text: str, again: str | None, name: str) -> None:
+    found = storage_path(text)
+    assert isinstance(found, RemotePath)
+    assert (str(found), found.name) == (again or text, name)
+    assert storage_path(str(found)) == found == storage_path(found) == pickle.loads(pickle.dumps(found))
+
+
+def test_the_options_go_with_what_is_in_it() -> None:
+    """So that the address of a file can be given again."""
+    found = storage_path("s3://b/x?region=r")
+    assert str(found / "data/y.json") == "s3://b/x/data/y.json?region=r"
+    assert (found / "data" / "y.json").parent.parent == found
+    assert (found / "y.json").with_name("z.json") == found / "z.json"
+    assert (found / "y.json").suffix == ".json"
+    assert storage_path("s3://b").parent == storage_path("s3://b")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ftp://host/x", r"unknown kind of address[\s\S]*s3://bucket/path"),
+        ("s3://", "names no bucket"),
+        ("s3:///x", "names no bucket"),
+        ("s3://b/x?regoin=r", r"unknown option[\s\S]*did you mean 'region'"),
+        ("s3://b/x?anonymous=yes", r"anonymous[\s\S]*true"),
+        ("s3://b/x?scheme=htp", "did you mean 'http'"),
+        ("gs://b/x?region=r", "unknown option of gs://"),
+        (Path("s3://bucket/x"), r"a Path cannot carry an address[\s\S]*as a string"),
+    ],
+)
+def test_an_address_that_is_none(text: str | Path, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        storage_path(text)
+
+
+def test_credentials_in_an_address_are_refused_and_not_shown() -> None:
+    with pytest.raises(UsageError, match="credentials do not belong") as told:
+        storage_path("s3://AKIA123:geheim@bucket/x")
+    assert "geheim" not in str(told.value)
+    assert "AKIA123" not in str(told.value)
+
+
+def test_nothing_is_asked_before_something_is_needed() -> None:
+    """The first line of `ape --help` would wait for it, and for pyarrow.fs."""
+    found = storage_path("s3://bucket/x") / "y"
+    assert "system" not in vars(found.bucket)
+
+
+def test_which_store_an_address_is_of() -> None:
+    """Google's is not asked here: only that the address reaches its client, with what it says."""
+    found = storage_path("gs://bucket/x?endpoint_override=http://127.0.0.1:1&anonymous=true")
+    assert isinstance(found, RemotePath)
+    system = found.bucket.system
+    same = pyarrow.fs.GcsFileSystem(anonymous=True, endpoint_override="127.0.0.1:1", scheme="http")
+    assert isinstance(system, pyarrow.fs.GcsFileSystem)
+    assert (system.default_bucket_location, system.project_id) == (same.default_bucket_location, same.project_id)
+
+
+def test_the_environment_names_the_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.put("place/by/environment", b"here")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    plain = storage_path("s3://place/by/environment")
+    assert plain.read_bytes() == b"here"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    assert at(server, "place/by/environment").read_bytes() == b"here"  # an address knows better
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.endpoint)
+    assert storage_path("s3://place/by/environment").exists()
+    host = server.endpoint.removeprefix("http://")
+    assert storage_path(f"s3://place/by/environment?endpoint_override={host}&scheme=http").exists()
+
+
+# Files and folders --------------------------------------------------------------------------------
+
+
+def test_it_is_what_pathlib_is(server: Server, tmp_path: Path) -> None:
+    """The same steps on a folder of this machine and in a bucket."""
+    found = []
+    for where in (tmp_path / "folder", at(server, "place/folder")):
+        seen: list[object] = [where.exists(), where.is_dir()]
+        for name in ("one/a.json", "one/b.txt", "two/a.json", "c.json"):
+            files.write_text(where / name, f"{name} ü")
+        seen += [where.exists(), where.is_dir(), where.is_file()]
+        seen += [(where / "c.json").is_file(), (where / "c.json").is_dir(), (where / "d").exists()]
+        seen += [sorted(p.name for p in where.iterdir()), files.entries(where), files.entries(where / "none")]
+        seen += [sorted(p.parent.name for p in where.glob("*/a.json")), sorted(p.name for p in where.glob("*.json"))]
+        seen += [(where / "one/a.json").read_text(encoding="utf-8"), (where / "one/b.txt").stat().st_size]
+        seen += [files.sha256(where / "c.json"), (where / "one").resolve().name]
+        (where / "one/a.json").unlink()
+        (where / "one/a.json").unlink(missing_ok=True)
+        for wrong in ((where / "one").rmdir, (where / "one/a.json").unlink, (where / "x").read_bytes):
+            with pytest.raises(OSError, match=r"not empty|No such file|does not exist"):
+                wrong()
+        (where / "one/b.txt").unlink()
+        seen += [(where / "one").is_dir(), list((where / "one").iterdir())]
+        (where / "one").rmdir()
+        seen += [files.entries(where / "one")]  # an object store may keep its name
+        found.append(seen)
+    assert found[0] == found[1]
+
+
+def test_an_object_is_whole_or_absent(server: Server) -> None:
+    target = at(server, "place/whole/x.bin")
+
+    with suppress(KeyboardInterrupt), files.replacing(target) as temporary:
+        temporary.write_bytes(b"half")
+        raise KeyboardInterrupt
+    assert server.objects("place/whole") == {}
+    assert not temporary.parent.exists()
+    data = bytes(range(256)) * 50_000  # more than one part of an upload
+    with files.replacing(target) as temporary:
+        temporary.write_bytes(data)
+        assert server.objects("place/whole") == {}
+    assert server.objects("place/whole") == {"x.bin": data}
+    with files.local(target) as copy:
+        assert copy.read_bytes() == data
+    assert not copy.exists()
+
+
+def test_parts_of_an_object_are_read_by_ranges(server: Server) -> None:
+    server.put("place/ranges", bytes(range(100)))
+    with at(server, "place/ranges").opened() as file:
+        file.seek(90)
+        assert file.read(5) == bytes(range(90, 95))
+
+
+# What a user is told ------------------------------------------------------------------------------
+
+
+def test_a_bucket_that_is_not_there(server: Server) -> None:
+    gone = at(server, "nobody-s/x")
+    for asked in (gone.exists, gone.read_bytes, gone.unlink, lambda: list(gone.iterdir()), gone.opened):
+        with pytest.raises(PlaceError, match=r"no such bucket\n  got:     s3://nobody-s\n  fix: "):
+            asked()
+    with pytest.raises(PlaceError, match="no such bucket"):
+        files.write_text(gone, "text")
+
+
+def test_a_server_that_is_not_there() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
+    found = storage_path(f"s3://bucket/x?endpoint_override={nobody}&region=us-east-1")
+    with pytest.raises(PlaceError, match=r"cannot be reached[\s\S]*AWS_ENDPOINT_URL"):
+        found.exists()
+
+
+def test_wrong_credentials(server: Server) -> None:
+    place_of_ours = at(server, "place/secret")
+    with server.asking_for_keys():
+        for asked in (place_of_ours.exists, place_of_ours.read_bytes, lambda: list(place_of_ours.iterdir())):
+            with pytest.raises(PlaceError, match=r"S3 refuses s3://place[\s\S]*AWS_ACCESS_KEY_ID"):
+                asked()
+        with pytest.raises(PlaceError, match="refuses"):
+            files.write_text(place_of_ours, "text")
+    files.write_text(place_of_ours, "text")

@@ -1,0 +1,173 @@
+"""Sources in one order and targets in another: what is stored, read, trained, named, refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from pydantic import ValidationError
+from typer.testing import CliRunner
+
+from ape_cli import tasks
+from ape_cli.cli import app
+from ape_cli.core.errors import DataError
+from ape_cli.data import generation
+from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.data.manifest import DatasetPlan
+from ape_cli.evaluation import evaluate
+from ape_cli.reports import aggregation
+from ape_cli.runs.registry import open_registry
+from ape_cli.structure import linearisation
+from ape_cli.sweep import planning, specification
+from ape_cli.training import trial
+from tests import recursive
+from tests.conftest import write
+from tests.tasks.contract import ORDERS, sides
+
+CPU = torch.device("cpu")
+TINY = ["--preset", "tiny", "--set", "steps=2", "--threads", "1", "--device", "cpu"]
+
+
+def tree_data(folder: Path, order: str, task: str = "tree-rotate", **options) -> Dataset:
+    source, target = sides(order)
+    return write(folder, task, target, source_order=source, **{"depth_mean": 3, "rows": (60, 20, 20), **options})
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return tree_data(tmp_path_factory.mktemp("mixed") / "mixed", "breadth-to-depth")
+
+
+def test_names_and_orders_belong_together() -> None:
+    assert set(linearisation.NAMES) == set(ORDERS)
+    for order in ORDERS:
+        source, target = sides(order)
+        assert linearisation.name(target, source) == order
+        assert linearisation.parse(order) == (target, None if source == target else source)
+    assert linearisation.name(None) is None
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_flat_scheme_reads_each_side_along_its_own_line(tmp_path: Path, order: str) -> None:
+    """Position p of a side is the p-th node of the tree in that side's order, by a recursive definition."""
+    source_order, target_order = sides(order)
+    for structure in ("seq", "seq*tree(2)"):
+        for batch in tree_data(tmp_path / structure, order).split("test").batches(8, structure=structure):
+            assert batch.label_positions is not None
+            for i in range(len(batch.row)):
+                n, m = int(batch.source_mask[i].sum()), int(batch.label_mask[i].sum())
+                stored = batch.label_positions[i, :m].tolist()
+                target = recursive.build(batch.labels[i, :m].tolist(), stored)
+                source = recursive.mirror(target)  # the task is tree-rotate
+                at, to = (recursive.linear(t, o) for t, o in ((source, source_order), (target, target_order)))
+                assert batch.source_ids[i, :n].tolist() == [symbol for symbol, _ in at]
+                assert batch.labels[i, :m].tolist() == [symbol for symbol, _ in to]
+                # the decoder reads SOS at 0 and the target but its last token
+                places = (batch.source_positions, batch.input_positions)
+                read, written = (p[0 if p.shape[0] == 1 else i].tolist() for p in places)
+                if structure == "seq":
+                    assert (read[:n], written[:m]) == ([*range(1, n + 1)], [*range(m)])
+                else:
+                    assert read[:n] == [[place, heap] for place, (_, heap) in enumerate(at, 1)]
+                    assert written[:m] == [[0, 0], *([place, heap] for place, (_, heap) in enumerate(to[:-1], 1))]
+
+
+def test_a_manifest_says_it_only_where_the_orders_differ(tmp_path: Path, mixed: Dataset) -> None:
+    """So that datasets that exist keep their bytes."""
+    plan = json.loads((Path(str(mixed.folder)) / "manifest.json").read_text())["plan"]
+    assert (plan["order"], plan["source_order"]) == ("depth", "breadth")
+    same = tree_data(tmp_path / "same", "depth")
+    assert "source_order" not in (tmp_path / "same" / "manifest.json").read_text()
+    assert (same.order, mixed.order) == ("depth", "breadth-to-depth")
+    assert same.fingerprint != mixed.fingerprint
+    card = (Path(str(mixed.folder)) / "README.md").read_text()
+    assert "--order depth --source-order breadth" in card
+    assert "breadth-first sources, depth-first targets" in card
+
+
+@pytest.mark.parametrize(("order", "source"), [("depth", "depth"), (None, "depth"), ("depth", "sideways")])
+def test_a_plan_that_contradicts_itself_is_refused(mixed: Dataset, order: str | None, source: str) -> None:
+    fields = mixed.manifest.plan.model_dump() | {"order": order, "source_order": source}
+    with pytest.raises(ValidationError):
+        DatasetPlan.model_validate(fields)
+
+
+def test_what_is_generated_again_is_the_same(tmp_path: Path) -> None:
+    """The command on the card makes the same dataset; another order is another dataset."""
+    run = CliRunner()
+    out = str(tmp_path / "data")
+    command = ["gen", "tree-copy", "--order", "depth", "--source-order", "breadth", "--n", "50", "--out", out]
+    assert run.invoke(app, command).exit_code == 0
+    assert "nothing to do" in run.invoke(app, command).output
+    refused = run.invoke(app, ["gen", "tree-copy", "--order", "depth", "--n", "50", "--out", out])
+    assert refused.exit_code == 1
+    assert "source_order" in refused.output
+    for key in ("order", "source_order"):
+        setting = run.invoke(app, ["gen", "tree-copy", "--set", f"{key}=depth", "--out", out])
+        assert (setting.exit_code, f"write --{key.replace('_', '-')} depth" in setting.output) == (2, True)
+    drawn = run.invoke(app, ["show", out]).output
+    assert "in breadth order" in drawn
+    assert "in depth order" in drawn
+
+
+def test_runs_sweeps_and_reports_use_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From `ape train` to the table; the sweep of the same trial finds it finished."""
+    monkeypatch.chdir(tmp_path)
+    run = CliRunner()
+    order = ["--task", "tree-copy", "--order", "depth", "--source-order", "breadth"]
+    trained = run.invoke(app, ["train", "--scheme", "rope", *order, *TINY])
+    assert trained.exit_code == 0, trained.output
+    assert open_dataset("datasets/tree-copy-breadth-to-depth-tiny").order == "breadth-to-depth"
+    (folder,) = Path("results/runs").iterdir()
+    assert folder.name.startswith("tree-copy-breadth-to-depth-rope-42-")
+    assert json.loads((folder / "run.json").read_text())["dataset"]["order"] == "breadth-to-depth"
+    table = run.invoke(app, ["report", "--format", "markdown"]).stdout
+    assert "tree-copy/breadth-to-depth" in table
+    found, _ = aggregation.scores(open_registry("results"))
+    assert set(found["order"]) == {"breadth-to-depth"}
+    one_trial = ["--schemes", "rope", "--tasks", "tree-copy", "--orders", "breadth-to-depth"]
+    again = run.invoke(app, ["sweep", *one_trial, *TINY])
+    assert "1 trial: 1 finished, 0 to do" in again.output, again.output
+    # the plan of a sweep knows the run by its data, also where the dataset is gone
+    fields = {"schemes": ["rope"], "tasks": ["tree-copy"], "orders": ["breadth-to-depth"], "set": {"steps": 2}}
+    items, _ = planning.of_grids(
+        [specification.check(fields)], "tiny", open_registry("results"), tmp_path / "none", Path
+    )
+    assert [item.state for item in items] == ["finished"]
+    assert [item.name for item in items] == [folder.name]
+
+
+def test_runs_are_not_asked_about_another_linearisation(tmp_path: Path, mixed: Dataset) -> None:
+    """A scheme that never saw sources of this order would only seem to fail."""
+    from ape_cli import position
+    from ape_cli.runs import config
+
+    settings = {"steps": 2, "batch_size": 8, "validate_every_steps": 2}
+    made = config.resolve("tiny", "rope", position.options("rope"), settings=settings)
+    done = trial.run_trial(made, mixed, open_registry(tmp_path), device=CPU).run
+    same = tree_data(tmp_path / "same", "depth")
+    with pytest.raises(DataError, match="another task or order") as error:
+        evaluate.evaluate(done, same, split="test", decode="teacher", device=CPU)
+    assert "tree-rotate breadth-to-depth" in str(error.value)
+    longer = tree_data(tmp_path / "deeper", "breadth-to-depth", depth_mean=4)
+    for decode in ("teacher", "greedy"):
+        scores = evaluate.evaluate(done, longer, split="test", decode=decode, device=CPU)
+        assert scores["overall"]["rows"] == 20
+
+
+def test_the_newest_dataset_is_chosen_by_its_whole_name(tmp_path: Path) -> None:
+    wanted = ("depth", "breadth-to-depth")
+    for order in wanted:
+        tree_data(tmp_path / order, order)
+    for order in wanted:
+        notes: list[str] = []
+        trial.choose_dataset("rope", None, order, "tiny", tmp_path, notes.append)
+        assert notes[0].startswith(f"data: {tmp_path / order}, the newest")
+
+
+def test_the_plan_of_a_command_has_both() -> None:
+    rows = {"train": 5, "validation": 1, "test": 1}
+    made = generation.plan(tasks.make("c3", "breadth", "depth"), seed=1, rows=rows, shard_rows=10)
+    assert (made.order, made.source_order, made.linearisation) == ("breadth", "depth", "depth-to-breadth")

@@ -1,0 +1,278 @@
+"""Heap indices, distances, and the array forms of tree operations, against plain recursion."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from ape_cli import structure
+from ape_cli.core.errors import UsageError
+from ape_cli.structure import trees
+from tests import recursive
+
+
+def steps(heap: int) -> list[int]:
+    """The path from the root, by repeated halving."""
+    path = []
+    while heap > 1:
+        path.append(heap % 2)
+        heap //= 2
+    return path[::-1]
+
+
+def test_level_and_bit_length_at_the_edges() -> None:
+    values = [0, 1, 2, 3, 4, 2**31 - 1, 2**31, 2**53 - 1, 2**53, 2**54 - 1, 2**62, 2**63 - 1]
+    for array in (np.array(values, dtype=np.int64), torch.tensor(values)):
+        assert structure.bit_length(array).tolist() == [v.bit_length() for v in values]
+        assert structure.Tree(2).level(array).tolist() == [max(0, v.bit_length() - 1) for v in values]
+
+
+def test_tree_distance_is_the_length_of_the_path() -> None:
+    tree = structure.parse_structure("tree(2)")
+    heaps = torch.tensor([0, *range(1, 64), 2**62, 2**63 - 1, 2**40 + 12345])
+    table = tree.distance(heaps[:, None], heaps[None, :])
+    for i, x in enumerate(heaps.tolist()):
+        for j, y in enumerate(heaps.tolist()):
+            a, b = steps(x), steps(y)
+            shared = 0
+            while shared < min(len(a), len(b)) and a[shared] == b[shared]:
+                shared += 1
+            assert table[i, j] == len(a) + len(b) - 2 * shared, (x, y)
+
+
+def test_distances_worked_out_by_hand() -> None:
+    tree, seq = structure.parse_structure("tree(2)"), structure.parse_structure("seq")
+    by_hand = {(2, 3): 2, (4, 5): 2, (4, 6): 4, (1, 7): 2, (4, 2): 1}
+    for (x, y), steps_apart in by_hand.items():
+        assert int(tree.distance(torch.tensor(x), torch.tensor(y))) == steps_apart
+    assert int(tree.distance(torch.tensor(0), torch.tensor(1))) == 0  # SOS stands at the root
+    assert int(seq.distance(torch.tensor(0), torch.tensor(5))) == 5
+
+
+def path(heap: int, branching: int) -> list[int]:
+    """The branches from the root down, by repeated division."""
+    branches = []
+    while heap > 1:
+        branches.append((heap - 2) % branching)
+        heap = (heap - 2) // branching + 1
+    return branches[::-1]
+
+
+@pytest.mark.parametrize("branching", [2, 3, 5])
+def test_trees_of_any_branching(branching: int) -> None:
+    """Levels, ancestors, composition and distance against explicit paths; NumPy and torch agree."""
+    tree = structure.Tree(branching)
+    heaps = [*range(1, 60), tree.level_start(tree.max_depth), tree.level_start(tree.max_depth + 1) - 1, 2**60 + 12345]
+    paths = [path(h, branching) for h in heaps]
+    array, tensor = np.array(heaps), torch.tensor(heaps)
+    assert tree.level(array).tolist() == tree.level(tensor).tolist() == [len(p) for p in paths]
+    assert [tree.branch(h) for h in heaps[1:]] == [p[-1] for p in paths[1:]]
+    table = tree.distance(tensor[:, None], tensor[None, :])
+    assert (table.numpy() == tree.distance(array[:, None], array[None, :])).all()
+    for i, x in enumerate(paths):
+        assert all(path(int(tree.ancestor(heaps[i], up)), branching) == x[: len(x) - up] for up in range(len(x) + 1))
+        for j, y in enumerate(paths):
+            shared = 0
+            while shared < min(len(x), len(y)) and x[shared] == y[shared]:
+                shared += 1
+            assert table[i, j] == len(x) + len(y) - 2 * shared
+            if len(x) + len(y) <= tree.max_depth:
+                assert path(int(tree.compose(heaps[i], heaps[j])), branching) == x + y
+
+
+def test_children_of_a_ternary_tree_by_hand() -> None:
+    tree = structure.Tree(3)
+    assert [tree.ancestor(h, 1) for h in (2, 3, 4, 5, 7, 8, 13)] == [1, 1, 1, 2, 2, 3, 4]
+    assert (tree.max_depth, structure.Tree(2).max_depth) == (39, 62)  # 3^39 < 2^63 < 3^40
+
+
+def test_rings_and_products_by_hand() -> None:
+    ring, grid = structure.parse_structure("cyclic(6)"), structure.parse_structure("grid(2)")
+    assert [int(ring.distance(torch.tensor(1), torch.tensor(y))) for y in range(1, 9)] == [0, 1, 2, 3, 2, 1, 0, 1]
+    assert int(grid.distance(torch.tensor([3, 0]), torch.tensor([1, 3]))) == 5  # the paper's figure 3
+    for array in (torch.tensor, np.array):  # the last one's square is beyond int64
+        straight = structure.Grid((structure.Seq(),) * 2).straight(
+            array([[3, 0], [4, 1], [0, 0]]), array([[6, 4], [4, 9], [0, 2**32]])
+        )
+        assert straight.tolist() == [5, 8, 2**32]
+    both = structure.parse_structure("seq*tree(2)")
+    assert (both.width, both.first, grid.first) == (2, (1, 0), (1, 1))
+    assert int(both.distance(np.array([1, 4]), np.array([4, 7]))) == 3 + 4
+    assert both.compose(np.array([1, 4]), np.array([2, 3])).tolist() == [3, 9]  # left, left, then right
+
+
+@pytest.mark.parametrize("expression", ["seq", "tree(2)", "tree(3)", "cyclic(5)", "grid(3)", "seq*tree(2)*cyclic(4)"])
+def test_distance_is_a_metric_that_prefixes_do_not_change(expression: str) -> None:
+    found = structure.parse_structure(expression)
+    generator = torch.Generator().manual_seed(1)
+    shape = (40, found.width) if found.width > 1 else (40,)
+    x, y, z = (torch.randint(1, 30, shape, generator=generator) for _ in range(3))
+    assert (found.distance(x, y) == found.distance(y, x)).all()
+    assert (found.distance(x, x) == 0).all()
+    assert (found.distance(x, z) <= found.distance(x, y) + found.distance(y, z)).all()
+    assert (found.distance(found.compose(z, x), found.compose(z, y)) == found.distance(x, y)).all()
+
+
+def test_expressions_are_written_and_read() -> None:
+    for text, plain in {
+        "seq": "seq",
+        " tree ( 2 ) ": "tree(2)",
+        "seq*(tree(3)*cyclic(6))": "seq*tree(3)*cyclic(6)",
+        "(grid(2))*seq": "grid(2)*seq",
+        "seq*seq": "grid(2)",
+    }.items():
+        assert structure.parse_structure(text).expression == plain
+        assert structure.parse_structure(plain) == structure.parse_structure(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ("forest", "found 'forest'", 1),
+        ("seq*tre(2)", "found 'tre'", 5),
+        ("seq*", "found the end", 5),
+        ("(seq", r"expected '\)'", 5),
+        ("seq seq", "expected '\\*' or the end", 5),
+        ("tree(2))", "expected '\\*' or the end", 8),
+        ("tree", r"expected '\('", 5),
+        ("tree(1)", "from 2 to 1000", 6),
+        ("tree(²)", "from 2 to 1000", 6),
+        ("grid(99999999999999999999999)", "from 2 to 16", 6),
+        ("grid(0000000000000000000000009999999)", "from 2 to 16", 6),
+        ("tree(002)", "from 2 to 1000", 6),
+        ("cyclic(0)", "from 2", 8),
+        ("", "found the end", 1),
+    ],
+)
+def test_an_error_tells_where_an_expression_is_wrong(text: str, message: str, place: int) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        structure.parse_structure(text)
+    assert f"at character {place}" in str(caught.value)
+    got, caret = str(caught.value).splitlines()[1:3]
+    assert caret.index("^") - len("  got:     ") == place - 1
+    assert got.endswith(text)
+
+
+def test_long_expressions_are_refused_before_they_are_read() -> None:
+    for text in ("(" * 5000 + "seq", "cyclic(" + "2" * 5000 + ")", "*".join(["seq"] * 500)):
+        with pytest.raises(UsageError, match="too long"):
+            structure.parse_structure(text)
+
+
+def test_what_a_structure_is_read_from() -> None:
+    """Each coordinate from the data's own or, `seq` and `cyclic(n)`, from the linearisation."""
+    line = structure.LINE
+    for wanted, own, expected in [
+        ("tree(2)", "tree(2)", [0]),
+        ("seq", "tree(2)", [line]),
+        ("seq*tree(2)", "tree(2)", [line, 0]),
+        ("tree(3)", "tree(2)", None),
+        ("grid(2)", "seq*seq", [0, 1]),
+        ("grid(2)*seq", "grid(2)", [0, 1, line]),
+        ("seq*grid(2)", "grid(2)", [line, 0, 1]),
+        ("grid(3)", "grid(2)", None),
+        ("grid(2)", "seq", None),  # not the same place twice
+        ("seq*cyclic(7)", "seq", [line, line]),
+        ("cyclic(6)", "cyclic(6)", [0]),
+        ("cyclic(5)", "cyclic(6)", None),  # a ring is read as itself or not at all
+    ]:
+        assert structure.columns(structure.parse_structure(wanted), structure.parse_structure(own)) == expected, (
+            wanted,
+            own,
+        )
+
+
+def random_tree(rng: random.Random, k: int, depth: int) -> recursive.Tree:
+    """A node with a number of its own; k children, or none at the bottom and now and then before."""
+    if depth == 0 or rng.random() < 0.3:
+        return (rng.random(),)
+    return (rng.random(), *(random_tree(rng, k, depth - 1) for _ in range(k)))
+
+
+def test_level_order_is_seen() -> None:
+    """Two trees, an empty row and a lone root; a row may begin with whatever the one before it ended with."""
+    starts = np.array([0, 0, 3, 6, 6, 7])
+    assert trees.in_level_order(starts, np.array([1, 2, 3, 1, 6, 7, 1]))
+    assert trees.in_level_order(np.array([0, 0]), np.array([], dtype=np.int64))
+    assert not trees.in_level_order(starts, np.array([1, 3, 2, 1, 6, 7, 1]))
+    assert not trees.in_level_order(starts, np.array([1, 2, 3, 1, 7, 6, 1]))
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_binarised_is_left_child_right_sibling(k: int) -> None:
+    """The formula on heap indices against trees of pointers; pre-order is kept, and there is a way back."""
+    rng = random.Random(k)
+    for _ in range(200):
+        tree = random_tree(rng, k, 4)
+        binary = recursive.binarise(tree)
+        assert recursive.unbinarise(binary) == tree
+        symbols, heap = (list(x) for x in zip(*recursive.pre_order(tree, k), strict=True))
+        binarised = trees.binarise(np.array(heap), k)
+        assert list(zip(symbols, binarised.tolist(), strict=True)) == recursive.linear_binary(binary, "depth")
+        assert trees.unbinarise(binarised, k).tolist() == heap
+        row = np.zeros(len(heap), dtype=np.int64)
+        assert trees.linearise(row, binarised, "depth").tolist() == list(range(len(heap)))
+
+
+@pytest.mark.parametrize("k", [2, 3, 31])
+def test_the_deepest_trees_that_binarise(k: int) -> None:
+    """The last path of 62 // k steps has k steps in binary for each of its own, which still fit."""
+    tree = structure.Tree(k)
+    last = np.array([tree.level_start(62 // k + 1) - 1])
+    binary = trees.binarise(last, k)
+    assert structure.Tree(2).level(binary).tolist() == [62 // k * k]
+    assert trees.unbinarise(binary, k).tolist() == last.tolist()
+
+
+@pytest.mark.parametrize("k", [3, 4])
+def test_linearisations_of_any_branching(k: int) -> None:
+    """Against recursion, and by several keys as by one: deep paths do not fit into one."""
+    rng = random.Random(k)
+    for _ in range(100):
+        tree = random_tree(rng, k, 4)
+        heap = np.array([h for _, h in recursive.level_order(tree, k)])
+        row = np.zeros(heap.size, dtype=np.int64)
+        heap = np.random.default_rng(0).permutation(heap)
+        far_down = trees.graft(heap, structure.Tree(k).level_start(structure.Tree(k).max_depth - 4), k)
+        for order in ("breadth", "depth"):
+            expected = [h for _, h in recursive.linear(tree, order, k)]
+            assert heap[trees.linearise(row, heap, order, k)].tolist() == expected
+            assert heap[trees.linearise(row, far_down, order, k)].tolist() == expected
+
+
+def test_linearisations_of_deep_trees_use_the_long_way() -> None:
+    """A path of 60 steps does not fit into one key; the order is the same rule."""
+    heap = np.array([2**k for k in range(61)] + [2**k + 1 for k in range(1, 61)])
+    row = np.zeros(heap.size, dtype=np.int64)
+    breadth = heap[trees.linearise(row, heap, "breadth")]
+    assert (np.diff(breadth) > 0).all()
+    depth = heap[trees.linearise(row, heap, "depth")].tolist()
+    assert depth == [2**k for k in range(61)] + [2**k + 1 for k in range(60, 0, -1)]
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_subtree_operations_on_paths(k: int) -> None:
+    heap = np.arange(1, 400)
+
+    def paths(heaps: np.ndarray) -> list[list[int]]:
+        return [path(h, k) for h in heaps.tolist()]
+
+    for root in (1, 2, 5, 13):
+        above = path(root, k)
+        inside = [p[: len(above)] == above for p in paths(heap)]
+        below = heap[inside]
+        assert paths(trees.reroot(below, root, k)) == [p[len(above) :] for p in paths(below)]
+        assert (trees.reroot(trees.graft(heap, root, k), root, k) == heap).all()
+        assert paths(trees.graft(heap, root, k)) == [above + p for p in paths(heap)]
+    assert paths(trees.mirror(heap, k)) == [[k - 1 - b for b in p] for p in paths(heap)]
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_the_mirror_image_at_the_greatest_depth(k: int) -> None:
+    """The last level that fits: its first index and its last change places, without overflow."""
+    tree = structure.Tree(k)
+    ends = [tree.level_start(tree.max_depth), tree.level_start(tree.max_depth + 1) - 1]
+    assert trees.mirror(np.array(ends), k).tolist() == ends[::-1]

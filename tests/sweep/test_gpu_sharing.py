@@ -1,0 +1,69 @@
+"""Several processes on one GPU: NVIDIA's service is started, told of, and ended; a program stands in for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ape_cli.sweep.gpu_sharing import shared_gpu
+
+CONTROL = """#!/bin/sh
+if [ "$1" = "-d" ]; then echo "started in $CUDA_MPS_PIPE_DIRECTORY" >> "$CALLS"; exit $STATUS; fi
+read words; echo "told $words in $CUDA_MPS_PIPE_DIRECTORY" >> "$CALLS"
+"""
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    program = tmp_path / "bin" / "nvidia-cuda-mps-control"
+    program.parent.mkdir()
+    program.write_text(CONTROL)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    monkeypatch.setenv("STATUS", "0")
+    for name in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "calls").touch()
+    return tmp_path / "calls"
+
+
+def test_it_is_started_and_ended(calls: Path) -> None:
+    with shared_gpu(True) as shares:
+        assert shares
+        folder = os.environ["CUDA_MPS_PIPE_DIRECTORY"]
+        assert Path(folder).is_dir()
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
+    assert not Path(folder).exists()
+    assert calls.read_text().splitlines() == [f"started in {folder}", f"told quit in {folder}"]
+
+
+def test_it_is_ended_after_an_error(calls: Path) -> None:
+    with pytest.raises(ZeroDivisionError), shared_gpu(True):
+        raise ZeroDivisionError
+    assert calls.read_text().splitlines()[-1].startswith("told quit")
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
+
+
+def test_where_it_does_not_start_processes_take_turns(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATUS", "1")
+    with shared_gpu(True) as shares:
+        assert not shares
+        assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
+
+
+def test_it_is_left_alone(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not wanted, runs already, or is not there."""
+    with shared_gpu(False) as shares:
+        assert not shares
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/elsewhere")
+    with shared_gpu(True) as shares:
+        assert shares
+    assert os.environ["CUDA_MPS_PIPE_DIRECTORY"] == "/elsewhere"
+    assert not calls.read_text()
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY")
+    monkeypatch.setenv("PATH", str(calls.parent))
+    with shared_gpu(True) as shares:
+        assert not shares

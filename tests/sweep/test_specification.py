@@ -1,0 +1,89 @@
+"""Grids: every combination once, whole tables first; what is wrong is said before anything begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.core.errors import UsageError
+from ape_cli.sweep import specification
+
+
+def points(*fields: dict[str, Any]) -> list[tuple[Any, ...]]:
+    found = specification.points([specification.check(f) for f in fields], "tiny")
+    return [(p.config.scheme, p.task or p.data, p.order, p.config.seed, p.config.decay) for p in found]
+
+
+def test_every_combination_the_first_seed_first() -> None:
+    found = points(
+        {"schemes": ["rope", "none"], "tasks": ["copy", "c3"], "orders": ["breadth", "depth"], "seeds": [7, 3]}
+    )
+    places = [("copy", None), ("c3", "breadth"), ("c3", "depth")]  # words have no order
+    assert found == [(s, *place, seed, None) for seed in (7, 3) for place in places for s in ("rope", "none")]
+
+
+def test_a_list_of_settings_is_one_trial_each() -> None:
+    found = points({"schemes": ["rope"], "tasks": ["copy"], "set": {"decay": [1, 0.5], "steps": 3}})
+    assert found == [("rope", "copy", None, 42, 1), ("rope", "copy", None, 42, 0.5)]
+
+
+def test_seeds_of_all_grids_go_together_and_nothing_twice() -> None:
+    one = {"schemes": ["rope"], "tasks": ["copy"], "seeds": [1, 2]}
+    other = {"schemes": ["none", "rope"], "tasks": ["copy"], "seeds": [1, 2]}
+    assert [(p[0], p[3]) for p in points(one, other)] == [("rope", 1), ("none", 1), ("rope", 2), ("none", 2)]
+
+
+def test_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text(
+        'preset = "small"\nseeds = [1]\ntasks = ["copy"]\nset = { steps = 5 }\n'
+        '[[grid]]\nschemes = ["rope"]\n[[grid]]\nschemes = ["none"]\nset = { decay = [0.9, 1] }\n'
+    )
+    found = [specification.check(fields) for fields in specification.read(file)]
+    assert [(g.schemes, g.preset, g.set) for g in found] == [
+        (["rope"], "small", {"steps": 5}),
+        (["none"], "small", {"steps": 5, "decay": [0.9, 1]}),
+    ]
+    file.write_text('schemes = ["rope"]\ntasks = ["copy"]\n')
+    assert [specification.check(fields).schemes for fields in specification.read(file)] == [["rope"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("schemes = [", "is not TOML"),
+        ("grid = 3", "no list of tables"),
+        ("grid = []", "no list of tables"),
+        ("set = 3", "`set` is no table"),
+        ("[[grid]]\nset = 3", "`set` is no table"),
+        ("a = " + "[" * 5000, "is not TOML"),
+        ('schemes = ["rope"]\ntasks = ["c3"]\norders = []', "bad orders of a sweep"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\norders = ["depth"]', "no task of the sweep has an order"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\nset = { decay = [[1]] }', "bad set.decay"),
+        ('schemes = ["rope"]', "names no tasks"),
+        ('tasks = ["copy"]', "names no schemes"),
+        ('scheme = ["rope"]', "unknown field of a sweep"),
+        ('schemes = "rope"\ntasks = ["copy"]', "bad schemes of a sweep"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\nseeds = []', "bad seeds of a sweep"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\nseeds = ["a"]', "bad seeds.0 of a sweep"),
+        ('schemes = ["rope"]\ntasks = ["c3"]\norders = ["deep"]', "unknown order"),
+        ('schemes = ["rpe"]\ntasks = ["copy"]', "unknown scheme"),
+        ('schemes = ["rope"]\ntasks = ["cpy"]', "unknown task"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\nset = { decy = 1 }', "unknown setting"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\nset = { decay = [] }', "a setting has no values"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\nset = { decay = 7 }', "bad value of decay"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\npreset = "smal"', "unknown preset"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=message):
+        specification.points([specification.check(fields) for fields in specification.read(file)], "tiny")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read the sweep's file"):
+        specification.read(tmp_path / "none.toml")

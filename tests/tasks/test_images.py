@@ -1,0 +1,539 @@
+"""Images as a dataset: what is held out, in which order, what is counted, what a damaged one says.
+
+Sources are made by hand: an image is a few numbers, and its bytes say which one it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import re
+import shlex
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.executors.local import Local
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.data import generation
+from ape_cli.data.loader import open_dataset
+from ape_cli.data.manifest import DatasetPlan, read_manifest
+from ape_cli.storage import image_rows
+from ape_cli.storage.sources import ImageSource, LabelledImages
+from ape_cli.tasks import _images
+from ape_cli.tasks._images import Images
+from tests.conftest import ape
+
+CLASSES = ["cat", "dog", "owl"]
+
+
+def noise(count: int, seed: int, shape: tuple[int, int, int] = (4, 3, 3)) -> LabelledImages:
+    """Images no two of which are the same."""
+    rng = np.random.default_rng(seed)
+    pixels = rng.integers(256, size=(count, *shape), dtype=np.uint8)
+    return LabelledImages(pixels, rng.integers(len(CLASSES), size=count))
+
+
+def repeated(count: int, seed: int) -> LabelledImages:
+    """Images of which each stands there one to seven times, in any order, under labels of their own."""
+    rng = np.random.default_rng(seed)
+    which = rng.permutation(np.repeat(np.arange(count), rng.integers(1, 8, size=count)))
+    return LabelledImages(noise(count, seed).pixels[which], rng.integers(len(CLASSES), size=which.size))
+
+
+def source(train: LabelledImages, classes: list[str] | None = None, **splits: LabelledImages) -> ImageSource:
+    return ImageSource("hand", classes or CLASSES, {"train": train, **splits})
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes `Images` of a source; from then on every one is of that."""
+
+    def of(found: ImageSource, **options: Any) -> Images:
+        monkeypatch.setattr("ape_cli.tasks._images.open_source", lambda where, label: found)
+        return _images.make(**{"source": "anywhere", **options})
+
+    return of
+
+
+def stored(task: Images, seed: int = 1) -> dict[str, tuple[np.ndarray, list[int]]]:
+    """Pixels and labels of each split, as its table holds them."""
+    found = {}
+    for split, count in task.available(seed).items():
+        table = task.sample(rows=range(count), split=split, seed=seed)
+        found[split] = image_rows.pixels(table, task.image), table["label"].to_pylist()
+    return found
+
+
+def bag(*parts: tuple[np.ndarray, Any]) -> Counter[tuple[bytes, int]]:
+    """Images with their labels, in no order."""
+    found = (zip((p.tobytes() for p in pixels), map(int, labels), strict=True) for pixels, labels in parts)
+    return Counter(pair for part in found for pair in part)
+
+
+def plan(task: Images, shard_rows: int = 1000, seed: int = 1, **rows: int) -> DatasetPlan:
+    return generation.plan(task, seed=seed, rows=dict.fromkeys(SPLITS) | rows, shard_rows=shard_rows)
+
+
+# What is held out
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ({}, {"train": 72, "validation": 8, "test": 20}),  # a fifth of 100, a tenth of 80
+        ({"test": 30}, {"train": 90, "validation": 10, "test": 30}),
+        ({"validation": 7}, {"train": 80, "validation": 7, "test": 20}),
+        ({"validation": 7, "test": 30}, {"train": 100, "validation": 7, "test": 30}),
+    ],
+)
+def test_splits_that_a_source_lacks_are_held_out_of_its_training_images(
+    given: Any, own: dict[str, int], expected: dict[str, int]
+) -> None:
+    """Nothing is lost, nothing is there twice, and what the source has itself stays as it is."""
+    parts = {name: noise(count, seed) for seed, (name, count) in enumerate(own.items(), 10)}
+    whole = noise(100, 1)
+    task = given(source(whole, **parts))
+    found = stored(task)
+    assert {split: len(labels) for split, (_, labels) in found.items()} == task.available(1) == expected
+    for split, part in parts.items():
+        assert bag(found[split]) == bag((part.pixels, part.labels))
+    held = [found[split] for split in SPLITS if split not in parts]
+    assert bag(*held) == bag((whole.pixels, whole.labels))
+    origin = {split: "held out" in words for split, words in task.origin.items() if split != "train"}
+    assert origin == {split: split not in parts for split in ("validation", "test")}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_training_never_sees_what_is_held_out(given: Any, seed: int) -> None:
+    """Pixel by pixel, though every image stands in the source several times."""
+    whole = repeated(40, seed)
+    found = stored(given(source(whole)), seed)
+    seen = {split: {p.tobytes() for p in pixels} for split, (pixels, _) in found.items()}
+    assert not seen["train"] & seen["validation"]
+    assert not seen["train"] & seen["test"]
+    assert not seen["validation"] & seen["test"]
+    assert bag(*found.values()) == bag((whole.pixels, whole.labels))
+    total = len(whole.labels)
+    assert total // 5 - 7 < len(found["test"][1]) <= total // 5  # at most seven are the same
+
+
+def test_one_image_many_times_is_all_trained_on(given: Any) -> None:
+    one = LabelledImages(np.repeat(noise(1, 0).pixels, 50, axis=0), np.zeros(50, dtype=np.int64))
+    assert given(source(one)).available(1) == {"train": 50, "validation": 0, "test": 0}
+
+
+@pytest.mark.parametrize(("count", "test", "validation"), [(1, 0, 0), (2, 0, 0), (9, 1, 0), (12, 2, 1)])
+def test_few_images(given: Any, here: Path, count: int, test: int, validation: int) -> None:
+    given(source(noise(count, 0), ["the only one"] * 3))
+    _, err = ape("gen", "images", "--source", "x")
+    none = [split for split, rows in (("validation", validation), ("test", test)) if not rows]
+    assert (f"no rows of {' and '.join(none)}" in err) == bool(none)
+    rows = read_manifest(Path("datasets/images-hand")).plan.rows
+    assert rows == {"train": count - test - validation, "validation": validation, "test": test}
+
+
+def test_a_seed_decides_what_is_held_out(given: Any) -> None:
+    task = given(source(noise(100, 1)))
+    one, same, other = (bag(stored(task, seed)["test"]) for seed in (1, 1, 2))
+    assert one == same
+    assert len(one & other) < 15  # 4 of 20 are expected, by chance
+
+
+def test_order_and_format_of_a_source_do_not_matter(given: Any, tmp_path: Path) -> None:
+    """Its rows in another order, in arrays of another layout, in folders of other names: the same dataset."""
+    whole, own = repeated(60, 1), noise(20, 2)
+    task = given(source(whole, test=own))
+    first = generation.generate(task, plan(task), tmp_path / "a").manifest
+    order = np.random.default_rng(3).permutation(len(whole.labels))
+    mixed = LabelledImages(np.asfortranarray(whole.pixels[order]), whole.labels[order].astype(np.int64))
+    again = given(source(mixed, test=LabelledImages(own.pixels[::-1], own.labels[::-1])), source="elsewhere")
+    second = generation.generate(again, plan(again), tmp_path / "b").manifest
+    assert second == first
+    assert second.fingerprint == first.fingerprint
+    assert "elsewhere" not in (tmp_path / "b" / "manifest.json").read_text()
+    assert set(second.plan.parameters) == {"source", "sha256"}
+
+
+def test_a_source_s_hash_sees_pixels_labels_classes_and_splits(given: Any) -> None:
+    whole, own = noise(30, 1), noise(9, 2)
+    changed = whole.pixels.copy()
+    changed[4, 0, 0, 0] ^= 1
+    labels = (whole.labels + (np.arange(30) == 7)) % 3
+    flat = LabelledImages(whole.pixels.reshape(30, 3, 4, 3), whole.labels)
+    found = [
+        source(whole),
+        source(LabelledImages(changed, whole.labels)),
+        source(LabelledImages(whole.pixels, labels)),
+        source(whole, ["cat", "dog", "bat"]),
+        source(whole, test=own),
+        source(whole, validation=own),
+        source(flat),
+    ]
+    assert len({given(one).parameters["sha256"] for one in found}) == len(found)
+
+
+def test_fewer_rows_are_a_prefix(given: Any, tmp_path: Path) -> None:
+    task = given(source(noise(100, 1)))
+    generation.generate(task, plan(task), tmp_path / "all")
+    generation.generate(task, plan(task, train=20, validation=3, test=0), tmp_path / "few")
+    every, few = ({s: d.split(s).table() for s in SPLITS} for d in map(open_dataset, tmp_path.glob("*")))
+    if len(every["train"]) < len(few["train"]):
+        every, few = few, every
+    for split, count in (("train", 20), ("validation", 3), ("test", 0)):
+        assert len(few[split]) == count
+        assert few[split].to_pylist() == every[split].slice(0, count).to_pylist()
+
+
+def test_images_that_a_source_has_twice_are_counted(given: Any, here: Path) -> None:
+    """Three test images are among the training images: two remain there, or all, as the validation split falls."""
+    whole = noise(50, 1)
+    own = LabelledImages(np.concatenate([noise(10, 2).pixels, whole.pixels[:3]]), np.zeros(13, dtype=np.int64))
+    task = given(source(whole, test=own))
+    trained = {p.tobytes() for p in stored(task)["train"][0]}
+    expected = sum(p.tobytes() in trained for p in own.pixels)
+    assert 0 < expected <= 3
+    assert task.sample_counted(rows=range(13), split="test", seed=1)[1] == expected
+    assert task.sample_counted(rows=range(45), split="train", seed=1)[1] == 0
+    out, err = ape("gen", "images", "--source", "x", "--seed", "1", "--json")
+    assert json.loads(out)["shared"] == expected
+    assert f"{expected} rows: validation and test images that are among" in err
+
+
+# Moments, shuffling
+
+
+def test_moments_are_of_the_training_images_alone(given: Any) -> None:
+    """Of those that are asked for; a test split of white images changes nothing."""
+    white = LabelledImages(np.full((40, 4, 3, 3), 255, dtype=np.uint8), np.zeros(40, dtype=np.int64))
+    task = given(source(noise(100, 1), test=white, validation=white))
+    pixels = stored(task)["train"][0] / 255
+    for rows in (100, 30):
+        found = task.moments(rows, 1)
+        np.testing.assert_allclose(found.mean, pixels[:rows].mean((0, 1, 2)), rtol=1e-12)
+        np.testing.assert_allclose(found.std, pixels[:rows].std((0, 1, 2)), rtol=1e-12)
+
+
+def test_moments_by_hand(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half 0 and half 255: mean 1/2, deviation 1/2; all 51: mean 1/5, and nothing to divide by. In blocks too."""
+    pixels = np.zeros((10, 1, 2, 3), dtype=np.uint8)
+    pixels[:, :, 0, 0], pixels[..., 1] = 255, 51
+    task = given(source(LabelledImages(pixels, np.zeros(10, dtype=np.int64))))
+    for block in (2**22, 3):
+        monkeypatch.setattr(_images, "_BLOCK", block)
+        found = task.moments(10, 1)
+        assert found.mean == pytest.approx([0.5, 0.2, 0.0])
+        assert found.std == pytest.approx([0.5, 1.0, 1.0])
+
+
+def test_shuffled_moves_whole_pixels(given: Any) -> None:
+    """Row r is row r of the images as they are, its pixels in another order: the same for all channels."""
+    found = source(noise(60, 1, (5, 4, 3)), test=repeated(8, 2))
+    found = source(found.splits["train"])
+    plain, mixed = stored(given(found)), stored(given(found, shuffled=True))
+    orders = set()
+    for split in SPLITS:
+        assert plain[split][1] == mixed[split][1]
+        for one, other in zip(plain[split][0].reshape(-1, 20, 3), mixed[split][0].reshape(-1, 20, 3), strict=True):
+            places = {tuple(pixel): i for i, pixel in enumerate(one.tolist())}
+            order = tuple(places[tuple(pixel)] for pixel in other.tolist())
+            assert sorted(order) == list(range(20))
+            orders.add(order)
+    assert len(orders) == 60  # each image has its own
+    assert all(len({order[i] for order in orders}) > 12 for i in range(20))  # any pixel may stand anywhere
+
+
+def test_an_order_of_pixels_is_the_image_s_alone(given: Any) -> None:
+    """Not the seed's, nor the split's. One is worked out again, from the hash of the image."""
+    found = source(noise(40, 1, (2, 3, 1)))
+    task = given(found, shuffled=True)
+    every = [{p.tobytes() for part, _ in stored(task, seed).values() for p in part} for seed in (1, 2)]
+    assert every[0] == every[1]
+    image = found.splits["train"].pixels[0]
+    word = int.from_bytes(hashlib.blake2b(image.tobytes(), digest_size=8, person=b"shuffled").digest(), "little")
+    keys = []
+    for i in range(6):  # SplitMix64, read at i
+        x = (word + i * 0x9E3779B97F4A7C15) % 2**64
+        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
+        keys.append(x ^ (x >> 31))
+    assert image.ravel()[np.argsort(keys)].tobytes() in every[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "fingerprint"),
+    [
+        ({}, "adb4ba852a12a0243ea957f6c3bfab9c1616b243a8a86a4166168dcb4c80bedf"),
+        ({"shuffled": True}, "bf536ab317aeac9f11f91d49400429dd150adfea88b5941d9f0941fcc83ced83"),
+    ],
+)
+def test_datasets_that_exist_stay_what_they_are(tmp_path: Path, options: dict[str, Any], fingerprint: str) -> None:
+    """The digits, as they were when there were images first."""
+    task = _images.make(**options)
+    manifest = generation.generate(task, plan(task, seed=42), tmp_path).manifest
+    assert manifest.fingerprint == fingerprint
+    assert manifest.plan.rows == {"train": 1295, "validation": 143, "test": 359}
+
+
+# Files
+
+
+def test_fingerprint_knows_neither_shards_nor_workers(given: Any, tmp_path: Path) -> None:
+    """Workers are sent their rows: they could not open this source."""
+    task = given(source(noise(90, 1), test=noise(25, 2)), shuffled=True)
+    whole = generation.generate(task, plan(task), tmp_path / "whole").manifest
+    cut = generation.generate(task, plan(task, 10), tmp_path / "cut").manifest
+    sent = generation.generate(task, plan(task, 10), tmp_path / "sent", engine=Local(2)).manifest
+    assert whole.fingerprint == cut.fingerprint
+    assert sent == cut
+    one, other = (open_dataset(tmp_path / name).split("train").table() for name in ("whole", "sent"))
+    assert one.to_pylist() == other.to_pylist()
+
+
+def test_a_dataset_is_a_source_of_itself(here: Path) -> None:
+    """Through Parquet and back: the same splits, in the same order, under the same names of classes."""
+    ape("gen", "images", "--out", "first")
+    ape("gen", "images", "--source", "first", "--out", "second", "--shard-rows", "500", "--workers", "2")
+    one, other = (read_manifest(Path(name)) for name in ("first", "second"))
+    assert (one.fingerprint, one.moments, one.vocabulary) == (other.fingerprint, other.moments, other.vocabulary)
+
+
+def test_a_portion_is_sent_without_the_others(given: Any) -> None:
+    task = given(source(noise(500, 1, (8, 8, 3))))
+    sizes = [len(pickle.dumps(task.portion(range(50, 50 + n), "train", 1))) for n in (10, 20)]
+    assert sizes[1] - sizes[0] == pytest.approx(10 * (8 * 8 * 3 + 8 + 1), abs=20)
+    again = pickle.loads(pickle.dumps(task.portion(range(50, 60), "train", 1)))
+    table = again.sample_counted(rows=range(52, 57), split="train", seed=1)[0]
+    assert table.equals(task.sample(rows=range(52, 57), split="train", seed=1))
+
+
+def test_the_fingerprint_tells_apart_what_has_the_same_bytes(given: Any) -> None:
+    """Images laid flat; pixels, labels and numbers that change."""
+    whole = noise(20, 1, (4, 6, 1))
+    found = set()
+    for pixels, labels in [
+        (whole.pixels, whole.labels),
+        (whole.pixels.reshape(20, 1, 24, 1), whole.labels),
+        (whole.pixels.reshape(20, 4, 2, 3), whole.labels),
+        (whole.pixels, (whole.labels + 1) % 3),
+        (whole.pixels ^ 1, whole.labels),
+    ]:
+        task = given(source(LabelledImages(pixels, labels)))
+        portion = _images.Portion("train", 1, 0, pixels, labels, np.zeros(20, dtype=bool), CLASSES, False)
+        table = portion.sample_counted(rows=range(20), split="train", seed=1)[0]
+        found |= {task.content(table), task.content(table.set_column(0, "row", pa.array(range(1, 21), pa.uint64())))}
+    assert len(found) == 10
+
+
+def test_an_interruption_is_gone_on_from(given: Any, tmp_path: Path) -> None:
+    task = given(source(noise(90, 1)))
+    reference = generation.generate(task, plan(task, 10), tmp_path / "whole").manifest
+    done = 0
+
+    def tick(rows: int) -> None:
+        nonlocal done
+        done += rows
+        if done > 35:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        generation.generate(task, plan(task, 10), tmp_path / "broken", tick=tick)
+    outcome = generation.generate(task, plan(task, 10), tmp_path / "broken")
+    assert outcome.written == 60
+    assert outcome.manifest == reference
+    assert generation.generate(task, plan(task, 10), tmp_path / "broken").written == 0
+
+
+def test_a_source_that_changed_is_another_dataset(given: Any, tmp_path: Path) -> None:
+    task = given(source(noise(30, 1)))
+    generation.generate(task, plan(task), tmp_path)
+    other = given(source(noise(30, 2)))
+    with pytest.raises(DataError, match=r"holds another dataset[\s\S]*parameters.sha256"):
+        generation.generate(other, plan(other), tmp_path)
+
+
+# Wrong usage
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--n", "2000"], r"not as many images for train[\s\S]*at most 1295"),
+        (["--n-validation", "144"], r"for validation[\s\S]*at most 143"),
+        (["--n-test", "-1"], "bad number of test rows"),
+        (["--n", "0"], "bad number of train rows"),
+        (["--seed", "-1"], "bad --seed"),
+        (["--seed", str(2**63)], "bad --seed"),
+        (["--order", "breadth"], "images have no order"),
+        (["--length-mean", "3"], r"unknown option of images[\s\S]*length_mean[\s\S]*label, shuffled, source"),
+        (["--binarise"], r"unknown option of images[\s\S]*binarise"),
+        (["--set", "shuffled=1"], r"bad shuffled[\s\S]*true or false"),
+        (["--set", "label=5"], r"bad label[\s\S]*text"),
+        (["--shuffled", "--set", "shuffled=true"], "shuffled is given twice"),
+    ],
+)
+def test_what_images_do_not_take_is_said(here: Path, words: list[str], says: str) -> None:
+    assert re.search(says, ape("gen", "images", *words, code=2)[1])
+    assert not list(here.iterdir())
+
+
+def test_images_are_no_task_that_is_drawn(here: Path) -> None:
+    assert _images.NAME not in tasks.names()
+    for words in (["--source", "digits"], ["--label", "x"], ["--shuffled"]):
+        assert "unknown option of copy" in ape("gen", "copy", *words, code=2)[1]
+    listed = {t["task"]: t for t in json.loads(ape("tasks", "--json")[0])}
+    assert listed["images"]["options"] == {"source": "digits", "label": None, "shuffled": False}
+    assert re.search(
+        r"images +│ grid\(2\) +│ the label of an image +│ source digits, label —, shuffled false", ape("tasks")[0]
+    )
+    with pytest.raises(UsageError, match="split"):
+        _images.make().sample(rows=range(3), split="dev", seed=1)
+
+
+# The card
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--shuffled", "--seed", "7", "--n", "40", "--n-test", "0", "--shard-rows", "9"]]
+)
+def test_the_command_of_the_card_makes_it_again(here: Path, words: list[str]) -> None:
+    ape("gen", "images", *words, "--out", "a")
+    command = re.findall(r"^ape (gen .*)$", Path("a/README.md").read_text(), flags=re.M)
+    ape(*shlex.split(command[0]), "--out", "b")
+    assert Path("a/manifest.json").read_bytes() == Path("b/manifest.json").read_bytes()
+    assert Path("a/README.md").read_bytes() == Path("b/README.md").read_bytes()
+
+
+def test_the_card_says_what_there_is(given: Any, here: Path) -> None:
+    given(source(noise(100, 1), test=noise(10, 2)))
+    ape("gen", "images", "--source", "secret/place", "--label", "a name", "--shuffled", "--out", "d")
+    card = Path("d/README.md").read_text()
+    manifest = read_manifest(Path("d"))
+    for words in (
+        "# images: hand, shuffled\n",
+        "--n 90 --n-validation 10 --n-test 10 --seed 42 --shard-rows 32768 --source PATH --label 'a name' --shuffled\n",
+        "(PATH is where it lies)",
+        "| train | 90 | the source's training images, but those held out |",
+        "| validation | 10 | held out of the source's training images |",
+        "| test | 10 | the source's own |",
+        "Columns: `row`, `image`, `label`, `size`.",
+        "4 x 3 pixels, RGB",
+        "in an order of its own",
+        "Labels: 0 cat, 1 dog, 2 owl (",
+        manifest.fingerprint,
+        manifest.plan.parameters["sha256"],
+        "  - split: validation\n    path: data/validation-*.parquet",
+    ):
+        assert words in card, words
+    assert "secret" not in card
+
+
+# What is damaged
+
+
+def png(pixels: np.ndarray) -> bytes:
+    table = image_rows.table(np.zeros(1, dtype=np.uint64), pixels[None], np.zeros(1, dtype=np.int64), CLASSES)
+    return table["image"][0].as_py()["bytes"]
+
+
+def chunked(good: bytes, wide: int) -> bytes:
+    """A PNG whose head says another width, with the right checksum."""
+    head = b"IHDR" + wide.to_bytes(4, "big") + good[20:29]
+    return good[:12] + head + zlib.crc32(head).to_bytes(4, "big") + good[33:]
+
+
+def damages() -> dict[str, tuple[Any, str]]:
+    image = noise(1, 9).pixels[0]
+    good = png(image)
+    return {
+        "null": (None, r"row 3 has no image"),
+        "null bytes": ({"bytes": None, "path": None}, r"row 3 has no image"),
+        "no bytes": ({"bytes": b""}, r"row 3 cannot be read[\s\S]*no PNG"),
+        "no PNG": ({"bytes": b"GIF89a" + good}, r"row 3 cannot be read[\s\S]*no PNG"),
+        "cut short": ({"bytes": good[:50]}, "row 3 cannot be read"),
+        "a bit": ({"bytes": good[:45] + bytes([good[45] ^ 4]) + good[46:]}, "row 3 cannot be read"),
+        "a size beyond all reason": ({"bytes": chunked(good, 2**31 - 1)}, "row 3 cannot be read"),
+        "another size": ({"bytes": png(image.transpose(1, 0, 2))}, r"another size[\s\S]*3 x 4 RGB[\s\S]*4 x 3 RGB"),
+        "gray": ({"bytes": png(image[..., :1])}, r"another size[\s\S]*4 x 3 L[\s\S]*4 x 3 RGB"),
+    }
+
+
+@pytest.mark.parametrize("how", damages())
+def test_a_damaged_image_is_one_error(given: Any, how: str) -> None:
+    stored, says = damages()[how]
+    table = given(source(noise(20, 1))).sample(rows=range(8), split="train", seed=1)
+    values = table["image"].to_pylist()
+    values[3] = stored
+    table = table.set_column(1, table.schema.field(1), pa.array(values, table.schema.field(1).type))
+    with pytest.raises(DataError, match=says):
+        image_rows.pixels(table, (4, 3, 3))
+    image_rows.pixels(table.slice(4), (4, 3, 3))  # the others are as they were
+
+
+@pytest.mark.parametrize(("label", "got"), [(3, "3"), (-1, "-1"), (None, "null")])
+def test_a_label_of_no_class_is_one_error(given: Any, label: int | None, got: str) -> None:
+    table = given(source(noise(20, 1))).sample(rows=range(8), split="train", seed=1)
+    values = table["label"].to_pylist()
+    assert image_rows.labels(table, 3).tolist() == values
+    values[5] = label
+    with pytest.raises(DataError, match=rf"row 5 is of no class\n  got: +{got}\n  allowed: 0 to 2"):
+        image_rows.labels(table.set_column(2, "label", pa.array(values, pa.int64())), 3)
+
+
+def test_no_rows_are_no_images(given: Any) -> None:
+    for shuffled in (False, True):
+        task = given(source(noise(20, 1)), shuffled=shuffled)
+        none = task.sample(rows=range(0), split="train", seed=1)
+        assert image_rows.pixels(none, task.image).shape == (0, 4, 3, 3)
+        assert image_rows.labels(none, 3).shape == (0,)
+        assert none.schema.equals(task.columns)
+
+
+def test_a_damaged_shard_that_the_manifest_vouches_for(given: Any, here: Path) -> None:
+    """A label beyond the classes, in a file whose hash is right: an error for whoever reads the row."""
+    task = given(source(noise(40, 1)))
+    generation.generate(task, plan(task), here / "d")
+    path = here / "d" / "data" / "train-00000-of-00001.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(2, table.schema.field(2), pa.array([9] * len(table), pa.int64())), path)
+    manifest = here / "d" / "manifest.json"
+    known = json.loads(manifest.read_text())
+    known["shards"]["train"][0]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(known))
+    with pytest.raises(DataError, match="row 0 is of no class"):
+        next(open_dataset(here / "d").split("train").batches(4))
+    assert "row 2 is of no class" in ape("show", "d", "--row", "2", code=1)[1]
+
+
+def test_a_manifest_of_images_is_checked(given: Any, tmp_path: Path) -> None:
+    task = given(source(noise(40, 1)))
+    generation.generate(task, plan(task), tmp_path)
+    path = tmp_path / "manifest.json"
+    good = json.loads(path.read_text())
+    assert (good["schema_version"], good["plan"]["image"]) == (3, [4, 3, 3])
+    assert read_manifest(tmp_path).model_dump_json(indent=2) + "\n" == path.read_text()
+    for change, says in [
+        ({"moments": None}, "images have moments"),
+        ({"moments": {"mean": [0.5], "std": [0.5]}}, "images have moments of each of their channels"),
+        ({"moments": {"mean": [0.5] * 3, "std": [0.0] * 3}}, "moments.std.0"),
+        ({"moments": {"mean": [2.0] * 3, "std": [0.1] * 3}}, "moments.mean.0"),
+        ({"schema_version": 2}, r"got: +schema version 2 cannot hold images"),
+        ({"plan": good["plan"] | {"task": "copy"}}, "task copy has no size of images"),
+        ({"plan": good["plan"] | {"order": "depth"}}, "images have no order"),
+        ({"vocabulary": []}, "vocabulary"),
+        ({"plan": good["plan"] | {"image": [4, 3, 2]}}, "1 or 3 channels"),
+        ({"plan": good["plan"] | {"image": [0, 3, 3]}}, "1 or 3 channels"),
+        ({"plan": {k: v for k, v in good["plan"].items() if k != "image"}}, "task images needs a size of images"),
+    ]:
+        path.write_text(json.dumps(good | change))
+        with pytest.raises(DataError, match=says):
+            read_manifest(tmp_path)

@@ -1,0 +1,140 @@
+"""The packages of `ape_cli` are the pipeline: each imports only from those above it, and few of them import torch."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "ape_cli"
+
+# The packages in the order of the pipeline, and which of their modules may import torch.
+# CONTRIBUTING.md prints this table.
+PIPELINE = {
+    "core": "none",
+    "storage": "none",
+    "structure": "none",
+    "tasks": "none",
+    "data": "augmentation, collation, image_batches, loader, position_plan",
+    "runs": "none",
+    "position": "all",
+    "attention": "all",
+    "models": "all",
+    "evaluation": "all",
+    "training": "all",
+    "sweep": "none",
+    "reports": "none",
+    "cli": "none",
+}
+# Modules beside the packages: the parts of the public surface whose implementation is in a package.
+PUBLIC = {"errors": "core", "dataset": "data", "registry": "runs"}
+
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if p not in (PACKAGE / "__init__.py", PACKAGE / "__main__.py"))
+ORDER = list(PIPELINE)
+
+
+def package_of(path: Path) -> str:
+    """The package or public module that a file of `ape_cli` belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """The packages and public modules of `ape_cli` that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ape_cli":
+            parts = node.module.split(".")
+            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("ape_cli.")}
+    return found & {*PIPELINE, *PUBLIC}
+
+
+def imports_torch(text: str) -> bool:
+    """Whether a module's source imports torch, at its top, in a function or for its annotations."""
+    for node in ast.walk(ast.parse(text)):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        if any(name.split(".")[0] == "torch" for name in names):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_package_imports_only_from_those_above_it(path: Path) -> None:
+    own = package_of(path)
+    if own in PUBLIC:
+        assert imported(path) == {PUBLIC[own]}
+        return
+    allowed = set(ORDER[: ORDER.index(own) + 1])
+    later = imported(path) - allowed
+    assert not later, f"{path.name} imports from {later}, which do not come before {own}"
+
+
+def test_every_file_is_in_a_package_of_the_table() -> None:
+    assert {package_of(p) for p in FILES} == {*PIPELINE, *PUBLIC}
+    assert len(PIPELINE) <= 14
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_only_the_modules_of_the_table_import_torch(path: Path) -> None:
+    allowed = PIPELINE.get(package_of(path), "none")
+    stem = path.relative_to(PACKAGE).parts[-1].removesuffix(".py")
+    if imports_torch(path.read_text()):
+        assert allowed == "all" or stem in allowed.split(", "), f"{path.name} imports torch"
+
+
+def test_an_import_of_torch_is_found_wherever_it_is() -> None:
+    assert imports_torch("def f():\n    import torch.distributed as dist\n")
+    assert imports_torch("if TYPE_CHECKING:\n    from torch import Tensor\n")
+    assert not imports_torch('import torchvision\nTEXT = "import torch"\n')
+
+
+def test_no_import_renames_a_module_of_ours() -> None:
+    modules = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for p in FILES}
+    modules |= {f"ape_cli.{name}" for name in PIPELINE}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                renamed = [a.name for a in node.names if a.asname and a.name in modules]
+            elif isinstance(node, ast.ImportFrom):
+                renamed = [a.name for a in node.names if a.asname and f"{node.module}.{a.name}" in modules]
+                renamed = [name for name, a in zip(renamed, node.names, strict=False) if a.asname != a.name]
+            else:
+                continue
+            assert not renamed, f"{path.relative_to(ROOT)} renames {renamed}"
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert not {name: files for name, files in places.items() if len(files) > 1}
+
+
+def test_the_table_is_printed_in_contributing() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| `")]
+    assert [row.strip("`/") for row in rows if row.strip("`/") in PIPELINE] == ORDER
+    for name, allowed in PIPELINE.items():
+        (line,) = (line for line in text.splitlines() if line.startswith(f"| `{name}/`"))
+        assert line.split("|")[-2].strip().replace("`", "") == allowed
+
+
+def test_the_model_knows_no_scheme_by_name() -> None:
+    """Nor do the loop, the metrics and the loader; nor attention itself, and none of them knows a kind of attention."""
+    from ape_cli import attention, position
+
+    named = ["models/transformer", "training/loop", "evaluation/metrics", "data/collation", "data/loader"]
+    ours = [PACKAGE / f"{name}.py" for name in named]
+    for path in (*ours, *(PACKAGE / "attention").glob("*.py")):
+        for scheme in set(position.names()) - {"none"}:  # `reduction="none"` is no scheme
+            assert f'"{scheme}"' not in path.read_text(), (path, scheme)
+    for path in ours:
+        for kind in attention.names():
+            assert f'"{kind}"' not in path.read_text(), (path, kind)

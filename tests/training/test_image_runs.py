@@ -1,0 +1,387 @@
+"""Runs on images: trained, stopped, resumed, evaluated, swept; what chooses weights and what does not."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from torch.nn import functional
+
+from ape_cli import position
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.data import generation
+from ape_cli.data.loader import Dataset, ImageSplit, open_dataset
+from ape_cli.evaluation import evaluate, metrics
+from ape_cli.models import factory
+from ape_cli.runs import config
+from ape_cli.runs.registry import open_registry
+from ape_cli.runs.run import load_tensors
+from ape_cli.storage import sources
+from ape_cli.storage.sources import ImageSource, LabelledImages
+from ape_cli.tasks import _images
+from ape_cli.training import trial
+from ape_cli.training.loop import Loop, Stopped
+from tests.conftest import ape
+from tests.training.test_data_parallel import Apart
+
+CPU = torch.device("cpu")
+SIZES = {"d_model": 16, "d_ff": 16, "heads": 2, "steps": 6, "batch_size": 16, "validate_every_steps": 2}
+SCHEMES = [n for n in position.names() if n not in {"tree", "orthogonal-tree"}]
+
+
+def bars(count: int, seed: int, wrong: int = 0) -> LabelledImages:
+    """6 x 6 images with a bright column: its place is the label, plus `wrong` modulo 6; gray noise besides."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(6, size=count)
+    pixels = rng.integers(60, size=(count, 6, 6, 1)).astype(np.uint8)
+    pixels[np.arange(count), :, labels] = 255
+    return LabelledImages(pixels, (labels + wrong) % 6)
+
+
+def write(folder: Path, monkeypatch: pytest.MonkeyPatch, test: LabelledImages | None = None, **options: Any) -> Dataset:
+    splits = {"train": bars(90, 1), "test": bars(40, 2) if test is None else test}
+    found = ImageSource("bars", [f"column {i}" for i in range(6)], splits)
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "open", lambda where, label: found)
+        made = _images.make(source="bars", **options)
+        wanted = generation.plan(made, seed=3, rows=made.available(3), shard_rows=50)
+        generation.generate(made, wanted, folder)
+    return open_dataset(folder)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
+    return write(tmp_path / "bars", monkeypatch)
+
+
+def wanted(scheme: str = "orthogonal-grid", **settings: Any) -> config.Config:
+    own = position.options(scheme)
+    return config.resolve("tiny", scheme, own, kind="image", seed=1, settings=SIZES | settings)
+
+
+def run(data: Dataset, where: Path, scheme: str = "orthogonal-grid", **settings: Any) -> trial.Trial:
+    return trial.run_trial(wanted(scheme, **settings), data, open_registry(where), device=CPU)
+
+
+# The loop
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_scheme_trains_stops_resumes_and_evaluates(data: Dataset, tmp_path: Path, scheme: str) -> None:
+    """With everything random on, straight through and stopped: the same weights and scores, bit for bit."""
+    chance = {"augment": "crop,flip", "dropout": 0.1, "attention_dropout": 0.1, "stochastic_depth": 0.3}
+    chance |= {"encoder_layers": 2}
+    straight = run(data, tmp_path / "straight", scheme, **chance)
+    broken, steps = open_registry(tmp_path / "broken"), iter([False, False, False, True])
+    with pytest.raises(Stopped):
+        trial.run_trial(wanted(scheme, **chance), data, broken, device=CPU, stop=lambda: next(steps))
+    resumed = trial.run_trial(wanted(scheme, **chance), data, broken, device=CPU, resume=True)
+    ours, theirs = (load_tensors(t.run.folder / "model.safetensors")[0] for t in (straight, resumed))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours | theirs)
+    assert straight.evaluation is not None
+    assert resumed.evaluation is not None
+    assert straight.evaluation["overall"] == resumed.evaluation["overall"]
+    assert straight.evaluation["overall"]["rows"] == straight.evaluation["overall"]["tokens"] == 40
+    assert math.isfinite(straight.evaluation["overall"]["cross_entropy"])
+
+
+@pytest.mark.parametrize("scheme", ["tree", "orthogonal-tree"])
+def test_schemes_for_trees_are_refused(data: Dataset, tmp_path: Path, scheme: str) -> None:
+    if scheme == "orthogonal-tree":
+        with pytest.raises(DataError, match="cannot read"):
+            run(data, tmp_path / "results", scheme)
+
+
+def test_it_learns(data: Dataset, tmp_path: Path) -> None:
+    done = run(data, tmp_path / "results", steps=120, validate_every_steps=40, lr_peak=0.01)
+    assert done.evaluation is not None
+    assert done.evaluation["overall"]["token_accuracy"] > 0.95
+
+
+def test_the_test_split_is_recorded_and_chooses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels of the test split are all wrong: what is best there is the worst of the others."""
+    data = write(tmp_path / "bars", monkeypatch, test=bars(40, 2, wrong=1))
+    done = run(data, tmp_path / "results", steps=60, validate_every_steps=10, lr_peak=0.01)
+    history = done.run.history()
+    validation, test = (history[f"{name}_token_accuracy"].to_list() for name in ("validation", "test"))
+    assert max(test[1:]) < max(test[0], 0.2) < max(validation)  # it falls, as validation rises
+    lost = history["validation_loss"].to_list()
+    best = max(range(len(lost)), key=lambda i: (validation[i], -lost[i]))
+    result = done.run.read()["result"]
+    assert (result["best_step"], result["best_accuracy"]) == (history["step"][best], validation[best])
+    assert done.evaluation is not None
+    assert done.evaluation["overall"]["token_accuracy"] == pytest.approx(test[best])  # the same weights
+
+
+def test_of_equal_validations_the_lower_loss_is_kept(
+    data: Dataset, words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Accuracies and losses as if they had been measured; runs of sequences keep the first of equals, as ever."""
+    measured = [(0.5, 0.9), (0.8, 0.7), (0.7, 0.1), (0.8, 0.6), (0.8, 0.6), (0.8, 0.65)]
+
+    def kept(found: Dataset, wanted: config.Config) -> tuple[int, list[bool] | None]:
+        left = iter([SimpleNamespace(token_accuracy=a, cross_entropy=b) for a, b in measured])
+        last = []
+
+        def scored(loop: Loop, split: Any) -> Any:
+            last[:] = [next(left)] if split.name == "validation" else last
+            return last[0]
+
+        monkeypatch.setattr(Loop, "_scored", scored)
+        loop = Loop(factory.settle(wanted, found), found, None, device=CPU)
+        best = loop.run().best_step
+        return best, [row["kept"] for row in loop.at.history] if "kept" in loop.at.history[0] else None
+
+    assert kept(data, wanted(steps=6, validate_every_steps=1)) == (4, [True, True, False, True, False, False])
+    text = config.resolve("tiny", "none", {}, settings={"steps": 6, "validate_every_steps": 1})
+    assert kept(words, text) == (2, None)
+
+
+def test_accuracy_by_class_adds_up(data: Dataset, tmp_path: Path) -> None:
+    done = run(data, tmp_path / "results")
+    assert done.evaluation is not None
+    parts = pl.DataFrame(done.evaluation["by_class"])
+    assert parts["class"].to_list() == [c for c in data.manifest.vocabulary if c in parts["class"].to_list()]
+    labels = data.split("test").table()["label"].to_numpy()
+    assert parts["rows"].to_list() == np.bincount(labels, minlength=6)[np.unique(labels)].tolist()
+    correct = (parts["token_accuracy"] * parts["rows"]).sum()
+    assert correct / 40 == pytest.approx(done.evaluation["overall"]["token_accuracy"])
+    assert "by_op" not in done.evaluation
+
+
+def test_another_dataset_is_brought_to_the_scale_of_training(
+    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same test images beside other training images: other moments, the same scores."""
+    splits = {"train": LabelledImages(bars(90, 5).pixels // 4, bars(90, 5).labels), "test": bars(40, 2)}
+    found = ImageSource("bars", [f"column {i}" for i in range(6)], splits)
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "open", lambda where, label: found)
+        made = _images.make(source="dim")
+        generation.generate(
+            made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "dim"
+        )
+    other = open_dataset(tmp_path / "dim")
+    assert other.manifest.moments != data.manifest.moments
+    done = run(data, tmp_path / "results")
+    assert done.evaluation is not None
+    again = evaluate.evaluate(done.run, other, split="test", decode="teacher", device=CPU)
+    assert again["overall"] == done.evaluation["overall"]
+
+
+def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
+    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trained on images, a token for each pixel; asked about the same images with their pixels shuffled."""
+    shuffled = write(tmp_path / "shuffled", monkeypatch, shuffled=True)
+    pixels = {"convolution_size": 1, "pool_size": 1, "pool_stride": 1, "steps": 150, "lr_peak": 0.01}
+    for scheme in ("none", "sinusoidal", "orthogonal-grid"):
+        done = run(data, tmp_path / "results", scheme, **pixels)
+        other = evaluate.evaluate(done.run, shuffled, split="test", decode="teacher", device=CPU)["overall"]
+        assert done.evaluation is not None
+        own = done.evaluation["overall"]
+        if scheme == "none":
+            assert other["token_accuracy"] == own["token_accuracy"]
+            assert other["cross_entropy"] == pytest.approx(own["cross_entropy"], abs=1e-5)
+        else:
+            assert own["token_accuracy"] > 0.8
+            assert other["token_accuracy"] < own["token_accuracy"] - 0.3
+
+
+# Batches
+
+
+def test_an_epoch_has_every_image_once(data: Dataset) -> None:
+    train = data.split("train")
+    assert isinstance(train, ImageSplit)
+    first, again, second = ([b.row.tolist() for b in train.batches(16, 5, epoch=epoch)] for epoch in (0, 0, 1))
+    assert first == again != second
+    assert sorted(itertools.chain(*first)) == sorted(itertools.chain(*second)) == list(range(train.rows))
+    assert len(first) == train.steps(16)
+    assert [b.row.tolist() for b in train.batches(16, 5, skip=2)] == first[2:]
+    assert [row for b in train.batches(16) for row in b.row] == list(range(train.rows))
+
+
+def test_shares_are_the_batch(data: Dataset) -> None:
+    """Each image is augmented as it is in the whole batch; a share without a row of its own has no label."""
+    train = data.split("train")
+    assert isinstance(train, ImageSplit)
+    how: dict[str, Any] = {"epoch": 3, "augment": ("crop", "flip")}
+    whole = list(train.batches(7, 5, **how))
+    for of in (2, 3):
+        parts = [list(train.batches(7, 5, share=(i, of), **how)) for i in range(of)]
+        for number, batch in enumerate(whole):
+            for i in range(of):
+                assert torch.equal(parts[i][number].pixels, batch.pixels[i::of])
+                assert torch.equal(parts[i][number].labels, batch.labels[i::of])
+                assert parts[i][number].counts == batch.counts
+    lonely = next(train.batches(1, 5, share=(1, 2)))
+    assert lonely.labels.tolist() == [[-1]]
+    assert lonely.counts == (1, 0)
+
+
+@pytest.mark.parametrize("batch_size", [2, 8])
+def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Dataset, batch_size: int) -> None:
+    """Three ranks, of which the third may have no row, beside the batch in float64; labels smoothed."""
+    settled = factory.settle(wanted(batch_size=batch_size, augment="crop", label_smoothing=0.1), data)
+    train = data.split("train")
+    assert isinstance(train, ImageSplit)
+    how: dict[str, Any] = {"augment": ("crop",)}
+    batch = next(train.batches(batch_size, 1, **how))
+    whole = factory.of_data(settled, data).double()
+    scores = metrics.forward(whole, batch, "fp32")[:, 0]
+    functional.cross_entropy(scores, batch.labels[:, 0], label_smoothing=0.1).backward()
+    total = [torch.zeros_like(p) for p in whole.parameters()]
+    for rank in range(3):
+        loop = Loop(settled, data, None, device=CPU, world=Apart(rank, 3))
+        loop.model.double()
+        loop._step(next(train.batches(batch_size, 1, share=(rank, 3), **how)))
+        for added, p in zip(total, loop.model.parameters(), strict=True):
+            assert p.grad is not None
+            added.add_(p.grad)
+    for (name, p), added in zip(whole.named_parameters(), total, strict=True):
+        assert p.grad is not None
+        assert torch.allclose(added / 3, p.grad, rtol=1e-4, atol=1e-6), name
+
+
+def test_compiled_it_is_the_same_model(data: Dataset) -> None:
+    settled = factory.settle(wanted(), data)
+    plain, compiled = (factory.of_data(settled, data).eval() for _ in range(2))
+    factory.compile_around(compiled, backend="eager")
+    batch = next(data.split("test").batches(8))
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(*batch.inputs), plain(*batch.inputs))
+
+
+def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
+    """Inductor cannot pool images of a height and a width that it does not know."""
+    model, seen = factory.of_data(factory.settle(wanted(), data), data).eval(), list[tuple[Any, ...]]()
+
+    def backend(graph: Any, inputs: list[Any]) -> Any:
+        read = [node.meta["example_value"] for node in graph.graph.find_nodes(op="placeholder")]
+        seen.extend(tuple(x.shape) for x in read if isinstance(x, torch.Tensor) and x.dtype == torch.uint8)
+        return graph.forward
+
+    factory.compile_around(model, backend=backend)  # type: ignore[arg-type]
+    with torch.no_grad():
+        for batch in data.split("test").batches(15):  # 15, 15, 10
+            model(*batch.inputs)
+    assert [tuple(map(type, shape)) for shape in seen] == [(int,) * 4, (torch.SymInt, int, int, int)]
+
+
+def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) -> None:
+    settled = factory.settle(wanted(augment="crop,flip"), data)
+    assert factory.feed(settled, data) == {}
+    assert factory.feed(settled, data, training=True) == {"augment": ("crop", "flip")}
+    train = data.split("train")
+    assert isinstance(train, ImageSplit)
+
+    def seen(**how: Any) -> dict[int, np.ndarray]:
+        batches = list(train.batches(16, 5, **how))
+        return {int(row): image.numpy() for b in batches for row, image in zip(b.row, b.pixels, strict=True)}
+
+    plain, one, other = seen(), seen(augment=("crop",)), seen(augment=("crop",), epoch=1)
+    assert sum(not np.array_equal(plain[row], one[row]) for row in plain) > 60
+    assert sum(not np.array_equal(one[row], other[row]) for row in plain) > 60
+    with pytest.raises(UsageError, match="augmentation is random"):
+        next(train.batches(16, augment=("crop",)))
+
+
+# What a configuration comes to
+
+
+@pytest.mark.parametrize("scheme", ["orthogonal-grid", "rope", "sinusoidal"])
+def test_tokens_stand_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    """Of 4 x 6 pixels, pooled with a stride of 2: 2 rows of 3."""
+    pixels = np.random.default_rng(0).integers(256, size=(60, 4, 6, 1)).astype(np.uint8)
+    found = ImageSource("wide", ["a", "b"], {"train": LabelledImages(pixels, np.arange(60) % 2)})
+    monkeypatch.setattr(sources, "open", lambda where, label: found)
+    made = _images.make(source="wide")
+    generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "wide")
+    data = open_dataset(tmp_path / "wide")
+    model = factory.of_data(factory.settle(wanted(scheme), data), data)
+    grid = [[1, 1], [1, 2], [1, 3], [2, 1], [2, 2], [2, 3]]
+    assert model.positions.tolist() == [grid if scheme == "orthogonal-grid" else [1, 2, 3, 4, 5, 6]]
+
+
+def test_settled_by_the_images(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = {"convolution_size": 1, "pool_size": 1, "pool_stride": 1}
+    assert factory.settle(wanted("learned"), data).max_size == 9  # 6 x 6 pixels, 3 x 3 tokens
+    assert factory.settle(wanted("learned", **pixels), data).max_size == 36
+    assert factory.settle(wanted("orthogonal-grid"), data).decay == 0.98
+    paper = config.resolve("paper", "none", {}, kind="image")
+    assert factory.settle(paper, data).augment == "crop,flip,autoaugment"
+    assert factory.settle(wanted(augment="flip,crop"), data).augment == "crop,flip"
+    assert factory.settle(wanted(), data).augment == "none"
+    digits = data.manifest.plan.model_copy(update={"parameters": {"source": "digits"}})
+    upright = Dataset(data.folder, data.manifest.model_copy(update={"plan": digits}))
+    assert factory.settle(paper, upright).augment == "crop"  # a mirrored digit is none
+    assert factory.settle(paper.model_copy(update={"augment": "flip"}), upright).augment == "flip"  # asked for
+
+
+def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) -> None:
+    with pytest.raises(UsageError, match="setting of the model for sequences"):
+        wanted(decoder_layers=2)
+    with pytest.raises(UsageError, match="setting of the model for images"):
+        config.resolve("tiny", "rope", {}, settings={"pool_stride": 1})
+    with pytest.raises(UsageError, match="unknown"):
+        wanted(pool_strid=1)
+    with pytest.raises(UsageError, match="unknown"):
+        factory.settle(wanted(augment="crop,flop"), data)
+    with pytest.raises(UsageError, match="unknown augmentation"):
+        factory.settle(wanted(augment=""), data)
+    with pytest.raises(UsageError, match="bad value of encoder_layers"):
+        wanted(encoder_layers=0)
+    with pytest.raises(UsageError, match="single token"):
+        factory.settle(wanted(pool_stride=6), data)
+    with pytest.raises(UsageError, match="for sequences"):
+        factory.settle(config.resolve("tiny", "rope", {}), data)
+    with pytest.raises(UsageError, match="for images"):
+        factory.settle(wanted("rope"), words)
+
+
+def test_what_does_not_fit_a_run_is_refused(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(data, tmp_path / "results", "none")
+    with pytest.raises(UsageError, match="nothing is written"):
+        evaluate.evaluate(done.run, data, split="test", decode="greedy", device=CPU)
+    noise = np.random.default_rng(0).integers(256, size=(30, 8, 6, 1)).astype(np.uint8)
+    larger = ImageSource("bars", data.manifest.vocabulary, {"train": LabelledImages(noise, np.arange(30) % 6)})
+    monkeypatch.setattr(sources, "open", lambda where, label: larger)
+    made = _images.make(source="bars")
+    generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "larger")
+    with pytest.raises(DataError, match="another size"):
+        evaluate.evaluate(done.run, open_dataset(tmp_path / "larger"), split="test", decode="teacher", device=CPU)
+
+
+# As a user
+
+
+def test_from_digits_to_a_table(here: Path) -> None:
+    ape("gen", "images", "--source", "digits", "--n", "100")
+    small = [f"--set={k}={v}" for k, v in (SIZES | {"steps": 2}).items()]
+    told = ape("train", "--scheme", "orthogonal-grid", "--preset", "tiny", *small)[1]
+    assert "images-digits" in told
+    sweep = ["sweep", "--schemes", "sinusoidal,learned", "--data", "images-digits", "--preset", "tiny", *small]
+    assert "2 trained now" in ape(*sweep)[0]
+    assert "0 trained now" in ape(*sweep)[0]
+    assert "orthogonal-grid" in ape("report", "--format", "markdown")[0]
+    assert "a run on images has nothing to decode" in ape("eval", "--decode", "greedy")[1]
+    assert "leave --decode out" in ape("eval", "--decode", "greedy", "--data", "images-digits", code=2)[1]
+    ape("gen", "images", "--shuffled", "--n", "100")
+    assert "`ape report` has" in ape("eval", "--data", "images-digits-shuffled")[1]
+    assert "images have no order" in ape("gen", "images", "--order", "depth", code=2)[1]
+
+
+def test_a_preset_s_images_are_the_digits(here: Path) -> None:
+    small = [f"--set={k}={v}" for k, v in (SIZES | {"steps": 2}).items()]
+    ape("train", "--scheme", "none", "--task", "images", "--preset", "tiny", *small)
+    assert open_dataset("datasets/images-digits").manifest.plan.rows == {"train": 1295, "validation": 143, "test": 359}
+    sweep = ["sweep", "--schemes", "none,rope", "--tasks", "images", "--preset", "tiny", *small]
+    assert "1 trained now" in ape(*sweep)[0]

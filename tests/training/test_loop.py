@@ -1,0 +1,517 @@
+"""Training: the schedule, the sums, the best checkpoint, and going on after any kind of stop."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ape_cli import position
+from ape_cli.core.errors import DataError, RunError, UsageError
+from ape_cli.core.vocabulary import PAD
+from ape_cli.data.collation import ahead
+from ape_cli.data.loader import Batch, Dataset, Split
+from ape_cli.evaluation import metrics
+from ape_cli.models import factory
+from ape_cli.runs import config
+from ape_cli.runs.config import Config
+from ape_cli.runs.record import TrainingResult
+from ape_cli.structure import parse_structure
+from ape_cli.training import loop
+from ape_cli.training.loop import Loop, Stopped
+from ape_cli.training.meter import Progress
+from ape_cli.training.schedule import learning_rate, total_steps
+
+CPU = torch.device("cpu")
+
+
+def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
+    chosen = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1} | settings
+    found = config.resolve("tiny", scheme, position.options(scheme), seed=3, settings=chosen)
+    return factory.settle(found, data)
+
+
+def fit(*words: Any, **options: Any) -> TrainingResult:
+    return Loop(*words, **options).run()
+
+
+class Memory:
+    """A store that keeps copies, and can break at a call."""
+
+    def __init__(self) -> None:
+        self.state: tuple[dict, dict] | None = None
+        self.model: tuple[dict, dict] | None = None
+        self.history: list[dict] = []
+        self.models: list[dict] = []
+
+    def save_state(self, tensors: dict, cursor: dict) -> None:
+        copied = {k: v.clone() for k, v in tensors.items()}
+        self.state = copied, {**cursor, "history": [dict(r) for r in cursor["history"]]}
+
+    def load_state(self) -> tuple[dict, dict] | None:
+        return None if self.state is None else ({k: v.clone() for k, v in self.state[0].items()}, dict(self.state[1]))
+
+    def save_model(self, tensors: dict, about: dict) -> None:
+        self.model = {k: v.clone() for k, v in tensors.items()}, about
+        self.models.append(about)
+
+    def save_history(self, rows: list[dict]) -> None:
+        self.history = [dict(r) for r in rows]
+
+
+# The schedule ------------------------------------------------------------------------------------
+
+
+def test_learning_rate_of_the_paper() -> None:
+    """1e-7 up to 5e-4 over 5% of 31,400 steps (not 1.25%), then a cosine to 1e-9."""
+    paper = config.resolve("paper", "rope", {})
+    rates = np.array([learning_rate(s, 31_400, paper) for s in range(31_400)])
+    assert rates[0] == 1e-7
+    assert rates.argmax() == 1570 == 0.05 * 31_400
+    assert rates[1570] == 5e-4
+    assert np.isclose(rates[-1], 1e-9)
+    assert np.allclose(np.diff(rates[:1571]), (5e-4 - 1e-7) / 1570)
+    middle = 1570 + (31_399 - 1570) / 2
+    assert np.isclose(np.interp(middle, np.arange(31_400), rates), (5e-4 + 1e-9) / 2, rtol=1e-6)
+    assert (np.diff(rates[1570:]) < 0).all()
+
+
+def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
+    store = Memory()
+    wanted = tiny("rope", words, steps=20, validate_every_steps=1)
+    fit(wanted, words, store, device=CPU)
+    assert [r["lr"] for r in store.history] == [learning_rate(s, 20, wanted) for s in range(20)]
+
+    def moved(first: float, peak: float) -> float:
+        """How far the weights are from the first ones after two steps, of which the second has the peak rate."""
+        found = Memory()
+        chosen = tiny("rope", words, steps=2, validate_every_steps=1, lr_initial=first, lr_peak=peak, lr_final=first)
+        fit(chosen, words, found, device=CPU)
+        fresh = factory.build(chosen, "seq", words.ids).state_dict()
+        assert found.state is not None
+        return float(sum((found.state[0][f"model.{k}"] - v).abs().sum() for k, v in fresh.items()))
+
+    assert [learning_rate(s, 2, tiny("rope", words, steps=2)) for s in range(2)] == [1e-7, 1e-3]
+    assert moved(1e-6, 1e-3) > 50 * moved(1e-6, 1e-6) > 0  # the same rate all the time, if nothing follows the schedule
+
+
+def test_paper_s_steps_and_validations() -> None:
+    class Ten:
+        def steps(self, batch_size: int) -> int:
+            return -(-10_000 // batch_size)
+
+    paper = config.resolve("paper", "rope", {})
+    assert total_steps(paper, Ten()) == (31_400, 785)  # type: ignore[arg-type]
+
+
+def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
+    wanted = tiny("relative", words, beta1=0.8, beta2=0.97, weight_decay=0.3, d_ff=40, decay=0.7, heads=4, dropout=0.25)
+    running = Loop(wanted, words, Memory(), device=CPU)
+    (group,) = running.optimiser.param_groups
+    assert group["betas"] == (0.8, 0.97)
+    assert group["weight_decay"] == 0.3
+    assert running.model.encoder[0].ff.inner.out_features == 40
+    assert running.model.scheme.shape.decay == 0.7
+    assert running.model.scheme.shape.heads == running.model.decoder[0].cross_attention.heads == 4
+    attention = running.model.decoder[0].cross_attention.dropout
+    assert attention == running.model.dropout.p == running.model.encoder[0].ff.dropout == 0.25
+    other = factory.build(wanted.model_copy(update={"seed": 4}), "seq", words.ids)
+    assert not torch.equal(other.embedding, running.model.embedding)
+
+
+def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
+    """The loss is a mean over real labels: a batch with every row twice gives the same gradient."""
+    wanted = tiny("rope", words, dropout=0)
+    running = Loop(wanted, words, Memory(), device=CPU)
+    one = next(words.split("train").batches(8, seed=1))
+    twice = Batch(**{k: torch.cat([v, v]) if torch.is_tensor(v) and len(v) > 1 else v for k, v in vars(one).items()})
+    gradients = []
+    for found in (one, twice):
+        running._step(found)
+        gradients.append([p.grad.clone() for p in running.model.parameters()])
+        running.model.load_state_dict(factory.build(wanted, "seq", words.ids).state_dict())
+    for a, b in zip(*gradients, strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+
+
+def test_bf16_is_at_work_and_close(words: Dataset, trees: Dataset) -> None:
+    for data, scheme in ((words, "orthogonal-seq"), (trees, "orthogonal-tree")):
+        model = factory.build(tiny(scheme, data, dropout=0), data.structure, data.ids).eval()
+        one = next(data.split("train").batches(16, seed=1))
+        exact, rough = (metrics.forward(model, one, p).detach() for p in ("fp32", "bf16"))
+        assert rough.dtype == torch.bfloat16
+        assert 0 < (exact - rough.float()).abs().mean() < 0.1
+    with torch.autocast("cpu", torch.bfloat16):  # operators keep the parameters' precision
+        many = torch.full((1, 2**13), 2**7)  # so many that the table holds paths of 7 steps
+        operators = model.scheme.context(many).state.table.operators.detach()
+    assert len(operators) == 2**8 - 1
+    assert operators.dtype == torch.float32
+    assert (operators @ operators.mT - torch.eye(operators.shape[-1])).abs().max() < 1e-4
+
+
+def test_the_paper_s_preset_is_the_paper_s() -> None:
+    """Table 4, appendix B, and what the authors' first release adds."""
+    paper = config.resolve("paper", "orthogonal-tree", {})
+    wanted = {
+        "d_model": 512, "d_ff": 2048, "heads": 8, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.15,
+        "lr_initial": 1e-7, "lr_peak": 5e-4, "lr_final": 1e-9, "warmup": 0.05, "weight_decay": 0.01,
+        "beta1": 0.9, "beta2": 0.999, "epochs": 200, "batch_size": 64, "validate_every_epochs": 5,
+    }  # fmt: skip
+    assert {k: getattr(paper, k) for k in wanted} == wanted
+    assert config.PRESETS["paper"].rows == {"train": 10_000, "validation": 1_000, "test": 1_000}
+
+
+# Sums --------------------------------------------------------------------------------------------
+
+
+def batch(labels: list[list[int]], sizes: list[int]) -> Batch:
+    ids = torch.tensor(labels)
+    count = len(labels)
+    zeros, none = np.zeros(count, dtype=np.int64), np.full(count, -1)
+    return Batch(ids, ids, ids != PAD, ids, ids, ids, zeros, np.array(sizes), none)
+
+
+def test_accuracy_is_a_ratio_of_two_sums() -> None:
+    """Not a mean of batch means: one batch of one wrong token, one of nine right ones: 90%, not 50%."""
+    tally = metrics.MetricSums()
+    wrong, right = batch([[5]], [1]), batch([[5] * 9], [9])
+    tally.add(wrong, torch.tensor([[6]]), torch.tensor([[2.0]]))
+    tally.add(right, torch.full((1, 9), 5), torch.ones(1, 9))
+    assert tally.token_accuracy == 0.9
+    assert tally.cross_entropy == 1.1
+    columns = tally.columns()
+    assert columns["tokens"].tolist() == [1, 9]
+    assert columns["correct"].tolist() == [0, 9]
+
+
+def test_padding_counts_for_nothing() -> None:
+    tally = metrics.MetricSums()
+    one = batch([[5, 6, PAD, PAD]], [2])
+    tally.add(one, torch.tensor([[5, 7, PAD, PAD]]), torch.tensor([[1.0, 3.0, 50.0, 50.0]]))
+    assert tally.token_accuracy == 0.5
+    assert tally.cross_entropy == 2.0
+
+
+@pytest.mark.parametrize("scheme", ["rope", "orthogonal-tree", "tree", "relative"])
+def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> None:
+    wanted = tiny(scheme, trees)
+    model = factory.build(wanted, trees.structure, trees.ids)
+    reading = factory.reading(scheme, trees.structure)
+    found = []
+    for size in (1, 7, 40):
+        batches = trees.split("test").batches(size, structure=reading)
+        columns = metrics.teacher_forced(model, batches, CPU, "fp32").columns()
+        order = columns["row"].argsort()
+        found.append({k: v[order] for k, v in columns.items()})
+    for other in found[1:]:
+        assert (other["correct"] == found[0]["correct"]).all()
+        assert np.allclose(other["nats"], found[0]["nats"], rtol=1e-5)
+
+
+# The best checkpoint -----------------------------------------------------------------------------
+
+
+def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, monkeypatch: Any) -> None:
+    opened = []
+    real = Dataset.split
+    monkeypatch.setattr(Dataset, "split", lambda self, name: opened.append(name) or real(self, name))
+    store = Memory()
+    result = fit(tiny("rope", words, steps=30), words, store, device=CPU)
+    assert set(opened) == {"train", "validation"}
+    accuracies = [r["validation_token_accuracy"] for r in store.history]
+    best = int(np.argmax(accuracies))  # the first of equals
+    assert store.model is not None
+    assert store.model[1]["step"] == result.best_step == store.history[best]["step"]
+    assert result.best_accuracy == max(accuracies)
+    model = factory.build(tiny("rope", words), "seq", words.ids)
+    model.load_state_dict(store.model[0])
+    again = metrics.teacher_forced(model, words.split("validation").batches(16), CPU, "fp32")
+    assert again.token_accuracy == result.best_accuracy
+
+
+def test_the_best_weights_are_kept_while_training_goes_on(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are stored with the state, where that took long not at every validation: here at the end, as they were."""
+    falling = iter([0.9, 0.8, 0.7, 0.6])
+
+    class Tally:
+        cross_entropy = 1.0
+
+        def __init__(self, *args: Any) -> None:
+            self.token_accuracy = next(falling)
+
+    monkeypatch.setattr(loop, "teacher_forced", Tally)
+    store, known = Memory(), {}
+    running = Loop(tiny("rope", words), words, store, device=CPU)
+    running.storing = 100.0
+
+    def keep(*args: Any) -> None:
+        if running.at.step == 4:  # the step is counted after it
+            known.update({name: value.clone() for name, value in running.model.state_dict().items()})
+
+    running.optimiser.register_step_post_hook(keep)
+    assert running.run().best_step == 5
+    assert store.models == [{"step": 5, "validation_token_accuracy": 0.9}]
+    assert store.model is not None
+    for name, value in known.items():
+        assert torch.equal(store.model[0][name], value), name
+
+
+# Resume ------------------------------------------------------------------------------------------
+
+
+def weights(store: Memory) -> dict[str, torch.Tensor]:
+    assert store.state is not None
+    return {k: v for k, v in store.state[0].items() if k.startswith("model.")}
+
+
+@pytest.mark.parametrize("scheme", position.names())
+def test_a_stopped_run_ends_as_if_it_had_not_stopped(
+    trees: Dataset, words: Dataset, grids: Dataset, scheme: str
+) -> None:
+    found = position.load(scheme)
+    data = next(d for d in (words, trees, grids) if found.reads(parse_structure(d.structure)))
+    check_resume(tiny(scheme, data), data)
+
+
+def check_resume(wanted: Config, data: Dataset) -> None:
+    """Bit for bit: weights, optimiser, dropout, order of batches, history, choice of the best."""
+    whole = Memory()
+    straight = fit(wanted, data, whole, device=CPU)
+
+    torch.manual_seed(99)
+    store, seen = Memory(), 0
+    stops = {3, 4, 11, 17}
+
+    def stop() -> bool:
+        nonlocal seen
+        seen += 1
+        return seen in stops
+
+    for _ in range(len(stops)):
+        with pytest.raises(Stopped):
+            fit(wanted, data, store, device=CPU, stop=stop)
+    torch.manual_seed(100)
+    result = fit(wanted, data, store, device=CPU, stop=stop)
+    assert result.steps == straight.steps == 20
+    assert result.best_step == straight.best_step
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(store)[name]), name
+    assert whole.model is not None
+    assert store.model is not None
+    for name, value in whole.model[0].items():
+        assert torch.equal(value, store.model[0][name]), name
+    timed = {"seconds"}
+    strip = [[{k: v for k, v in r.items() if k not in timed} for r in s.history] for s in (whole, store)]
+    assert strip[0] == strip[1]
+
+
+def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was done after the last stored state is done again, and the end is the same."""
+    monkeypatch.setattr(loop, "_SAVE_EVERY", 0.0)
+    wanted = tiny("orthogonal-seq", words)
+    whole = Memory()
+    fit(wanted, words, whole, device=CPU)
+
+    class Killed(BaseException):
+        pass
+
+    store = Memory()
+
+    def watch(progress: Progress) -> None:
+        if progress.step == 10 and not store.history[2:]:
+            store.killed = True  # type: ignore[attr-defined]
+            raise Killed
+
+    class Late(Memory):
+        """Writes the model and the history, then dies before the state."""
+
+        def save_state(self, tensors: dict, cursor: dict) -> None:
+            if cursor["step"] == 10 and not hasattr(self, "killed"):
+                self.killed = True
+                raise Killed
+            super().save_state(tensors, cursor)
+
+    for victim in (store, Late()):
+        with pytest.raises(Killed):
+            fit(wanted, words, victim, device=CPU, watch=watch if victim is store else None)
+        fit(wanted, words, victim, device=CPU)
+        for name, value in weights(whole).items():
+            assert torch.equal(value, weights(victim)[name]), name
+        assert [r["step"] for r in victim.history] == [5, 10, 15, 20]
+
+
+# Batches ahead of the step -----------------------------------------------------------------------
+
+
+def test_batches_ahead_are_the_same_batches(words: Dataset, trees: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU: a thread makes them, and nothing that is stored can be told from a run without one."""
+    wanted = tiny("rope", words)
+    alone, beside = Memory(), Memory()
+    fit(wanted, words, alone, device=CPU)
+    monkeypatch.setattr(loop, "_AHEAD", {"cpu": 3})
+    fit(wanted, words, beside, device=CPU)
+    for name, value in weights(alone).items():
+        assert torch.equal(value, weights(beside)[name]), name
+    check_resume(tiny("orthogonal-tree", trees), trees)
+
+
+def test_the_thread_ends_with_the_loop(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "_AHEAD", {"cpu": 3})
+    before, threads = threading.active_count(), []
+
+    def stop() -> bool:
+        threads.append(threading.active_count() - before)
+        return len(threads) == 3
+
+    with pytest.raises(Stopped):
+        fit(tiny("rope", words), words, Memory(), device=CPU, stop=stop)
+    assert threads == [1, 1, 1]
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_what_cannot_be_read_is_an_error_of_the_loop(
+    words: Dataset, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Raised where its batch is asked for, after the steps before it."""
+    real = Split.batches
+
+    def broken(self: Split, *args: Any, **options: Any) -> Any:
+        if self.name == "train":
+            yield from itertools.islice(real(self, *args, **options), 4)
+            raise DataError("cut short")
+        yield from real(self, *args, **options)
+
+    monkeypatch.setattr(loop, "_AHEAD", {"cpu": count})
+    monkeypatch.setattr(Split, "batches", broken)
+    running = Loop(tiny("rope", words), words, Memory(), device=CPU)
+    with pytest.raises(DataError, match="cut short"):
+        running.run()
+    assert running.at.step == 4
+
+
+def test_no_more_is_made_ahead_than_was_said() -> None:
+    made = []
+
+    def items() -> Iterator[int]:
+        for i in range(10):
+            made.append(i)
+            yield i
+
+    with closing(ahead(items(), 2)) as given:
+        for i in given:
+            assert i == len(made[: i + 1]) - 1
+            assert len(made) <= i + 3
+    assert made == list(range(10))
+
+
+# What goes wrong ---------------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_no_number_ends_the_run(words: Dataset) -> None:
+    with pytest.raises(RunError, match="no longer a number"):
+        fit(tiny("rope", words, lr_peak=1e30, lr_initial=1e30), words, Memory(), device=CPU)
+
+
+@pytest.mark.parametrize(("poisoned", "said"), [(3, 4), (4, 5), (5, 5)])
+def test_nothing_is_stored_that_is_no_number(words: Dataset, poisoned: int, said: int) -> None:
+    """Weights that break at a step show in the next one's loss, or where they would be stored (here at step 5)."""
+    store = Memory()
+    running = Loop(tiny("rope", words), words, store, device=CPU)
+
+    def poison(*args: Any) -> None:
+        if running.at.step == poisoned - 1:  # the step itself is counted after it
+            with torch.no_grad():
+                running.model.embedding[0, 0] = float("nan")
+                running.model.embedding[5] = float("nan")
+
+    running.optimiser.register_step_post_hook(poison)
+    with pytest.raises(RunError, match=rf"no longer a number[\s\S]*step {said} of 20"):
+        running.run()
+    assert store.state is None
+    assert store.model is None
+    assert store.history == []
+
+
+def test_a_scheme_that_cannot_read_the_data(words: Dataset) -> None:
+    for scheme in ("tree", "orthogonal-tree"):
+        with pytest.raises(DataError, match=r"cannot read[\s\S]*structure seq[\s\S]*tree\(k\)"):
+            tiny(scheme, words)
+
+
+def test_sizes_of_bounded_schemes_are_the_means(words: Dataset, trees: Dataset) -> None:
+    assert tiny("relative", words).max_size == 7
+    assert tiny("tree", trees).max_size == 3
+    assert tiny("relative", trees).max_size == round(trees.manifest.mean_tokens) == 10
+    assert tiny("rope", words).max_size is None
+    with pytest.raises(UsageError, match="not bounded"):
+        tiny("rope", words, max_size=5)
+
+
+def test_settings_are_checked() -> None:
+    def resolve(**settings: Any) -> Config:
+        return config.resolve("small", "rope", {"base": 1.0}, settings=settings)
+
+    assert resolve(epochs=3).steps is None
+    assert resolve(base=50).scheme_options == {"base": 50}
+    for settings, message in [
+        ({"d_mode": 5}, r"unknown setting[\s\S]*did you mean 'd_model'"),
+        ({"d_model": "wide"}, "bad value of d_model"),
+        ({"d_model": -1}, "bad value of d_model"),
+        ({"dropout": 1.0}, "bad value of dropout"),
+        ({"lr_peak": float("nan")}, "bad value of lr_peak"),
+        ({"decay": 0}, "bad value of decay"),
+        ({"epochs": 3, "steps": 5}, "exclude each other"),
+        ({"seed": 3}, "it is an option: --seed"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            resolve(**settings)
+    with pytest.raises(UsageError, match=r"medium, paper, small, tiny"):
+        config.resolve("smal", "rope", {})
+
+
+def test_a_variant_is_what_was_changed(words: Dataset) -> None:
+    plain = factory.settle(config.resolve("tiny", "orthogonal-seq", {}), words)
+    assert factory.variant(plain, words) == {}
+    changed = config.resolve("tiny", "orthogonal-seq", {}, settings={"decay": 1, "steps": 3})
+    assert factory.variant(factory.settle(changed, words), words) == {"decay": 1.0, "steps": 3}
+    same = config.resolve("tiny", "orthogonal-seq", {}, settings={"decay": 0.98})
+    assert factory.settle(same, words) == plain
+
+
+def test_compiled_training_comes_to_the_same(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--compile` changes no weight and no result; the scheme's own work is left as it is.
+
+    Without the last stage of compilation, the making of machine code, which would take half a minute.
+    """
+    monkeypatch.setattr(loop, "compile_around", functools.partial(factory.compile_around, backend="aot_eager"))
+    wanted = tiny("orthogonal-seq", words, steps=2, validate_every_steps=2, dropout=0.0)
+    stores = Memory(), Memory()
+    with warnings.catch_warnings():  # torch's own, about itself
+        warnings.simplefilter("ignore")
+        outcomes = [
+            fit(wanted, words, store, device=CPU, compiled=c) for store, c in zip(stores, (False, True), strict=True)
+        ]
+    assert outcomes[0].best_accuracy == pytest.approx(outcomes[1].best_accuracy)
+    one, other = (weights(store) for store in stores)
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        assert torch.allclose(value, other[name], atol=1e-5), name
+
+
+def test_where_nothing_compiles_it_is_said(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no compiler\nanywhere")
+
+    monkeypatch.setattr(torch, "compile", broken)
+    with pytest.raises(UsageError, match=r"torch\.compile does not work here") as error:
+        Loop(tiny("rope", words), words, Memory(), device=CPU, compiled=True)
+    assert error.value.got == "no compiler"

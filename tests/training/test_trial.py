@@ -1,0 +1,72 @@
+"""A trial's data: where a scheme has none, a task that it reads, at the preset's own sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ape_cli.core.errors import DataError
+from ape_cli.position import Scheme
+from ape_cli.training import trial
+
+
+@pytest.mark.parametrize(
+    ("structures", "wanted", "order", "task"),
+    [
+        (("seq",), None, None, "reverse"),
+        (("any",), None, None, "reverse"),
+        (("tree(k)",), None, None, "tree-rotate"),
+        (("grid(n)",), None, None, "grid-rotate"),
+        (("cyclic(n)",), None, None, "ring-shift"),
+        (("grid(n)", "tree(k)"), None, None, "tree-rotate"),
+        (("seq",), None, "depth", "tree-rotate"),  # an order is of trees, which a scheme for sequences reads too
+        (("any",), "seq*tree(2)", None, "tree-rotate"),
+        (("any",), "grid(2)", None, "grid-rotate"),
+    ],
+)
+def test_without_data_a_scheme_gets_a_task_that_it_reads(
+    structures: tuple[str, ...],
+    wanted: str | None,
+    order: str | None,
+    task: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind = type("Kind", (Scheme,), {"structures": structures})
+    monkeypatch.setattr(trial.position, "load", lambda name: kind)
+    monkeypatch.setattr(trial, "preset_dataset", lambda *words: words[:3])
+    notes: list[str] = []
+    kind_of_data, make = trial.choose_dataset("kind", wanted, order, "tiny", tmp_path, notes.append)
+    assert (kind_of_data, make()) == ("sequence", (task, order, "tiny"))
+    assert task in notes[0]
+
+
+def test_without_data_of_a_structure_it_says_how_to_make_some(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no dataset[\s\S]*tree\(3\)[\s\S]*--branching 3"):
+        trial.choose_dataset("orthogonal", "tree(3)", None, "tiny", tmp_path, print)
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("copy", {"length_mean": 6, "length_std": 1, "vocabulary": 20}),
+        ("c3", {"depth_mean": 2, "depth_std": 0.5}),
+        ("grid-copy", {"side_mean": 3, "side_std": 0.5, "vocabulary": 20}),
+        ("ring-shift", {"ring": 6, "vocabulary": 20}),
+    ],
+)
+def test_a_preset_sizes_each_task_by_the_options_it_has(task: str, expected: dict, tmp_path: Path) -> None:
+    found = trial.preset_dataset(task, None, "tiny", tmp_path, lambda line: None)
+    assert found.manifest.plan.parameters == expected
+    assert found.manifest.plan.rows == {"train": 200, "validation": 40, "test": 40}
+
+
+@pytest.mark.parametrize(("wanted", "task"), [(None, "reverse"), ("grid(2)", "grid-rotate")])
+def test_a_flat_scheme_gets_a_grid_if_it_asks_for_one(
+    wanted: str | None, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "preset_dataset", lambda *words: words)
+    notes: list[str] = []
+    trial.choose_dataset("sinusoidal", wanted, None, "tiny", tmp_path, notes.append)
+    assert f"taking {task} at the sizes" in notes[0]
