@@ -30,6 +30,12 @@ def gpu_count() -> int:
     return torch.cuda.device_count()
 
 
+def use_gpu(device: torch.device, worker: int) -> None:
+    """Make a worker use one of the machine's GPUs, in turn, if `device` is a GPU."""
+    if device.type == "cuda":
+        torch.cuda.set_device(worker % torch.cuda.device_count())
+
+
 def tune() -> None:
     """Before tensors are computed with: memory is kept, and denormal numbers, up to 30 times slower, are zeros."""
     runtime.keep_memory()

@@ -18,7 +18,7 @@ from typing import Any
 from ape_cli.core.errors import ApeError, BusyError
 from ape_cli.core.executors import Job, JobContext
 from ape_cli.data.loader import open_dataset
-from ape_cli.models.device import choose_device
+from ape_cli.models.device import choose_device, use_gpu
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.storage import files
@@ -82,13 +82,10 @@ def log_of(results: StoragePath, run: str) -> StoragePath:
 
 
 def _train(link: JobContext, work: Work, note: Note) -> dict[str, Any]:
-    import torch
-
     from ape_cli.training.loop import Stopped
 
     where = choose_device(work.device)
-    if where.type == "cuda":
-        torch.cuda.set_device(link.number % torch.cuda.device_count())
+    use_gpu(where, link.number)
     data, registry = open_dataset(work.data), open_registry(work.results)
     since, told = time.monotonic(), 0.0
 

@@ -294,7 +294,7 @@ MISTAKES = [
         "_section",
         'anchor, words = f"{name}-{number}", html.escape(table.title)',
         'anchor, words = f"{name}-{number}", table.title',
-        "reports/test_html.py::test_somebody_s_names_are_text",
+        "reports/test_html_page.py::test_somebody_s_names_are_text",
     ),
     Mistake(
         "a filter that views of the runs do not heed",

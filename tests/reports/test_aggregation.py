@@ -13,7 +13,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import aggregation, html, rendering, tables
+from ape_cli.reports import aggregation, html_page, rendering, tables
 from ape_cli.runs import config
 from ape_cli.runs.registry import Registry
 
@@ -134,7 +134,7 @@ def test_intervals_in_tables_are_asked_for(tmp_path: Path) -> None:
     for style in ("rich", "markdown", "latex", "html"):
         plain, with_intervals = tables.tables(found), tables.tables(found, interval=True)
         deviations, intervals = (
-            html.page(made, [], [], {}) if style == "html" else rendering.text(style, made)
+            html_page.page(made, [], [], {}) if style == "html" else rendering.text(style, made)
             for made in (plain, with_intervals)
         )
         assert "standard deviation over 3 seeds" in deviations

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import html, operators, rendering
+from ape_cli.reports import html_page, operators, rendering
 from ape_cli.reports.tables import Table
 from ape_cli.runs.registry import Registry
 from tests.conftest import ape, registry_of
@@ -171,7 +171,7 @@ def test_every_format_says_the_same(tmp_path: Path) -> None:
 def test_a_page_has_a_section_of_them(tmp_path: Path) -> None:
     fill(tmp_path)
     made: list[Table] = operators.tables(read(tmp_path))
-    text = html.page(plain(tmp_path), [], [], {}, by_operator=made)
+    text = html_page.page(plain(tmp_path), [], [], {}, by_operator=made)
     assert text.count("<h2") == 2
     assert '<h2 id="by-operator">By operator</h2>' in text
 

@@ -23,7 +23,6 @@ from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import load_tensors
-from ape_cli.storage import sources
 from ape_cli.storage.sources import ImageSource, LabelledImages
 from ape_cli.tasks import _images
 from ape_cli.training import trial
@@ -49,7 +48,7 @@ def write(folder: Path, monkeypatch: pytest.MonkeyPatch, test: LabelledImages | 
     splits = {"train": bars(90, 1), "test": bars(40, 2) if test is None else test}
     found = ImageSource("bars", [f"column {i}" for i in range(6)], splits)
     with monkeypatch.context() as patch:
-        patch.setattr(sources, "open", lambda where, label: found)
+        patch.setattr(_images, "open_source", lambda where, label: found)
         made = _images.make(source="bars", **options)
         wanted = generation.plan(made, seed=3, rows=made.available(3), shard_rows=50)
         generation.generate(made, wanted, folder)
@@ -163,7 +162,7 @@ def test_another_dataset_is_brought_to_the_scale_of_training(
     splits = {"train": LabelledImages(bars(90, 5).pixels // 4, bars(90, 5).labels), "test": bars(40, 2)}
     found = ImageSource("bars", [f"column {i}" for i in range(6)], splits)
     with monkeypatch.context() as patch:
-        patch.setattr(sources, "open", lambda where, label: found)
+        patch.setattr(_images, "open_source", lambda where, label: found)
         made = _images.make(source="dim")
         generation.generate(
             made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "dim"
@@ -302,7 +301,7 @@ def test_tokens_stand_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Of 4 x 6 pixels, pooled with a stride of 2: 2 rows of 3."""
     pixels = np.random.default_rng(0).integers(256, size=(60, 4, 6, 1)).astype(np.uint8)
     found = ImageSource("wide", ["a", "b"], {"train": LabelledImages(pixels, np.arange(60) % 2)})
-    monkeypatch.setattr(sources, "open", lambda where, label: found)
+    monkeypatch.setattr(_images, "open_source", lambda where, label: found)
     made = _images.make(source="wide")
     generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "wide")
     data = open_dataset(tmp_path / "wide")
@@ -353,7 +352,7 @@ def test_what_does_not_fit_a_run_is_refused(data: Dataset, tmp_path: Path, monke
         evaluate.evaluate(done.run, data, split="test", decode="greedy", device=CPU)
     noise = np.random.default_rng(0).integers(256, size=(30, 8, 6, 1)).astype(np.uint8)
     larger = ImageSource("bars", data.manifest.vocabulary, {"train": LabelledImages(noise, np.arange(30) % 6)})
-    monkeypatch.setattr(sources, "open", lambda where, label: larger)
+    monkeypatch.setattr(_images, "open_source", lambda where, label: larger)
     made = _images.make(source="bars")
     generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "larger")
     with pytest.raises(DataError, match="another size"):
