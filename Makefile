@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 APE := $(abspath $(BIN))/ape
 
-.PHONY: install test lint check-types pytest mistakes bench record demo clean
+.PHONY: install test lint check-types pytest quick mistakes bench record demo clean
 
 install: $(VENV)/.installed
 
@@ -25,6 +25,10 @@ check-types: install
 # Two at a time, in the order of tests/conftest.py; a file's tests stay together, as they share what they make.
 pytest: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# The inner loop of development: all tests but the slow ones, in less than 90 seconds.
+quick: install
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 # Puts each known mistake into a copy of the code and sees its test fail.
 mistakes: install

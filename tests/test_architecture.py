@@ -79,6 +79,7 @@ def test_every_file_is_in_a_package_of_the_table() -> None:
     assert len(PIPELINE) <= 14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_only_the_modules_of_the_table_import_torch(path: Path) -> None:
     allowed = PIPELINE.get(package_of(path), "none")
@@ -93,6 +94,7 @@ def test_an_import_of_torch_is_found_wherever_it_is() -> None:
     assert not imports_torch('import torchvision\nTEXT = "import torch"\n')
 
 
+@pytest.mark.slow
 def test_no_import_renames_a_module_of_ours() -> None:
     modules = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for p in FILES}
     modules |= {f"ape_cli.{name}" for name in PIPELINE}
@@ -108,6 +110,7 @@ def test_no_import_renames_a_module_of_ours() -> None:
             assert not renamed, f"{path.relative_to(ROOT)} renames {renamed}"
 
 
+@pytest.mark.slow
 def test_no_two_public_classes_have_one_name() -> None:
     places: dict[str, list[str]] = {}
     for path in FILES:

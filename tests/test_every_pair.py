@@ -67,6 +67,7 @@ def check(asked: config.Config, found: Dataset, where: Path) -> None:
         assert decode == "greedy" or math.isfinite(overall["cross_entropy"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", tasks.names())
 @pytest.mark.parametrize("scheme", position.names())
 def test_every_scheme_on_every_task(data: dict[str, Dataset], tmp_path: Path, scheme: str, task: str) -> None:
@@ -85,6 +86,7 @@ def test_every_scheme_has_tasks_and_every_task_has_schemes(data: dict[str, Datas
     assert {t for _, t in pairs} == set(tasks.names())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "task", "expression", "options"),
     [

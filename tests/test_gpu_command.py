@@ -77,6 +77,7 @@ def killed(path: Path, *words: str, blocked: Path | None = None) -> None:
         os.killpg(child.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
     """Killed in its second stage and again in its third. From the second stage on without polars, rich and typer, as
     on a machine that has none of them."""
@@ -119,6 +120,7 @@ def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
         assert not list(Path(str(run.folder)).rglob("*.safetensors"))
 
 
+@pytest.mark.slow
 def test_a_recorded_run_is_not_trained_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def planned() -> list[str]:
         words = ["--dry-run", "--minutes", "1", "--results", str(tmp_path), "--out", str(tmp_path)]
@@ -147,6 +149,7 @@ def test_runs_that_are_not_finished_are_not_packed(tmp_path: Path) -> None:
     assert pack(tmp_path, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_it_says_what_is_wrong(tmp_path: Path) -> None:
     assert "no CUDA device here" in gpu("record", "--out", str(tmp_path), code=1)
 

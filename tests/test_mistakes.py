@@ -17,6 +17,7 @@ def ours() -> Package:
     return Package(ROOT / "ape_cli")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: m.what)
 def test_its_place_is_in_the_code_and_its_test_exists(mistake: Mistake, ours: Package) -> None:
     changed, text = ours.put(mistake.where, mistake.right, mistake.wrong)

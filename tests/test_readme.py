@@ -6,12 +6,15 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import elsewhere
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
 
 
+@pytest.mark.slow
 def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
     """Found in a folder of the user's own on the path, listed, trained with its option."""
     (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/position/window.py"))
@@ -23,6 +26,7 @@ def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
     assert "window (width=2)" in ape("report", "--format", "markdown").stdout
 
 
+@pytest.mark.slow
 def test_the_example_task_is_one_new_file(tmp_path: Path) -> None:
     (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/tasks/first_last.py"))
     ape = elsewhere(tmp_path, "ape_cli/tasks/first_last.py", example)
@@ -32,6 +36,7 @@ def test_the_example_task_is_one_new_file(tmp_path: Path) -> None:
     assert "first-last-rope-42-" in ape("train", "--scheme", "rope", "--task", "first-last", "--preset", "tiny").stdout
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_imported_stops_nothing_else(tmp_path: Path) -> None:
     ape = elsewhere(tmp_path, "ape_cli/position/torn.py", "import no_such_module\n")
     listed = ape("schemes")

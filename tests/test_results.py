@@ -38,6 +38,7 @@ COUNTS: dict[str, tuple[int, int]] = record.begun()
 VIEWS: dict[str, list[str]] = record.views(list(COUNTS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_tables_of_record_are_those_of_the_runs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(ROOT)
@@ -49,6 +50,7 @@ def test_the_tables_of_record_are_those_of_the_runs(name: str, monkeypatch: pyte
         assert printed == (TABLES / name).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_page_quotes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """`make record` would leave the page as it is, and no table is there that nothing makes."""
     assert record.linearisation() == (TABLES / "linearisation.md").read_text(encoding="utf-8")
@@ -58,6 +60,7 @@ def test_the_page_quotes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {path.name for path in (RESULTS / "plots").iterdir()} == {*COUNTS, "table1-error"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "order"), [("copy", None), ("tree-ops", "depth"), ("c3", "breadth-to-depth")])
 def test_the_data_of_the_runs_is_still_generated(task: str, order: str | None, tmp_path: Path) -> None:
     """The same rows as when the committed runs were trained, by their fingerprint."""

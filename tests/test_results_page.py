@@ -290,6 +290,7 @@ def test_numbers_are_found_wherever_they_stand() -> None:
     assert NUMBER.findall(text) == ["79.02", "78.3", "99.9", "0.90", "0.3", "52.57", "97.12"]
 
 
+@pytest.mark.slow
 def test_every_decimal_number_has_a_source() -> None:
     """A committed table, the paper's tables, a fact, or a setting. What stands in backquotes is not looked at."""
     tables = "".join(path.read_text(encoding="utf-8") for path in (RESULTS / "tables").glob("*.md"))

@@ -40,6 +40,7 @@ def mixed(scheme: Scheme, who: str, backend: str | None) -> Tensor:
         return Dot().mix(scheme, q, k, v, link, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", [1.0, 0.8])
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("name", SEQUENCES)
@@ -66,6 +67,7 @@ def test_backends_have_the_same_gradients(name: str) -> None:
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["none", "alibi", "rope"])
 def test_the_gradients_of_flex(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a CPU torch has them, uncompiled, but refuses to give them."""

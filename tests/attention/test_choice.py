@@ -172,6 +172,7 @@ def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) ->
 # Runs --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     """Trained, evaluated both ways, loaded again; and its attention is in the tables."""
@@ -190,6 +191,7 @@ def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     assert model.encoder[0].self_attention.kind.name == kind
 
 
+@pytest.mark.slow
 def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
     found = open_registry(tmp_path)
     for kind, settings in (("dot", {}), ("linear", {}), ("clustered", {}), ("clustered", {"clusters": 3})):
@@ -208,11 +210,13 @@ def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
     assert sorted(lines["attention"]) == ["clustered", "clustered", "dot", "linear"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 def test_a_stopped_run_ends_as_if_it_had_not_stopped(words: Dataset, kind: str) -> None:
     check_resume(factory.settle(resolve(kind), words), words)
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_the_batch_size(words: Dataset) -> None:
     for kind in ALL:
         model = factory.build(factory.settle(resolve(kind), words), "seq", words.ids)
@@ -224,6 +228,7 @@ def test_scores_do_not_depend_on_the_batch_size(words: Dataset) -> None:
             assert abs(other - found[0]).max() < 1e-3, kind
 
 
+@pytest.mark.slow
 def test_a_kind_is_one_new_file(tmp_path: Path) -> None:
     """Found in a folder of the user's own on the path, listed with its options, trained."""
     text = (

@@ -38,6 +38,7 @@ def link_of(scheme: Scheme, who: str) -> tuple[Link, int, int]:
     return Link.of(scheme, here, here), 7, 7
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SCHEMES)
@@ -125,6 +126,7 @@ AT = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 6, 13, 27, 4], [0, 1, 
 MODELS = [(kind, name) for kind in ALL for name in SCHEMES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), MODELS)
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 def test_nothing_is_seen_ahead_of_time(kind: str, name: str, decay: float) -> None:

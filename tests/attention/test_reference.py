@@ -13,6 +13,7 @@ from tests.models.test_reference import SOURCE, TARGET, operator, reference, ste
 PLACES = {"rope": ([1, 2, 3, 4, 5], [0, 1, 2, 3]), "orthogonal-tree": ([1, 2, 3, 6, 7], [0, 1, 2, 3])}
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", PLACES)

@@ -31,6 +31,7 @@ def test_the_user_s_own_three_lines(here: Path) -> None:
     assert "tree-ops/breadth" in out
 
 
+@pytest.mark.slow
 def test_help_and_gen_never_import_torch(here: Path) -> None:
     for words in (["--help"], ["gen", "copy", "--n", "50", *TINY], ["tasks"], ["runs"], ["show", "datasets/copy"]):
         code = (
@@ -55,6 +56,7 @@ def test_gen_again_and_otherwise(here: Path) -> None:
     assert "160 rows written" in ape(*words, "--seed", "43", "--overwrite")[0]
 
 
+@pytest.mark.slow
 def test_train_eval_report_on_words(here: Path) -> None:
     out, err = ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny", "--no-eval")
     assert "datasets/reverse-tiny" in err
@@ -95,6 +97,7 @@ def test_train_eval_report_on_words(here: Path) -> None:
     assert runs[0]["status"] == "finished"
 
 
+@pytest.mark.slow
 def test_an_existing_dataset_that_a_task_does_not_use(here: Path) -> None:
     """`--task` trains on the preset's own data; the note names the other dataset, and how to use it works."""
     ape("gen", "tree-copy", "--n", "40", "--depth-mean", "2", "--depth-std", "0", *TINY)
@@ -111,6 +114,7 @@ def test_an_existing_dataset_that_a_task_does_not_use(here: Path) -> None:
     assert {run["dataset"] for run in trained} >= {"tree-copy-breadth", "tree-copy-breadth-tiny"}
 
 
+@pytest.mark.slow
 def test_sizes_that_training_did_not_see(here: Path) -> None:
     """Generated with --sizes, evaluated by a run on the normal distribution, pooled by size; and trained on."""
     ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny")
@@ -200,6 +204,7 @@ def test_grids_and_rings_train(here: Path) -> None:
 GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset", "tiny")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -302,6 +307,7 @@ LONG = ["train", "--scheme", "orthogonal-seq", "--task", "copy", "--preset", "ti
         "--set", "steps=200", "--set", "validate_every_steps=10", "--set", "dropout=0.1"]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_process_is_resumed_to_the_same_weights(here: Path, sign: signal.Signals) -> None:
     straight, _ = ape(*LONG, "--results", "straight")
@@ -323,6 +329,7 @@ def test_a_stopped_process_is_resumed_to_the_same_weights(here: Path, sign: sign
     assert (folder / "model.safetensors").read_bytes() == reference.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_interrupted_generation_is_gone_on_from(here: Path, workers: str) -> None:
     words = ["gen", "copy", "--n", "60000", *TINY, "--shard-rows", "2000", "--workers", workers]
@@ -359,6 +366,7 @@ def test_greedy_stands_beside_teacher_forcing(here: Path) -> None:
     assert "exact match, teacher" in table
 
 
+@pytest.mark.slow
 def test_several_datasets_at_once(here: Path) -> None:
     """As one after the other; a run that fits none of them is left out, or says why where it was named."""
     few = ["--n", "60", "--n-validation", "5", "--n-test", "20", "--length-std", "1"]
@@ -388,6 +396,7 @@ def test_several_datasets_at_once(here: Path) -> None:
     assert message.count("another task or order than the run") == 2
 
 
+@pytest.mark.slow
 def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On longer words than in training; with matplotlib, and without."""
     ape("gen", "reverse", "--n", "60", *TINY, "--length-mean", "5", "--length-std", "0", "--out", "datasets/short")
@@ -428,6 +437,7 @@ def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "reverse by length" in page
 
 
+@pytest.mark.slow
 def test_images_are_told_as_images(here: Path) -> None:
     """Trained, evaluated by class, reported at half of the schedule and at its end, and in one page."""
     words = ["--task", "images", "--preset", "tiny", "--set", "steps=4", "--set", "validate_every_steps=1"]
@@ -465,6 +475,7 @@ def test_images_are_told_as_images(here: Path) -> None:
     assert shown.count("cross-entropy in nats an image") == 3
 
 
+@pytest.mark.slow
 def test_reports_without_plots_never_import_matplotlib(here: Path) -> None:
     ape("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--set", "steps=2")
     code = (

@@ -44,6 +44,7 @@ def test_schemes_are_compared_by_their_own_properties() -> None:
     assert all(name in table.stdout for name in position.names())
 
 
+@pytest.mark.slow
 def test_costs_are_counted_and_timed() -> None:
     found = profiling.measure("transformer-xl", rounds=1)
     assert found.parameters == 128 * 128 + 2 * 128  # W_R of every head, u and v
@@ -54,12 +55,14 @@ def test_costs_are_counted_and_timed() -> None:
     assert (none.parameters, none.extra_memory_mib, none.memory_ratio) == (0, 0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_memory_is_a_count() -> None:
     """Twice the same; and of ALiBi one float for each pair and head, in each of six attentions."""
     one, two = (profiling.measure("alibi", rounds=1).extra_memory_mib for _ in range(2))
     assert one == two > 0
 
 
+@pytest.mark.slow
 def test_check_prints_errors_and_ends_well() -> None:
     done = run(app, ["check", "rope", "linear"])
     assert done.exit_code == 0, done.output
@@ -72,6 +75,7 @@ def test_check_prints_errors_and_ends_well() -> None:
     assert all(f["float64"] <= 1e-9 and f["float32"] <= 1e-4 for f in errors)
 
 
+@pytest.mark.slow
 def test_check_fails_when_a_scheme_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Rope.rotate
     monkeypatch.setattr(
@@ -98,6 +102,7 @@ def test_attentions_say_what_they_take() -> None:
     assert "clustered" in run(app, ["attentions"]).stdout
 
 
+@pytest.mark.slow
 def test_nothing_global_is_left_changed() -> None:
     torch.manual_seed(1)
     before = torch.get_rng_state()

@@ -97,6 +97,7 @@ def test_nothing_is_set_once_torch_is_there(monkeypatch: pytest.MonkeyPatch) -> 
     assert "GOMP_SPINCOUNT" not in os.environ
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["train", "--help"], ["check", "nothing"], ["sweep", "nothing.toml"]])
 def test_the_command_line_asks_before_torch_is_imported(words: list[str]) -> None:
     """Whatever a command imports on its way."""

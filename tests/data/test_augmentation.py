@@ -214,6 +214,7 @@ def where(height: int, width: int, count: int) -> np.ndarray:
     return np.broadcast_to(np.stack([y, x, 0 * x], axis=-1).astype(np.uint8), (count, height, width, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("height", "width", "down", "right"),
     [(32, 32, 4, 4), (28, 28, 4, 4), (20, 36, 2, 4), (8, 12, 1, 2), (3, 3, 1, 1)],  # 3.5 -> 4, 2.5 -> 2, 4.5 -> 4
@@ -267,6 +268,7 @@ def drawn(count: int, monkeypatch: pytest.MonkeyPatch) -> list[list[Operation]]:
     return kept
 
 
+@pytest.mark.slow
 def test_sub_policies_are_drawn_alike_for_each_image(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done to 8000 images, beside how likely the published table makes it: each list, and none."""
     count = 8000

@@ -47,6 +47,7 @@ def read(script: str, folder: str, own: Path) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "which", ["words", "operations", "grids"]
 )  # uint64 of one coordinate, an operator, two of them
@@ -60,6 +61,7 @@ def test_load_dataset(tmp_path: Path, which: str, request: pytest.FixtureRequest
         assert len(rows) == data.manifest.plan.rows[split]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [1, 3])
 def test_load_dataset_of_images(tmp_path: Path, channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Decoded images and names of classes, by its own features `Image` and `ClassLabel`."""

@@ -204,6 +204,7 @@ def test_windows_keep_memory_bounded_and_lose_nothing(tmp_path: Path, monkeypatc
     assert not split._kept  # more than one window: nothing is held
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "order"), [("copy", None), ("repeat", None), ("c3", "depth"), ("tree-ops", "breadth")]
 )

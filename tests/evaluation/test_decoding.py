@@ -137,6 +137,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "order", "options"), CASES)
 def test_places_follow_from_the_symbols(tmp_path: Path, name: str, order: str, options: dict[str, Any]) -> None:
     """Who writes the right symbols is led to the right places, those of teacher forcing, whatever they are read as."""
@@ -194,6 +195,7 @@ def both_ways(data: Dataset, where: Path, steps: int) -> tuple[Any, dict[str, An
     return done, teacher, greedy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["breadth", "depth"])
 def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, order: str) -> None:
     """A model that has learned a trivial task: trees of depth 1 and one symbol of each kind."""
@@ -204,6 +206,7 @@ def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, o
     assert again["overall"] == greedy
 
 
+@pytest.mark.slow
 def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forcing(tmp_path: Path) -> None:
     """The law of greedy decoding: the first mistake is the same, so what has none is the same; also where some have."""
     data = write(tmp_path / "copy", "tree-copy", "depth", vocabulary=4, depth_mean=1, depth_std=0, rows=(200, 20, 60))

@@ -45,6 +45,7 @@ def test_no_result_depends_on_the_batch_size(trained: Run, words: Dataset, decod
         assert other == pytest.approx(found[0], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path) -> None:
     """A model that has learned a trivial task: words of one symbol."""
     data = write(tmp_path / "copy", "copy", vocabulary=1, length_mean=4, length_std=0)
@@ -136,6 +137,7 @@ def test_data_that_changed_since_is_noticed(tmp_path: Path) -> None:
         evaluate.own_dataset(done)
 
 
+@pytest.mark.slow
 def test_another_form_of_the_task_is_refused(tmp_path: Path) -> None:
     """Of another branching, binarised or not, and binarised from another branching: their trees are others."""
     forms = [{}, {"branching": 3}, {"branching": 3, "binarise": True}, {"branching": 4, "binarise": True}]

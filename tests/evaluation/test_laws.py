@@ -24,6 +24,7 @@ from ape_cli.position.tree import ShivQuirkTree
 from ape_cli.structure import Grid, Seq, Tree
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", position.names())
 def test_every_law_that_is_claimed_holds(name: str) -> None:
     found = list(laws.check(name))
@@ -37,6 +38,7 @@ def test_every_law_that_is_claimed_holds(name: str) -> None:
     assert all(f.float64 is not None and f.about for f in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", attention.names())
 def test_every_law_of_an_attention_holds(name: str) -> None:
     found = list(laws.check(name))
@@ -51,6 +53,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, name: str, kind: type, hook: str, wr
     return {f.law for f in laws.check(name) if not f.holds}
 
 
+@pytest.mark.slow
 def test_a_scheme_that_turns_both_sides_the_other_way_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Rope.rotate
 
@@ -62,6 +65,7 @@ def test_a_scheme_that_turns_both_sides_the_other_way_is_found(monkeypatch: pyte
     assert broken(monkeypatch, "rope", Rope, "rotate", rotate) == {"relative"}
 
 
+@pytest.mark.slow
 def test_positions_off_by_one_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Orthogonal.prepare
     found = broken(monkeypatch, "orthogonal-tree", Orthogonal, "prepare", lambda self, at: right(self, at + 1))
@@ -107,6 +111,7 @@ def test_a_dead_parameter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == {"gradients"}
 
 
+@pytest.mark.slow
 def test_a_ring_that_does_not_close_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     from ape_cli.position._powers import Powers, Ring
 
@@ -176,6 +181,7 @@ def dropped_early(scores: Tensor, v: Tensor, link: attention.Link, dropout: floa
     return torch.nn.functional.dropout(scores, dropout).softmax(-1) @ v
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "place", "hook", "wrong", "laws_broken"),
     [
@@ -200,6 +206,7 @@ def test_subtle_mistakes_are_found(
     assert laws_broken <= {f.law for f in laws.check(name) if not f.holds}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [lambda x, y: 2 * (x != y), lambda x, y: 7 + 0 * (x - y)])
 def test_a_wrong_distance_is_found(monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Tensor, Tensor], Tensor]) -> None:
     for kind, name in ((Seq, "rope"), (Tree, "tree")):
@@ -207,6 +214,7 @@ def test_a_wrong_distance_is_found(monkeypatch: pytest.MonkeyPatch, wrong: Calla
         assert "locality" in {f.law for f in laws.check(name) if not f.holds}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "laws_broken"),
     [

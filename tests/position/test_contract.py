@@ -168,6 +168,7 @@ def test_neither_batch_nor_padding_matters(name: str, expression: str) -> None:
     assert torch.allclose(together[:1, :7], alone, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "expression"), READS)
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])

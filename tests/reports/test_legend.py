@@ -24,6 +24,7 @@ def test_a_dotted_line_is_the_test_split_and_nothing_else() -> None:
             assert [h.get_label() for h in handles(figure) if str(h.get_linestyle()) == ":"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["score", "error"])
 @pytest.mark.parametrize("long", ["", " (batch_size=32, convolution_size=1, max_size=64, wwwwwwwwwwwww=1)"])
 def test_the_legend_covers_nothing_and_is_within_the_figure(axis: str, long: str) -> None:

@@ -183,6 +183,7 @@ def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:
     assert {row: str(look.mark) for row, look in looks(few).items()} != marks[0]  # alone they would have others
 
 
+@pytest.mark.slow
 def test_a_scheme_has_its_colour_whatever_stands_beside_it() -> None:
     """In each kind of figure, alone or with others, in any order; and so has one that nobody has heard of."""
     everything = [*position.names(), "somebody-s-own", "another"]
@@ -209,6 +210,7 @@ def test_a_variant_has_its_scheme_s_colour_and_dashes_of_its_own() -> None:
     assert found["rope (decay=0.98)"].get_linestyle() == "--"  # so matplotlib calls any dashes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "magic", "axis"),
     [
@@ -245,6 +247,7 @@ def test_names_are_drawn_as_they_are() -> None:
     assert figure.axes[0].title.get_parse_math() is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["score", "error"])
 def test_several_figures_stand_in_one_page(axis: str) -> None:
     """No id twice, every reference met, nothing to fetch, neutral colours the page's own."""

@@ -54,6 +54,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "picked"), FILTERS, ids=lambda x: " ".join(x) if isinstance(x, list) else "")
 @pytest.mark.parametrize(
     "view", [["report"], ["report", "--by", "size"], ["report", "--by", "epoch"], ["runs"]], ids=str
@@ -70,6 +71,7 @@ def test_every_view_has_the_chosen_runs_alone(filled: Path, view: list[str], wor
     assert rows(*words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "view", [["--format", "markdown"], ["--format", "csv"], ["--by", "size", "--format", "latex"], ["--format", "html"]]
 )

@@ -35,6 +35,7 @@ def run(data: Dataset, where: Path, **options: Any) -> trial.Trial:
     return trial.run_trial(wanted, data, open_registry(where), device=CPU, **options)
 
 
+@pytest.mark.slow
 def test_a_finished_run_s_folder(words: Dataset, tmp_path: Path) -> None:
     done = run(words, tmp_path)
     assert done.trained

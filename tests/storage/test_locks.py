@@ -46,6 +46,7 @@ def abandoned(lock: RemotePath, seconds: int) -> Lease:
     return found
 
 
+@pytest.mark.slow
 def test_one_holder_at_a_time(lock: RemotePath, server: Server) -> None:
     assert not files.is_locked(lock)
     with files.locked(lock, BUSY):
@@ -63,6 +64,7 @@ def test_one_holder_at_a_time(lock: RemotePath, server: Server) -> None:
     assert not any(lock.parent.iterdir())
 
 
+@pytest.mark.slow
 def test_of_many_that_come_at_once_one_gets_it(lock: RemotePath) -> None:
     """Never two: each of them writes before it looks."""
     ready, holders, refused, together = threading.Barrier(5), list[str](), list[str](), list[int]()
@@ -101,6 +103,7 @@ def test_one_that_is_not_renewed_is_taken_over(lock: RemotePath, server: Server)
         assert list(server.objects(f"lease/{lock.parent.name}")) == [mine.claim.name]
 
 
+@pytest.mark.slow
 def test_a_holder_renews(lock: RemotePath) -> None:
     with held(lock, BUSY, seconds=3):
         time.sleep(4.5)

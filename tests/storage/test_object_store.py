@@ -62,6 +62,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return snapshot(folder)
 
 
+@pytest.mark.slow
 def test_the_same_bytes_as_in_a_folder(server: Server, reference: dict[str, bytes]) -> None:
     out = storage_path(address(server, "same"))
     assert generation.generate(TASK, PLAN, out).written == 420
@@ -78,11 +79,13 @@ def test_the_same_bytes_as_in_a_folder(server: Server, reference: dict[str, byte
     assert found["manifest.json"] != reference["manifest.json"]
 
 
+@pytest.mark.slow
 def test_workers_write_to_it_too(server: Server, reference: dict[str, bytes]) -> None:
     generation.generate(TASK, PLAN, storage_path(address(server, "workers")), engine=Local(2, threads=1))
     assert server.objects("ape/workers") == reference
 
 
+@pytest.mark.slow
 def test_a_missing_shard_is_made_again_and_a_damaged_one_is_named(server: Server, reference: dict[str, bytes]) -> None:
     out = storage_path(address(server, "damage"))
     generation.generate(TASK, PLAN, out)
@@ -98,6 +101,7 @@ def test_a_missing_shard_is_made_again_and_a_damaged_one_is_named(server: Server
             asked()
 
 
+@pytest.mark.slow
 def test_an_interruption_leaves_no_manifest_and_is_gone_on_from(server: Server, reference: dict[str, bytes]) -> None:
     out, written = storage_path(address(server, "broken")), 0
 
@@ -120,6 +124,7 @@ def test_an_interruption_leaves_no_manifest_and_is_gone_on_from(server: Server, 
     assert server.objects("ape/broken") == reference
 
 
+@pytest.mark.slow
 def test_the_manifest_comes_last(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever reads while it is written finds no dataset, or a whole one."""
     seen: list[str] = []
@@ -143,6 +148,7 @@ def test_foreign_objects_are_never_touched(server: Server) -> None:
     assert server.objects("ape/foreign") == {"thesis.txt": b"years of work"}
 
 
+@pytest.mark.slow
 def test_a_batch_is_what_it_is_in_a_folder(server: Server, tmp_path: Path) -> None:
     """Row groups are read by ranges; `open` takes the address as a string."""
     generation.generate(TASK, PLAN, tmp_path)
@@ -174,6 +180,7 @@ def words(server: Server) -> str:
     return where
 
 
+@pytest.mark.slow
 def test_the_commands_of_every_day(server: Server, words: str, tmp_path: Path, monkeypatch: Any) -> None:
     """With data and results on S3 they say what they say of a folder."""
     monkeypatch.chdir(tmp_path)
@@ -208,6 +215,7 @@ def test_the_commands_of_every_day(server: Server, words: str, tmp_path: Path, m
     assert b"| rope (steps=4) | <ins>" in server.objects("ape/tables")["all.md"]
 
 
+@pytest.mark.slow
 def test_the_newest_dataset_at_an_address_is_found_or_made(server: Server) -> None:
     at = ["--datasets", address(server, "shelf"), "--results", address(server, "shelf-results")]
     asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval", *at]
@@ -216,6 +224,7 @@ def test_the_newest_dataset_at_an_address_is_found_or_made(server: Server) -> No
     assert "trained already" in ape(*asked[:-4], "--data", "reverse-tiny", *at)[1]  # by its name there
 
 
+@pytest.mark.slow
 def test_a_sweep_registers_there(server: Server, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its workers are processes of their own, which reach the store by themselves."""
     monkeypatch.chdir(tmp_path)
@@ -237,6 +246,7 @@ def stopping_after(steps: int) -> Any:
     return lambda: next(asked) >= steps - 1
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, tmp_path: Path) -> None:
     results = storage_path(address(server, "stopped"))
     with pytest.raises(Stopped):
@@ -255,6 +265,7 @@ def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, 
     assert one.select(other.columns).equals(other)
 
 
+@pytest.mark.slow
 def test_the_second_writer_is_refused_until_the_first_is_forgotten(server: Server, words: str) -> None:
     results = storage_path(address(server, "writers"))
     with pytest.raises(Stopped):
@@ -276,6 +287,7 @@ def test_the_second_writer_is_refused_until_the_first_is_forgotten(server: Serve
     assert not killed.is_ours()
 
 
+@pytest.mark.slow
 def test_two_cannot_generate_into_one_address(server: Server) -> None:
     out = storage_path(address(server, "two"))
     with (
@@ -295,6 +307,7 @@ def test_what_cannot_be_trained_leaves_nothing(server: Server, words: str) -> No
     assert server.objects("ape/nothing") == {}
 
 
+@pytest.mark.slow
 def test_weights_cut_short_are_named(server: Server, words: str) -> None:
     done = run(words, storage_path(address(server, "cut"))).run
     path = f"ape/cut/runs/{done.name}/model.safetensors"
@@ -306,6 +319,7 @@ def test_weights_cut_short_are_named(server: Server, words: str) -> None:
 # Google's -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_google_s_store_as_far_as_a_stand_in_tells(
     reference: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -354,6 +368,7 @@ def test_google_s_store_as_far_as_a_stand_in_tells(
 # What a user is told ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words_of_command",
     [
@@ -384,11 +399,13 @@ def test_one_clear_message(server: Server, tmp_path: Path, monkeypatch: Any, wor
         assert "fix: " in err
 
 
+@pytest.mark.slow
 def test_a_dead_server_is_told_in_seconds(words: str) -> None:
     _, err = ape("runs", "--results", "s3://ape/x?endpoint_override=http://127.0.0.1:1", code=1)
     assert "error: the object store of s3://ape cannot be reached" in err
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_does_not_look_like_damage(server: Server, words: str, monkeypatch: Any) -> None:
     """Nobody is told to generate or to train again because the network is down."""
     results = storage_path(address(server, "away"))

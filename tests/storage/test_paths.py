@@ -150,6 +150,7 @@ def test_it_is_what_pathlib_is(server: Server, tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_an_object_is_whole_or_absent(server: Server) -> None:
     target = at(server, "place/whole/x.bin")
 
@@ -187,6 +188,7 @@ def test_a_bucket_that_is_not_there(server: Server) -> None:
         files.write_text(gone, "text")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -42,6 +42,7 @@ def facts(results: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_sweep_is_what_train_makes_one_by_one(here: Path) -> None:
     out, err = ape("sweep", *GRID, *SHORT)
     assert out.splitlines()[-1] == "8 trials: 8 finished; 8 trained now"
@@ -85,6 +86,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         return facts(Path("results"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
 def test_killed_or_stopped_and_started_again_nothing_is_trained_twice(
     here: Path, uninterrupted: dict[str, Any], number: int, code: int
@@ -112,6 +114,7 @@ def begun(here: Path) -> list[Any]:
     return [run for run in open_registry(here / "results") if (run.folder / "run.json").exists()]
 
 
+@pytest.mark.slow
 def test_a_trial_that_fails_is_reported_and_the_others_go_on(here: Path) -> None:
     Path("sweep.toml").write_text(
         'preset = "tiny"\ntasks = ["copy"]\nschemes = ["rope", "none"]\n'
@@ -132,6 +135,7 @@ def test_a_trial_that_fails_is_reported_and_the_others_go_on(here: Path) -> None
     ]
 
 
+@pytest.mark.slow
 def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
     plan = json.loads(ape("sweep", *GRID, *SHORT, "--dry-run", "--json")[0])
     assert not list(here.iterdir())
@@ -161,6 +165,7 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
     assert "by the runs that are registered" in table
 
 
+@pytest.mark.slow
 def test_an_estimate_scales_with_the_work(here: Path) -> None:
     """One run of 6 steps with 16 words of 6 symbols took 3 seconds: 3 / (6 * 16 * 6) seconds a step and symbol."""
     ape("sweep", "--schemes", "rope", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE)
@@ -213,6 +218,7 @@ def test_what_a_scheme_cannot_read_is_left_out_and_said(here: Path) -> None:
     assert "the sweep has no trials" in err
 
 
+@pytest.mark.slow
 def test_datasets_that_are_there(here: Path) -> None:
     ape("gen", "reverse", "--n", "40", "--n-validation", "9", "--n-test", "9", "--length-mean", "5", "--out", "mine")
     ape("gen", "copy", "--n", "40", "--n-validation", "9", "--n-test", "9", "--length-mean", "5")
@@ -340,6 +346,7 @@ def test_options_go_before_a_file_setting_by_setting(here: Path) -> None:
     assert all("-5-" in t["run"] for t in trials)
 
 
+@pytest.mark.slow
 def test_a_report_of_a_sweep_has_its_runs_alone_and_says_what_is_missing(here: Path) -> None:
     ape("sweep", "--schemes", "rope,none,alibi", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE)
     Path("mine.toml").write_text(
@@ -374,6 +381,7 @@ def test_another_dataset_in_the_place_of_a_preset_s(here: Path) -> None:
     assert not (here / "results").exists()
 
 
+@pytest.mark.slow
 def test_what_is_damaged_fails_alone(here: Path) -> None:
     words = ["sweep", "--schemes", "none,rope", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]
     ape(*words)
@@ -399,6 +407,7 @@ def broken() -> Path:
     return Path("broken")
 
 
+@pytest.mark.slow
 def test_data_without_test_rows_is_finished_without_an_evaluation(here: Path) -> None:
     ape("gen", "copy", "--n", "40", "--n-test", "0", "--length-mean", "5", "--out", "mine")
     words = ["sweep", "--schemes", "none", "--data", "mine", "--preset", "tiny", *SHORT, *ONE]
@@ -406,6 +415,7 @@ def test_data_without_test_rows_is_finished_without_an_evaluation(here: Path) ->
     assert json.loads(ape(*words, "--dry-run", "--json")[0])["to_do"] == 0
 
 
+@pytest.mark.slow
 def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -435,6 +445,7 @@ class Asked(FakeLink):
         return True
 
 
+@pytest.mark.slow
 def test_a_run_that_changes_between_the_look_and_the_lock(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process has finished it in that moment: then it is finished, and not trained once more."""
     words = ["sweep", "--schemes", "none", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]

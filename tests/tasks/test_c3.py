@@ -24,6 +24,7 @@ def value(tree: recursive.Tree) -> int:
     return tree[0] - 3 if len(tree) == 1 else sum(map(value, tree[1:])) % 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("order", ORDERS)
 def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ def test_the_ten_are_found() -> None:
     assert set(tasks.names()) >= {"grid-copy", "grid-rotate", "ring-shift"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "order"), EVERY)
 def test_rows_do_not_depend_on_their_neighbours(name: str, order: str | None) -> None:
     task = make(name, order)
@@ -33,6 +34,7 @@ def test_rows_do_not_depend_on_their_neighbours(name: str, order: str | None) ->
     assert every_third.to_pylist() == whole.to_pylist()[::3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "order"), EVERY)
 def test_seeds_and_splits_share_nothing(name: str, order: str | None) -> None:
     """Neighbouring seeds are not shifted copies of each other, and no source is in two splits."""

@@ -36,6 +36,7 @@ def test_words_have_the_sizes_in_turn() -> None:
         assert row["target_ids"] == row["source_ids"][::-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_trees_have_the_depths_in_turn(name: str, form: dict[str, Any]) -> None:
@@ -46,6 +47,7 @@ def test_trees_have_the_depths_in_turn(name: str, form: dict[str, Any]) -> None:
     assert [recursive.depth(source) for source, _ in found] == [2, 4] * 1_000
 
 
+@pytest.mark.slow
 def test_grids_are_squares() -> None:
     for number, row in enumerate(rows("grid-rotate", count=2_000, sizes=(2, 5))[1]):
         source = grid(row["source_ids"], row["source_positions"])
@@ -53,6 +55,7 @@ def test_grids_are_squares() -> None:
         assert grid(row["target_ids"], row["target_positions"]) == clockwise(source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEAN)
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_row_is_that_of_a_task_of_this_one_size(name: str, split: str) -> None:
@@ -93,6 +96,7 @@ def test_a_size_with_too_few_sources_keeps_its_rows_and_is_counted() -> None:
     assert sorted(counts) == [0, 30, 30]
 
 
+@pytest.mark.slow
 def test_a_dataset_is_a_prefix_of_a_larger_one_however_it_is_made(tmp_path: Path) -> None:
     task = tasks.make("tree-ops", "depth", sizes=(3, 5), branching=3)
 

@@ -33,6 +33,7 @@ def expected(source: recursive.Tree) -> recursive.Tree:
     }[OPS[operator]]()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("order", ORDERS)
 def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
@@ -46,6 +47,7 @@ def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
             assert (3 <= node[0] < 67) if len(node) == 1 else (67 <= node[0] < 131)
 
 
+@pytest.mark.slow
 def test_operators_and_nodes_are_drawn_uniformly() -> None:
     found = check_trees("tree-ops", "depth", expected, depth_mean=4, depth_std=0)
     counts = Counter(row["op"] for _, row in found)

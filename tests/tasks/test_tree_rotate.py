@@ -12,6 +12,7 @@ from tests import recursive
 from tests.tasks.contract import FORMS, ORDERS, check_trees
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("order", ORDERS)
 def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ FORMS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", [n for n in tasks.names() if tasks.load(n).ordered])

@@ -239,6 +239,7 @@ def trained(results: Path) -> tuple[dict[str, torch.Tensor], pl.DataFrame]:
     return weights, history.select(sorted(history.columns))
 
 
+@pytest.mark.slow
 def test_two_ranks_come_to_what_one_process_comes_to(tmp_path: Path) -> None:
     """Batches of 7 out of 113 rows: in each epoch there is one of a single row, which is the first rank's."""
     write(tmp_path / "words", "reverse", rows=(113, 36, 20))
@@ -284,6 +285,7 @@ with data_parallel.joined() as world:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_no_thread_of_the_group_outlives_it() -> None:
     """A process that ends beside such a thread may abort after all its work is done."""
@@ -295,6 +297,7 @@ LONG = ["--scheme", "rope", "--task", "reverse", "--preset", "tiny", "--seed", "
         "--set", "steps=240", "--set", "validate_every_steps=10", "--no-eval"]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_stopped_ranks_end_as_if_they_had_not_stopped(tmp_path: Path) -> None:
     straight = two(tmp_path, *LONG, "--results", "straight")
     assert [code for code, *_ in straight] == [0, 0], straight
@@ -334,6 +337,7 @@ def failed(ended: list[tuple[int, str, str]], results: Path) -> str:
 WILD = ["--scheme", "rope", "--preset", "tiny", "--set", "lr_peak=1e30", "--set", "lr_initial=1e30"]
 
 
+@pytest.mark.slow
 def test_ranks_that_diverge_say_so_once(words: Dataset, tmp_path: Path) -> None:
     ended = two(tmp_path, *WILD, "--data", str(words.folder))
     assert "the loss is no longer a number" in failed(ended, tmp_path / "results")
@@ -358,6 +362,7 @@ def test_after_an_error_the_process_group_is_freed() -> None:
         assert seen[0]() is None, "the traceback, which is still there, holds it no more"
 
 
+@pytest.mark.slow
 def test_what_the_first_rank_cannot_store_ends_both(words: Dataset, tmp_path: Path) -> None:
     """An error of one of them alone: the other, which waits for it, ends too, and leaves the reason to it."""
     ended = two(tmp_path, "--scheme", "rope", "--preset", "tiny", "--data", str(words.folder), largest=20_000)

@@ -72,6 +72,7 @@ def run(data: Dataset, where: Path, scheme: str = "orthogonal-grid", **settings:
 # The loop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_scheme_trains_stops_resumes_and_evaluates(data: Dataset, tmp_path: Path, scheme: str) -> None:
     """With everything random on, straight through and stopped: the same weights and scores, bit for bit."""
@@ -98,6 +99,7 @@ def test_schemes_for_trees_are_refused(data: Dataset, tmp_path: Path, scheme: st
             run(data, tmp_path / "results", scheme)
 
 
+@pytest.mark.slow
 def test_it_learns(data: Dataset, tmp_path: Path) -> None:
     done = run(data, tmp_path / "results", steps=120, validate_every_steps=40, lr_peak=0.01)
     assert done.evaluation is not None
@@ -175,6 +177,7 @@ def test_another_dataset_is_brought_to_the_scale_of_training(
     assert again["overall"] == done.evaluation["overall"]
 
 
+@pytest.mark.slow
 def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
     data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +253,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Datase
         assert torch.allclose(added / 3, p.grad, rtol=1e-4, atol=1e-6), name
 
 
+@pytest.mark.slow
 def test_compiled_it_is_the_same_model(data: Dataset) -> None:
     settled = factory.settle(wanted(), data)
     plain, compiled = (factory.of_data(settled, data).eval() for _ in range(2))
@@ -259,6 +263,7 @@ def test_compiled_it_is_the_same_model(data: Dataset) -> None:
         torch.testing.assert_close(compiled(*batch.inputs), plain(*batch.inputs))
 
 
+@pytest.mark.slow
 def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
     """Inductor cannot pool images of a height and a width that it does not know."""
     model, seen = factory.of_data(factory.settle(wanted(), data), data).eval(), list[tuple[Any, ...]]()
@@ -362,6 +367,7 @@ def test_what_does_not_fit_a_run_is_refused(data: Dataset, tmp_path: Path, monke
 # As a user
 
 
+@pytest.mark.slow
 def test_from_digits_to_a_table(here: Path) -> None:
     ape("gen", "images", "--source", "digits", "--n", "100")
     small = [f"--set={k}={v}" for k, v in (SIZES | {"steps": 2}).items()]
@@ -378,6 +384,7 @@ def test_from_digits_to_a_table(here: Path) -> None:
     assert "images have no order" in ape("gen", "images", "--order", "depth", code=2)[1]
 
 
+@pytest.mark.slow
 def test_a_preset_s_images_are_the_digits(here: Path) -> None:
     small = [f"--set={k}={v}" for k, v in (SIZES | {"steps": 2}).items()]
     ape("train", "--scheme", "none", "--task", "images", "--preset", "tiny", *small)

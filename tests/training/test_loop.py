@@ -84,6 +84,7 @@ def test_learning_rate_of_the_paper() -> None:
     assert (np.diff(rates[1570:]) < 0).all()
 
 
+@pytest.mark.slow
 def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
     store = Memory()
     wanted = tiny("rope", words, steps=20, validate_every_steps=1)
@@ -200,6 +201,7 @@ def test_padding_counts_for_nothing() -> None:
     assert tally.cross_entropy == 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["rope", "orthogonal-tree", "tree", "relative"])
 def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> None:
     wanted = tiny(scheme, trees)
@@ -219,6 +221,7 @@ def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> 
 # The best checkpoint -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, monkeypatch: Any) -> None:
     opened = []
     real = Dataset.split
@@ -272,6 +275,7 @@ def weights(store: Memory) -> dict[str, torch.Tensor]:
     return {k: v for k, v in store.state[0].items() if k.startswith("model.")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", position.names())
 def test_a_stopped_run_ends_as_if_it_had_not_stopped(
     trees: Dataset, words: Dataset, grids: Dataset, scheme: str
@@ -313,6 +317,7 @@ def check_resume(wanted: Config, data: Dataset) -> None:
     assert strip[0] == strip[1]
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was done after the last stored state is done again, and the end is the same."""
     monkeypatch.setattr(loop, "_SAVE_EVERY", 0.0)
@@ -351,6 +356,7 @@ def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: p
 # Batches ahead of the step -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_batches_ahead_are_the_same_batches(words: Dataset, trees: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU: a thread makes them, and nothing that is stored can be told from a run without one."""
     wanted = tiny("rope", words)
@@ -487,6 +493,7 @@ def test_a_variant_is_what_was_changed(words: Dataset) -> None:
     assert factory.settle(same, words) == plain
 
 
+@pytest.mark.slow
 def test_compiled_training_comes_to_the_same(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--compile` changes no weight and no result; the scheme's own work is left as it is.
 

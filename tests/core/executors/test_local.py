@@ -122,6 +122,7 @@ def test_but_not_for_ever(tmp_path: Path) -> None:
     assert found["y"].value == 4
 
 
+@pytest.mark.slow
 def test_workers_have_numbers_and_share_the_cores() -> None:
     found = ends(work(Local(2, threads=3), Job("a", share, ()), Job("b", share, ())))
     assert sorted(e.value for e in found.values()) == [(0, "3"), (1, "3")]
@@ -162,6 +163,7 @@ def test_what_a_job_prints_is_not_among_the_results() -> None:
     assert "from the system" in done.stderr
 
 
+@pytest.mark.slow
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     text = (
         "from ape_cli.core.executors import Job\nfrom ape_cli.core.executors.local import Local\n"

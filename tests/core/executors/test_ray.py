@@ -108,6 +108,7 @@ def workers(folder: Path) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_a_worker_is_killed_and_a_node_stopped_and_every_trial_is_there_once(tmp_path: Path, cluster: Cluster) -> None:
     words = ["sweep", *GRID, "--set", "steps=100"]
     sweep = cluster.ape(tmp_path, *words, "--engine", "ray", "--address", cluster.address, "--json")
@@ -141,6 +142,7 @@ def facts(results: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_generation_gives_the_same_bytes_on_every_engine(tmp_path: Path, cluster: Cluster) -> None:
     words = ["gen", "tree-rotate", "--n", "900", "--shard-rows", "100", "--depth-mean", "4", "--json"]
     ways = {
@@ -164,6 +166,7 @@ def test_generation_gives_the_same_bytes_on_every_engine(tmp_path: Path, cluster
     assert one == other
 
 
+@pytest.mark.slow
 def test_a_trial_that_no_node_can_hold_and_one_that_is_interrupted(tmp_path: Path, cluster: Cluster) -> None:
     """Neither is waited for in silence; what is interrupted stores what it has, and goes on from there."""
     words = ["sweep", "--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--device", "cpu"]
@@ -186,6 +189,7 @@ def test_a_trial_that_no_node_can_hold_and_one_that_is_interrupted(tmp_path: Pat
     assert 0 < stored[1]["step"] < 3000
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_AUTH_TOKEN": TOKEN}
     nowhere = Cluster("127.0.0.1:9", [], environment)
