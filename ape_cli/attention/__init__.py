@@ -139,11 +139,17 @@ class Kind(ABC):
 
 
 class Attention(nn.Module):
-    """Multi-head attention of one kind; None: the default."""
+    """Multi-head attention of one kind, in the shape of a scheme.
 
-    def __init__(self, d_model: int, heads: int, dropout: float, kind: Kind | None = None) -> None:
+    `scheme`: the one that each call of `forward` is given. `dropout`: the share of the attention weights that is
+    dropped in training. `kind`: None for the default. Raises `UsageError` if the kind cannot take the scheme.
+    """
+
+    def __init__(self, scheme: Scheme, dropout: float, kind: Kind | None = None) -> None:
         super().__init__()
-        self.heads, self.dropout, self.kind = heads, dropout, kind or make()
+        d_model = scheme.shape.d_model
+        self.heads, self.dropout, self.kind = scheme.shape.heads, dropout, kind or make()
+        check(self.kind, type(scheme), scheme.shape.decay)
         self.query = nn.Linear(d_model, d_model)
         self.key = nn.Linear(d_model, d_model)
         self.value = nn.Linear(d_model, d_model)
@@ -151,7 +157,6 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link) -> Tensor:
         """x: [B, M, D] asks, memory: [B, N, D] answers. -> [B, M, D]"""
-        check(self.kind, type(scheme), scheme.shape.decay)
         q_frame = k_frame = None
         if self.kind.takes_frame:
             link = link.in_frame
@@ -191,7 +196,10 @@ class Attention(nn.Module):
 
 
 def logits(scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context) -> Tensor:
-    """The scores of `dot` before mask and softmax. q: [B, H, M, K], k: [B, H, N, K] -> [B, H, M, N]"""
+    """The scores of `dot` before mask and softmax. q: [B, H, M, K], k: [B, H, N, K] -> [B, H, M, N]
+
+    `dot` takes every scheme, so there is no combination to check.
+    """
     link = Link.of(scheme, q_context, k_context)
     return adjusted(scaled(*turned(scheme, q, k, link)), scheme.bias(q, q_context, k_context), link)
 

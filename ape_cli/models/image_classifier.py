@@ -99,12 +99,15 @@ class Classifier(Model):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(scheme, kind)
-        d, heads, kind = scheme.shape.d_model, scheme.shape.heads, self.kind
+        d = scheme.shape.d_model
         self.tokeniser = Tokeniser(image[2], d, tokenising)
         self.dropout = Dropout(dropout)
         self.encoder = nn.ModuleList(
             Layer(
-                *(d, d_ff, heads, dropout, False, kind),
+                scheme,
+                self.kind,
+                d_ff=d_ff,
+                dropout=dropout,
                 activation=functional.gelu,
                 attention_dropout=attention_dropout,
                 skip=stochastic_depth * i / max(1, layers - 1),

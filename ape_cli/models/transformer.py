@@ -27,14 +27,13 @@ from ape_cli.position import Context, Scheme
 
 
 class Model(nn.Module):
-    """Base of all models: the scheme, and the kind of attention (None: the default), which has to take it."""
+    """Base of all models: the scheme, and the kind of attention (None: the default). Each `Attention` checks both."""
 
     sizes_vary: ClassVar[bool] = True  # those of a batch, as torch.compile has to know
 
     def __init__(self, scheme: Scheme, kind: Kind | None) -> None:
         super().__init__()
         self.kind = kind or attention.make()
-        attention.check(self.kind, type(scheme), scheme.shape.decay)
         self.scheme = scheme
 
     def current(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -59,7 +58,7 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    """Self-attention, then (in the decoder) attention to the encoder's output, then a feed-forward.
+    """Self-attention, then (where it `crosses`) attention to the encoder's output, then a feed-forward.
 
     `dropout`: of what a branch adds, and of the feed-forward's inside. `attention_dropout`: of attention's weights;
     None: the same. `skip`: the probability that a branch is left out for a row (`stochastic_depth`).
@@ -67,23 +66,23 @@ class Layer(nn.Module):
 
     def __init__(
         self,
-        d_model: int,
-        d_ff: int,
-        heads: int,
-        dropout: float,
-        crosses: bool,
+        scheme: Scheme,
         kind: Kind,
         *,
+        d_ff: int,
+        dropout: float,
+        crosses: bool = False,
         activation: Activation = functional.relu,
         attention_dropout: float | None = None,
         skip: float = 0.0,
     ) -> None:
         super().__init__()
+        d_model = scheme.shape.d_model
         self.dropout, self.skip = Dropout(dropout), skip
         forget = dropout if attention_dropout is None else attention_dropout
-        self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(d_model, heads, forget, kind)
+        self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(scheme, forget, kind)
         if crosses:
-            self.cross_norm, self.cross_attention = nn.LayerNorm(d_model), Attention(d_model, heads, forget, kind)
+            self.cross_norm, self.cross_attention = nn.LayerNorm(d_model), Attention(scheme, forget, kind)
         self.ff_norm, self.ff = nn.LayerNorm(d_model), FeedForward(d_model, d_ff, dropout, activation)
 
     def forward(
@@ -139,7 +138,7 @@ class Transformer(Model):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(scheme, kind)
-        d, heads, kind = scheme.shape.d_model, scheme.shape.heads, self.kind
+        d, kind = scheme.shape.d_model, self.kind
         if kind.mixes_queries and not encoder_layers:
             raise UsageError(
                 f"attention {kind.name} acts in the encoder alone, and there is none",
@@ -150,8 +149,10 @@ class Transformer(Model):
         behind = attention.make() if kind.mixes_queries else kind
         self.embedding = nn.Parameter(torch.empty(ids, d))
         self.dropout = Dropout(dropout)
-        self.encoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, False, kind) for _ in range(encoder_layers))
-        self.decoder = nn.ModuleList(Layer(d, d_ff, heads, dropout, True, behind) for _ in range(decoder_layers))
+        self.encoder = nn.ModuleList(Layer(scheme, kind, d_ff=d_ff, dropout=dropout) for _ in range(encoder_layers))
+        self.decoder = nn.ModuleList(
+            Layer(scheme, behind, d_ff=d_ff, dropout=dropout, crosses=True) for _ in range(decoder_layers)
+        )
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
         self._initialise(generator)
 

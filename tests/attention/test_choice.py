@@ -104,15 +104,26 @@ def test_what_makes_no_sense_is_refused(words: Dataset, kind: str, scheme: str, 
     """With the reason: of a configuration, of a model, of a layer."""
     made, own = position.make(scheme, 16, 2, max_size=4, decay=decay), attention.make(kind)
     sizes: dict[str, Any] = {"ids": 9, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
-    x, at = torch.randn(1, 3, 16), made.context(torch.arange(3)[None])
     for call in (
         lambda: factory.settle(resolve(kind, scheme, decay=decay), words),
         lambda: Transformer(made, kind=own, **sizes),
-        lambda: Attention(16, 2, 0.0, own)(x, x, made, Link.of(made, at, at)),
+        lambda: Attention(made, 0.0, own),
     ):
         with pytest.raises(UsageError, match=rf"attention {kind} cannot take[\s\S]*{reason}[\s\S]*allowed: .*dot"):
             call()
     Transformer(made, **sizes)  # with the default
+
+
+def test_a_kind_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the construction of a layer, in no forward pass."""
+    checked: list[Any] = []
+    monkeypatch.setattr(attention, "check", lambda *given: checked.append(given))
+    scheme, kind = position.make("rope", 16, 2, decay=0.9), attention.make("euclidean")
+    layer = Attention(scheme, 0.0, kind)
+    assert checked == [(kind, type(scheme), 0.9)]
+    x, at = torch.randn(1, 3, 16), scheme.context(torch.arange(3)[None])
+    layer(x, x, scheme, Link.of(scheme, at, at))
+    assert len(checked) == 1
 
 
 def test_all_else_is_allowed(words: Dataset) -> None:

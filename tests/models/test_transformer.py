@@ -52,7 +52,7 @@ def test_the_fused_path_is_the_plain_one(name: str) -> None:
     """scaled_dot_product_attention against softmax(logits) v, with a mask; and against a bias of 1."""
     torch.manual_seed(2)
     scheme = position.make(name, 32, 4, max_size=5, generator=torch.Generator().manual_seed(1)).double()
-    layer = Attention(32, 4, 0.0).double()
+    layer = Attention(scheme, 0.0).double()
     x = torch.randn(2, 7, 32, dtype=torch.float64)
     context = scheme.context(torch.arange(7)[None], causal=True)
     mask = torch.ones(7, 7, dtype=torch.bool).tril()[None, None]
@@ -72,7 +72,7 @@ def test_dropout_acts_on_weights_never_on_the_mask() -> None:
     """With most weights dropped a row may lose all it attends to; it must not turn to what is masked."""
     torch.manual_seed(3)
     scheme = position.make("orthogonal-seq", 16, 2, generator=torch.Generator().manual_seed(1)).double()
-    layer = Attention(16, 2, 0.9).double().train()
+    layer = Attention(scheme, 0.9).double().train()
     x = torch.randn(1, 6, 16, dtype=torch.float64)
     context = scheme.context(torch.arange(6)[None], torch.tensor([[True, True, False, False, False, False]]))
     link = Link.of(scheme, context, context)
@@ -107,7 +107,7 @@ def test_rows_of_a_table_are_added_up_by_a_product() -> None:
 
 def test_several_projections_are_one_product() -> None:
     """As on a GPU: queries, keys and values by one product or by three, in a frame or without one."""
-    layer = attention.Attention(16, 2, 0.0).double()
+    layer = Attention(position.make("none", 16, 2), 0.0).double()
     x, frame = torch.randn(3, 5, 16, dtype=torch.float64), torch.randn(2, 8, 8, dtype=torch.float64)
     layers = [(layer.query, frame), (layer.key, frame), (layer.value, None)]
     for one, of in zip(layer._project(x, *layers), layers, strict=True):

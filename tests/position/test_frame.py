@@ -98,9 +98,9 @@ def test_a_product_s_frame_is_that_of_its_factors() -> None:
 # In attention ------------------------------------------------------------------------------------
 
 
-def layer(kind: attention.Kind) -> Attention:
+def layer(kind: attention.Kind, scheme: Orthogonal) -> Attention:
     """Weights and biases as they might be after training: none of them 0."""
-    made = Attention(D, H, 0.0, kind).double()
+    made = Attention(scheme, 0.0, kind).double()
     with torch.no_grad():
         for i, parameter in enumerate(made.parameters()):
             parameter.copy_(draw(*parameter.shape, seed=10 + i) * D**-0.5)
@@ -109,7 +109,7 @@ def layer(kind: attention.Kind) -> Attention:
 
 def run(kind: attention.Kind, scheme: Orthogonal, contexts: tuple[Context, Context]) -> dict[str, Tensor]:
     """The output, and the gradients of inputs, projections and generators."""
-    made = layer(kind)
+    made = layer(kind, scheme)
     before = {name: value.clone() for name, value in made.state_dict().items()}
     x, memory = draw(2, 5, D).requires_grad_(), draw(2, 7, D, seed=2).requires_grad_()
     out = made(x, memory, scheme, Link.of(scheme, *contexts))
@@ -122,7 +122,7 @@ def run(kind: attention.Kind, scheme: Orthogonal, contexts: tuple[Context, Conte
 
 def plainly(scheme: Orthogonal, contexts: tuple[Context, Context]) -> Tensor:
     """The same layer by einsum and `rotate` alone. -> [2, 5, D]"""
-    made, x, memory = layer(Dot()), draw(2, 5, D), draw(2, 7, D, seed=2)
+    made, x, memory = layer(Dot(), scheme), draw(2, 5, D), draw(2, 7, D, seed=2)
     q, k, v = (f(z).unflatten(-1, (H, K)) for f, z in ((made.query, x), (made.key, memory), (made.value, memory)))
     q = scheme.rotate(q.transpose(1, 2), contexts[0], "query")
     k = scheme.rotate(k.transpose(1, 2), contexts[1], "key")
@@ -158,7 +158,7 @@ def test_frames_within_autocast(name: str) -> None:
     for scheme in (exact, rough):
         source = scheme.context(places(scheme, 2, 7, 2))
         contexts.append((scheme.context(places(scheme, 2, 5, 1), beside=source), source))
-    made = layer(Dot()).float()
+    made = layer(Dot(), rough).float()
     with torch.autocast("cpu", torch.bfloat16):
         out = made(draw(2, 5, D).float(), draw(2, 7, D, seed=2).float(), rough, Link.of(rough, *contexts[1]))
     assert out.dtype == torch.bfloat16
