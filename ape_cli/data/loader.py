@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -114,9 +115,10 @@ class Dataset:
 
 _ALBUM = 2**32  # bytes of pixels that may be kept
 _Window = TypeVar("_Window", Window, ImageRows)
+_Batch = TypeVar("_Batch", Batch, ImageBatch)
 
 
-class _Rows(ABC, Generic[_Window]):
+class _Rows(ABC, Generic[_Window, _Batch]):
     """The rows of one split, window by window."""
 
     def __init__(self, dataset: Dataset, name: str) -> None:
@@ -136,6 +138,29 @@ class _Rows(ABC, Generic[_Window]):
     def steps(self, batch_size: int) -> int:
         """Batches in an epoch."""
         return sum(-(-sum(self._group_rows[g] for g in w) // batch_size) for w in self._windows(None))
+
+    def batches(
+        self,
+        batch_size: int,
+        seed: int | None = None,
+        *,
+        epoch: int = 0,
+        skip: int = 0,
+        share: Share = WHOLE,
+        **options: Any,
+    ) -> Iterator[_Batch]:
+        """The batches of an epoch, from number `skip` on; every row in exactly one of them.
+
+        With a `seed` the order is random, a function of (seed, epoch); without, it is that of the kind of rows.
+        `share`: of each batch, the rows that are given. `options`: those that `Split` or `ImageSplit` has.
+        """
+        made = self._collate(seed, epoch, share, **options)
+        for window, rows in self._epoch(batch_size, seed, epoch, skip):
+            yield made(window, rows)
+
+    @abstractmethod
+    def _collate(self, seed: int | None, epoch: int, share: Share, **options: Any) -> Callable[[_Window, I64], _Batch]:
+        """What makes a batch of some rows of a window, with the options that are given to `batches`."""
 
     def _epoch(self, batch_size: int, seed: int | None, epoch: int, skip: int) -> Iterator[tuple[_Window, I64]]:
         """The batches of an epoch, from number `skip` on: each a window, and the numbers of rows in it."""
@@ -189,55 +214,44 @@ class _Rows(ABC, Generic[_Window]):
         return window
 
 
-class Split(_Rows[Window]):
-    """The rows of one split."""
+class Split(_Rows[Window, Batch]):
+    """The sequences of one split; without a seed the batches are in the order of their lengths.
 
-    def batches(
+    Options of `batches`:
+    - `structure`: the expression of the structure that positions are read as, by default the dataset's own. It may be
+      any that `structure.columns` finds in the data.
+    - `padding`: the length that rows are padded to.
+    """
+
+    def _collate(
         self,
-        batch_size: int,
-        seed: int | None = None,
+        seed: int | None,
+        epoch: int,
+        share: Share,
         *,
-        epoch: int = 0,
-        skip: int = 0,
         structure: str | None = None,
-        share: Share = WHOLE,
         padding: Padding = exact_length,
-    ) -> Iterator[Batch]:
-        """The batches of an epoch, from number `skip` on; every row in exactly one of them.
-
-        With a `seed` the order is random, a function of (seed, epoch); without, it is by length.
-        `structure`: what positions are read as, an expression; the dataset's own by default. It may be
-        any that `structure.columns` finds in the data. `share`: of each batch, the rows that are given.
-        `padding`: how long they are made.
-        """
+    ) -> Callable[[Window, I64], Batch]:
         reading = Reading.of(parse_structure(self.dataset.structure), structure)
-        for window, rows in self._epoch(batch_size, seed, epoch, skip):
-            yield collate(window, rows, reading, share, padding)
+        return partial(collate, reading=reading, share=share, padding=padding)
 
     def _window(self, part: pa.Table) -> Window:
         verification.check_rows(part, parse_structure(self.dataset.structure), self.dataset.ids)
         return flatten(part)
 
 
-class ImageSplit(_Rows[ImageRows]):
-    """The images of one split."""
+class ImageSplit(_Rows[ImageRows, ImageBatch]):
+    """The images of one split; without a seed the batches are in the order of the rows.
 
-    def batches(
-        self,
-        batch_size: int,
-        seed: int | None = None,
-        *,
-        epoch: int = 0,
-        skip: int = 0,
-        augment: Steps = (),
-        share: Share = WHOLE,
-    ) -> Iterator[ImageBatch]:
-        """As of any `Split`; without a seed in the order of the rows. `augment`: what is done to the images, a function
-        of (seed, epoch, row)."""
+    Option of `batches`: `augment`, the steps of augmentation. Their result is a function of (seed, epoch, row).
+    """
+
+    def _collate(
+        self, seed: int | None, epoch: int, share: Share, *, augment: Steps = ()
+    ) -> Callable[[ImageRows, I64], ImageBatch]:
         if augment and seed is None:
             raise UsageError("augmentation is random", got="no seed", allowed="a seed", fix="give one, or no steps")
-        for album, rows in self._epoch(batch_size, seed, epoch, skip):
-            yield image_batches.collate(album, rows, share, augment, (seed or 0, epoch))
+        return partial(image_batches.collate, share=share, steps=augment, epoch_seed=(seed or 0, epoch))
 
     @property
     def _room(self) -> int:
@@ -248,8 +262,8 @@ class ImageSplit(_Rows[ImageRows]):
         size = self.dataset.image
         assert size is not None
         return ImageRows(
-            row=part["row"].to_numpy().astype(np.int64),
-            size=part["size"].to_numpy().astype(np.int64),
+            row=_whole_numbers(part, "row"),
+            size=_whole_numbers(part, "size"),
             pixels=image_rows.pixels(part, size),
             labels=image_rows.labels(part, self.dataset.ids),
         )
@@ -278,9 +292,14 @@ def flatten(part: pa.Table) -> Window:
 
     op = part["op"].chunk(0)
     return Window(
-        row=part["row"].to_numpy().astype(np.int64),
-        size=part["size"].to_numpy().astype(np.int64),
+        row=_whole_numbers(part, "row"),
+        size=_whole_numbers(part, "size"),
         op=op.indices.fill_null(-1).to_numpy().astype(np.int64),
         source=side("source"),
         target=side("target"),
     )
+
+
+def _whole_numbers(part: pa.Table, name: str) -> I64:
+    """A column of a table. -> [R]"""
+    return part[name].to_numpy().astype(np.int64)

@@ -17,7 +17,6 @@ from ape_cli.data.collation import Reading
 from ape_cli.data.loader import Dataset, Facts
 from ape_cli.models.image_classifier import Classifier, Tokenising
 from ape_cli.models.transformer import Model, Transformer
-from ape_cli.position import Scheme
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, preset, resolve
 from ape_cli.tasks._images import DIGITS
 
@@ -145,16 +144,11 @@ def of_data(config: Config, data: Dataset) -> Model:
 def build(config: Config, own: str, ids: int) -> Transformer:
     """The model for sequences of structure `own`, of a settled configuration, with the weights of its seed."""
     assert isinstance(config, SequenceConfig)
-    generator = torch.Generator().manual_seed(config.seed)
     return Transformer(
-        _scheme(config, own, generator),
         ids=ids,
-        d_ff=config.d_ff,
         encoder_layers=config.encoder_layers,
         decoder_layers=config.decoder_layers,
-        dropout=config.dropout,
-        kind=attention.make(config.attention, **config.attention_options),
-        generator=generator,
+        **_of_any_model(config, own),
     )
 
 
@@ -162,30 +156,27 @@ def _classifier(
     config: ImageConfig, own: str, classes: int, image: tuple[int, int, int], moments: tuple[list[float], list[float]]
 ) -> Classifier:
     """The model for images, tokens row by row."""
-    generator = torch.Generator().manual_seed(config.seed)
     how, read = tokenising(config), reading(config.scheme, own, config.structure)
     rows, columns = how.grid(*image[:2])
     stored = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)[None]  # [1, N, 2]
     places = Reading.of(structure.parse_structure(own), read).places(stored, np.ones((1, rows * columns), dtype=bool))
     return Classifier(
-        _scheme(config, own, generator),
         image=image,
         positions=torch.from_numpy(places),
         classes=classes,
         moments=moments,
         tokenising=how,
-        d_ff=config.d_ff,
         layers=config.encoder_layers,
-        dropout=config.dropout,
         attention_dropout=config.attention_dropout,
         stochastic_depth=config.stochastic_depth,
-        kind=attention.make(config.attention, **config.attention_options),
-        generator=generator,
+        **_of_any_model(config, own),
     )
 
 
-def _scheme(config: Config, own: str, generator: torch.Generator) -> Scheme:
-    return position.make(
+def _of_any_model(config: Config, own: str) -> dict[str, Any]:
+    """The arguments that models of all kinds have. The generator makes the scheme's weights, then the model's."""
+    generator = torch.Generator().manual_seed(config.seed)
+    scheme = position.make(
         config.scheme,
         d_model=config.d_model,
         heads=config.heads,
@@ -195,6 +186,13 @@ def _scheme(config: Config, own: str, generator: torch.Generator) -> Scheme:
         generator=generator,
         **config.scheme_options,
     )
+    return {
+        "scheme": scheme,
+        "kind": attention.make(config.attention, **config.attention_options),
+        "d_ff": config.d_ff,
+        "dropout": config.dropout,
+        "generator": generator,
+    }
 
 
 _HOOKS = ("context", "embed", "frame", "rotate", "turn", "bias", "decay")

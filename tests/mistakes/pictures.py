@@ -70,7 +70,7 @@ MISTAKES = [
     ),
     Mistake(
         "the same augmentation in every epoch",
-        "ImageSplit.batches",
+        "ImageSplit._collate",
         "(seed or 0, epoch)",
         "(seed or 0, 0)",
         "training/test_image_runs.py::test_augmentation_is_of_training_alone_and_new_in_each_epoch",
