@@ -1,11 +1,44 @@
-"""`ape`: structured datasets, one shared transformer, any positional encoding, one table.
+"""`ape` compares positional encodings: it generates structured datasets, trains one transformer, and prints tables.
 
-The list of files is the pipeline, data flowing one way:
-tasks -> gen -> dataset -> position, attention, model -> train -> registry -> evaluate -> trial -> report.
+The modules in `__all__` are the public Python surface, and each of them has an example in its docstring. They are
+imported when they are first used, because some of them import torch.
+
+| module | contents |
+|---|---|
+| `attention` | kinds of attention, and the scores that they are made of |
+| `dataset` | opens a dataset and reads its batches |
+| `errors` | the exceptions that the other modules raise |
+| `position` | positional encoding schemes |
+| `registry` | opens a results folder and lists its runs |
+| `tasks` | draws the samples of a task |
+
+    >>> import ape_cli
+    >>> "rope" in ape_cli.position.names()
+    True
 """
 
+import importlib
 import pkgutil
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ape_cli import attention, dataset, errors, position, registry, tasks
+
+__all__ = ["attention", "dataset", "errors", "position", "registry", "tasks"]
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # an ape_cli folder elsewhere on the path adds to it
 
 __version__ = "0.1.0"
+
+if not TYPE_CHECKING:  # a type checker shall report any other name
+
+    def __getattr__(name: str) -> ModuleType:
+        """A public module, imported on its first use."""
+        if name in __all__:
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

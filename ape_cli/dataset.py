@@ -1,6 +1,15 @@
 """Datasets on disk: `dataset.open(DIR)` opens one.
 
-`open` is `ape_cli.data.loader.open_dataset`, which documents its arguments and errors.
+`open` is `ape_cli.data.loader.open_dataset`, which documents its arguments and errors. This example reads the sample
+that is in the repository:
+
+    >>> from ape_cli import dataset
+    >>> split = dataset.open("datasets/sample/tree-ops-breadth").split("train")
+    >>> split.rows
+    20
+    >>> batch = next(split.batches(batch_size=2))  # without a seed, the shortest rows are first
+    >>> batch.source_positions[0].tolist()  # heap indices, 0 for padding
+    [1, 2, 3, 0, 0]
 """
 
 from ape_cli.data.loader import Dataset, open_dataset

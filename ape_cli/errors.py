@@ -1,4 +1,12 @@
-"""The errors that users of `ape_cli` may want to catch. All of them are subclasses of `ApeError`."""
+"""The errors that users of `ape_cli` may want to catch. All of them are subclasses of `ApeError`.
+
+>>> from ape_cli import errors, tasks
+>>> try:
+...     tasks.make("revers")
+... except errors.UsageError as error:
+...     print(error.what, error.got, error.fix, sep="; ")
+unknown task; 'revers'; did you mean 'reverse'?
+"""
 
 from ape_cli.core.errors import ApeError, BusyError, DataError, PlaceError, RunError, UsageError
 

@@ -8,6 +8,18 @@ and calls the scheme's hooks itself, since not all of them rotate in the same pl
 (sections 2 and 4.2): logits are (q k) / sqrt(K), times decay, plus bias, plus mask. What a kind cannot
 take (a bias, a locality bias, a term of the dot product) it refuses with the reason (`check`).
 Shapes: B batch, H heads, M queries, N keys, K channels of a head, D channels of the model.
+
+The scores of three tokens with equal queries and keys, under a locality bias of 0.5 to the power of the distance:
+
+    >>> import torch
+    >>> from ape_cli import attention, position
+    >>> scheme = position.make("none", d_model=4, heads=1, decay=0.5)
+    >>> context = scheme.context(torch.tensor([[1, 2, 3]]))
+    >>> q = k = torch.ones(1, 1, 3, 4)
+    >>> attention.logits(scheme, q, k, context, context)[0, 0]
+    tensor([[2.0000, 1.0000, 0.5000],
+            [1.0000, 2.0000, 1.0000],
+            [0.5000, 1.0000, 2.0000]])
 """
 
 from __future__ import annotations

@@ -159,8 +159,8 @@ class _Rows(ABC, Generic[_Window, _Batch]):
             yield made(window, rows)
 
     @abstractmethod
-    def _collate(self, seed: int | None, epoch: int, share: Share, **options: Any) -> Callable[[_Window, I64], _Batch]:
-        """What makes a batch of some rows of a window, with the options that are given to `batches`."""
+    def _collate(self, *given: Any, **options: Any) -> Callable[[_Window, I64], _Batch]:
+        """What makes a batch of some rows of a window. Given: the seed, the epoch, the share; options of `batches`."""
 
     def _epoch(self, batch_size: int, seed: int | None, epoch: int, skip: int) -> Iterator[tuple[_Window, I64]]:
         """The batches of an epoch, from number `skip` on: each a window, and the numbers of rows in it."""

@@ -21,6 +21,18 @@ positions is taken into the projections of queries and keys.
 
 Shape letters here and in `attention/`: B batch, H heads, M queries, N keys, K channels of a head,
 D channels of the model. Randomness at construction comes from `generator`.
+
+The locality bias of four nodes of a tree: the root, its two children, and the left child of the left one.
+
+    >>> import torch
+    >>> from ape_cli import position
+    >>> scheme = position.make("orthogonal-tree", d_model=4, heads=1, decay=0.5)
+    >>> context = scheme.context(torch.tensor([[1, 2, 3, 4]]))
+    >>> scheme.decay(context, context)[0, 0]  # 0.5 to the power of the steps between two nodes
+    tensor([[1.0000, 0.5000, 0.5000, 0.2500],
+            [0.5000, 1.0000, 0.2500, 0.5000],
+            [0.5000, 0.2500, 1.0000, 0.1250],
+            [0.2500, 0.5000, 0.1250, 1.0000]])
 """
 
 from __future__ import annotations

@@ -10,6 +10,12 @@ not even in another dataset of the task; a draw that belongs elsewhere is drawn 
 stream, size and all, so sizes that have few sources are rarer where a split may have few of them. A
 size that is listed (`_sized.py`) is kept. Where the space is too small to be shared out (tiny words),
 a row keeps its 512th draw, and is counted.
+
+    >>> from ape_cli import tasks
+    >>> task = tasks.make("reverse", length_mean=3, length_std=0)
+    >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
+    >>> row["source_ids"], row["target_ids"]
+    ([18, 18, 14], [14, 18, 18])
 """
 
 from __future__ import annotations

@@ -1,0 +1,47 @@
+"""The public Python surface: the modules in `ape_cli.__all__`, each with an example that pytest runs as a doctest."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import ape_cli
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_public_modules_are_those_of_the_design() -> None:
+    assert ape_cli.__all__ == ["attention", "dataset", "errors", "position", "registry", "tasks"]
+    assert set(ape_cli.__all__) <= set(dir(ape_cli))
+    assert not hasattr(ape_cli, "positions")
+
+
+@pytest.mark.parametrize("name", ape_cli.__all__)
+def test_each_has_an_example(name: str) -> None:
+    found = getattr(ape_cli, name)
+    assert isinstance(found, ModuleType)
+    assert found is importlib.import_module(f"ape_cli.{name}")
+    examples = doctest.DocTestParser().get_examples(found.__doc__ or "")
+    assert any(example.want for example in examples)
+    assert any(name in example.source for example in examples)
+
+
+def test_they_are_imported_on_their_first_use() -> None:
+    """`import ape_cli` imports neither them nor torch."""
+    code = """
+import sys
+import ape_cli
+print(*sorted(m for m in sys.modules if m == "torch" or m.startswith("ape_cli.")), sep=",")
+ape_cli.tasks.names()
+print("ape_cli.tasks" in sys.modules, "torch" in sys.modules)
+from ape_cli import *
+print(position.names() == ape_cli.position.names(), errors.ApeError.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["", "True False", "True ApeError"]
