@@ -1,21 +1,22 @@
-"""Structures: what a position is, how positions compose, and how far apart two of them are.
+"""Structures: what a position is, how positions compose, and how far apart two positions are.
 
-A structure is an algebra of paths (paper, sections 3.1.1, 3.2.1, 3.3, 3.4), written as an expression:
+A structure is an algebra of paths (paper, sections 3.1.1, 3.2.1, 3.3, 3.4). It is written as an expression:
 
     seq            the free group with one generator: the integers
-    tree(k)        the free group with k generators, a branch each
+    tree(k)        the free group with k generators, one for each branch
     cyclic(n)      the integers modulo n: a ring of n places
     a*b, grid(n)   products, component by component; grid(n) is seq*seq*...*seq, n times
 
-Positions are what every scheme reads: int64, one number for each simple factor. A single factor has
-positions [...], a product of C has [..., C]. 0 is the empty path, which SOS has in every factor:
+Every scheme reads positions. They are int64, with one number for each simple factor: a structure with a single factor
+has positions [...], and a product of C factors has positions [..., C]. 0 is the empty path. SOS has the position 0 in
+every factor. All other tokens have these positions:
 
-    seq, cyclic    tokens stand at 1, 2, ... (what a dataset stores, plus 1)
-    tree(k)        a path from the root down is its heap index: the root is 1, the children of i are
+    seq, cyclic    1, 2, ... (what a dataset stores, plus 1)
+    tree(k)        the heap index of the path from the root down: the root is 1, and the children of i are
                    k (i - 1) + 2 .. k (i - 1) + k + 1, so 2i and 2i + 1 for binary trees; 0 is read as 1
 
-A heap index holds `max_depth` steps at most (62 for binary trees); whoever makes deeper ones is refused.
-The functions on positions use nothing but operators, so NumPy arrays and torch tensors of int64 serve alike.
+A heap index holds paths of at most `Tree.max_depth` steps (62 for binary trees). Tasks refuse to make deeper trees.
+The methods that take positions use only operators, so they accept NumPy arrays and torch tensors of int64 alike.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The algebras of paths: composition, distance, heap indices of trees of any branching."""
+"""The algebras of paths: composition, distance, and heap indices of trees with any number of branches.
+
+Positions are int64, [...] for a simple structure and [..., C] for a product of C simple factors. They may be NumPy
+arrays or torch tensors. Distances are in steps.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ class Structure(ABC):
     @property
     @abstractmethod
     def expression(self) -> str:
-        """As it is written; `parse` reads it."""
+        """The structure's expression, which `parse_structure` reads."""
 
     @property
     def simple(self) -> tuple[Structure, ...]:
@@ -26,100 +30,121 @@ class Structure(ABC):
 
     @property
     def width(self) -> int:
-        """Coordinates of a position."""
+        """The number of coordinates of a position."""
         return len(self.simple)
 
     @property
     def first(self) -> tuple[int, ...]:
-        """What is added to each coordinate that a dataset stores, so that 0 is the empty path."""
+        """The number that is added to each coordinate of a stored position, so that 0 is left for the empty path."""
         return tuple(f for factor in self.simple for f in factor.first)
 
     @abstractmethod
     def distance(self, x: Any, y: Any) -> Any:
-        """Steps between two positions, int64, broadcast: the length of the path x^-1 y."""
+        """The distance between positions x and y in steps: the length of the path x^-1 y.
+
+        The arguments are int64 and are broadcast. The result is int64; for a product it lacks the axis of
+        coordinates.
+        """
 
     @abstractmethod
     def compose(self, x: Any, y: Any) -> Any:
-        """The path x followed by the path y; what stands at y, seen from x, stands there."""
+        """The path x followed by the path y: the absolute position of what is at y when it is seen from x.
+
+        The arguments are int64 and are broadcast. So is the result.
+        """
 
 
 @dataclass(frozen=True)
 class Seq(Structure):
-    """The sequence: paths are integers, the distance is the absolute offset."""
+    """The sequence. Paths are integers, and the distance is the absolute offset."""
 
     @property
     def expression(self) -> str:
+        """`seq`."""
         return "seq"
 
     @property
     def first(self) -> tuple[int, ...]:
+        """`(1,)`: a dataset stores the places of a sequence from 0 on, so 1 is added."""
         return (1,)
 
     def distance(self, x: Any, y: Any) -> Any:
+        """The absolute offset |x - y|. int64, broadcast."""
         return abs(x - y)
 
     def compose(self, x: Any, y: Any) -> Any:
+        """The sum x + y. int64, broadcast."""
         return x + y
 
 
 @dataclass(frozen=True)
 class Cyclic(Structure):
-    """A ring of `order` places: paths are integers modulo `order`, the distance is the shorter way round."""
+    """A ring of `order` places. Paths are integers modulo `order`, and the distance is the shorter way round."""
 
     order: int
 
     @property
     def expression(self) -> str:
+        """`cyclic(n)`, with n the order."""
         return f"cyclic({self.order})"
 
     @property
     def first(self) -> tuple[int, ...]:
+        """`(1,)`: a dataset stores the places of a ring from 0 on, so 1 is added."""
         return (1,)
 
     def distance(self, x: Any, y: Any) -> Any:
-        """The shorter way round, at most order // 2."""
+        """The shorter way round the ring, at most order // 2. int64, broadcast."""
         one_way = (x - y) % self.order
         other_way = (y - x) % self.order
         return one_way + (other_way - one_way) * (other_way < one_way)
 
     def compose(self, x: Any, y: Any) -> Any:
+        """The sum x + y, not reduced modulo `order`. int64, broadcast."""
         return x + y
 
 
 @dataclass(frozen=True)
 class Tree(Structure):
-    """Trees of `branching` children: paths are heap indices, the distance goes up to the common ancestor and down.
+    """Trees whose nodes have `branching` children. Paths are heap indices.
 
-    Taken from 0, a heap index is the path's branches 1..k as a bijective numeral to base k, so that
-    following one path by another is k^(its length) times the first plus the second.
+    The distance between two nodes is the number of steps up to their common ancestor and down again.
+
+    A heap index minus 1 is the sequence of the path's branches 1..k, read as a bijective numeral in base k. So the
+    path x followed by the path y has the number k^(length of y) times that of x, plus that of y.
     """
 
     branching: int = 2
 
     @property
     def expression(self) -> str:
+        """`tree(k)`, with k the number of branches."""
         return f"tree({self.branching})"
 
     @property
     def first(self) -> tuple[int, ...]:
+        """`(0,)`: heap indices begin at 1, so nothing is added."""
         return (0,)
 
     @property
     def max_depth(self) -> int:
-        """Steps of the longest path whose whole level fits a signed 64-bit heap index."""
+        """The largest depth at which every heap index of the level fits into a signed 64-bit integer."""
         depth = 0
         while self.level_start(depth + 2) - 1 <= _GREATEST:
             depth += 1
         return depth
 
     def level_start(self, depth: Any) -> Any:
-        """The first heap index of a level: 1, 2, 4, 8, ... for binary trees."""
+        """The first heap index of a level: 1, 2, 4, 8, ... for binary trees. `depth`: an int, or int64 of any shape."""
         if self.branching == 2:
             return 1 << depth
         return (self.branching**depth - 1) // (self.branching - 1) + 1
 
     def level(self, heap: Any) -> Any:
-        """Depth of each heap index: 0 for the root. The 0 of SOS counts as the root."""
+        """The depth of each heap index: 0 for the root.
+
+        The position 0 of SOS counts as the root. int64 -> the same shape
+        """
         if self.branching == 2:
             return bit_length(heap | (heap == 0)) - 1
         depth = heap * 0
@@ -128,20 +153,28 @@ class Tree(Structure):
         return depth
 
     def ancestor(self, heap: Any, up: Any) -> Any:
-        """The heap index `up` steps above each."""
+        """The heap index of the ancestor `up` steps above each node. int64, broadcast."""
         if self.branching == 2:
             return heap >> up
         return (heap - self.level_start(up)) // self.branching**up + 1
 
     def branch(self, heap: Any) -> Any:
-        """Which child of its parent each node is, from 0. Undefined for a root."""
+        """The number of each node among its parent's children, from 0.
+
+        It is undefined for a root. int64 -> the same shape
+        """
         return (heap - 2) % self.branching
 
     def distance(self, x: Any, y: Any) -> Any:
+        """The number of steps from node x to node y, up to their common ancestor and down again. int64, broadcast.
+
+        Binary trees use bit arithmetic alone. Other trees use a loop over levels.
+        """
         x, y = x | (x == 0), y | (y == 0)
         depth_x, depth_y = self.level(x), self.level(y)
-        if self.branching == 2:  # by bits: nothing to wait for on a GPU
-            shallow = depth_x + (depth_y - depth_x) * (depth_y < depth_x)  # the smaller of the two, broadcast
+        # bit arithmetic: no value has to be read back from a GPU
+        if self.branching == 2:
+            shallow = depth_x + (depth_y - depth_x) * (depth_y < depth_x)  # the smaller one, broadcast
             apart = bit_length((x >> (depth_x - shallow)) ^ (y >> (depth_y - shallow)))
             return depth_x + depth_y - 2 * (shallow - apart)
         shared = depth_x * 0 + depth_y * 0
@@ -152,28 +185,33 @@ class Tree(Structure):
         return depth_x + depth_y - 2 * shared
 
     def compose(self, x: Any, y: Any) -> Any:
+        """The heap index of the node at path y below node x. int64, broadcast."""
         x, y = x | (x == 0), y | (y == 0)
         return (x - 1) * self.branching ** self.level(y) + y
 
 
 @dataclass(frozen=True)
 class Product(Structure):
-    """A product of structures: paths component by component, the distance is the sum of the distances."""
+    """A product of structures. Paths compose component by component, and the distance is the sum of the distances."""
 
     factors: tuple[Structure, ...]
 
     @property
     def expression(self) -> str:
+        """The expressions of the factors, joined by `*`."""
         return "*".join(f.expression for f in self.factors)
 
     @property
     def simple(self) -> tuple[Structure, ...]:
+        """The simple factors of all factors, in order."""
         return tuple(s for factor in self.factors for s in factor.simple)
 
     def distance(self, x: Any, y: Any) -> Any:
+        """The sum of the distances in all coordinates. int64 [..., C], broadcast -> int64 [...]"""
         return sum(s.distance(x[..., i], y[..., i]) for i, s in enumerate(self.simple))
 
     def compose(self, x: Any, y: Any) -> Any:
+        """The composition in each coordinate. int64 [..., C], broadcast -> int64 [..., C]"""
         composed = x * 0 + y * 0
         for i, s in enumerate(self.simple):
             composed[..., i] = s.compose(x[..., i], y[..., i])
@@ -182,22 +220,30 @@ class Product(Structure):
 
 @dataclass(frozen=True)
 class Grid(Product):
-    """The regular grid of `len(factors)` dimensions; its distance is the Manhattan one."""
+    """The regular grid of `len(factors)` dimensions. Its distance is the Manhattan distance."""
 
     @property
     def expression(self) -> str:
+        """`grid(n)`, with n the number of dimensions."""
         return f"grid({len(self.factors)})"
 
     def straight(self, x: Any, y: Any) -> Any:
-        """The straight line between two positions, in steps, a float, broadcast: the root of the axes' squares."""
+        """The Euclidean distance between two positions in steps.
+
+        It is the square root of the sum of the axes' squared distances. int64 [..., C], broadcast -> floating point
+        [...]
+        """
         apart = (s.distance(x[..., i], y[..., i]) for i, s in enumerate(self.simple))
-        return sum((1.0 * steps) ** 2 for steps in apart) ** 0.5  # squares of int64 could leave it
+        return sum((1.0 * steps) ** 2 for steps in apart) ** 0.5  # the square of an int64 could overflow
 
 
 def bit_length(x: Any) -> Any:
-    """Number of binary digits of each non-negative int64 (0 for 0): an int, or an array of numpy or torch.
+    """The number of binary digits of each non-negative int64 (0 for 0).
 
-    It is the exponent of a float64. Without the digit after the first one none is rounded up to the next power of two.
+    An int, a NumPy array or a torch tensor -> the same
+
+    For arrays it is the exponent of the number as a float64. A conversion to float64 could round a number up to the
+    next power of two. To prevent this, each binary digit that follows a 1 is cleared first.
     """
     if isinstance(x, int):
         return x.bit_length()
@@ -211,7 +257,10 @@ def bit_length(x: Any) -> Any:
 
 
 def _greatest(x: Any, y: Any, most: int) -> int:
-    """The smaller one of the two greatest elements; `most` of tensors on a GPU, which would have to be waited for."""
+    """The greatest element of x or the greatest element of y, whichever is smaller.
+
+    For tensors on a GPU it is `most`, because reading a value back from a GPU would block.
+    """
     if any(getattr(v, "is_cuda", False) for v in (x, y)):
         return most
     return min(int(v.max()) if getattr(v, "shape", ()) and 0 not in v.shape else int(v or 0) for v in (x, y))

@@ -1,4 +1,4 @@
-"""Expressions of structures: reading them, matching patterns, finding their coordinates in data."""
+"""Expressions of structures: parsing them, matching patterns, and finding their coordinates in data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from ape_cli.core.errors import UsageError
 from ape_cli.structure.algebras import Cyclic, Grid, Product, Seq, Structure, Tree
 
-LINE = -1  # in `columns`: the place along the linearisation
+LINE = -1  # what `columns` gives for the place along the linearisation
 
 _ALLOWED = "seq, tree(k), grid(n), cyclic(n), and products of them: seq*tree(2)"
 _RANGES = {"tree": (2, 1000), "grid": (2, 16), "cyclic": (2, 2**31)}
@@ -15,7 +15,9 @@ _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|\S)")
 
 
 def parse_structure(expression: str) -> Structure:
-    """A structure from its expression. A `UsageError` tells where one is wrong.
+    """Parse the expression of a structure.
+
+    Raises `UsageError`, which shows the place of the mistake, if the expression is not valid.
 
     >>> parse_structure("tree(2)").distance(4, 7)  # left-left to right-right: two up, two down
     4
@@ -26,9 +28,14 @@ def parse_structure(expression: str) -> Structure:
 
 
 class _Parser:
-    """expression := factor ('*' factor)*; factor := 'seq' | NAME '(' NUMBER ')' | '(' expression ')'"""
+    """A recursive-descent parser of this grammar, whose methods raise `UsageError` at a mistake.
+
+    expression := factor ('*' factor)*
+    factor     := 'seq' | NAME '(' NUMBER ')' | '(' expression ')'
+    """
 
     def __init__(self, text: str) -> None:
+        """Split an expression into tokens. Raises `UsageError` if it is longer than 200 characters."""
         if len(text) > 200:
             raise UsageError("bad structure: too long", got=f"{text[:40]}…", allowed="200 characters", fix="use fewer")
         self.text = text
@@ -36,6 +43,7 @@ class _Parser:
         self.at = 0
 
     def whole(self) -> Structure:
+        """Parse the whole text. Raises `UsageError` if text is left over or if there are too many factors."""
         found = self.product()
         if self.at < len(self.tokens):
             raise self.error(f"expected '*' or the end, found {self.tokens[self.at][0]!r}")
@@ -44,16 +52,18 @@ class _Parser:
         return found
 
     def product(self) -> Structure:
+        """Parse an expression. Nested products are flattened, and a product of `seq` alone becomes a `Grid`."""
         factors = [self.factor()]
         while self.peek() == "*":
             self.at += 1
             factors.append(self.factor())
         flat = tuple(f for x in factors for f in (x.factors if type(x) is Product else (x,)))
         if len(flat) > 1 and all(isinstance(f, Seq) for f in flat):
-            return Grid(flat)  # one algebra, one name
+            return Grid(flat)  # so that each algebra has one representation
         return flat[0] if len(flat) == 1 else Product(flat)
 
     def factor(self) -> Structure:
+        """Parse a factor."""
         name = self.peek()
         if name == "(":
             self.at += 1
@@ -78,14 +88,17 @@ class _Parser:
         return Tree(int(number)) if name == "tree" else Cyclic(int(number))
 
     def peek(self) -> str:
+        """The current token, or an empty string at the end."""
         return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
 
     def expect(self, token: str) -> None:
+        """Step over this token. Raises `UsageError` if the current token is another one."""
         if self.peek() != token:
             raise self.error(f"expected {token!r}, found {self.peek()!r}" if self.peek() else f"expected {token!r}")
         self.at += 1
 
     def error(self, what: str) -> UsageError:
+        """An error that marks the current place in the text."""
         place = self.tokens[self.at][1] if self.at < len(self.tokens) else len(self.text)
         return UsageError(
             f"bad structure: {what}",
@@ -96,7 +109,9 @@ class _Parser:
 
 
 def matches(pattern: str, found: Structure) -> bool:
-    """Whether a structure is one of a pattern: `any`, `tree(k)`, `grid(n)`, `cyclic(n)`, or an expression.
+    """Whether a structure matches a pattern: `any`, `tree(k)`, `grid(n)`, `cyclic(n)`, or an expression.
+
+    Raises `UsageError` if the pattern is an expression that is not valid.
 
     >>> matches("tree(k)", parse_structure("tree(3)")), matches("tree(k)", parse_structure("seq*tree(3)"))
     (True, False)
@@ -108,18 +123,18 @@ def matches(pattern: str, found: Structure) -> bool:
 
 
 def example(pattern: str) -> Structure:
-    """The plainest structure of a pattern."""
+    """The simplest structure that matches a pattern. Raises `UsageError` if the pattern is no valid expression."""
     return parse_structure(
         {"any": "seq", "tree(k)": "tree(2)", "grid(n)": "grid(2)", "cyclic(n)": "cyclic(6)"}.get(pattern, pattern)
     )
 
 
 def columns(wanted: Structure, own: Structure) -> list[int] | None:
-    """Where each coordinate of `wanted` is found in data of structure `own`; None if it is not there.
+    """Where each coordinate of `wanted` is found in data of structure `own`, or None if the data does not have it.
 
-    A number is a coordinate of the data. `LINE` is the token's place along the linearisation, which
-    any data has: `seq` can be read from it, and so can `cyclic(n)`, a quotient of the integers. The
-    data's own structure is read whole or not at all.
+    Each number is the index of a coordinate of the data, or `LINE`, which is the token's place along the
+    linearisation. All data has such a place. `seq` can be read from it, and so can `cyclic(n)`, which is a quotient
+    of the integers. The data's own structure has to be read completely or not at all.
 
     >>> columns(parse_structure("seq*tree(2)"), parse_structure("tree(2)"))  # place in the linearisation, node
     [-1, 0]
@@ -138,6 +153,6 @@ def columns(wanted: Structure, own: Structure) -> list[int] | None:
 
 
 def _on_a_line(factors: list[Structure], own: Structure) -> bool:
-    """Whether all of these can be read from one line, each of them telling something that the others do not."""
+    """Whether all factors can be read from the place along the linearisation, with no two of them alike."""
     kinds = (Seq,) if any(isinstance(s, Cyclic) for s in own.simple) else (Seq, Cyclic)
     return all(isinstance(f, kinds) for f in factors) and len(set(factors)) == len(factors)

@@ -1,8 +1,9 @@
 """Linearisations: the order in which the nodes of a tree are written as a line.
 
 The source and the target of a dataset are each written in one of two orders: `breadth` (level order) or `depth`
-(pre-order). A linearisation has the name of the order if both sides have the same one, and SOURCE-to-TARGET if not:
-`breadth`, `depth`, `breadth-to-depth`, `depth-to-breadth`. Tables, folders and runs use this name.
+(pre-order). If both sides have the same order, the linearisation has its name. Otherwise its name is
+SOURCE-to-TARGET. So there are four: `breadth`, `depth`, `breadth-to-depth`, `depth-to-breadth`. Tables, folders and
+runs use these names.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ _TO = "-to-"
 
 
 def name(order: str | None, source_order: str | None = None) -> str | None:
-    """The name of a linearisation; None for data that has no order.
+    """The name of a linearisation, or None for data that has no order.
 
-    `order`: of the target, and of the source unless `source_order` is given.
+    `order` is the order of the target, and also of the source unless `source_order` is given.
 
     >>> name("depth"), name("depth", "depth"), name("depth", "breadth")
     ('depth', 'depth', 'breadth-to-depth')
@@ -34,9 +35,10 @@ NAMES: tuple[str, ...] = (
 
 
 def checked(order: str | None, source_order: str | None) -> tuple[Order, Order | None]:
-    """The orders that a user gave; the target's is `breadth` by default. Raises `UsageError` for unknown names.
+    """The orders of target and source that a user gave. The target's default is `breadth`.
 
-    The second one is None where the source has the order of the target.
+    The second value is None if the source has the order of the target. Raises `UsageError` for an unknown order, and
+    for the name of a linearisation whose sides have different orders.
 
     >>> checked(None, None), checked("depth", "depth"), checked("depth", "breadth")
     (('breadth', None), ('depth', None), ('depth', 'breadth'))
@@ -51,7 +53,9 @@ def checked(order: str | None, source_order: str | None) -> tuple[Order, Order |
 
 
 def parse(text: str | None) -> tuple[Order | None, Order | None]:
-    """The target's order, and the source's where it is another one; `name` undone. Raises `UsageError` for other names.
+    """The inverse of `name`: the target's order, and the source's order if it is a different one.
+
+    Raises `UsageError` if the text is not the name of a linearisation.
 
     >>> parse("depth"), parse("breadth-to-depth"), parse(None)
     (('depth', None), ('depth', 'breadth'), (None, None))

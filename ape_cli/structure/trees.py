@@ -1,12 +1,15 @@
-"""Trees of any branching k, many at once, as flat arrays of heap indices.
+"""Trees with any number of branches k, many at once, as flat arrays of heap indices.
 
-A forest of R trees with T nodes in all is a `row` [T] (which tree), a `heap` index [T] (which place;
-the root is 1, the children of i are k(i-1)+2 .. k(i-1)+k+1, for binary trees 2i and 2i+1) and whatever
-the nodes carry. Every operation is a formula on heap indices over whole arrays (`structure.Tree`); the
-only loops are over levels, 62 at most, and over the k children.
+A forest of R trees with T nodes in all has two arrays: `row`, int64 [T], the number of each node's tree, and `heap`,
+int64 [T], the heap index of each node. Further arrays [T] hold what the nodes carry. The heap index of the root is 1;
+the children of i are k(i-1)+2 .. k(i-1)+k+1, which is 2i and 2i+1 for binary trees. Every operation is a formula on
+heap indices over whole arrays (see `Tree` in `algebras.py`). The only loops are over levels (at most 62) and over the
+k children.
 
-Trees here are full: a node has k children or none. In level order the r-th inner node (from 0) of a
-full tree has its children at places kr+1 .. kr+k. Only what `binarise` makes is not full.
+The trees of this module are full: a node has k children or none. In level order, the r-th inner node (from 0) of a
+full tree has its children at the places kr+1 .. kr+k. Only the results of `binarise` are not full.
+
+Shapes: R trees (rows), T nodes in all, I inner nodes, k branches.
 """
 
 from __future__ import annotations
@@ -24,11 +27,14 @@ Bool = NDArray[np.bool_]
 
 
 def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
-    """Random trees of exactly these depths, in level order, rows in order.
+    """Random trees of exactly the given depths, in level order, one tree after the other.
 
-    Of the children of a node of depth d one, at a place drawn uniformly, has depth d-1, and each other
-    one a depth uniform on 0..d-1. The draw at a node is addressed by its heap index, so a tree is a
-    function of its key alone. `depth`, `key`: [R]. Returns heap [T], starts [R+1], leaf [T].
+    One child of a node of depth d has depth d-1; its place among the children is drawn uniformly. Each other child
+    has a depth drawn uniformly from 0..d-1. The random numbers of a node depend on the tree's key and the node's heap
+    index, so a tree is a function of its key alone.
+
+    `depth`: int64 [R]; `key`: uint64 [R]. Returns heap int64 [T], starts int64 [R+1] (where each tree begins, and the
+    end), and leaf bool [T].
     """
     row, heap = np.arange(depth.size), np.ones(depth.size, dtype=np.int64)
     counts = np.ones(depth.size, dtype=np.int64)
@@ -46,7 +52,7 @@ def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
     starts = starts_of(np.sum([counts for *_, counts in levels], axis=0, dtype=np.int64))
     out = np.empty(starts[-1], dtype=np.int64)
     leaves = np.empty(starts[-1], dtype=bool)
-    free = starts[:-1].copy()  # where each row's next level goes
+    free = starts[:-1].copy()  # where the next level of each row begins in the output
     for row, heap, leaf, counts in levels:
         place = (free - starts_of(counts)[:-1])[row]
         place += np.arange(row.size)
@@ -56,7 +62,7 @@ def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
 
 
 def _children(heap: I64, branching: int) -> I64:
-    """The heap indices of each node's children. [T] -> [T, k]"""
+    """The heap indices of each node's children. int64 [T] -> int64 [T, k]"""
     places = np.empty((heap.size, branching), dtype=np.int64)
     np.add(branching * heap, 2 - branching, out=places[:, 0])
     for c in range(1, branching):
@@ -65,13 +71,16 @@ def _children(heap: I64, branching: int) -> I64:
 
 
 def _depths_below(word: U64, depth: I64, branching: int) -> I64:
-    """Depths of the children of inner nodes, from each node's random word. [I], [I] -> [I * k]
+    """The depths of the children of inner nodes, from one random word of each node.
 
-    The lower half of the word draws the deep child's place (an odd number: the first of two), the
-    upper half the depth of the first other child, words addressed from it the depths of the further ones.
+    uint64 [I], int64 [I] -> int64 [I * k]
+
+    The lower half of the word determines the place of the deep child (for two children, an odd number means the
+    first). The upper half determines the depth of the first other child. The depths of further children come from
+    further words, which are addressed from this one.
     """
     children = np.empty((depth.size, branching), dtype=np.int64)
-    if branching == 2:  # as below, without a choice for each child
+    if branching == 2:  # the rule below, without a `where` for each child
         other, deep = rng.below(word, depth), depth - 1
         more = (word & np.uint64(1)).view(np.int64)
         more *= deep - other
@@ -82,7 +91,7 @@ def _depths_below(word: U64, depth: I64, branching: int) -> I64:
     words = [word, *(rng.bits(word, np.array(e)) for e in range(1, branching - 1))]
     others = [rng.below(w, depth) for w in words]
     for c in range(branching):
-        other = others[max(c - 1, 0)]  # where the deep child stands before this one
+        other = others[max(c - 1, 0)]  # the depth of this child if the deep child comes before it
         if 0 < c < branching - 1:
             other = np.where(place < c, other, others[c])
         children[:, c] = np.where(place == c, depth - 1, other)
@@ -90,13 +99,15 @@ def _depths_below(word: U64, depth: I64, branching: int) -> I64:
 
 
 def power(branching: int, exponent: I64) -> I64:
-    """branching^exponent, by a shift where it is one."""
+    """branching^exponent; a shift if `branching` is 2. int64 -> the same shape"""
     power: I64 = 1 << exponent if branching == 2 else np.power(branching, exponent)
     return power
 
 
 def mirror(heap: I64, branching: int = 2) -> I64:
-    """The mirror image: children in reverse order at all depths, so each level read backwards.
+    """The heap indices after mirroring: the children are reversed at all depths, so each level is read backwards.
+
+    int64 [T] -> int64 [T]
 
     >>> mirror(np.array([1, 2, 3, 4, 5, 6, 7]))
     array([1, 3, 2, 7, 6, 5, 4])
@@ -105,13 +116,13 @@ def mirror(heap: I64, branching: int = 2) -> I64:
     """
     tree = Tree(branching)
     start = tree.level_start(tree.level(heap))
-    # start + last - heap; a level has k^d = (k-1)(start-1) + 1 nodes
+    # This is start + last - heap, because a level has k^d = (k-1)(start-1) + 1 nodes.
     flipped: I64 = (branching + 1) * start - (branching - 1) - heap
     return flipped
 
 
 def graft(heap: I64, root: I64 | int, branching: int = 2) -> I64:
-    """The same trees with their roots at `root` instead of 1.
+    """The heap indices after moving each tree's root from 1 to `root`. int64 [T] -> int64 [T]
 
     >>> graft(np.array([1, 2, 3]), 3)
     array([3, 6, 7])
@@ -121,7 +132,9 @@ def graft(heap: I64, root: I64 | int, branching: int = 2) -> I64:
 
 
 def reroot(heap: I64, root: I64 | int, branching: int = 2) -> I64:
-    """The heap index, seen from `root` as 1, of nodes that stand below it.
+    """The heap indices of nodes below `root`, counted as if `root` were 1.
+
+    The inverse of `graft`. int64 [T] -> int64 [T]
 
     >>> reroot(np.array([3, 6, 7, 12]), 3)
     array([1, 2, 3, 4])
@@ -132,23 +145,25 @@ def reroot(heap: I64, root: I64 | int, branching: int = 2) -> I64:
 
 
 def children(starts: I64, leaf: Bool, branching: int = 2) -> tuple[I64, I64]:
-    """Flat places of the inner nodes [I] and of their first children [I] (the others follow).
+    """The flat places of the inner nodes, int64 [I], and of their first children, int64 [I].
 
-    For full trees in level order.
+    The other children follow the first one. The trees have to be full and in level order. `starts`: int64 [R+1],
+    where each tree begins, and the end; `leaf`: bool [T].
     """
     inner = np.flatnonzero(~leaf)
     row = rows_of(starts)[inner]
-    before = np.searchsorted(inner, starts[:-1])  # inner nodes of the trees before each tree
-    rank = np.arange(inner.size) - before[row]  # the r-th inner node of its tree
+    before = np.searchsorted(inner, starts[:-1])  # number of inner nodes in all earlier trees
+    rank = np.arange(inner.size) - before[row]  # each is the r-th inner node of its tree
     return inner, starts[row] + branching * rank + 1
 
 
 def binarise(heap: I64, branching: int) -> I64:
-    """Left child, right sibling: the binary tree's heap index of each node of a k-ary tree.
+    """Turn k-ary trees into binary ones (left child, right sibling): each node's heap index in the binary tree.
 
-    The left child is a node's first child, the right child its next sibling, so a step to child c (from
-    0) is a step to the left and then c to the right: from place b to (2b + 1) 2^c - 1. Pre-order is kept.
-    A path of d steps has k d at most; the caller sees to it that 62 are not exceeded.
+    The left child of a node is its first child, and the right child is its next sibling. A step to child c (from 0)
+    of the k-ary tree is therefore one step to the left and then c steps to the right: from heap index b to (2b + 1)
+    2^c - 1. Pre-order is preserved. A path of d steps becomes one of at most k d steps; the caller has to make sure
+    that it does not exceed 62. int64 [T] -> int64 [T]
 
     >>> binarise(np.array([1, 2, 3, 4, 8, 9, 10]), 3)  # the children of 3 are 8, 9, 10
     array([ 1,  2,  5, 11, 10, 21, 43])
@@ -164,7 +179,7 @@ def binarise(heap: I64, branching: int) -> I64:
 
 
 def unbinarise(binary: I64, branching: int) -> I64:
-    """The inverse of `binarise`: to the left is the first child, to the right the next sibling.
+    """The inverse of `binarise`: left is the first child, right is the next sibling. int64 [T] -> int64 [T]
 
     >>> unbinarise(np.array([1, 2, 5, 11, 10, 21, 43]), 3)
     array([ 1,  2,  3,  4,  8,  9, 10])
@@ -179,17 +194,22 @@ def unbinarise(binary: I64, branching: int) -> I64:
 
 
 def in_level_order(starts: I64, heap: I64) -> bool:
-    """Whether all rows stand in level order as they are: each heap index above the one before it."""
+    """Whether all rows are in level order already, so that each heap index is above the one before it.
+
+    `starts`: int64 [R+1], where each row begins, and the end; `heap`: int64 [T].
+    """
     rising = heap[1:] > heap[:-1]
-    rising[starts[(starts > 0) & (starts < heap.size)] - 1] = True  # the next one begins a row
+    rising[starts[(starts > 0) & (starts < heap.size)] - 1] = True  # the next node begins a row
     return bool(rising.all())
 
 
 def linearise(row: I64, heap: I64, order: Order, branching: int = 2) -> I64:
-    """The permutation that puts nodes in row order and, within a row, in level order or pre-order.
+    """The permutation that sorts nodes by row and, within a row, in level order or pre-order.
 
-    Level order is the heap index itself; pre-order is the path read from the left, an ancestor before
-    its descendants. Both are one integer key where the bits suffice, else a sort by several keys.
+    int64 [T] each -> int64 [T]
+
+    Level order sorts by heap index. Pre-order compares paths from the left and puts an ancestor before its
+    descendants. Each is a sort of one integer key if it fits into the bits, else a sort by several keys.
 
     >>> linearise(np.zeros(5, int), np.array([1, 2, 3, 4, 5]), "depth")
     array([0, 1, 3, 4, 2])
@@ -203,15 +223,15 @@ def linearise(row: I64, heap: I64, order: Order, branching: int = 2) -> I64:
     depth = tree.level(heap)
     deepest = int(depth.max())
     path = heap - tree.level_start(depth)
-    path = path << (deepest - depth) if branching == 2 else path * branching ** (deepest - depth)  # left-aligned
+    path = path << (deepest - depth) if branching == 2 else path * branching ** (deepest - depth)  # aligned to the left
     return _order_by(row, row_bits, [(path, (branching**deepest - 1).bit_length()), (depth, 6)])
 
 
 def _order_by(row: I64, row_bits: int, keys: list[tuple[I64, int]]) -> I64:
-    """The permutation that sorts by row and then by these keys, each with its number of bits.
+    """The permutation that sorts by row and then by the given keys, each with its number of bits. -> int64 [T]
 
-    As one integer where the bits suffice, and with the place in its lowest bits, so that a sort of values
-    (several times faster than that of places) gives the permutation.
+    If the bits suffice, row and keys are packed into one integer, with the index of the node in its lowest bits. Then
+    a sort of values gives the permutation, which is several times faster than an argsort.
     """
     place_bits = row.size.bit_length()
     if row_bits + sum(bits for _, bits in keys) + place_bits > 63:
@@ -228,7 +248,7 @@ def _order_by(row: I64, row_bits: int, keys: list[tuple[I64, int]]) -> I64:
 
 
 def mean_nodes(depth: int, branching: int = 2) -> float:
-    """Expected number of nodes of a tree that `grow` makes at this depth."""
+    """The expected number of nodes of a tree that `grow` makes at this depth."""
     mean = [1.0]
     for d in range(1, depth + 1):
         mean.append(1.0 + mean[d - 1] + (branching - 1) * sum(mean) / d)
@@ -236,7 +256,7 @@ def mean_nodes(depth: int, branching: int = 2) -> float:
 
 
 def leaves_distribution(depth: int, most: int, branching: int = 2) -> NDArray[np.float64]:
-    """P(a tree of depth d has l leaves), for d = 0..depth and l = 0..most. [depth+1, most+1]"""
+    """The probability that a tree of depth d has l leaves: float64 [depth+1, most+1], d = 0..depth and l = 0..most."""
     chance = np.zeros((depth + 1, most + 1))
     chance[0, 1:2] = 1.0
     for d in range(1, depth + 1):
@@ -246,7 +266,10 @@ def leaves_distribution(depth: int, most: int, branching: int = 2) -> NDArray[np
 
 
 def _sum_of(chance: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """The distribution of a sum of `count` independent draws from 0..most, up to most. [most+1] -> [most+1]"""
+    """The distribution of a sum of `count` independent draws from 0..most, cut off at `most`.
+
+    float64 [most+1] -> the same
+    """
     if count == 1:
         return chance
     half = _sum_of(chance, count // 2)
