@@ -1,12 +1,13 @@
-"""From a structure to orthogonal operators: one homomorphism for every expression.
+"""Orthogonal operators for the paths of a structure: one homomorphism for every expression.
 
-Source: Algebraic Positional Encodings, sections 3.1.2, 3.2.2, 3.3.1 and 3.4. A path x of the structure
-becomes an orthogonal operator [x] on the K channels of a head, one for each head, such that
-[x y] = [x] [y]: powers of one generator for `seq` and `cyclic(n)` (`_powers.py`), products of k
-generators for `tree(k)` (`_branches.py`), the direct sum for products. A new structure is a new
-interpretation here; no scheme changes.
+Source: Algebraic Positional Encodings, sections 3.1.2, 3.2.2, 3.3.1 and 3.4. Each head has its own operators. A path
+x of the structure becomes an orthogonal operator [x] on the K channels of a head such that [x y] = [x] [y]. For `seq`
+and `cyclic(n)` the operators are powers of one generator (`_powers.py`). For `tree(k)` they are products of k
+generators (`_branches.py`). For products they are direct sums. A new structure needs a new interpretation here;
+schemes do not change.
 
-Shapes: B batch, H heads, N tokens, K channels of a head (of a factor's share, within a product).
+Shapes: B batch, H heads, N tokens, C factors of a product, K channels of a head (within a product: of a factor's
+share).
 """
 
 from __future__ import annotations
@@ -24,80 +25,105 @@ from ape_cli.structure import Structure
 
 
 class Interpretation(nn.Module, ABC):
-    """Operators for the paths of one structure."""
+    """Base class of the operators for the paths of one structure."""
 
     @abstractmethod
     def prepare(self, positions: Tensor, beside: Any = None) -> Any:
-        """What the layers share. int64 [B or 1, N], or [B or 1, N, C] for a product.
+        """Compute what the layers of a forward pass share.
 
-        `beside`: of other positions in the same forward pass; what follows from the parameters alone is theirs too.
+        positions: int64 [B or 1, N], or [B or 1, N, C] for a product.
+
+        `beside`: the result for other positions of the same forward pass, or None. The parts that depend on the
+        parameters alone are taken from it.
         """
 
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
-        """What has to be worked out on the host (`_plan.py`). int64 on the CPU, as for `prepare`. `beside`: the plan of
-        other positions of the same forward pass."""
+        """Compute on the host what depends on the values of positions (see `data/position_plan.py`).
+
+        positions: int64 on the CPU, with shapes as for `prepare`. `beside`: the plan of other positions of the same
+        forward pass, or None.
+        """
         return PositionPlan()
 
     def prepare_planned(self, positions: Tensor, plan: PositionPlan, beside: Any) -> Any:
-        """`prepare`, from a plan."""
+        """Do the work of `prepare` with the help of a plan. `beside`: as for `prepare`."""
         return self.prepare(positions, beside)
 
     def frame(self, state: Any) -> Tensor | None:
-        """A basis F in which all positions act more simply, whatever they are. -> [H, K, K], None for the identity"""
+        """A basis F, common to all positions, in which the operators are simpler. -> [H, K, K], or None for I"""
         return None
 
     @abstractmethod
     def turn(self, x: Tensor, state: Any) -> Tensor:
-        """[p] x for each token's position p, where `x` is given in the basis, x F, and so is the result; the F'
-        from the left that brings it back is common to all positions, and cancels in scores. [B, H, N, K] -> the same"""
+        """Apply the operator of each token's position, within the basis of `frame`. [B, H, N, K] -> the same
+
+        The argument `x` is given in the basis (as x F), and the result is in the basis too. The map back from the
+        basis, F' from the left, is not applied: it is common to all positions and cancels in the scores.
+        """
 
     @abstractmethod
     def generators(self) -> Tensor:
-        """The generators as matrices. -> [generator, H, K, K]"""
+        """The generators as matrices. -> [generator, H, K, K]. Raises `UsageError` for a product."""
 
 
 class ProductInterpretation(Interpretation):
-    """A product: each factor acts on its own share of the channels (paper, section 3.3.1: A + B block by block)."""
+    """The operators of a product: each factor acts on its own share of the channels.
+
+    Source: the paper, section 3.3.1, where A + B acts block by block.
+
+    Arguments: `parts`, one for each simple factor; `shares`, the number of channels of each part.
+    """
 
     def __init__(self, parts: list[Interpretation], shares: list[int]) -> None:
+        """Store the parts and their shares of the channels."""
         super().__init__()
         self.parts, self.shares = nn.ModuleList(parts), shares
 
     def generators(self) -> Tensor:
+        """Raises `UsageError`, because each factor has generators of its own."""
         raise UsageError(
             "the factors of a product have generators of their own", got="a product", fix="ask each of its `parts`"
         )
 
 
 class DirectSum(ProductInterpretation):
-    """Factors of any kind, one after the other."""
+    """A product of factors of any kind, which are applied one after the other."""
 
     def prepare(self, positions: Tensor, beside: list[Any] | None = None) -> list[Any]:
+        """One state for each factor. positions: int64 [B or 1, N, C]"""
         given = beside or [None] * len(self.parts)
         return [part.prepare(positions[..., i], given[i]) for i, part in enumerate(self._each())]
 
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
+        """A plan with one part for each factor. positions: int64 [B or 1, N, C] on the CPU"""
         given = beside.parts if beside else [None] * len(self.parts)
         return PositionPlan(parts=tuple(part.plan(positions[..., i], given[i]) for i, part in enumerate(self._each())))
 
     def prepare_planned(self, positions: Tensor, plan: PositionPlan, beside: list[Any] | None) -> list[Any]:
+        """One state for each factor, made with the plan's parts. positions: int64 [B or 1, N, C]"""
         given = beside or [None] * len(self.parts)
         each = enumerate(self._each())
         return [part.prepare_planned(positions[..., i], plan.parts[i], given[i]) for i, part in each]
 
     def frame(self, state: list[Any]) -> Tensor | None:
+        """The factors' bases as the blocks of one matrix. -> [H, K, K], None for the identity"""
         return blocks([part.frame(s) for part, s in zip(self._each(), state, strict=True)], self.shares)
 
     def turn(self, x: Tensor, state: list[Any]) -> Tensor:
+        """Each factor's operators applied to its share of the channels. [B, H, N, K] -> the same"""
         split = zip(self._each(), x.split(self.shares, dim=-1), state, strict=True)
         return torch.cat([part.turn(share, s) for part, share, s in split], dim=-1)
 
     def _each(self) -> list[Interpretation]:
+        """The parts, with their type."""
         return [part for part in self.parts if isinstance(part, Interpretation)]
 
 
 def blocks(parts: Sequence[Tensor | None], shares: list[int]) -> Tensor | None:
-    """Matrices as the blocks of one, the identity for None. [H, K_i, K_i] each -> [H, K, K], None if all are"""
+    """The block-diagonal matrix of the given matrices, with the identity in the place of None.
+
+    [H, K_i, K_i] each -> [H, K, K], or None if all are None
+    """
     some = next((part for part in parts if part is not None), None)
     if some is None:
         return None
@@ -112,10 +138,10 @@ def blocks(parts: Sequence[Tensor | None], shares: list[int]) -> Tensor | None:
 
 
 def interpret(structure: Structure, channels: int, heads: int, generator: torch.Generator | None) -> Interpretation:
-    """The operators of a structure on `channels` of each head, an even number.
+    """The operators of a structure on `channels` channels of each head. `channels` is even.
 
-    The factors of a product share the channels evenly, in pairs; what is left over goes to the first.
-    Raises `UsageError` where there is no pair for each.
+    The factors of a product share the channels evenly, in pairs. The first factors get the pairs that are left over.
+    Raises `UsageError` if there are fewer pairs than factors.
     """
     from ape_cli.position import _branches, _powers
 

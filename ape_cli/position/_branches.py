@@ -1,13 +1,16 @@
-"""Operators of `tree(k)`: a path from the root is a product of orthogonal matrices, one for each branch taken.
+"""Operators of `tree(k)`: a path from the root is a product of orthogonal matrices, one for each branch that it takes.
 
 Source: Algebraic Positional Encodings, sections 3.2 and 4.2.
-W_b = exp(A_b - A_b'), b = 1..k the branch, one set per head, near the identity at first. A node at the
-path b1 b2 ... bL from the root down has the operator W_b1 W_b2 ... W_bL; SOS and the root are the identity.
+W_b = exp(A_b - A_b') for the branches b = 1..k. Each head has its own set, which starts near the identity. A node at
+the path b1 b2 ... bL from the root down has the operator W_b1 W_b2 ... W_bL. SOS and the root have the identity.
 
-A table holds the operators of all paths of up to `reach` steps, level by level; a longer path is cut into
-pieces of that length, and its vectors meet the operators of the pieces one after the other. The table follows from
-the parameters alone, so the contexts of a forward pass share it. On a CPU vectors are grouped by their number
-(`_walk.py`); with a plan, as on a GPU, they are put into tiles (`_tiles.py`).
+A table holds the operators of all paths of up to `reach` steps, level by level. A longer path is cut into pieces of
+that length, and the operators of the pieces are applied to its vectors one after the other. The table depends on the
+parameters alone, so the contexts of a forward pass share it. On a CPU, vectors are grouped by the number of their
+operator (`_walk.py`). With a plan, as on a GPU, they are put into tiles (`_tiles.py`).
+
+Shapes: B batch, H heads, N tokens, K channels of a head, P operators in the table, k branches, T vectors for each
+head, of which A take part in a stage. Rows [T * H, m * K] are those of `_tiles.py`.
 """
 
 from __future__ import annotations
@@ -27,25 +30,32 @@ from ape_cli.position._orthogonal import exact, exponential, random_orthogonal, 
 from ape_cli.position._walk import Walk, WalkStage, WalkTable
 from ape_cli.structure import Structure, Tree, trees
 
-_SHARE = 32  # vectors, at the least, for each operator of the table on average
+_SHARE = 32  # minimum number of vectors for each operator of the table, on average
 
 
 @dataclass(frozen=True)
 class _Plan:
-    table: WalkTable  # of operators, by heap index from the root on
-    reach: int  # steps of the longest path in it
-    walk: Walk | _Tiling | None  # None: all stand at the root
-    rows: int  # of the positions: B, or 1 that all share
+    """The state that a forward pass keeps for a set of positions."""
+
+    table: WalkTable  # operators by heap index, from the root on
+    reach: int  # steps of the longest path in the table
+    walk: Walk | _Tiling | None  # None if all positions are the root
+    rows: int  # rows of the positions: B, or 1 if all rows share them
 
 
 class _Tiling:
-    """Stages of tiles, in the order in which they act."""
+    """Stages of tiles, in the order in which they act.
+
+    Arguments: `plan`, as `Branches.plan` makes it, on the device; `table`, all operators, [P, H, K, K].
+    """
 
     def __init__(self, plan: PositionPlan, table: Tensor) -> None:
+        """Make a stage of each three tensors of the plan."""
         three = zip(plan.tensors[::3], plan.tensors[1::3], plan.tensors[2::3], strict=True)
         self.stages = [_tiles.TileStage(vector, place, operator, table) for vector, place, operator in three]
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Multiply each vector from the left by the operators of all stages. Rows [T * H, m * K] -> the same"""
         with torch.autocast(x.device.type, enabled=False):
             for stage in self.stages:
                 x = stage(x)
@@ -53,9 +63,10 @@ class _Tiling:
 
 
 class Branches(Interpretation):
-    """`tree(k)`: k free generators per head."""
+    """Operators of `tree(k)`: k free generators for each head."""
 
     def __init__(self, structure: Structure, channels: int, heads: int, generator: torch.Generator | None) -> None:
+        """Draw a random basis for each generator, with start angles near the identity."""
         super().__init__()
         assert isinstance(structure, Tree)
         self.tree, self.heads, self.channels = structure, heads, channels
@@ -69,13 +80,14 @@ class Branches(Interpretation):
         return self._exact_generators().to(self.free.dtype)
 
     def _exact_generators(self) -> Tensor:
-        """W in the precision in which products of them are computed. -> [branch, H, K, K]"""
+        """W in the precision in which products of generators are computed. -> [branch, H, K, K]"""
         return exponential(skew(exact(self.free)))
 
     def table(self, reach: int) -> Tensor:
         """The operators of all paths of up to `reach` steps, by heap index from 1 on. -> [P, H, K, K]
 
-        In the parameters' own precision, also within autocast: products of bf16 would not stay orthogonal.
+        They are computed in the parameters' own precision, also within autocast, because products of bfloat16
+        matrices would not stay orthogonal.
         """
         with torch.autocast(self.free.device.type, enabled=False):
             w = self._exact_generators()
@@ -88,24 +100,31 @@ class Branches(Interpretation):
             return torch.cat(levels).to(self.free.dtype)
 
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
-        """The tiles of each stage, three tensors each (`_tiles.cut`). `sizes`: the steps of the longest path."""
+        """The plan of positions: three tensors for each stage (see `_tiles.cut`).
+
+        positions: int64 [B or 1, N] on the CPU
+
+        `sizes` of the plan holds the number of steps of the longest path in the table.
+        """
         heap = np.maximum(positions.numpy().ravel(), 1)
         reach = beside.sizes[0] if beside else self._tiled_reach(heap.size)
         operators = self.tree.level_start(reach + 1) - 1
         tensors = []
         for on, which in self._pieces(heap, self.tree.level(heap), reach):
-            met = np.zeros_like(heap)  # the identity for those that take no part
+            met = np.zeros_like(heap)  # the identity, for vectors that take no part in this stage
             met[on] = which
             tensors += [torch.from_numpy(x) for x in _tiles.cut(met, operators)]
         return PositionPlan(tensors=tuple(tensors), sizes=(reach,))
 
     def prepare_planned(self, positions: Tensor, plan: PositionPlan, beside: _Plan | None) -> _Plan:
+        """The state of positions, from a plan. positions: int64 [B or 1, N]"""
         (reach,) = plan.sizes
         table = self._shared(reach, beside)
         walk = _Tiling(plan, table.operators) if plan.tensors else None
         return _Plan(table, reach, walk, positions.shape[0])
 
     def prepare(self, positions: Tensor, beside: _Plan | None = None) -> _Plan:
+        """The state of positions. They are read back to the host if they are on a GPU. positions: int64 [B or 1, N]"""
         heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
         depth = self.tree.level(heap)
         deepest = int(depth.max(initial=0))
@@ -117,38 +136,48 @@ class Branches(Interpretation):
         return _Plan(table, reach, Walk(stages, table) if stages else None, positions.shape[0])
 
     def _shared(self, reach: int, beside: _Plan | None) -> WalkTable:
-        """The table of a forward pass."""
+        """The table of a forward pass: that of `beside`, or a new one."""
         return beside.table if beside else WalkTable(self.table(reach))
 
     def _pieces(self, heap: I64, depth: I64, reach: int) -> Iterator[tuple[I64, I64]]:
-        """Paths cut into pieces of up to `reach` steps, the last steps first: the vectors that have such a piece,
-        ascending, and the number of the piece's operator in the table, 0 for the identity."""
+        """Cut paths into pieces of up to `reach` steps, and yield them with the last steps of the paths first.
+
+        Each item is a pair of arrays: the indices of the vectors that have such a piece, ascending, and the number of
+        each piece's operator in the table, where 0 is the identity. heap, depth: int64 [T] -> int64 [A], int64 [A]
+        """
         deepest = int(depth.max(initial=0))
         for above in range(reach * ((deepest - 1) // reach), -1, -reach):  # the last steps act first
             on = np.arange(heap.size) if above == 0 else np.flatnonzero(depth > above)
-            down = np.minimum(depth[on] - above, reach)  # steps of this piece of the path
+            down = np.minimum(depth[on] - above, reach)  # steps of this piece
             start, end = (
                 self.tree.ancestor(heap[on], depth[on] - d) for d in (np.minimum(above, depth[on]), above + down)
             )
             yield on, trees.reroot(end, start, self.tree.branching) - 1
 
     def _tiled_reach(self, vectors: int) -> int:
-        """Steps of the longest paths in the table of a plan: its operators are no more than the tiles of the vectors,
-        whatever the vectors' depth, so that batches of one shape have one table."""
+        """The number of steps of the longest paths in the table of a plan.
+
+        It is the largest number for which the table has no more operators than the vectors fill tiles, but at least
+        1. The number does not depend on the depth of the vectors, so batches of one shape have tables of one shape.
+        """
         reach = 1
         while _tiles.TILE * (self.tree.level_start(reach + 2) - 1) <= vectors:
             reach += 1
         return reach
 
     def _reach(self, vectors: int, deepest: int) -> int:
-        """Steps of the longest paths in the table: as many as leave each operator `_SHARE` vectors on average."""
+        """The number of steps of the longest paths in the table.
+
+        It is the largest number for which each operator has `_SHARE` vectors or more on average, but at least 1 and
+        otherwise at most `deepest`.
+        """
         reach = 1
         while reach < deepest and _SHARE * self.tree.level_start(reach + 2) <= vectors:
             reach += 1
         return reach
 
     def turn(self, x: Tensor, state: _Plan) -> Tensor:
-        """[x] applied to each vector: [B, H, N, K] -> the same."""
+        """The operator of each position applied to the vectors there. [B, H, N, K] -> the same"""
         if state.walk is None:
             return x
         b, h, n, k = x.shape

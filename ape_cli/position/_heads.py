@@ -1,4 +1,7 @@
-"""Products that differ from head to head. Shapes: B batch, H heads, N tokens, K channels of a head, L of the result."""
+"""Matrix products in which each head has its own matrix.
+
+Shapes: B batch, H heads, N tokens, K channels of a head, L channels of the result.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from torch import Tensor
 
 
 def by_head(x: Tensor, matrices: Tensor) -> Tensor:
-    """Each head's vectors times its own matrix, one product a head. [B, H, N, K], [H, K, L] -> [B, H, N, L]
+    """Multiply each head's vectors by the head's own matrix. [B, H, N, K], [H, K, L] -> [B, H, N, L]
 
-    `x @ matrices` would copy the matrices for each row of the batch.
+    `x @ matrices` would copy the matrices for each row of the batch. This is one batched product over the heads.
     """
     b, h, n, _ = x.shape
     found = torch.bmm(x.transpose(0, 1).reshape(h, b * n, -1), matrices)

@@ -1,16 +1,18 @@
-"""Operators of `seq` and `cyclic(n)`: position p is the p-th power of one orthogonal matrix per head.
+"""Operators of `seq` and `cyclic(n)`: position p is the p-th power of one orthogonal matrix for each head.
 
 Source: Algebraic Positional Encodings, sections 3.1, 3.4.2 and 4.2, appendix A.
-W = exp(S), S skew-symmetric, held in spectral form (appendix A): S = Q T Q' with Q = exp(A - A') and
-angles t, so W^p = Q R(p t) Q' with R a rotation of channel pairs: exact at any p, no repeated
-multiplication. Q is the frame of all positions: on the right it may be taken into the projections of queries
-and keys, and on the left it is what all have in common, and is not applied.
+W = exp(S) with S skew-symmetric. It is held in spectral form (appendix A): S = Q T Q' with Q = exp(A - A') and angles
+t, so W^p = Q R(p t) Q' with R a rotation of channel pairs. This is exact for any p and needs no repeated
+multiplication. Q is the frame of all positions. The Q on the right can be taken into the projections of queries and
+keys. The Q on the left is common to all positions and is not applied.
 
-On `seq` the angles are learned, near the identity at first. On `cyclic(n)` they are fixed multiples of
-2 pi / n, so that W^n = I: 1, 0, 2, 3, ... n // 2, dealt out in turn, every character of the group if
-there are n // 2 + 1 pairs or more; the multiple 0 keeps channels that match content at any place. p times
-the multiple is reduced modulo n as an integer, so the period is exact, not only to rounding. In a ring
-there is no place outside: SOS, the empty path, stands where the last place does.
+On `seq` the angles are learned and start near the identity. On `cyclic(n)` they are fixed multiples of 2 pi / n, so
+that W^n = I. The multiples 1, 0, 2, 3, ... n // 2 are dealt out in turn. With at least n // 2 + 1 pairs they are all
+characters of the group. The multiple 0 keeps channels that match content at any place. The product of p and the
+multiple is reduced modulo n as an integer, so the period is exact and not only up to rounding. In a ring there is no
+place outside: SOS, the empty path, has the same operator as the last place, n.
+
+Shapes: B batch, H heads, N tokens, K channels of a head. Angles are in radians.
 """
 
 from __future__ import annotations
@@ -25,33 +27,35 @@ from ape_cli.position._orthogonal import exponential, skew, skew_of, start_angle
 from ape_cli.position._rotation import Turns, circle, rotate_pairs
 from ape_cli.structure import Cyclic, Seq, Structure
 
-State = tuple[Tensor | None, Turns]  # Q [H, K, K], and of the angles p t [B or 1, H, N, K/2]
+State = tuple[Tensor | None, Turns]  # Q [H, K, K] or None, and the rotations by the angles p t [B or 1, H, N, K/2]
 
 
 class Powers(Interpretation):
-    """`seq`: learned angles and a learned basis."""
+    """Operators of `seq`: learned angles and a learned basis."""
 
     def __init__(self, structure: Structure, channels: int, heads: int, generator: torch.Generator | None) -> None:
+        """Set the angles and draw a random basis."""
         super().__init__()
         self.structure = structure
         self._set_angles(heads, channels // 2)
         free = torch.randn(heads, channels, channels, generator=generator)
-        # A: [H, K, K]; of a single pair none, since rotations of a plane commute with any Q
+        # A: [H, K, K]. A single pair of channels has none, because rotations of a plane commute with any Q.
         self.basis = nn.Parameter(free * channels**-0.5) if channels > 2 else None
 
     def _set_angles(self, heads: int, pairs: int) -> None:
+        """Create the angles of one step."""
         self.angles = nn.Parameter(start_angles(1, heads, pairs)[0].float())  # [H, K/2]
 
     def unit(self) -> Tensor:
-        """The angles t of one step. -> [H, K/2], float64"""
+        """The angles t of one step. -> float64 [H, K/2]"""
         return self.angles.double()
 
     def angle(self, positions: Tensor) -> Tensor:
-        """p t. [B or 1, N] -> [B or 1, H, N, K/2], float64"""
+        """The angles p t of positions p. int64 [B or 1, N] -> float64 [B or 1, H, N, K/2]"""
         return positions[:, None, :, None] * self.unit()[:, None, :]
 
     def generators(self) -> Tensor:
-        """W of each head, of the one branch. -> [1, H, K, K]"""
+        """W of each head, for the single generator. -> [1, H, K, K]"""
         angles, q = self.unit(), self.planes()
         q = torch.eye(2, dtype=angles.dtype).expand(len(angles), 2, 2) if q is None else q
         return torch.linalg.matrix_exp(skew_of(angles.to(q.dtype), q))[None]
@@ -61,11 +65,13 @@ class Powers(Interpretation):
         return None if self.basis is None else exponential(skew(self.basis))
 
     def turns(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """p t, and its cosines and sines as complex numbers. [B or 1, N] -> [B or 1, H, N, K/2], float64
+        """The angles p t, and e^(i p t) as complex numbers.
 
-        Rows of positions of their own have few that are distinct: each of these is computed once.
+        int64 [B or 1, N] -> float64, complex128 [B or 1, H, N, K/2]
+
+        If each row has positions of its own, few of them are distinct, and each of these is computed only once.
         """
-        if positions.shape[0] == 1 or positions.is_cuda:  # where to look for them would be to wait for them
+        if positions.shape[0] == 1 or positions.is_cuda:  # on a GPU the search for distinct positions would block
             angle = self.angle(positions)
             return angle, circle(angle)
         distinct, which = torch.unique(positions, return_inverse=True)
@@ -74,21 +80,26 @@ class Powers(Interpretation):
         return angle.transpose(1, 2), found.transpose(1, 2)
 
     def prepare(self, positions: Tensor, beside: State | None = None) -> State:
+        """Q and the rotations of positions.
+
+        positions: int64 [B or 1, N]. `beside`: a state whose Q is shared, or None.
+        """
         return (beside[0] if beside else self.planes()), Turns(*self.turns(positions))
 
     def frame(self, state: State) -> Tensor | None:
-        """Q"""
+        """Q. -> [H, K, K], None for the identity"""
         return state[0]
 
     def turn(self, x: Tensor, state: State) -> Tensor:
-        """R(p t) x"""
+        """R(p t) x. [B, H, N, K] -> the same"""
         return rotate_pairs(x, state[1])
 
 
 class Joint(ProductInterpretation):
-    """A product of such factors alone: one rotation for all of them."""
+    """A product whose factors are all `seq` or `cyclic(n)`: a single rotation serves all of them."""
 
     def prepare(self, positions: Tensor, beside: State | None = None) -> State:
+        """The block-diagonal Q and the rotations of positions. positions: int64 [B or 1, N, C], for C factors"""
         parts = [part for part in self.parts if isinstance(part, Powers)]
         each = (part.turns(positions[..., i]) for i, part in enumerate(parts))
         angle, found = (torch.cat(x, dim=-1) for x in zip(*each, strict=True))
@@ -96,18 +107,21 @@ class Joint(ProductInterpretation):
         return frame, Turns(angle, found)
 
     def frame(self, state: State) -> Tensor | None:
+        """Q, with the factors' bases as its blocks. -> [H, K, K], None for the identity"""
         return state[0]
 
     def turn(self, x: Tensor, state: State) -> Tensor:
+        """R(p t) x for all factors. [B, H, N, K] -> the same"""
         return rotate_pairs(x, state[1])
 
 
 class Ring(Powers):
-    """`cyclic(n)`: angles that are multiples of 2 pi / n, and a learned basis."""
+    """Operators of `cyclic(n)`: angles that are fixed multiples of 2 pi / n, and a learned basis."""
 
     multiples: Tensor  # int64 [K/2]
 
     def _set_angles(self, heads: int, pairs: int) -> None:
+        """Deal out the multiples of 2 pi / n."""
         assert isinstance(self.structure, Cyclic)
         self.order, self.heads = self.structure.order, heads
         deal = torch.arange(pairs) % (self.order // 2 + 1)
@@ -115,10 +129,14 @@ class Ring(Powers):
         self.register_buffer("multiples", swapped, persistent=False)
 
     def unit(self) -> Tensor:
+        """The angles t of one step, m 2 pi / n with m the multiples. -> float64 [H, K/2]"""
         return (self.multiples.double() * (2 * math.pi / self.order)).expand(self.heads, -1)
 
     def angle(self, positions: Tensor) -> Tensor:
-        """2 pi (p m mod n) / n: the same numbers for p and p + n."""
+        """The angles 2 pi (p m mod n) / n, exactly the same for p and p + n.
+
+        int64 [B or 1, N] -> float64 [B or 1, H, N, K/2]
+        """
         step = (positions[:, None, :, None] % self.order) * self.multiples % self.order
         return (step.double() * (2 * math.pi / self.order)).expand(-1, self.heads, -1, -1)
 

@@ -1,13 +1,14 @@
-"""Many vectors, each to its own operator, in shapes that do not depend on which: for a GPU.
+"""Apply to each of many vectors its own operator, in shapes that do not depend on the operators.
 
-The same products as in `_walk.py`, laid out for a device on which launches are dear and arithmetic is not. The vectors
-that share an operator are cut into tiles of `TILE` places; the last tile of an operator may have empty places. There
-are always T // TILE + P tiles, which is enough for any T vectors and P operators, so that a CUDA graph of a step can be
-replayed for every batch of its shape. Vectors without an operator meet the identity.
+This is meant for a GPU. The products are those of `_walk.py`. They are laid out for a device on which launches are
+expensive and arithmetic is cheap. The vectors that share an operator are cut into tiles of `TILE` places, and the
+last tile of an operator may have empty places. There are always T // TILE + P tiles, which is enough for any T
+vectors and P operators. So a CUDA graph of a step can be replayed for every batch of its shape. Vectors without an
+operator get the identity.
 
-Shapes: T vectors for each head, K channels, H heads, P operators, n tiles of c places; m copies of the vectors, which
-stand at the same places of a structure. A row is one vector's m copies, m * K numbers; the row of vector t and head h
-is t * H + h.
+Shapes: T vectors for each head, K channels, H heads, P operators, n tiles of c places, and m copies of the vectors,
+which have the same positions. A row holds the m copies of one vector, m * K numbers. The row of vector t and head h
+has the index t * H + h.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from torch.autograd.function import once_differentiable
 
 from ape_cli.core.rng import I64
 
-TILE = 32  # places
+TILE = 32  # places in a tile
 
 
 def cut(which: I64, operators: int) -> tuple[I64, I64, I64]:
-    """Vectors into tiles: which of P operators each meets, int64 [T].
+    """Cut vectors into tiles. which: int64 [T], the number of each vector's operator, out of P.
 
-    Returns the vector at each place [n, c], -1 where it is empty; the place of each vector [T], counted over all tiles;
-    and the operator of each tile [n].
+    Returns three arrays of int64: the vector at each place [n, c], -1 if the place is empty; the place of each vector
+    [T], counted over all tiles; and the operator of each tile [n].
     """
     count = np.bincount(which, minlength=operators)
-    tiles = -(-count // TILE)  # of each operator
+    tiles = -(-count // TILE)  # number of tiles of each operator
     before = np.cumsum(tiles) - tiles
     total = which.size // TILE + operators
     order = np.argsort(which, kind="stable")
@@ -46,10 +47,13 @@ def cut(which: I64, operators: int) -> tuple[I64, I64, I64]:
 
 
 class TileStage:
-    """Tiles and their operators, on the device."""
+    """Tiles and their operators, on the device.
+
+    Arguments: `vector`, `place` and `operator`, as `cut` returns them; `table`, all operators, [P, H, K, K].
+    """
 
     def __init__(self, vector: Tensor, place: Tensor, operator: Tensor, table: Tensor) -> None:
-        """As `cut` gives them; `table`: all operators, [P, H, K, K]."""
+        """Compute the rows at each place and gather the operator of each tile."""
         heads, each = table.shape[1], torch.arange(table.shape[1], device=table.device)
         rows = vector.clamp(min=0)[:, None, :] * heads + each[:, None]  # [n, H, c]
         self.take = rows.flatten()
@@ -61,16 +65,23 @@ class TileStage:
         self._operators = _Chosen.apply(table, operator, spread.to(table.dtype))  # [n * H, K, K]
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """Every vector multiplied from the left by its operator. [T * H, m * K] -> the same"""
+        """Multiply every vector from the left by its operator. [T * H, m * K] -> the same"""
         out: Tensor = _Meeting.apply(rows, self._operators.to(rows.dtype), self)
         return out
 
 
 class _Chosen(torch.autograd.Function):
-    """The operator of each tile; backward, those of an operator are added up by a product, in a fixed order."""
+    """The operator of each tile. [P, H, K, K] -> [n * H, K, K]
+
+    The backward pass adds up the gradients of an operator's tiles by a matrix product, so in a fixed order.
+    """
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, operator: Tensor, spread: Tensor) -> Tensor:
+        """Gather the operators by tile.
+
+        operator: int64 [n]; spread: [P, n], 1 where a tile has an operator and 0 elsewhere.
+        """
         ctx.save_for_backward(spread)
         ctx.shape = table.shape
         return table.index_select(0, operator).flatten(0, 1)
@@ -78,13 +89,20 @@ class _Chosen(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradient of the table."""
         (spread,) = ctx.saved_tensors
         return (spread @ grad.reshape(spread.shape[1], -1)).view(ctx.shape), None, None
 
 
 class _Meeting(torch.autograd.Function):
+    """Multiply the rows by the operators of their tiles."""
+
     @staticmethod
     def forward(ctx: Any, rows: Tensor, operators: Tensor, stage: TileStage) -> Tensor:
+        """Gather the rows into tiles, multiply them, and bring them back.
+
+        [T * H, m * K], [n * H, K, K] -> [T * H, m * K]
+        """
         channels = operators.shape[-1]
         here = rows.index_select(0, stage.take)
         met = torch.bmm(here.view(len(operators), -1, channels), operators.mT)
@@ -95,6 +113,7 @@ class _Meeting(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the rows and of the operators."""
         here, operators = ctx.saved_tensors
         there = grad.index_select(0, ctx.stage.take) * ctx.stage.filled.to(grad.dtype)
         after, before = (x.view(len(operators), -1, operators.shape[-1]) for x in (there, here))

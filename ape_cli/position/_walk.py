@@ -1,13 +1,13 @@
-"""Many vectors, each to its own operators out of a few: grouped, so that no operator is copied for each vector.
+"""Apply to each of many vectors its own operators, out of a few, without a copy of an operator for each vector.
 
-A walk is a chain of stages. In a stage, vectors that share an operator stand side by side; operators of about as
-many vectors are padded to the same number, and meet theirs in one batched product. Every stage has all the vectors
-of the one before it. Rows move by index alone, and each has one place in a stage, so backward they are taken
-from where forward they were put.
+A walk is a chain of stages. In a stage, the vectors that share an operator are stored side by side. Operators with
+about the same number of vectors form a group: they are padded to the same number of vectors and applied by one
+batched product. Every stage has all the vectors of the stage before it. Rows are moved by index, and each row has one
+place in a stage, so the backward pass reads rows from the places to which the forward pass wrote them.
 
-Shapes: T vectors for each head, K channels, H heads, P operators; m copies of the vectors, which stand at the
-same places of a structure (rows of a batch that share their positions); a row is one vector's m copies, m * K
-numbers. The row of vector t and head h is t * H + h.
+Shapes: T vectors for each head, K channels, H heads, P operators, and m copies of the vectors, which have the same
+positions (rows of a batch that share their positions). A row holds the m copies of one vector, m * K numbers. The row
+of vector t and head h has the index t * H + h. In a stage, A vectors take part, and O operators are used.
 """
 
 from __future__ import annotations
@@ -23,40 +23,50 @@ from torch.autograd.function import once_differentiable
 
 from ape_cli.core.rng import I64
 
-_FULL = 0.75  # of the places that a group pads an operator to, at the least
+_FULL = 0.75  # minimum share of filled places of an operator in its group
 
 
 class WalkTable:
-    """The operators, and their transposes: products of matrices are fastest where both stand as they are read."""
+    """The operators and their transposes.
+
+    Matrix products are fastest if both are stored in the order in which they are read.
+
+    Argument: `operators`, [P, H, K, K].
+    """
 
     def __init__(self, operators: Tensor) -> None:
-        """[P, H, K, K]"""
+        """Keep the operators."""
         self.operators = operators
         self._cast: tuple[Tensor, Tensor] | None = None
 
     def of(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Both without gradient, in a dtype. [P, H, K, K] each"""
+        """The operators and their transposes in a dtype, without a gradient. -> [P, H, K, K] each"""
         if self._cast is None or self._cast[0].dtype != dtype:
             found = self.operators.detach().to(dtype)
             self._cast = found, found.mT.contiguous()
         return self._cast
 
     def there(self, index: I64) -> Tensor:
-        """An index on the device of the operators."""
+        """Copy an array of indices to the device of the operators."""
         return torch.from_numpy(np.ascontiguousarray(index)).to(self.operators.device, non_blocking=True)
 
 
 class WalkStage:
-    """Which vectors meet which operator. A of them take part; those that meet none have places at the end."""
+    """One stage: which vectors meet which operator. Vectors that meet none have places at the end.
+
+    Arguments: `vectors`, int64 [A], ascending, the vectors that take part; `which`, int64 [A], the number of each
+    one's operator in the table, or -1 for none; `table`, the operators.
+    """
 
     def __init__(self, vectors: I64, which: I64, table: WalkTable) -> None:
-        """`vectors` [A], ascending, meet the operators `which` [A] of a table; -1: none."""
+        """Assign a place to each row that takes part."""
         self.vectors, heads = vectors, table.operators.shape[1]
         used, inverse, count = np.unique(which, return_inverse=True, return_counts=True)
         slot = np.empty_like(inverse)
         slot[np.argsort(inverse, kind="stable")] = np.arange(inverse.size) - np.repeat(np.cumsum(count) - count, count)
-        first, size = np.empty_like(count), count.copy()  # of each operator: its first place, its places for a head
-        self.size = 0  # places
+        # each operator's first place, and its number of places for a head
+        first, size = np.empty_like(count), count.copy()
+        self.size = 0  # number of places
         groups = _alike(np.flatnonzero(used >= 0), count)
         for members in groups:
             size[members] = count[members[0]]
@@ -64,8 +74,8 @@ class WalkStage:
             self.size += members.size * heads * int(count[members[0]])
         first[used < 0] = self.size
         idle = int(count[0]) * heads if used[0] < 0 else 0
-        self.operators = table.there(used[np.concatenate(groups)] if groups else used[:0])  # group by group
-        self._met = [members.size * heads for members in groups]  # operators of each group, each head's own
+        self.operators = table.there(used[np.concatenate(groups)] if groups else used[:0])  # in the order of the groups
+        self._met = [members.size * heads for members in groups]  # each group's number of operators of all heads
         self._sizes = [met * int(count[members[0]]) for met, members in zip(self._met, groups, strict=True)]
         self._sizes.append(idle)
         self.size += idle
@@ -73,46 +83,60 @@ class WalkStage:
         self._cast: dict[tuple[torch.dtype, bool], tuple[Tensor, ...]] = {}
 
     def places(self, vectors: I64) -> I64:
-        """Where the rows of some of the vectors stand. [V] -> [V * H]"""
+        """The places of the rows of some of the vectors. int64 [V] -> int64 [V * H]"""
         return self._place[np.searchsorted(self.vectors, vectors)].ravel()
 
     def at_places(self, values: I64) -> I64:
-        """What stands at each place, out of values of all rows that take part; 0 where nothing does."""
+        """The value at each place, from values of all rows that take part; 0 at empty places.
+
+        int64 [A * H] -> int64 [places]
+        """
         found = np.zeros(self.size, dtype=np.int64)
         found[self._place.ravel()] = values
         return found
 
     def rows(self) -> I64:
-        """The rows that take part. -> [A * H]"""
+        """The indices of the rows that take part. -> int64 [A * H]"""
         return _rows(self.vectors, self._place.shape[1])
 
     def empty(self) -> I64:
+        """The indices of the empty places. -> int64 [empty places]"""
         return np.flatnonzero(self.at_places(np.ones(self._place.size, dtype=np.int64)) == 0)
 
     def of(self, table: WalkTable, dtype: torch.dtype, transposed: bool) -> tuple[Tensor, ...]:
-        """Each group's operators. -> [O * H, K, K] each"""
+        """The operators of each group in a dtype, or their transposes.
+
+        -> [O * H, K, K] each, O operators in the group
+        """
         key = dtype, transposed
         if key not in self._cast:
             self._cast[key] = self.by_group(table.of(dtype)[transposed].index_select(0, self.operators))
         return self._cast[key]
 
     def by_group(self, operators: Tensor) -> tuple[Tensor, ...]:
-        """Operators in the order of this stage, cut into its groups. [O, H, K, K] -> [O * H, K, K] each"""
+        """Cut operators, which are in the order of this stage, into its groups. [O, H, K, K] -> [O * H, K, K] each"""
         return operators.flatten(0, 1).split(self._met)
 
     def in_groups(self, rows: Tensor, channels: int) -> tuple[list[Tensor], Tensor]:
-        """Each group's, and the rows that meet nothing. [., m * K] -> [O * H, n * m, K] each, [., m * K]"""
+        """Cut rows into the vectors of each group, and the rows that meet no operator.
+
+        [., m * K] -> [O * H, n * m, K] for each group, with n places for each operator and head, and [., m * K]
+        """
         *parts, idle = rows.split(self._sizes)
         return [part.view(met, -1, channels) for part, met in zip(parts, self._met, strict=True)], idle
 
 
 def _rows(vectors: I64, heads: int) -> I64:
+    """The indices of the rows of vectors. int64 [A] -> int64 [A * H]"""
     rows: I64 = (vectors[:, None] * heads + np.arange(heads)).ravel()
     return rows
 
 
 def _alike(which: I64, count: I64) -> list[I64]:
-    """Operators of about the same count together, those with the most vectors first."""
+    """Group operators with about the same number of vectors. Groups with the most vectors come first.
+
+    which: int64 [.], the operators to group; count: int64, the number of vectors of each operator.
+    """
     order = which[np.argsort(-count[which], kind="stable")]
     groups, begin = [], 0
     while begin < order.size:
@@ -123,30 +147,37 @@ def _alike(which: I64, count: I64) -> list[I64]:
 
 
 class Walk:
-    """Stages in the order in which they act, and how vectors get from one to the next."""
+    """Stages in the order in which they act, and how vectors move from one stage to the next.
+
+    Arguments: `stages`, of which the last has all T vectors; `table`, the operators.
+    """
 
     def __init__(self, stages: Sequence[WalkStage], table: WalkTable) -> None:
-        """All T vectors take part in the last stage."""
+        """Copy the indices of all stages to the device."""
         self.stages, self.table = stages, table
         there = table.there
-        self.take = [there(stage.at_places(stage.rows())) for stage in stages]  # the row at each place
+        self.take = [there(stage.at_places(stage.rows())) for stage in stages]  # for each stage, the row at each place
         self.empty = [there(stage.empty()) for stage in stages]
         self.rows = [there(stage.rows()) for stage in stages]
-        self.place = [there(stage.places(stage.vectors)) for stage in stages]  # of each of `rows`
+        self.place = [there(stage.places(stage.vectors)) for stage in stages]  # the place of each of `rows`
         onward = [after.places(stage.vectors) for stage, after in pairwise(stages)]
-        self.onward = [there(places) for places in onward]  # of each of `rows`, its place in the next stage
-        self.before = [there(stage.at_places(p)) for stage, p in zip(stages, onward, strict=False)]  # of each place
+        self.onward = [there(places) for places in onward]  # the place of each of `rows` in the next stage
+        # for each place, the place of its row in the next stage
+        self.before = [there(stage.at_places(p)) for stage, p in zip(stages, onward, strict=False)]
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Rows [T * H, m * K] -> the same, each vector multiplied from the left by its operators."""
-        with torch.autocast(x.device.type, enabled=False):  # it would change the dtype on the way
+        """Multiply each vector from the left by its operators. [T * H, m * K] -> the same"""
+        with torch.autocast(x.device.type, enabled=False):  # autocast would change the dtype
             out: Tensor = _Walking.apply(x, self.table.operators, self)
             return out
 
 
 class _Walking(torch.autograd.Function):
+    """The products of a walk, with their gradients."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, operators: Tensor, walk: Walk) -> Tensor:
+        """Apply the stages in order. [T * H, m * K], [P, H, K, K] -> [T * H, m * K]"""
         channels, given, met = operators.shape[-1], [], x
         for i, stage in enumerate(walk.stages):
             here = x.index_select(0, walk.take[i])
@@ -165,6 +196,7 @@ class _Walking(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        """The gradients of the rows and of the operators."""
         walk, out = ctx.walk, grad
         found = torch.zeros_like(walk.table.of(grad.dtype)[0])
         channels, last = found.shape[-1], len(walk.stages) - 1

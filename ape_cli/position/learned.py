@@ -1,10 +1,12 @@
 """Learned: a free vector for each position, added to the embeddings.
 
 Source: Gehring et al. 2017, arXiv:1705.03122, section 3.1; the "Learned" of the paper's table 3.
-Bounded: there are vectors for the positions 0 (SOS) to `max_size`; a position beyond has the last one's
-(the source knows none, as its sequences are cut there). Applied once, at the input of the encoder and of
-the decoder, one table for both; attention is unchanged.
-Vectors start as long as sinusoidal ones, sqrt(D/2), so that neither is drowned by the tokens.
+It is bounded: there are vectors for the positions 0 (SOS) to `max_size`, and all positions beyond use the last
+vector. (The source has no such positions, because its sequences are cut there.) It is applied once, at the input of
+the encoder and of the decoder, with one table for both. Attention is unchanged.
+The vectors start with the length of sinusoidal ones, sqrt(D/2), so that they are not small beside the tokens.
+
+Shapes: B batch, N tokens, D channels of the model.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from ape_cli.position import Context, Scheme, Shape
 
 
 class Learned(Scheme):
+    """A learned vector for each position up to `max_size`, added to the embeddings."""
+
     bounded = True
     beyond = "positions beyond share the last vector"
     source = "Gehring et al. 2017, arXiv:1705.03122, section 3.1"
@@ -23,10 +27,12 @@ class Learned(Scheme):
     extrapolation = "poor"
 
     def __init__(self, shape: Shape) -> None:
+        """Draw the table of vectors."""
         super().__init__(shape)
         table = torch.randn(shape.max_size + 1, shape.d_model, generator=shape.generator)
         self.table = nn.Parameter(table * 0.5**0.5)  # [max_size + 1, D]
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
+        """Add each position's vector to the tokens. [B, N, D] -> the same"""
         at = context.positions.clamp(max=self.shape.max_size)
         return x + nn.functional.embedding(at, self.table).to(x.dtype)

@@ -1,16 +1,18 @@
-"""Matrix power: position j is the vector M^j x, for an orthogonal M and an evaluation point x.
+"""Matrix power: position j is the vector M^j x, for an orthogonal matrix M and an evaluation point x.
 
-Source: "Notes on attention and positional encodings" (Ganev), section 3: a sequential encoding is a
-homomorphism j -> M^j of the natural numbers into matrices, and x an evaluation point if j -> M^j x is
-injective. Additive (definition 3.1): M^j x is added to the embeddings. Multiplicative (definition 3.7,
-`multiplicative=true`): each embedding is turned, x_j -> M^j x_j, and there is no evaluation point.
+Source: "Notes on attention and positional encodings" (Ganev), section 3. A sequential encoding is a homomorphism
+j -> M^j of the natural numbers into matrices, and x is an evaluation point if j -> M^j x is injective. An additive
+encoding (definition 3.1) adds M^j x to the embeddings. A multiplicative encoding (definition 3.7,
+`multiplicative=true`) turns each embedding, x_j -> M^j x_j, and has no evaluation point.
 
-Given: M has blocks that turn by -theta^(k-1), theta = base^(-2/D), and x = (0, 1, 0, 1, ...) (example
-3.6): the sinusoidal table. From Python also any orthogonal `matrix` [D, D], whose powers are made by
-repeated squaring in float64 (14 products for 10,000 steps), and any `point` [D].
-Learned (`learned=true`): M = Q R Q' with R's angles, Q = exp(A - A') and x learned, starting from the
-given angles and point; its powers multiply the angles by j.
-Applied once, at the input of the encoder and of the decoder; attention is unchanged. SOS is j = 0.
+Given matrix: M has blocks that turn by -theta^(k-1), with theta = base^(-2/D), and x = (0, 1, 0, 1, ...) (example
+3.6). This is the sinusoidal table. From Python, any orthogonal `matrix` [D, D] and any `point` [D] can be given too.
+The powers of such a matrix are made by repeated squaring in float64 (14 products for 10,000 steps).
+Learned matrix (`learned=true`): M = Q R Q' with Q = exp(A - A'). The angles of R, the matrix A and x are learned. The
+angles and x start from the given ones. The powers of M multiply the angles by j.
+The encoding is applied once, at the input of the encoder and of the decoder. Attention is unchanged. SOS is j = 0.
+
+Shapes: B batch, N tokens, D channels of the model.
 """
 
 from __future__ import annotations
@@ -25,6 +27,13 @@ from ape_cli.position._rotation import Turns, frequencies, rotate_pairs, wide
 
 
 class MatrixPower(Scheme):
+    """Powers of an orthogonal matrix, which act on an evaluation point or on the embeddings.
+
+    Arguments: `base`, the base of the given angles; `learned`, whether angles, basis and point are learned;
+    `multiplicative`, whether embeddings are turned; `matrix`, float [D, D], an orthogonal matrix; `point`, float [D],
+    the evaluation point. Raises `UsageError` for values that are not valid or do not fit together.
+    """
+
     source = "Ganev, Notes on attention and positional encodings, section 3"
     isometric = True
     variants = ({"learned": True}, {"multiplicative": True}, {"learned": True, "multiplicative": True})
@@ -39,14 +48,15 @@ class MatrixPower(Scheme):
         matrix: Tensor | None = None,
         point: Tensor | None = None,
     ) -> None:
+        """Check the options and create the parameters."""
         super().__init__(shape)
         if not base > 1.0:
             raise UsageError("bad base", got=base, allowed="above 1", fix="the source's is 10000")
         d = shape.d_model
         self.base, self.learned, self.multiplicative = base, learned, multiplicative
         self.content_dependent = multiplicative
-        self.waits = matrix is not None  # its powers are made by squaring, as far as the largest position asks for
-        self.matrix = None if matrix is None else _real(matrix, "matrix", (d, d))  # float64, M itself
+        self.waits = matrix is not None  # its powers are made by squaring, and the largest position decides how often
+        self.matrix = None if matrix is None else _real(matrix, "matrix", (d, d))  # M, float64 [D, D]
         given = torch.tensor([0.0, 1.0], dtype=torch.float64).repeat(d // 2) if point is None else point
         self.given = nn.Buffer(_real(given, "point", (d,)), persistent=False)
         if matrix is not None and base != 10_000.0:
@@ -64,18 +74,22 @@ class MatrixPower(Scheme):
                 self.point = nn.Parameter(self.given.float())  # [D]
 
     def power(self, v: Tensor, positions: Tensor) -> Tensor:
-        """M^j v at each position j. v: [..., N, D], positions [B or 1, N] -> [B, N, D]"""
+        """M^j v for each position j.
+
+        v: [..., N, D]; positions: int64 [B or 1, N]. -> [B, N, D], or [1, N, D] if shared
+        """
         if self.matrix is not None:
             return self._by_squaring(v, positions)
         if not self.learned:
             return rotate_pairs(v, Turns(positions[..., None] * -frequencies(v.shape[-1], self.base, v.device)))
-        with torch.autocast(v.device.type, enabled=False):  # in bf16 it would not stay orthogonal
+        with torch.autocast(v.device.type, enabled=False):  # in bfloat16 the matrix would not stay orthogonal
             start = wide(v)
             q = exponential(skew(self.basis)).to(start.dtype)
             turned = rotate_pairs(start @ q, Turns(positions[..., None] * self.angles.double()))
             return (turned @ q.mT).to(v.dtype)
 
     def _by_squaring(self, v: Tensor, positions: Tensor) -> Tensor:
+        """`power` of a given matrix, by repeated squaring in float64. The bits of the positions choose the factors."""
         assert self.matrix is not None
         power = self.matrix.to(v.device)  # M^(2^bit)
         found, left = v.double(), positions
@@ -85,20 +99,24 @@ class MatrixPower(Scheme):
         return found.to(v.dtype)
 
     def prepare(self, positions: Tensor) -> Tensor | None:
-        """The vectors M^j x of additive encodings. -> [B or 1, N, D]"""
+        """The vectors M^j x of an additive encoding.
+
+        int64 [B or 1, N] -> [B or 1, N, D], None if it is multiplicative
+        """
         if self.multiplicative:
             return None
         point = self.point if self.learned else self.given
         return self.power(point.expand(*positions.shape, -1), positions)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
+        """Add M^j x to each embedding, or turn each embedding by M^j. [B, N, D] -> the same"""
         if self.multiplicative:
             return self.power(x, context.positions)
         return x + context.state.to(x.dtype)
 
 
 def _real(value: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:
-    """A given array as float64, if it is one of this shape."""
+    """Convert a given array to float64. Raises `UsageError` if it is not a floating-point tensor of this shape."""
     if not isinstance(value, Tensor) or value.shape != shape or not value.is_floating_point():
         got = f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
         raise UsageError(f"bad {name}", got=got, allowed=f"a real tensor {list(shape)} (from Python)", fix="pass one")

@@ -1,7 +1,9 @@
-"""No positional encoding: attention sees a bag of tokens (the decoder, through its mask, prefixes of one).
+"""No positional encoding.
 
-Source: the control of every comparison. With a locality bias given to it (`decay`), distances along
-the sequence are all that it knows of positions.
+Attention in the encoder sees a bag of tokens. The decoder sees prefixes of one, because of its mask.
+
+Source: the control of every comparison. If it is given a locality bias (`decay`), distances along the sequence are
+all that it knows of positions.
 """
 
 from __future__ import annotations
@@ -10,5 +12,7 @@ from ape_cli.position import Scheme
 
 
 class NoEncoding(Scheme):
+    """A scheme that does nothing, as the control of comparisons."""
+
     source = "control"
     unique = False

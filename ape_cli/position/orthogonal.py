@@ -1,12 +1,14 @@
-"""Orthogonal, for any structure: a path becomes an orthogonal operator, composition becomes multiplication.
+"""Orthogonal, for any structure: a path becomes an orthogonal operator, and composition becomes multiplication.
 
-Source: Algebraic Positional Encodings, section 3. With [x] the operator of the path x from the origin,
-q' = [x] q and k' = [y] k, the score is q' [x]' [y] k = q' [x^-1 y] k: the common prefix cancels and the
-path from query to key alone is left. Operators are one set per head, shared by all layers.
+Source: Algebraic Positional Encodings, section 3. Let [x] be the operator of the path x from the origin. With
+q' = [x] q and k' = [y] k the score is q' [x]' [y] k = q' [x^-1 y] k. The common prefix cancels, and only the path
+from query to key is left. There is one set of operators for each head, which all layers share.
 
-`structure` is any expression that `structure.parse` takes; `_algebra.py` interprets it. `side="query"` or
-`side="key"` is the absolute variant of section 3.4.1: positions are paths from the origin, applied on
-one side only (the locality bias, if it is on, still sees the distance between the two).
+`structure` is any expression that `parse_structure` takes, and `_algebra.py` interprets it. `side="query"` and
+`side="key"` are the absolute variants of section 3.4.1: positions are paths from the origin, and they are applied on
+one side only. (The locality bias, if it is on, still depends on the distance between the two positions.)
+
+Shapes: B batch, H heads, N tokens, C factors of a product, K channels of a head.
 """
 
 from __future__ import annotations
@@ -24,6 +26,12 @@ from ape_cli.position._heads import by_head
 
 
 class Orthogonal(Scheme):
+    """Orthogonal operators for the paths of any structure.
+
+    Argument: `side`, where the operators act: `both`, `query` or `key`. Raises `UsageError` for any other value, and
+    if a head has too few channels for the structure.
+    """
+
     structures = ("any",)
     relative = True
     default_decay = 0.98
@@ -35,33 +43,53 @@ class Orthogonal(Scheme):
     memory = "as its factors"
 
     def __init__(self, shape: Shape, side: str = "both") -> None:
+        """Create the operators of the structure."""
         super().__init__(shape)
         self.side = pick("side", side, ["both", "query", "key"])
         self.relative = side == "both"
         self.operators = interpret(shape.structure, shape.head_dim, shape.heads, shape.generator)
 
     def generators(self) -> Tensor:
-        """The generators of a simple structure as matrices. -> [generator, H, K, K]"""
+        """The generators of a simple structure as matrices. -> [generator, H, K, K]
+
+        Raises `UsageError` for a product.
+        """
         return self.operators.generators()
 
     def prepare(self, positions: Tensor) -> Any:
+        """The state of the operators for positions. int64 [B or 1, N] or [B or 1, N, C]"""
         return self.operators.prepare(positions)
 
     def prepare_beside(self, positions: Tensor, state: Any) -> Any:
+        """`prepare`, with the parts of `state` that depend on the parameters alone."""
         return self.operators.prepare(positions, state)
 
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
+        """The operators' plan of positions, with the first position of a shared run.
+
+        int64 on the CPU, as for `prepare`
+        """
         return replace(self.operators.plan(positions, beside), first=run_of(positions))
 
     def prepare_planned(self, positions: Tensor, plan: PositionPlan, state: Any) -> Any:
+        """`prepare`, or `prepare_beside` if there is a `state`, with the help of a plan."""
         return self.operators.prepare_planned(positions, plan, state)
 
     def frame(self, context: Context) -> Tensor | None:
+        """The basis that is common to all positions. -> [H, K, K], None for the identity"""
         return self.operators.frame(context.state)
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """The operator of each position applied to the vectors there, up to a common basis. [B, H, N, K] -> the same
+
+        The basis is that of `frame`. The result stays in it, which cancels in the scores.
+        """
         frame = self.frame(context)
         return self.turn(x if frame is None else by_head(x, frame.to(x.dtype)), context, side)
 
     def turn(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """`rotate`, for vectors that are in the basis of `frame` already. [B, H, N, K] -> the same
+
+        The vectors are returned unchanged if the operators do not act on this side.
+        """
         return self.operators.turn(x, context.state) if self.side in ("both", side) else x

@@ -2,9 +2,11 @@
 
 Source: Algebraic Positional Encodings, section 3.3: [(h, w)] = H^h + W^w, block by block (`_algebra.py`).
 
-`distance` is that of the locality bias between two places that are h rows and w columns apart: `path`, the number of
-steps, |h| + |w| (the source's, section 4.2), or `euclidean`, sqrt(h^2 + w^2), which favours no direction (ours). Either
-depends on the path between the two alone.
+`distance` is the distance of the locality bias between two places that are h rows and w columns apart. `path` is the
+number of steps, |h| + |w| (as in the source, section 4.2). `euclidean` is sqrt(h^2 + w^2), which favours no direction
+(our addition). Both depend only on the path between the two places.
+
+Shapes: B batch, M queries, N keys, C axes.
 """
 
 from __future__ import annotations
@@ -20,12 +22,19 @@ from ape_cli.structure import Grid
 
 
 class OrthogonalGrid(Orthogonal):
+    """Orthogonal operators for grids.
+
+    Arguments: `side`, as for `Orthogonal`; `distance`, the distance of the locality bias, `path` or `euclidean`.
+    Raises `UsageError` for other values, and for a `distance` that has no effect because there is no locality bias.
+    """
+
     structures = ("grid(n)",)
     source = "Algebraic Positional Encodings, section 3.3"
     memory = "L D"
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"distance": "euclidean", "decay": 0.98},)
 
     def __init__(self, shape: Shape, side: str = "both", distance: str = "path") -> None:
+        """Create the operators and check the distance."""
         super().__init__(shape, side)
         self.metric = pick("distance", distance, ["path", "euclidean"])
         if distance != "path" and shape.decay == 1.0:
@@ -37,8 +46,13 @@ class OrthogonalGrid(Orthogonal):
             )
 
     def apart(self, x: Tensor, y: Tensor) -> Tensor:
+        """The distance of the locality bias in steps: int64 of paths, float64 of straight lines.
+
+        int64 [B or 1, M, 1, C], [B or 1, 1, N, C] -> [B or 1, M, N]
+        """
         if self.metric == "path":
             return super().apart(x, y)
         assert isinstance(self.structure, Grid)
-        # float64: powers made in float32 differ in the last digit with their place in a tensor, and so with the padding
+        # The result is float64, because a power in float32 can differ in the last digit with its place in a tensor,
+        # and so with the padding.
         return self.structure.straight(x, y).double()

@@ -1,7 +1,7 @@
-"""Orthogonal, for sequences: position p is the p-th power of one orthogonal matrix per head.
+"""Orthogonal, for sequences: position p is the p-th power of one orthogonal matrix for each head.
 
-Source: Algebraic Positional Encodings, sections 3.1 and 4.2, appendix A. The matrix has learned angles
-and a learned basis (`_powers.py`); by appendix A it is RoPE with angles that are learned.
+Source: Algebraic Positional Encodings, sections 3.1 and 4.2, appendix A. The matrix has learned angles and a learned
+basis (`_powers.py`). By appendix A, this is RoPE with learned angles.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from ape_cli.position.orthogonal import Orthogonal
 
 
 class OrthogonalSeq(Orthogonal):
+    """Orthogonal operators for sequences."""
+
     structures = ("seq",)
     source = "Algebraic Positional Encodings, section 3.1"
     memory = "L D"
-    variants = ()  # those of `orthogonal`
+    variants = ()  # `orthogonal` has them

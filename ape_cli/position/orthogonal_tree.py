@@ -1,7 +1,7 @@
-"""Orthogonal, for trees: a path from the root is a product of orthogonal matrices, one per branch.
+"""Orthogonal, for trees: a path from the root is a product of orthogonal matrices, one for each branch that it takes.
 
-Source: Algebraic Positional Encodings, sections 3.2 and 4.2 (`_branches.py`). The operators do not
-commute, so left-right and right-left are two places.
+Source: Algebraic Positional Encodings, sections 3.2 and 4.2 (`_branches.py`). The operators do not commute, so
+left-right and right-left are two different places.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from ape_cli.position.orthogonal import Orthogonal
 
 
 class OrthogonalTree(Orthogonal):
+    """Orthogonal operators for trees."""
+
     structures = ("tree(k)",)
     source = "Algebraic Positional Encodings, section 3.2"
     memory = "D K a path"
-    variants = ()  # those of `orthogonal`
+    variants = ()  # `orthogonal` has them

@@ -1,11 +1,13 @@
-"""Relative: a learned vector for each offset, met by the query; offsets beyond k are clipped.
+"""Relative: a learned vector for each offset, multiplied with the query. Offsets beyond k are clipped.
 
-Source: Shaw et al. 2018, arXiv:1803.02155, section 3.2, equation 5: e_ij = q_i (k_j + a_ij) / sqrt(K),
-a_ij = w[clip(j - i, -k, k)], the vectors shared by the heads. k is `max_size`.
-Deviations: shared by the layers, and also in the attention between encoder and decoder, as in the
-comparison of the paper (the source defines it for self-attention); the value-side term of equation 3
-is left out, which the source's ablation (table 3) found to add nothing.
-The term comes after the 1/sqrt(K) scaling, which it applies itself.
+Source: Shaw et al. 2018, arXiv:1803.02155, section 3.2, equation 5: e_ij = q_i (k_j + a_ij) / sqrt(K) with
+a_ij = w[clip(j - i, -k, k)]. The heads share the vectors. k is `max_size`.
+Deviations: the layers share the vectors, and the term also acts in the attention between encoder and decoder, as in
+the comparison of the paper (the source defines it for self-attention). The value-side term of equation 3 is left out;
+the source's ablation (table 3) found that it adds nothing.
+The term comes after the 1/sqrt(K) scaling. It applies this scaling itself.
+
+Shapes: B batch, H heads, M queries, N keys, L distinct offsets, K channels of a head.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from ape_cli.position._offsets import Offsets
 
 
 class Relative(Scheme):
+    """A learned vector for each offset up to `max_size`, multiplied with the query."""
+
     relative = True
     bounded = True
     beyond = "offsets beyond share the last vector"
@@ -27,17 +31,18 @@ class Relative(Scheme):
     memory = "H L^2"
 
     def __init__(self, shape: Shape) -> None:
+        """Draw the vectors."""
         super().__init__(shape)
         table = torch.randn(2 * shape.max_size + 1, shape.head_dim, generator=shape.generator)
-        self.offsets = nn.Parameter(table * shape.head_dim**-0.5)  # [2k+1, K], offset -k first
+        self.offsets = nn.Parameter(table * shape.head_dim**-0.5)  # [2k+1, K], from offset -k to k
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
-        """q_i w[clip(j - i)] / sqrt(K). q: [B, H, M, K] -> [B, H, M, N]"""
+        """q_i w[clip(j - i)] / sqrt(K), added after the scaling of the logits. q: [B, H, M, K] -> [B, H, M, N]"""
         offsets, w = q_context.once(k_context, self.vectors)
         return offsets.spread((q * q.shape[-1] ** -0.5) @ w.to(q.dtype).T)
 
     def vectors(self, q_context: Context, k_context: Context) -> tuple[Offsets, Tensor]:
-        """The offsets that there are, and the vector of each. -> [L, K]"""
+        """The distinct offsets, and the vector of each: [L, K]."""
         k = self.shape.max_size
         offsets = Offsets.of(q_context, k_context, clip=k)
         return offsets, nn.functional.embedding(offsets.distinct + k, self.offsets)

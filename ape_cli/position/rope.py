@@ -1,11 +1,13 @@
-"""RoPE: queries and keys turned by angles proportional to their positions.
+"""RoPE: queries and keys are turned by angles that are proportional to their positions.
 
-Source: Su et al. 2021, arXiv:2104.09864, section 3.2: the pair of channels (2i, 2i+1) of each head is
-turned by p * base^(-2i/K), base 10000. The score depends on the offset alone.
-`interleaved=false` pairs the channels (i, i + K/2) instead, as other releases do: the same scheme with
-the channels in another order. `learned=true` lets the angles be learned, each head its own, from there
-on: by appendix A of Algebraic Positional Encodings, `orthogonal-seq` with another start.
-Nothing is cached between forward passes: the angles follow the positions that are given.
+Source: Su et al. 2021, arXiv:2104.09864, section 3.2: the pair of channels (2i, 2i+1) of each head is turned by
+p * base^(-2i/K), with base 10000. The score depends on the offset alone.
+`interleaved=false` pairs the channels (i, i + K/2) instead, as other releases do. It is the same scheme with the
+channels in another order. With `learned=true` each head learns its own angles, which start from those above. By
+appendix A of Algebraic Positional Encodings, this is `orthogonal-seq` with another start.
+Nothing is cached between forward passes: the angles are computed from the given positions.
+
+Shapes: B batch, H heads, N tokens, K channels of a head. Angles are in radians.
 """
 
 from __future__ import annotations
@@ -18,6 +20,12 @@ from ape_cli.position._rotation import Turns, frequencies, rotate_halves, rotate
 
 
 class Rope(Scheme):
+    """Rotation of channel pairs by angles that are proportional to the position.
+
+    Arguments: `base`, of the frequencies; `learned`, whether the angles are learned; `interleaved`, whether channels
+    (2i, 2i+1) form a pair. Raises `UsageError` if the base is not above 1.
+    """
+
     relative = True
     source = "Su et al. 2021, arXiv:2104.09864, section 3.2"
     homomorphism = True
@@ -27,6 +35,7 @@ class Rope(Scheme):
     extrapolation = "good"
 
     def __init__(self, shape: Shape, base: float = 10_000.0, learned: bool = False, interleaved: bool = True) -> None:
+        """Check the base and create the angles if they are learned."""
         super().__init__(shape)
         if not base > 1.0:
             raise UsageError("bad base", got=base, allowed="above 1", fix="the source's is 10000")
@@ -35,7 +44,7 @@ class Rope(Scheme):
             self.angles = nn.Parameter(frequencies(shape.head_dim, base).float().repeat(shape.heads, 1))  # [H, K/2]
 
     def prepare(self, positions: Tensor) -> Turns:
-        """Of the angles [B or 1, H or 1, N, K/2]."""
+        """The rotations by the angles [B or 1, H or 1, N, K/2] of positions, int64 [B or 1, N]."""
         one = (
             self.angles.double()
             if self.learned
@@ -44,4 +53,5 @@ class Rope(Scheme):
         return Turns(positions[:, None, :, None] * one[:, None])
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """Turn the vectors at each position. [B, H, N, K] -> the same"""
         return rotate_pairs(x, context.state) if self.interleaved else rotate_halves(x, context.state)

@@ -2,12 +2,14 @@
 
 Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5: PE(p, 2i) = sin(p / 10000^(2i/D)) and
 PE(p, 2i+1) = cos(p / 10000^(2i/D)), sine and cosine side by side. SOS is position 0.
-Applied once, at the input of the encoder and of the decoder; attention is unchanged.
+The encoding is applied once, at the input of the encoder and of the decoder. Attention is unchanged.
 
 In n dimensions (`--structure 'grid(2)'`) each axis has the table of D/n channels for its coordinate, rows before
-columns: for n = 2 PE(x, y, 2i) = sin(x / 10000^(4i/D)), and the same of y from channel D/2 on. Source: Wang and Liu
-2019, arXiv:1908.11415. He et al. 2022, arXiv:2111.06377, have the same numbers, channels in another order.
-Without `--structure` grids are read along their linearisation, as trees are: the flat baseline of the paper.
+columns: for n = 2, PE(x, y, 2i) = sin(x / 10000^(4i/D)), and the same for y from channel D/2 on. Source: Wang and Liu
+2019, arXiv:1908.11415. He et al. 2022, arXiv:2111.06377, have the same numbers with the channels in another order.
+Without `--structure`, grids are read along their linearisation, as trees are. This is the flat baseline of the paper.
+
+Shapes: B batch, N tokens, D channels of the model.
 """
 
 from __future__ import annotations
@@ -20,6 +22,11 @@ from ape_cli.position._rotation import sinusoids
 
 
 class Sinusoidal(Scheme):
+    """Fixed sines and cosines of positions, added to the embeddings.
+
+    Raises `UsageError` if the axes of a grid cannot share the channels evenly.
+    """
+
     structures = ("seq", "grid(n)")
     flat = True
     source = "Vaswani et al. 2017, arXiv:1706.03762, section 3.5"
@@ -28,6 +35,7 @@ class Sinusoidal(Scheme):
     extrapolation = "moderate"
 
     def __init__(self, shape: Shape) -> None:
+        """Check that the axes share the channels evenly."""
         super().__init__(shape)
         axes = shape.structure.width
         if shape.d_model % (2 * axes):
@@ -39,10 +47,14 @@ class Sinusoidal(Scheme):
             )
 
     def prepare(self, positions: Tensor) -> Tensor:
-        """The tables' rows for these positions, axis after axis. -> [B or 1, N, D], float64"""
+        """The vectors of positions, one axis after the other.
+
+        int64 [B or 1, N] or [B or 1, N, axes] -> float64 [B or 1, N, D]
+        """
         axes = self.structure.width
-        each = positions.reshape(*positions.shape[:2], axes)  # an axis for the only coordinate as well
+        each = positions.reshape(*positions.shape[:2], axes)  # a single coordinate gets an axis too
         return sinusoids(each, self.shape.d_model // axes).flatten(2)  # [B or 1, N, axes, D / axes] -> [., N, D]
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
+        """Add each position's vector to the tokens. [B, N, D] -> the same"""
         return x + context.state.to(x.dtype)

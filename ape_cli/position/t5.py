@@ -1,13 +1,15 @@
-"""T5: a learned scalar for each bucket of offsets, one set per head, added to the logits.
+"""T5: a learned scalar for each bucket of offsets, one set for each head, added to the logits.
 
-Source: Raffel et al. 2020, arXiv:1910.10683, section 2.1. With n buckets, an encoder takes half of them
-for each direction; a decoder, which sees no key ahead, takes all for what is behind. Of those m, the
-first m/2 are offsets of their own (so |k| < 8 with 32 buckets both ways), the others grow
-logarithmically up to `max_distance`; all that is further shares the last one.
-Scalars are shared by the layers and start at 0.02 times a normal draw; encoder and decoder have their own.
-Deviations: the source scales no logits, here they keep 1/sqrt(K), and the term comes after it; the source
-has no term in the attention between decoder and encoder, here there is one, both ways and with scalars of
-its own, as every scheme acts there (`cross=false` leaves it out).
+Source: Raffel et al. 2020, arXiv:1910.10683, section 2.1. With n buckets, an encoder takes half of them for each
+direction. A decoder, which sees no key ahead, takes all of them for the keys behind. Of these m buckets, the first
+m/2 are for one offset each (so |k| < 8 with 32 buckets in both directions). The others grow logarithmically up to
+`max_distance`, and all larger offsets share the last one.
+The layers share the scalars, which start at 0.02 times a normal draw. Encoder and decoder have their own.
+Deviations: the source does not scale logits. Here they keep 1/sqrt(K), and the term comes after it. The source has no
+term in the attention between decoder and encoder. Here there is one, in both directions and with scalars of its own,
+because every scheme acts there (`cross=false` leaves it out).
+
+Shapes: B batch, H heads, M queries, N keys. Offsets are in steps.
 """
 
 from __future__ import annotations
@@ -25,6 +27,12 @@ _ENCODER, _DECODER, _CROSS = range(3)
 
 
 class T5(Scheme):
+    """A learned scalar for each head and bucket of offsets, added to the logits.
+
+    Arguments: `buckets`, a multiple of 4; `max_distance`, from which on offsets share a bucket; `cross`, whether
+    there is a term between decoder and encoder. Raises `UsageError` for values that are not valid.
+    """
+
     relative = True
     source = "Raffel et al. 2020, arXiv:1910.10683, section 2.1"
     unique = False  # far offsets share a bucket
@@ -33,6 +41,7 @@ class T5(Scheme):
     extrapolation = "moderate"
 
     def __init__(self, shape: Shape, buckets: int = 32, max_distance: int = 128, cross: bool = True) -> None:
+        """Check the options and draw the scalars."""
         super().__init__(shape)
         if buckets < 4 or buckets % 4:
             raise UsageError("bad buckets", got=buckets, allowed="a multiple of 4", fix="the source's are 32")
@@ -44,7 +53,7 @@ class T5(Scheme):
         self.scalars = nn.Parameter(0.02 * start)  # [encoder, decoder, cross; H; bucket]
 
     def bucket(self, offset: Tensor, both_ways: bool) -> Tensor:
-        """The bucket of each offset j - i of key j from query i. int64, any shape -> the same"""
+        """The bucket of each offset j - i of key j from query i. int64 -> the same shape"""
         count, ahead = self.buckets, 0 * offset
         if both_ways:
             count //= 2
@@ -54,17 +63,21 @@ class T5(Scheme):
             distance = (-offset).clamp(min=0)
         exact = count // 2
         ratio = (distance.clamp(min=1).double() / exact).log() / math.log(self.max_distance / exact)
-        # the source rounds the logarithm down; the small term keeps exact powers from falling below themselves
+        # The source rounds the logarithm down. Without the small term, rounding errors could put exact powers one
+        # bucket too low.
         far = (exact + (ratio * (count - exact) + 1e-9).floor().long()).clamp(max=count - 1)
         return ahead + torch.where(distance < exact, distance, far)
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor | None:
-        """The scalar of each pair's bucket. -> [B or 1, H, M, N]"""
+        """The scalar of each pair's bucket, after the 1/sqrt(K) scaling.
+
+        -> [B or 1, H, M, N], None if nothing is added
+        """
         found = q_context.once(k_context, self.terms)
         return None if found is None else found.to(q.dtype)
 
     def terms(self, q_context: Context, k_context: Context) -> Tensor | None:
-        """`bias`, which knows no content. -> [B or 1, H, M, N]"""
+        """The scalars of all pairs, which all layers share. -> [B or 1, H, M, N], None if nothing is added"""
         if q_context.causal and not k_context.causal:
             part = _CROSS
             if not self.acts_between:
@@ -74,6 +87,7 @@ class T5(Scheme):
         scalars = self.scalars[part]
 
         def term(offset: Tensor) -> Tensor:
+            """The scalars of offsets. int64 [...] -> [H, ...]"""
             bucket = self.bucket(offset, both_ways=part != _DECODER)
             return nn.functional.embedding(bucket, scalars.T).movedim(-1, 0)
 

@@ -2,12 +2,15 @@
 
 Source: Dai et al. 2019, arXiv:1901.02860, section 3.3: of query i and key j
     (a) q_i k_j + (b) q_i r_(i-j) + (c) u k_j + (d) v r_(i-j),   r_p = W_R s_p,
-s_p the sinusoidal vector of the offset p = i - j, u and v learned, one pair per head; all four before
-1/sqrt(K). (a) and (c) are one product, which a locality bias scales: u is added to the query in `rotate`.
-(b) and (d) are the `bias`, which applies 1/sqrt(K) itself. W_R, u and v are shared by the layers (the
-source's u and v are, its W_R is a layer's own). Unbounded: offsets of either sign have sinusoids.
-Deviations: the offset may be negative, because the encoder looks both ways; also in the attention between
-decoder and encoder.
+where s_p is the sinusoidal vector of the offset p = i - j, and u and v are learned, one pair for each head. All four
+terms come before the scaling by 1/sqrt(K). (a) and (c) are one product, which a locality bias scales: `rotate` adds u
+to the query. (b) and (d) are the `bias`, which applies 1/sqrt(K) itself. The layers share W_R, u and v. (In the
+source they share u and v, and each layer has its own W_R.) The scheme is unbounded, because offsets of either sign
+have sinusoids.
+Deviations: the offset may be negative, because the encoder looks both ways. The terms also act in the attention
+between decoder and encoder.
+
+Shapes: B batch, H heads, M queries, N keys, L distinct offsets, K channels of a head, D channels of the model.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from ape_cli.position._rotation import sinusoids
 
 
 class TransformerXl(Scheme):
+    """Terms of content and position, with projected sinusoids of the offset."""
+
     relative = True
     dot_only = True
     source = "Dai et al. 2019, arXiv:1901.02860, section 3.3"
@@ -30,6 +35,7 @@ class TransformerXl(Scheme):
     extrapolation = "good"
 
     def __init__(self, shape: Shape) -> None:
+        """Draw W_R, u and v."""
         super().__init__(shape)
         d, h, k = shape.d_model, shape.heads, shape.head_dim
         w, u, v = (torch.randn(*size, generator=shape.generator) for size in ((h, k, d), (h, k), (h, k)))
@@ -37,17 +43,17 @@ class TransformerXl(Scheme):
         self.u, self.v = nn.Parameter(0.02 * u), nn.Parameter(0.02 * v)  # [H, K]
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        """Adds u to queries. [B, H, N, K] -> the same"""
+        """Add u to queries, and leave keys unchanged. [B, H, N, K] -> the same"""
         return x + self.u[:, None].to(x.dtype) if side == "query" else x
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
-        """(q + v) r_(i-j) / sqrt(K). q: [B, H, M, K] -> [B, H, M, N]"""
+        """(q + v) r_(i-j) / sqrt(K), added after the scaling of the logits. q: [B, H, M, K] -> [B, H, M, N]"""
         offsets, r = q_context.once(k_context, self.projected)
         asking = (q + self.v[:, None].to(q.dtype)) * q.shape[-1] ** -0.5
         return offsets.spread(by_head(asking, r.to(q.dtype).mT))
 
     def projected(self, q_context: Context, k_context: Context) -> tuple[Offsets, Tensor]:
-        """The offsets that there are, and r of each. -> [H, L, K]"""
+        """The distinct offsets, and r of each: [H, L, K]."""
         offsets = Offsets.of(q_context, k_context)
         behind = sinusoids(-offsets.distinct, self.shape.d_model).to(self.project.dtype)  # i - j
         return offsets, behind @ self.project.mT

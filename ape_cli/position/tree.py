@@ -1,16 +1,18 @@
-"""Tree: a stack of one-hot branches, most recent step first, each level weighted by a power of p.
+"""Tree: a stack of one-hot branches, the most recent step first, with each level weighted by a power of p.
 
 Source: Shiv and Quirk 2019, "Novel positional encodings to enable tree-based transformers", section 3.
-With n the branching and k the depth, a position is a stack of k one-hots of n: D_i pushes the one-hot of
-child i and drops the oldest entry, U pops, both affine (`down`, `up`), and U D_i = I while the stack has
-room. The vector is [c_1, p c_2, p^2 c_3, ...], n*k numbers; P copies with learnable p's of their own
-stand side by side, as many as fit into D or `copies` of them, and the remaining channels are zero.
+With n the branching and k the depth, a position is a stack of k one-hot vectors of n entries. D_i pushes the one-hot
+vector of child i and drops the oldest entry. U pops the newest entry. Both are affine (`down`, `up`), and U D_i = I
+while the stack has room. The vector is [c_1, p c_2, p^2 c_3, ...] with n*k numbers. P copies, each with its own
+learnable p, are put side by side: as many as fit into D, or `copies` of them. The remaining channels are zero.
 p = tanh(a free parameter).
-Bounded: k is `max_size`; a node deeper than that keeps its last k steps. SOS and the root are zero.
-Applied once, at the input of the encoder and of the decoder; attention is unchanged.
+The scheme is bounded: k is `max_size`, and a node deeper than that keeps its last k steps. SOS and the root are zero.
+The encoding is applied once, at the input of the encoder and of the decoder. Attention is unchanged.
 
-Scale, ours (published forms disagree on the width): copy j is multiplied by sqrt((1 - p_j^2) n k / 2),
-so that a long path, all copies together, is about as long as the sinusoidal vector, sqrt(D/2).
+The scale is ours (published forms disagree on the width): copy j is multiplied by sqrt((1 - p_j^2) n k / 2). So the
+vector of a long path, with all its copies, is about as long as the sinusoidal vector, sqrt(D/2).
+
+Shapes: B batch, N tokens, P copies, k depth, n branches, D channels of the model.
 """
 
 from __future__ import annotations
@@ -24,6 +26,12 @@ from ape_cli.structure import Tree
 
 
 class ShivQuirkTree(Scheme):
+    """A stack of one-hot branches for each node of a tree, added to the embeddings.
+
+    Argument: `copies`, the number of weighted copies, or 0 for as many as fit. Raises `UsageError` if they do not fit
+    into the channels.
+    """
+
     structures = ("tree(k)",)
     bounded = True
     variants = ({"copies": 1},)
@@ -32,6 +40,7 @@ class ShivQuirkTree(Scheme):
     memory = "L D"
 
     def __init__(self, shape: Shape, copies: int = 0) -> None:
+        """Check that the copies fit, and create their weights."""
         super().__init__(shape)
         assert isinstance(shape.structure, Tree)
         self.tree = shape.structure
@@ -45,26 +54,35 @@ class ShivQuirkTree(Scheme):
                 fix=f"copies=1 to {most}" if most else "a larger d_model or a smaller max_size",
             )
         self.copies = copies or most
-        # p between 0.5 and 0.95 to begin with, all different
+        # at first each p is different, between 0.5 and 0.95
         start = torch.linspace(0.5, 0.95, self.copies) if self.copies > 1 else torch.tensor([0.7])
         self.weights = nn.Parameter(torch.atanh(start))  # [P]
 
     def down(self, branch: int) -> tuple[Tensor, Tensor]:
-        """D_i of an unweighted stack as an affine map, x -> A x + b. -> [n k, n k], [n k], float64"""
+        """D_i of an unweighted stack as an affine map, x -> A x + b.
+
+        Returns A, float64 [n k, n k], and b, float64 [n k].
+        """
         n, size = self.tree.branching, self.tree.branching * self.shape.max_size
         push = torch.zeros(size, dtype=torch.float64)
         push[branch] = 1.0
         return torch.diag(torch.ones(size - n, dtype=torch.float64), -n), push
 
     def up(self) -> tuple[Tensor, Tensor]:
-        """U of an unweighted stack as an affine map, x -> A x + b. -> [n k, n k], [n k], float64"""
+        """U of an unweighted stack as an affine map, x -> A x + b.
+
+        Returns A, float64 [n k, n k], and b, float64 [n k].
+        """
         a, push = self.down(0)
         return a.T, torch.zeros_like(push)
 
     def stack(self, positions: Tensor) -> Tensor:
-        """The unweighted stacks: entry s is the one-hot of the s-th last step. [B, N] -> [B, N, k, n]"""
+        """The unweighted stacks: entry s is the one-hot vector of the s-th last step.
+
+        int64 [B, N] -> int64 [B, N, k, n]
+        """
         heap = positions.clamp(min=1)
-        left = self.tree.level(heap)  # steps not yet popped
+        left = self.tree.level(heap)  # number of steps that are not popped yet
         child = torch.arange(self.tree.branching, device=positions.device)
         entries = []
         for _ in range(self.shape.max_size):
@@ -75,7 +93,7 @@ class ShivQuirkTree(Scheme):
         return torch.stack(entries, dim=-2).long()
 
     def prepare(self, positions: Tensor) -> Tensor:
-        """The vectors. [B, N] -> [B, N, D]"""
+        """The vectors of positions. int64 [B, N] -> [B, N, D]"""
         p = torch.tanh(self.weights)
         step = torch.arange(self.shape.max_size, device=positions.device)
         scale = ((1 - p**2) * (self.tree.branching * self.shape.max_size / 2)).sqrt()
@@ -85,4 +103,5 @@ class ShivQuirkTree(Scheme):
         return nn.functional.pad(flat, (0, self.shape.d_model - flat.shape[-1]))
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
+        """Add each position's vector to the tokens. [B, N, D] -> the same"""
         return x + context.state.to(x.dtype)
