@@ -1,4 +1,4 @@
-"""Which implementation computes softmax attention: the one place where this is decided.
+"""The choice of the implementation that computes softmax attention. Only this module decides it.
 
 | backend | what it is | when it is chosen |
 |---|---|---|
@@ -6,9 +6,9 @@
 | `fused` | torch's `scaled_dot_product_attention` | everything else |
 | `flex` | torch's FlexAttention, compiled | on request alone |
 
-`fused` cannot multiply scores, which is what a locality bias does. On a CPU it has neither dropout nor a gradient for
-a bias, and takes a slower path of its own. `flex` never stores the scores, but it has no dropout on the weights and no
-gradient on a CPU, and its speed on a GPU has not been measured yet.
+`fused` cannot multiply scores, which a locality bias needs. On a CPU its fused kernel has neither dropout nor a
+gradient for a bias, and torch then takes a slower path of its own. `flex` never stores the scores, but it has no
+dropout on the weights and no gradient on a CPU, and its speed on a GPU has not been measured yet.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _requested: ContextVar[str | None] = ContextVar("_requested", default=None)
 def use_backend(name: str) -> Iterator[None]:
     """Compute softmax attention with one backend within this context: `plain`, `fused` or `flex`.
 
-    Results stay the same up to rounding. Attention raises `UsageError` where the backend cannot compute what is asked
-    of it, as it raises for an unknown name.
+    Results stay the same up to rounding. Raises `UsageError` for an unknown name. Attention raises `UsageError` if
+    the backend cannot compute what is asked of it.
 
         with attention.use_backend("plain"):
             scores = model(batch)
@@ -61,7 +61,7 @@ def choose(q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float)
 
 
 def _obstacle(name: str, q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float) -> str:
-    """Why a backend cannot compute this; empty if it can."""
+    """The reason why a backend cannot compute this attention, or an empty string if it can."""
     if name == "fused" and decay is not None:
         return "it has no locality bias"
     if name == "flex":

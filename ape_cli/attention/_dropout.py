@@ -1,9 +1,10 @@
-"""Dropout, with masks that a CPU draws quickly.
+"""Dropout with masks that a CPU draws quickly.
 
-torch draws a mask's numbers one at a time on a CPU; with dropout that took a third of a training step. Here 16 bits
-decide about an element, four of them to a random word. A probability is rounded to a multiple of 2^-16, and what is
-kept is scaled by the rounded one, so that the mean is exact. The words come from torch's own generator, whose state is
-stored with a run, so that a resumed run draws the same. On a GPU and within torch.compile it is torch's dropout.
+On a CPU, torch draws the numbers of a mask one at a time, which took a third of a training step. Here 16 bits decide
+about an element, and a random word serves four elements. A probability is rounded to a multiple of 2^-16. The
+elements that are kept are scaled by the rounded probability, so the mean is exact. The words come from torch's own
+generator, whose state is stored with a run, so a resumed run draws the same numbers. On a GPU and within
+torch.compile, torch's own dropout is used.
 Source: Srivastava et al. 2014, JMLR 15, section 4; scaled in training, not in evaluation.
 """
 
@@ -20,7 +21,10 @@ _STEPS = 2**16
 
 
 def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
-    """Each element zero with probability `p`, else divided by 1 - p. Any shape, floating point -> the same"""
+    """Set each element to zero with probability `p`, and divide the others by 1 - p.
+
+    Floating point [...] -> the same
+    """
     if not training or p == 0.0:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
@@ -30,18 +34,23 @@ def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """`drop` as a layer."""
+    """`drop` as a layer, with probability `p`."""
 
     def __init__(self, p: float) -> None:
+        """Keep the probability."""
         super().__init__()
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
+        """Apply dropout in training mode. Floating point [...] -> the same"""
         return drop(x, self.p, self.training)
 
 
 def mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
-    """0 with probability `p`, as a multiple of 2^-16 that is not 0; else 1 over the probability of being kept."""
+    """A random mask: 0 with probability `p`, else the inverse of the probability of being kept. -> `dtype`, of `shape`
+
+    `p` is rounded to a multiple of 2^-16 that is not 0.
+    """
     dropped = max(1, round(p * _STEPS))
     count = shape.numel()
     words = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
@@ -52,9 +61,12 @@ def mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
 
 
 class _Dropping(torch.autograd.Function):
+    """Multiplication by a random mask, which the backward pass uses again."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        # bfloat16 would round what is kept is scaled by, and so shift the mean
+        """Draw the mask and apply it."""
+        # in bfloat16 the scale of the kept elements would be rounded, and the mean would shift
         kept = mask(x.shape, p, x.dtype if x.dtype == torch.float64 else torch.float32)
         ctx.save_for_backward(kept)
         return (x * kept).to(x.dtype)
@@ -62,5 +74,6 @@ class _Dropping(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        """Apply the mask to the gradient."""
         (kept,) = ctx.saved_tensors
         return (grad * kept).to(grad.dtype), None

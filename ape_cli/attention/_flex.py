@@ -1,7 +1,9 @@
-"""Softmax attention by torch's FlexAttention: locality bias, bias and masks within one kernel.
+"""Softmax attention by torch's FlexAttention, with locality bias, bias and masks within one kernel.
 
 On a GPU it is compiled, and the scores are never stored. On a CPU it runs uncompiled, in the same arithmetic but with
 stored scores, so that its values can be tested anywhere.
+
+Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """
 
 from __future__ import annotations
@@ -17,28 +19,32 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from ape_cli.attention import Link
 
-_MULTIPLE = 128  # for other lengths the gradient can become NaN (pytorch/pytorch#153799)
-_VARIANTS = 256  # compiled kernels at most: one for each length and each combination of masks, decay and bias
+_MULTIPLE = 128  # of lengths; for other lengths the gradient can become NaN (pytorch/pytorch#153799)
+_VARIANTS = 256  # maximum of compiled kernels: one for each length and combination of masks, decay and bias
 
 
 @cache
 def _compiled() -> Any:
-    """With `fullgraph`, so that a limit of the compiler raises an error and never falls back to stored scores."""
+    """The compiled FlexAttention.
+
+    `fullgraph` makes a limit of the compiler raise an error. Without it, the compiler would fall back to stored
+    scores.
+    """
     return torch.compile(flex_attention, dynamic=False, fullgraph=True)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, link: Link) -> Tensor:
-    """The mean of values, weighted by the softmax of (q k) / sqrt(K) * decay + bias over the keys that may be seen.
+    """Softmax attention with the logits (q k) / sqrt(K) * decay + bias, over the keys that may be seen. -> [B, H, M, K]
 
-    q [B, H, M, K] and k [B, H, N, K] are rotated already; v is [B, H, N, K] and bias broadcasts to [B, H, M, N].
-    -> [B, H, M, K]
+    q [B, H, M, K] and k [B, H, N, K] are rotated already; v is [B, H, N, K], and bias broadcasts to [B, H, M, N].
     """
     count, keys = q.shape[2], k.shape[2]
     q, k, v = (_padded(x) for x in (q, k, v))
     decay, seen, causal, first = link.decay, link.keys, link.causal, link.first
 
     def modify(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        m, n = query.clamp(max=count - 1), key.clamp(max=keys - 1)  # padding is no place in the tensors below
+        """The logit of one pair, from its score after the scaling by 1/sqrt(K)."""
+        m, n = query.clamp(max=count - 1), key.clamp(max=keys - 1)  # the tensors below have no entries for padding
         if decay is not None:
             score = score * decay[_at(decay, 0, row), 0, m, n]
         if bias is not None:
@@ -58,10 +64,10 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, link: Link) -> 
 
 
 def _padded(x: Tensor) -> Tensor:
-    """[B, H, N, K] -> the same with N rounded up, filled with zeros"""
+    """Pad N to a multiple of `_MULTIPLE` with zeros. [B, H, N, K] -> [B, H, padded N, K]"""
     return functional.pad(x, (0, 0, 0, -x.shape[2] % _MULTIPLE))
 
 
 def _at(x: Tensor, dim: int, index: Tensor) -> Tensor | int:
-    """An index into a dimension that may be 1 and broadcast."""
+    """The index to use in a dimension whose size may be 1, so that it broadcasts."""
     return 0 if x.shape[dim] == 1 else index

@@ -1,17 +1,18 @@
 """Clustered: similar queries share one attention, that of their centroid.
 
-Source: Vyas et al. 2020, arXiv:2007.04825, section 3.2: the queries of a row and head are clustered, each
-cluster's centroid attends (scaled dot product, softmax), its members get the result. Here the rotated
-queries are. With as many clusters as distinct queries it is `dot`. The gradient goes through the
-centroids, given the clusters; dropout acts on a cluster's weights, so its members share it.
+Source: Vyas et al. 2020, arXiv:2007.04825, section 3.2: the queries of a row and head are clustered, the centroid of
+each cluster attends (scaled dot product, softmax), and the members of the cluster get the result. Here the queries
+that are clustered are rotated already. With as many clusters as distinct queries, the result is that of `dot`. The
+gradient goes through the centroids, with the clusters fixed. Dropout acts on the weights of a cluster, so its members
+share it.
 
-Deviations: the source hashes queries by random hyperplanes and clusters the hashes; here it is k-means
-on the queries themselves, which begins with a farthest-first traversal from the query nearest to the
-mean. So it is deterministic (a resumed run is the same run), follows permutations and orthogonal maps
-of the queries, and depends neither on padding nor on the other rows. Ties go to the first.
-A centroid mixes queries, so a decoder would look ahead: it acts in the encoder's self-attention
-alone, and the decoder's two attentions are `dot`.
-Shapes: C clusters.
+Deviations: the source hashes queries by random hyperplanes and clusters the hashes. Here the queries themselves are
+clustered by k-means, which begins with a farthest-first traversal from the query nearest to the mean. So the result
+is deterministic (a resumed run is the same run), follows permutations and orthogonal maps of the queries, and depends
+neither on padding nor on the other rows. Ties go to the first. A centroid mixes queries, so a decoder would look
+ahead. Therefore this kind acts only in the encoder's self-attention, and the decoder's two attentions are `dot`.
+
+Shapes: B batch, H heads, M queries, N keys, K channels of a head, C clusters.
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ from ape_cli.position._rotation import wide
 
 
 class Clustered(Kind):
+    """Attention of the centroids of clustered queries.
+
+    Arguments: `clusters`, the number of clusters in each row and head; `iterations`, of k-means. Raises `UsageError`
+    for values out of range.
+    """
+
     refuses_bias = "there are no logits of a query and a key to add it to"
     refuses_decay = "there are no logits of a query and a key to scale"
     mixes_queries = True
@@ -36,12 +43,17 @@ class Clustered(Kind):
     source = "Vyas et al. 2020, arXiv:2007.04825, section 3.2"
 
     def __init__(self, clusters: int = 16, iterations: int = 5) -> None:
+        """Check the options."""
         for name, value, low, high in (("clusters", clusters, 1, 4096), ("iterations", iterations, 0, 100)):
             if not low <= value <= high:
                 raise UsageError(f"bad {name}", got=value, allowed=f"{low} to {high}", fix="choose one of those")
         self.clusters, self.iterations = clusters, iterations
 
     def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+        """Each query gets the attention of its cluster's centroid.
+
+        Shapes as in `Kind.mix`. `link` must not be causal.
+        """
         assert not link.causal, "a centroid would look ahead"
         turned_q = scheme.rotate(q, link.q_context, "query")
         with torch.autocast(q.device.type, enabled=False):
@@ -58,9 +70,10 @@ class Clustered(Kind):
 
 
 def means(q: Tensor, real: Tensor, member: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Each cluster's mean (0 for an empty one) and its number of queries.
+    """The mean of each cluster (0 for an empty one) and its number of queries.
 
-    q: [B, H, M, K], real: [B, 1, M, 1], member: int64 [B, H, M] -> [B, H, C, K], [B, H, C, 1]
+    q: [B, H, M, K], real: [B, 1, M, 1] (1 for tokens, 0 for padding), member: int64 [B, H, M] -> [B, H, C, K],
+    [B, H, C, 1]
     """
     within = (member[..., None] == torch.arange(count, device=q.device)).to(q.dtype) * real  # [B, H, M, C]
     size = within.sum(-2)[..., None]
@@ -68,7 +81,7 @@ def means(q: Tensor, real: Tensor, member: Tensor, count: int) -> tuple[Tensor, 
 
 
 def clustering(q: Tensor, real: Tensor, clusters: int, iterations: int) -> tuple[Tensor, int]:
-    """The cluster of each query, and how many there are. Padding is put into one and moves none.
+    """The cluster of each query, and the number of clusters. Padding is put into a cluster too, but moves no centre.
 
     q: [B, H, M, K], real: [B, 1, M, 1] -> int64 [B, H, M], C (at most M)
     """
@@ -76,7 +89,7 @@ def clustering(q: Tensor, real: Tensor, clusters: int, iterations: int) -> tuple
     everything = torch.zeros(q.shape[:3], dtype=torch.int64, device=q.device)
     apart = distances(q, means(q, real, everything, 1)[0])[..., 0].masked_fill(padding, float("inf"))  # [B, H, M]
     centres = [_pick(q, apart.argmin(-1))]
-    gap = distances(q, centres[0])[..., 0].masked_fill(padding, -1.0)  # to the nearest centre
+    gap = distances(q, centres[0])[..., 0].masked_fill(padding, -1.0)  # distance to the nearest centre; -1 for padding
     for _ in range(min(clusters, q.shape[2]) - 1):
         centres.append(_pick(q, gap.argmax(-1)))
         gap = torch.minimum(gap, distances(q, centres[-1])[..., 0])

@@ -1,8 +1,10 @@
 """Dot: the scaled dot product and a softmax over keys.
 
-Source: Algebraic Positional Encodings, sections 2 and 4.2; Vaswani et al. 2017, section 3.2.1.
-Logits are (q k) / sqrt(K), times decay, plus bias, plus mask. `_backend` decides which of torch's operations compute
-them. Where there is more to a score than the product, long sequences go block by block (`_blocks`).
+Source: Algebraic Positional Encodings, sections 2 and 4.2; Vaswani et al. 2017, section 3.2.1. Logits are (q
+k) / sqrt(K), times decay, plus bias, plus mask. `_backend` decides which of torch's operations compute them. If a
+score has more terms than the product, long sequences are computed in blocks (`_blocks`).
+
+Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from ape_cli.position import Scheme
 
 
 class Dot(Kind):
+    """Scaled dot-product attention."""
+
     refuses_content = ""
     takes_frame = True
     about = "softmax of (q k) / sqrt(K)"
@@ -22,9 +26,17 @@ class Dot(Kind):
     source = "Vaswani et al. 2017, section 3.2.1"
 
     def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+        """The mean of values, weighted by the softmax of the logits. Shapes as in `Kind.mix`.
+
+        Raises `UsageError` if the requested backend cannot compute it.
+        """
         turned_q, turned_k = turned(scheme, q, k, link)
 
         def answer(q: Tensor, turned_q: Tensor, turned_k: Tensor, v: Tensor, link: Link) -> Tensor:
+            """The result for some of the queries, which `link` describes.
+
+            `q` is unrotated, as `Scheme.bias` needs it.
+            """
             bias = scheme.bias(q, link.q_context, link.k_context)
             backend = _backend.choose(turned_q, bias, link.decay, dropout)
             if backend == "plain":

@@ -1,9 +1,11 @@
-"""Epanechnikov: scores fall with the distance, and are 0 for all keys beyond it.
+"""Epanechnikov: scores fall linearly with the distance, and are 0 for all keys beyond a limit.
 
 Source: Notes on Attention and Positional Encodings, section 2.7: a(q, k) = max(0, 1 - |q - k|).
-Deviation: the unit is 2 sqrt(K). With a unit of 1 every distance, about sqrt(2K) at initialisation, would
-lie outside the support: all scores 0, no gradient to queries and keys, and nothing would ever learn.
-In units of 2 sqrt(K) distances begin at about 0.7.
+Deviation: the unit is 2 sqrt(K). With a unit of 1 every distance, about sqrt(2K) at initialisation, would lie outside
+the support. All scores would be 0, queries and keys would get no gradient, and nothing would ever be learned. In
+units of 2 sqrt(K), distances begin at about 0.7.
+
+Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """
 
 from __future__ import annotations
@@ -20,11 +22,15 @@ def scores(q: Tensor, k: Tensor) -> Tensor:
 
 
 class Epanechnikov(Kernel):
+    """Attention with scores that fall linearly with the distance."""
+
     about = "softmax of max(0, 1 - |q - k| / (2 sqrt(K)))"
     source = "Notes on Attention and Positional Encodings, section 2.7"
 
     def unit(self, channels: int) -> float:
+        """2 sqrt(K)."""
         return 2.0 * channels**0.5
 
     def kernel(self, q: Tensor, k: Tensor) -> Tensor:
+        """max(0, 1 - |q - k|). [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
         return scores(q, k)

@@ -1,13 +1,16 @@
-"""Linear: a product of positive features for a softmax, so that the keys are summed up before a query comes.
+"""Linear: products of positive features in the place of a softmax, so that keys are summed up independently of queries.
 
-Source: Katharopoulos et al. 2020, arXiv:2006.16236, section 3.2: phi(x) = elu(x) + 1; with rotations as in
-Su et al. 2021, arXiv:2104.09864, section 3.3: [m] phi(q) meets [n] phi(k) in the numerator, while the
-denominator stays unrotated and thereby positive. The scale 1/sqrt(K) has no place in it.
-No attention weight ever exists, so attention dropout does not apply (that of the layers does).
+Source: Katharopoulos et al. 2020, arXiv:2006.16236, section 3.2: phi(x) = elu(x) + 1. Rotations are those of Su et
+al. 2021, arXiv:2104.09864, section 3.3: [m] phi(q) meets [n] phi(k) in the numerator, while the denominator stays
+unrotated and thereby positive. There is no scaling by 1/sqrt(K). No attention weights exist, so attention dropout
+does not apply (the dropout of the layers does).
 
-Linear in tokens. All keys: by associativity, phi(q) (phi(k)' v). Causal: by chunks, what the chunks
-before left behind plus the masked product within the chunk; no [M, N] of the whole, no [N, K, K].
-In float32 at least, within autocast too: the sums grow with the sequence.
+The cost is linear in tokens. If all keys are visible, phi(q) (phi(k)' v) is computed by associativity. Causal
+attention is computed in chunks: the sums of the chunks before, plus the masked product within the chunk. There is no
+[M, N] of the whole sequence and no [N, K, K]. Numbers are at least float32, within autocast too, because the sums
+grow with the sequence.
+
+Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """
 
 from __future__ import annotations
@@ -20,15 +23,17 @@ from ape_cli.attention import Kind, Link
 from ape_cli.position import Scheme
 from ape_cli.position._rotation import wide
 
-CHUNK = 64  # tokens
+CHUNK = 64  # number of tokens
 
 
 def phi(x: Tensor) -> Tensor:
-    """elu(x) + 1, so written that far below zero it is small and not 0."""
+    """elu(x) + 1, in a form that is small but not 0 far below zero. [...] -> the same"""
     return x.clamp(max=0.0).exp() + functional.relu(x)
 
 
 class Linear(Kind):
+    """Attention with a product of positive features."""
+
     refuses_bias = "there are no logits of a query and a key to add it to"
     refuses_decay = "there are no logits of a query and a key to scale"
     takes_dropout = False
@@ -38,6 +43,10 @@ class Linear(Kind):
     source = "Katharopoulos et al. 2020, arXiv:2006.16236, section 3.2"
 
     def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+        """The mean of values, weighted by the products of features.
+
+        Shapes as in `Kind.mix`. `dropout` has no effect.
+        """
         with torch.autocast(q.device.type, enabled=False):
             plain_q, plain_k, values = phi(wide(q)), phi(wide(k)), wide(v)
             if link.keys is not None:
@@ -52,8 +61,8 @@ class Linear(Kind):
 
 
 def causal_sums(q: Tensor, k: Tensor, v: Tensor, chunk: int = CHUNK) -> Tensor:
-    """For each m the sum over n <= m of (q_m k_n) v_n. [B, H, N, K] each -> the same"""
-    before = v.new_zeros(*k.shape[:2], k.shape[-1], v.shape[-1])  # [B, H, K, K], of the chunks so far
+    """For each m, the sum over n <= m of (q_m k_n) v_n. [B, H, N, K] each -> the same"""
+    before = v.new_zeros(*k.shape[:2], k.shape[-1], v.shape[-1])  # [B, H, K, K], the sums of the chunks so far
     parts = []
     for some_q, some_k, some_v in zip(*(x.split(chunk, dim=-2) for x in (q, k, v)), strict=True):
         parts.append(some_q @ before + (some_q @ some_k.mT).tril() @ some_v)

@@ -1,10 +1,12 @@
-"""Softmax-free: a Gaussian of the distance is the weight itself; weights are not made to sum to 1.
+"""Softmax-free: a Gaussian of the distance is itself the weight. Weights are not normalised to sum to 1.
 
 Source: Lu et al. 2021 (SOFT), arXiv:2110.11945, section 3.1: exp(-|q - k|^2 / (2 sqrt(K))).
-Deviations: the full kernel, not its low-rank form by Nystroem's method, whose landmarks pool over
-tokens and would look ahead in a decoder; queries and keys stay untied (the source ties them so that the
-kernel is symmetric, which the low-rank form needs and attention between two sequences cannot have).
-Dropout acts on the weights. At initialisation a weight is about exp(-sqrt(K)): small in wide heads.
+Deviations: the full kernel is used, and not its low-rank form by Nystroem's method, whose landmarks pool over tokens
+and would look ahead in a decoder. Queries and keys stay untied. (The source ties them so that the kernel is
+symmetric. The low-rank form needs that, and attention between two sequences cannot have it.) Dropout acts on the
+weights. At initialisation a weight is about exp(-sqrt(K)), which is small in wide heads.
+
+Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from ape_cli.position import Scheme
 
 
 class SoftmaxFree(Kind):
+    """Attention with a Gaussian of the distance as the weight."""
+
     refuses_bias = "there are no logits of a query and a key to add it to"
     refuses_decay = "its exponents are never positive, and scaled towards zero they would favour distant keys"
     about = "exp(-|q - k|^2 / (2 sqrt(K))), not normalised"
@@ -26,6 +30,7 @@ class SoftmaxFree(Kind):
     source = "Lu et al. 2021, arXiv:2110.11945, section 3.1"
 
     def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+        """The sum of values, each times its weight. Shapes as in `Kind.mix`."""
         weights = scores(*turned(scheme, q, k, link, q.shape[-1] ** 0.25)).exp()  # [B, H, M, N]
         if link.mask is not None:
             weights = weights.masked_fill(~link.mask, 0.0)

@@ -1,8 +1,10 @@
-"""Squared Euclidean: the dot product, but that long keys are not favoured.
+"""Squared Euclidean: the dot product, except that long keys are not favoured.
 
-Source: Notes on Attention and Positional Encodings, section 2.7: a(q, k) = -|q - k|^2 / 2, which is
-q k - |k|^2 / 2 - |q|^2 / 2; the last term is one for all keys and vanishes in the softmax.
-Unit: K^(1/4), ours: then the product in it is (q k) / sqrt(K), as it is in `dot`.
+Source: Notes on Attention and Positional Encodings, section 2.7: a(q, k) = -|q - k|^2 / 2, which is q k - |k|^2 / 2 -
+|q|^2 / 2. The last term is the same for all keys and vanishes in the softmax.
+Unit: K^(1/4), which is ours. In this unit the product is (q k) / sqrt(K), as in `dot`.
+
+Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """
 
 from __future__ import annotations
@@ -18,12 +20,16 @@ def scores(q: Tensor, k: Tensor) -> Tensor:
 
 
 class SquaredEuclidean(Kernel):
+    """Attention with the negative squared distance as the score."""
+
     refuses_decay = "its scores are never positive, and scaled towards zero they would favour distant keys"
     about = "softmax of -|q - k|^2 / (2 sqrt(K))"
     source = "Notes on Attention and Positional Encodings, section 2.7"
 
     def unit(self, channels: int) -> float:
+        """K^(1/4)."""
         return channels**0.25
 
     def kernel(self, q: Tensor, k: Tensor) -> Tensor:
+        """-|q - k|^2 / 2. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
         return scores(q, k)
