@@ -1,7 +1,9 @@
-"""What is stored of a training so that it can go on: where it stands, weights, optimiser, random streams.
+"""Checkpoints: what is stored of a training so that it can resume.
 
-Tensors have names: `model.NAME`, `optimiser.NAME.KEY` (moments of a parameter), and `rng.cpu`, `rng.cuda`
-(uint8, the state of a generator); of a process other than the first `rng.cpu.RANK`, `rng.cuda.RANK`.
+A checkpoint has the cursor, the weights, the state of the optimiser and the states of the random streams.
+
+Tensors have names: `model.NAME`, `optimiser.NAME.KEY` (moments of a parameter), and `rng.cpu` and `rng.cuda` (uint8,
+the state of a generator). For a rank other than 0 the last two are `rng.cpu.RANK` and `rng.cuda.RANK`.
 """
 
 from __future__ import annotations
@@ -20,26 +22,33 @@ Tensors = dict[str, Tensor]
 
 
 class Store(Protocol):
-    """Where a run keeps what it must not lose. `run.Run` is one."""
+    """The place where a run keeps what it must not lose. `runs.run.Run` is one."""
 
-    def save_state(self, tensors: Tensors, cursor: dict[str, Any]) -> None: ...
-    def load_state(self) -> tuple[Tensors, dict[str, Any]] | None: ...
-    def save_model(self, tensors: Tensors, about: dict[str, Any]) -> None: ...
-    def save_history(self, rows: list[dict[str, Any]]) -> None: ...
+    def save_state(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
+        """Store the tensors of a checkpoint, and the cursor as a JSON object."""
+
+    def load_state(self) -> tuple[Tensors, dict[str, Any]] | None:
+        """The tensors and the cursor of the stored checkpoint, or None if there is none."""
+
+    def save_model(self, tensors: Tensors, about: dict[str, Any]) -> None:
+        """Store the best weights, and a JSON object about them."""
+
+    def save_history(self, rows: list[dict[str, Any]]) -> None:
+        """Store the rows of the training history."""
 
 
 @dataclass
 class Cursor:
-    """Where a run stands; a JSON object in the stored state."""
+    """The progress of a run. It is a JSON object in the stored state."""
 
-    step: int = 0  # optimiser steps done
+    step: int = 0  # number of optimiser steps done
     epoch: int = 0
-    batch: int = 0  # batches of the epoch done
+    batch: int = 0  # number of batches of the epoch done
     best_step: int = 0
     best_accuracy: float = -1.0
-    best_loss: float = 0.0  # where it breaks ties
+    best_loss: float = 0.0  # cross-entropy in nats for each token, if it decides between equal accuracies
     seconds: float = 0.0
-    tokens: int = 0  # real ones, seen so far
+    tokens: int = 0  # number of tokens seen so far, without padding
     history: list[dict[str, Any]] = field(default_factory=list)
     # sums since the last validation
     nats: float = 0.0
@@ -48,7 +57,7 @@ class Cursor:
 
 
 def load_weights(run: Run, model: Model) -> None:
-    """Put the best weights of a run into a model of its configuration.
+    """Load the best weights of a run into a model of its configuration.
 
     Raises `RunError` if the run has no weights or if they do not fit the model.
     """
@@ -72,7 +81,10 @@ def load_weights(run: Run, model: Model) -> None:
 
 
 def pack(model: Model, weights: Tensors, optimiser: torch.optim.Optimizer) -> Tensors:
-    """Weights (as they shall be stored) and moments, by name, on the CPU."""
+    """The weights (in the form to be stored) and the moments of the optimiser, by name.
+
+    The moments are moved to the CPU.
+    """
     tensors = {f"model.{k}": v for k, v in weights.items()}
     names = [name for name, _ in model.named_parameters()]
     for index, slot in optimiser.state_dict()["state"].items():
@@ -81,7 +93,10 @@ def pack(model: Model, weights: Tensors, optimiser: torch.optim.Optimizer) -> Te
 
 
 def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer) -> None:
-    """What `pack` gave, of this or an earlier version. Raises `KeyError` or `RuntimeError` where it does not fit."""
+    """Load the result of `pack`, of this or an earlier version, into a model and an optimiser.
+
+    Raises `KeyError` or `RuntimeError` if it does not fit.
+    """
     tensors = model.current(tensors)
     model.load_state_dict({k[6:]: v for k, v in tensors.items() if k.startswith("model.")})
     state = optimiser.state_dict()
@@ -94,7 +109,7 @@ def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer) -> 
 
 
 def streams(device: torch.device) -> Tensors:
-    """The generators that dropout draws from in this process, as they stand."""
+    """The states of the generators that dropout draws from in this process, by name. uint8"""
     found = {"rng.cpu": torch.get_rng_state()}
     if device.type == "cuda":
         found["rng.cuda"] = torch.cuda.get_rng_state(device)
@@ -102,12 +117,16 @@ def streams(device: torch.device) -> Tensors:
 
 
 def of_rank(name: str, rank: int) -> str:
-    """The name under which a process's own tensor is stored."""
+    """The name under which a tensor of one rank is stored."""
     return f"{name}.{rank}" if rank else name
 
 
 def restore_streams(tensors: Tensors, device: torch.device, rank: int, seed: int) -> None:
-    """Go on with a process's own streams; with new ones of `seed` where the state is of fewer processes."""
+    """Restore the random streams of a rank.
+
+    If the checkpoint has no streams for this rank, because it is of fewer processes, a new stream is started from
+    `seed`.
+    """
     cpu, cuda = (of_rank(name, rank) for name in ("rng.cpu", "rng.cuda"))
     if rank and cpu not in tensors:
         torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""The device that tensors are computed on: how it is chosen, set up and described."""
+"""The device on which tensors are computed: how it is chosen, set up and described."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from ape_cli.core.errors import UsageError, pick
 
 
 def choose_device(name: str, threads: int | None = None) -> torch.device:
-    """`auto`, `cpu` or `cuda`; and how many threads the CPU's work may take (None: torch's own choice)."""
+    """The device for a name, which is `auto`, `cpu` or `cuda`. `auto` means CUDA if there is a CUDA device.
+
+    `threads` sets the number of CPU threads; None keeps torch's own choice. Raises `UsageError` for an unknown name,
+    for a number of threads out of range, and for `cuda` on a machine without a CUDA device.
+    """
     if threads is not None:
         if not 1 <= threads <= 4096:
             raise UsageError("bad --threads", got=threads, allowed="1 to 4096", fix="leave it out for all cores")
@@ -37,13 +41,20 @@ def use_gpu(device: torch.device, worker: int) -> None:
 
 
 def tune() -> None:
-    """Before tensors are computed with: memory is kept, and denormal numbers, up to 30 times slower, are zeros."""
+    """Set up the process before tensors are used: keep freed memory, and treat denormal numbers as zeros.
+
+    Denormal numbers are up to 30 times slower.
+    """
     runtime.keep_memory()
     torch.set_flush_denormal(True)
 
 
 def describe(device: torch.device) -> dict[str, Any]:
-    """What run.json keeps of the machine: torch's version, the device, its GPU if it is one, processor and threads."""
+    """The description of the machine that `run.json` stores.
+
+    It has the version of torch, the device, the name of the GPU if it is one, the processor and the number of
+    threads.
+    """
     gpu = {"gpu": torch.cuda.get_device_name(device)} if device.type == "cuda" else {}
     return {
         "torch": torch.__version__,
@@ -57,10 +68,10 @@ def describe(device: torch.device) -> dict[str, Any]:
 def processor() -> dict[str, str]:
     """The name of the CPU and the instruction set that torch's own kernels use, for example `AVX2`.
 
-    Both decide in which order sums are taken, and so the last digits of a result.
+    Both decide the order in which sums are computed, and so the last digits of a result.
     """
     name = platform.processor() or platform.machine()
-    with suppress(OSError):  # Linux alone has the file
+    with suppress(OSError):  # only Linux has this file
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         found = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
         name = next(iter(found), name)

@@ -1,13 +1,15 @@
 """The compact convolutional transformer: images -> tokens -> the shared layers -> one vector -> a class.
 
-Source: Algebraic Positional Encodings, sections 4.1 and appendix B, table 5; Hassani et al. 2021, arXiv:2104.05704: a
-tokenising convolution with ReLU and max pooling, the result read row by row as tokens, an encoder, sequence pooling (a
-softmax over tokens of one learned score each, by which they are averaged) and a linear classifier.
-Deviations: plain pre-norm layers, those of the encoder-decoder transformer, with GELU and a final norm; the source
-norms the residual stream itself as well. Stochastic depth grows linearly from none in the first layer to its rate in
-the last, as there. Convolution and pooling are padded by half of their size, rounded down, as there.
+Source: Algebraic Positional Encodings, section 4.1 and appendix B, table 5; Hassani et al. 2021, arXiv:2104.05704.
+The model has a tokenising convolution with ReLU and max pooling, whose result is read row by row as tokens; an
+encoder; sequence pooling (the tokens are averaged with the softmax of one learned score for each); and a linear
+classifier.
+Deviations: the layers are the plain pre-norm layers of the encoder-decoder transformer, with GELU and a final norm.
+The source also normalises the residual stream itself. As in the source, stochastic depth grows linearly from none in
+the first layer to its rate in the last, and convolution and pooling are padded by half of their size, rounded down.
 
-Shapes: B images, H x W pixels, C channels, h x w = N tokens, D channels of the model, V classes.
+Shapes: B images, H x W pixels, C channels, h x w = N tokens, D channels of the model, V classes, C' coordinates of a
+position.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from ape_cli.position import Scheme
 
 @dataclass(frozen=True)
 class Tokenising:
-    """Sizes and strides, in pixels, of the convolution and of max pooling."""
+    """Sizes and strides of the convolution and of max pooling, in pixels."""
 
     convolution_size: int
     convolution_stride: int
@@ -35,7 +37,10 @@ class Tokenising:
     pool_stride: int
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
-        """Rows and columns of tokens. Raises `UsageError` for an even size, and where a single token is left."""
+        """The rows and columns of tokens for images of this height and width.
+
+        Raises `UsageError` for an even size, and if only a single token is left.
+        """
         rows, columns = height, width
         for name, size, stride in (
             ("convolution_size", self.convolution_size, self.convolution_stride),
@@ -44,7 +49,8 @@ class Tokenising:
             if size % 2 == 0:
                 allowed, fix = "an odd number of pixels", f"--set {name}={size + 1}"
                 raise UsageError(f"bad {name}", got=size, allowed=allowed, fix=fix)
-            rows, columns = (-(-side // stride) for side in (rows, columns))  # padding makes up for an odd size
+            # with padding, only the stride changes the number of tokens
+            rows, columns = (-(-side // stride) for side in (rows, columns))
         if rows == columns == 1:
             raise UsageError(
                 "an image becomes a single token, and there are no positions to tell apart",
@@ -57,14 +63,19 @@ class Tokenising:
 
 
 class Tokeniser(nn.Module):
-    """[B, C, H, W] -> [B, N, D], tokens row by row."""
+    """The convolution, with ReLU and max pooling, that turns images into tokens.
+
+    Arguments: `channels`, of the images; `d_model`, channels of a token; `how`, sizes and strides.
+    """
 
     def __init__(self, channels: int, d_model: int, how: Tokenising) -> None:
+        """Create the convolution."""
         super().__init__()
         size, stride, self.how = how.convolution_size, how.convolution_stride, how
         self.convolution = nn.Conv2d(channels, d_model, size, stride, padding=size // 2, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Images to tokens, row by row. Floating point [B, C, H, W] -> [B, N, D]"""
         x, size = functional.relu(self.convolution(x)), self.how.pool_size
         if (size, self.how.pool_stride) != (1, 1):
             x = functional.max_pool2d(x, size, self.how.pool_stride, padding=size // 2)
@@ -72,14 +83,22 @@ class Tokeniser(nn.Module):
 
 
 class Classifier(Model):
-    """Reads images, scores their classes.
+    """A transformer encoder that reads images and scores their classes.
 
-    `image`: height, width, channels. `positions`: of the tokens, int64 [1, N] or [1, N, C'], as the scheme reads them.
-    `moments`: mean and deviation of each channel of the training images, as fractions of 255; they are stored with the
-    weights, since what else the model is asked about is brought to the scale of its training.
+    Arguments:
+    - `scheme`: the positional encoding; `kind`: the kind of attention, None for the default;
+    - `image`: height, width and channels; `classes`: the number of classes;
+    - `positions`: int64 [1, N] or [1, N, C'], the positions of the tokens, as the scheme reads them;
+    - `moments`: mean and standard deviation of each channel of the training images, as fractions of 255. They are
+      stored with the weights, so that all other images are brought to the scale of the training images;
+    - `tokenising`: sizes and strides; `d_ff`: inner channels of the feed-forward; `layers`: of the encoder;
+    - `dropout`, `attention_dropout`, `stochastic_depth`: probabilities. The last one is that of the last layer;
+    - `generator`: of the random weights.
+
+    Raises `UsageError` if the kind of attention cannot take the scheme.
     """
 
-    sizes_vary = False  # but in rows
+    sizes_vary = False  # only the number of rows does
 
     def __init__(
         self,
@@ -98,6 +117,7 @@ class Classifier(Model):
         kind: Kind | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
+        """Create the layers and draw their weights."""
         super().__init__(scheme, kind)
         d = scheme.shape.d_model
         self.tokeniser = Tokeniser(image[2], d, tokenising)
@@ -122,12 +142,12 @@ class Classifier(Model):
             initialise(part, generator)
 
     def tokens(self, pixels: Tensor) -> Tensor:
-        """uint8 [B, H, W, C] -> [B, N, D], before anything is said of positions."""
+        """The tokens of images, before positions are added. uint8 [B, H, W, C] -> [B, N, D]"""
         x = (pixels.to(self.mean.dtype) / 255 - self.mean) / self.std
         return self.tokeniser(x.permute(0, 3, 1, 2))
 
     def read(self, tokens: Tensor) -> Tensor:
-        """Tokens of an image, at the model's own positions -> one vector. [B, N, D] -> [B, D]"""
+        """One vector for each image, from its tokens at the model's own positions. [B, N, D] -> [B, D]"""
         context = self.scheme.context(self.positions)
         x = self.dropout(self.scheme.embed(tokens, context))
         link = Link.of(self.scheme, context, context)
@@ -138,5 +158,5 @@ class Classifier(Model):
         return (weights.mT @ x).squeeze(1)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Scores of the classes. uint8 [B, H, W, C] -> [B, 1, V]"""
+        """The scores of the classes. uint8 [B, H, W, C] -> [B, 1, V]"""
         return self.head(self.read(self.tokens(pixels)))[:, None]

@@ -1,9 +1,9 @@
-"""In which precision matrices are multiplied.
+"""The precision in which matrices are multiplied.
 
-`fp32`: float32 throughout; the only one for runs whose last digits matter. `tf32`: float32 whose products are rounded
-to 10 bits of mantissa on the way into a GPU's matrix units: weights, activations and sums stay float32. Several times
-faster on such a GPU; a CPU has no such units. `bf16`: products in bfloat16 by torch's autocast, with 8 bits of
-mantissa, sums and weights in float32.
+- `fp32` is float32 throughout. It is the only one for runs whose last digits matter.
+- `tf32` is float32, but the matrix units of a GPU round the factors of a product to 10 bits of mantissa. Weights,
+  activations and sums stay float32. It is several times faster on such a GPU. A CPU has no such units.
+- `bf16` computes products in bfloat16, with 8 bits of mantissa, by torch's autocast. Sums and weights stay float32.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAMES = ["fp32", "tf32", "bf16"]
 
 
 def check_precision(name: str, device: torch.device) -> None:
-    """Raises `UsageError` where a device cannot train in a precision."""
+    """Check that a device supports a precision. Raises `UsageError` if it does not."""
     if name == "tf32" and device.type != "cuda":
         raise UsageError(
             "TF32 is a format of GPUs",
@@ -31,9 +31,9 @@ def check_precision(name: str, device: torch.device) -> None:
 
 @contextmanager
 def products(name: str) -> Iterator[None]:
-    """Within it, forward and backward, products of float32 are rounded to TF32 if `name` is tf32, and not otherwise.
+    """Within this context, round float32 products to TF32 if `name` is `tf32`, and otherwise do not.
 
-    For GPUs. Nothing changes on a CPU.
+    This holds for forward and backward. It is for GPUs. Nothing changes on a CPU.
     """
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32

@@ -1,8 +1,10 @@
 """The shared encoder-decoder transformer (paper, appendix B, table 4), and the layers that it is made of.
 
-Pre-norm LayerNorm with a final norm, ReLU, embeddings shared by input and output (N(0, 1/D), scaled
-by sqrt(D) at the input, so that a token's channels start with variance 1). It knows `Scheme` and `Kind` (of
-attention), never the name of one. Shapes: B batch, N source tokens, M target tokens, D channels, V ids.
+It has pre-norm LayerNorm with a final norm, and ReLU. Input and output share the embeddings, which start from
+N(0, 1/D). They are scaled by sqrt(D) at the input, so that the channels of a token start with variance 1. The model
+works with any `Scheme` and any `Kind` of attention, and never depends on the name of one.
+
+Shapes: B batch, N source tokens, M target tokens, D channels, V ids, T tokens of a batch.
 """
 
 from __future__ import annotations
@@ -27,17 +29,25 @@ from ape_cli.position import Context, Scheme
 
 
 class Model(nn.Module):
-    """Base of all models: the scheme, and the kind of attention (None: the default). Each `Attention` checks both."""
+    """Base class of all models.
 
-    sizes_vary: ClassVar[bool] = True  # those of a batch, as torch.compile has to know
+    Arguments: `scheme`, the positional encoding; `kind`, the kind of attention, None for the default. Each `Attention`
+    of the model checks that the kind takes the scheme.
+    """
+
+    sizes_vary: ClassVar[bool] = True  # whether tensor sizes vary from batch to batch, which torch.compile has to know
 
     def __init__(self, scheme: Scheme, kind: Kind | None) -> None:
+        """Keep the scheme and the kind of attention."""
         super().__init__()
         self.kind = kind or attention.make()
         self.scheme = scheme
 
     def current(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Tensors of a run under the names that its parameters have today, wherever a name stands in a key."""
+        """The tensors of a run, renamed to the names that the scheme's parameters have today.
+
+        A name is replaced wherever it occurs in a key, so the state of the optimiser is renamed too.
+        """
         for old, new in self.scheme.renamed.items():
             pattern = re.compile(rf"(^|\.)scheme\.{re.escape(old)}(?=\.|$)")
             tensors = {pattern.sub(rf"\1scheme.{new}", key): value for key, value in tensors.items()}
@@ -48,20 +58,32 @@ Activation = Callable[[Tensor], Tensor]
 
 
 class FeedForward(nn.Module):
+    """Two linear layers with an activation and dropout between them.
+
+    Arguments: `d_model`, outer channels; `d_ff`, inner channels; `dropout`, its probability; `activation`.
+    """
+
     def __init__(self, d_model: int, d_ff: int, dropout: float, activation: Activation = functional.relu) -> None:
+        """Create the linear layers."""
         super().__init__()
         self.inner, self.outer, self.dropout = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), dropout
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
+        """Apply both layers. [B, N, D] -> the same"""
         return self.outer(drop(self.activation(self.inner(x)), self.dropout, self.training))
 
 
 class Layer(nn.Module):
-    """Self-attention, then (where it `crosses`) attention to the encoder's output, then a feed-forward.
+    """Self-attention, then (in the decoder) attention to the encoder's output, then a feed-forward network.
 
-    `dropout`: of what a branch adds, and of the feed-forward's inside. `attention_dropout`: of attention's weights;
-    None: the same. `skip`: the probability that a branch is left out for a row (`stochastic_depth`).
+    Arguments:
+    - `scheme`: the positional encoding, whose shape decides the width and the number of heads; `kind`: of attention;
+    - `d_ff`: the inner width of the feed-forward network; `activation`: of this network;
+    - `dropout`: the probability for the output of each branch, and for the inside of the feed-forward network;
+    - `crosses`: whether the layer attends to the encoder's output;
+    - `attention_dropout`: the probability for the attention weights; None means the same as `dropout`;
+    - `skip`: the probability that a branch is left out for a row (see `stochastic_depth`).
     """
 
     def __init__(
@@ -76,6 +98,7 @@ class Layer(nn.Module):
         attention_dropout: float | None = None,
         skip: float = 0.0,
     ) -> None:
+        """Create the branches and their norms."""
         super().__init__()
         d_model = scheme.shape.d_model
         self.dropout, self.skip = Dropout(dropout), skip
@@ -88,6 +111,11 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, scheme: Scheme, link: Link, memory: Tensor | None = None, cross: Link | None = None
     ) -> Tensor:
+        """Apply all branches. x: [B, M, D] -> the same
+
+        `link`: who attends to whom in x. `memory`: [B, N, D], the encoder's output, and `cross`: who attends to it;
+        both or neither are given.
+        """
         normed = self.self_norm(x)
         x = x + self._branch(self.self_attention(normed, normed, scheme, link))
         if memory is not None and cross is not None:
@@ -95,14 +123,16 @@ class Layer(nn.Module):
         return x + self._branch(self.ff(self.ff_norm(x)))
 
     def _branch(self, added: Tensor) -> Tensor:
+        """The output of a branch, with dropout and stochastic depth in training. [B, M, D] -> the same"""
         added = self.dropout(added)
         return stochastic_depth(added, self.skip) if self.training else added
 
 
 def stochastic_depth(added: Tensor, skip: float) -> Tensor:
-    """What a branch adds, for some rows nothing and for the others more, so that its mean stays. [B, N, D] -> the same
+    """Set the output of a branch to zero for random rows, and scale up the other rows so that its mean stays.
 
-    Huang et al. 2016, arXiv:1603.09382, section 3; scaled in training, not in evaluation.
+    [B, N, D] -> the same. Source: Huang et al. 2016, arXiv:1603.09382, section 3; scaled in training, not in
+    evaluation.
     """
     if not skip:
         return added
@@ -111,7 +141,7 @@ def stochastic_depth(added: Tensor, skip: float) -> Tensor:
 
 
 def initialise(stack: nn.Module, generator: torch.Generator | None) -> None:
-    """Xavier's uniform weights for all linear layers, and no biases."""
+    """Draw Xavier-uniform weights for all linear layers, and set their biases to zero."""
     for module in stack.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight, generator=generator)
@@ -119,10 +149,15 @@ def initialise(stack: nn.Module, generator: torch.Generator | None) -> None:
 
 
 class Transformer(Model):
-    """Reads a source and a target prefix, scores the next target token at every place.
+    """An encoder-decoder that reads a source and a target prefix, and scores the next target token at every place.
 
-    `kind`: of attention, None for the default. One that mixes queries would look ahead in the decoder:
-    the encoder has it, the decoder's two attentions are the default. Raises `UsageError` where it refuses.
+    Arguments: `ids`, the number of token ids; `d_ff`, inner channels of the feed-forward; `encoder_layers`,
+    `decoder_layers`; `dropout`, its probability; `kind`, the kind of attention, None for the default; `generator` of
+    the random weights.
+
+    A kind of attention that mixes queries would look ahead in the decoder. Then only the encoder has it, and the
+    decoder's two attentions are the default kind. Raises `UsageError` if the kind cannot take the scheme, or if such
+    a kind is given without encoder layers.
     """
 
     def __init__(
@@ -137,6 +172,7 @@ class Transformer(Model):
         kind: Kind | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
+        """Create the layers and draw their weights."""
         super().__init__(scheme, kind)
         d, kind = scheme.shape.d_model, self.kind
         if kind.mixes_queries and not encoder_layers:
@@ -157,19 +193,26 @@ class Transformer(Model):
         self._initialise(generator)
 
     def _initialise(self, generator: torch.Generator | None) -> None:
+        """Draw the embeddings and the weights of all layers."""
         nn.init.normal_(self.embedding, std=self.embedding.shape[1] ** -0.5, generator=generator)
         for stack in (self.encoder, self.decoder):
             initialise(stack, generator)
 
     def embed(self, ids: Tensor, context: Context) -> Tensor:
-        """[B, N] ids at [B or 1, N] positions -> [B, N, D]"""
+        """The tokens' embeddings with the scheme's encoding.
+
+        ids: int64 [B, N], at positions [B or 1, N] -> [B, N, D]
+        """
         x = lookup(ids, self.embedding) * math.sqrt(self.embedding.shape[1])
         return self.dropout(self.scheme.embed(x, context))
 
     def encode(
         self, ids: Tensor, positions: Tensor, mask: Tensor, plan: PositionPlan | None = None
     ) -> tuple[Tensor, Context]:
-        """The source, read. [B, N] each -> memory [B, N, D] and the context of its positions."""
+        """Read the source. ids, positions: int64 [B, N]; mask: bool [B, N], True for tokens.
+
+        Returns the encoder's output [B, N, D] and the context of its positions. `plan`: of the positions, or None.
+        """
         context = self.scheme.context(positions, mask, plan=plan)
         x = self.embed(ids, context)
         link = Link.of(self.scheme, context, context)
@@ -180,9 +223,10 @@ class Transformer(Model):
     def decode(
         self, ids: Tensor, positions: Tensor, memory: Tensor, source: Context, plan: PositionPlan | None = None
     ) -> Tensor:
-        """Scores of the next token after each prefix. ids, positions: [B, M], SOS first -> [B, M, V]
+        """The scores of the next token after each prefix. ids, positions: int64 [B, M], SOS first -> [B, M, V]
 
-        Padding stands after the tokens, where no token can see it; its own scores mean nothing.
+        `memory` and `source` are the results of `encode`. Padding comes after the tokens, where no token can see it.
+        The scores at padding have no meaning.
         """
         context = self.scheme.context(positions, causal=True, beside=source, plan=plan)
         x = self.embed(ids, context)
@@ -201,7 +245,11 @@ class Transformer(Model):
         source_plan: PositionPlan | None = None,
         input_plan: PositionPlan | None = None,
     ) -> Tensor:
-        """Logits of the labels under teacher forcing. Plans: of both positions, or none. -> [B, M, V]"""
+        """The logits of the labels under teacher forcing. -> [B, M, V]
+
+        The source has ids and positions, int64 [B, N], and a mask, bool [B, N]. The input of the decoder has ids and
+        positions, int64 [B, M]. The plans are those of both positions; either both or none are given.
+        """
         memory, source = self.encode(source_ids, source_positions, source_mask, source_plan)
         return self.decode(input_ids, input_positions, memory, source, input_plan)
 
@@ -213,11 +261,15 @@ def lookup(ids: Tensor, table: Tensor) -> Tensor:
 
 
 class _Lookup(torch.autograd.Function):
-    """`embedding`; backward, the rows of an id are added up by a product. With few ids, each thousands of times in a
-    batch, torch's way of sorting them takes a GPU ten times as long."""
+    """`embedding`, whose backward pass adds up the rows of each id by a matrix product.
+
+    If there are few ids and each occurs thousands of times in a batch, torch's own method, which sorts them, takes
+    ten times as long on a GPU.
+    """
 
     @staticmethod
     def forward(ctx: Any, ids: Tensor, table: Tensor) -> Tensor:
+        """Gather the rows."""
         ctx.save_for_backward(ids)
         ctx.count = len(table)
         return functional.embedding(ids, table)
@@ -225,15 +277,17 @@ class _Lookup(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        """The gradient of the table."""
         (ids,) = ctx.saved_tensors
         there = torch.arange(ctx.count, device=ids.device)[:, None] == ids.flatten()  # [V, T]
         return None, there.to(grad.dtype) @ grad.flatten(0, -2)
 
 
 def loss(scores: Tensor, labels: Tensor, blank: int = PAD, smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy in nats, summed over the labels that are not `blank`. [B, M, V], [B, M] -> scalar
+    """The cross-entropy in nats, summed over the labels that are not `blank`. [B, M, V], int64 [B, M] -> scalar
 
-    `smoothing`: what of a label's probability is spread evenly over all ids (Szegedy et al. 2016, arXiv:1512.00567).
+    `smoothing`: the share of a label's probability that is spread evenly over all ids (Szegedy et al. 2016,
+    arXiv:1512.00567).
     """
     flat = scores.flatten(0, 1).float()
     return functional.cross_entropy(
