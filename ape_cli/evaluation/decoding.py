@@ -1,16 +1,18 @@
-"""Greedy decoding: the model reads what it wrote itself, and always writes the symbol that it scores best.
+"""Greedy decoding: the model reads its own output, and always writes the symbol with the best score.
 
-Where the next symbol stands follows from what is written, never from the answer:
-- sequences: the next place, until EOS;
-- trees: the next open place of the linearisation, the first one opened (breadth) or the last (depth). The
-  root is open at first, and a symbol that is an operator opens its children (`Trees.opens`; in truncate
-  the pointer's symbol is a leaf and opens none). The tree is finished when nothing is open;
-- grids and rings: their places in order; the answer's shape is a function of the source's alone.
-A row writes as many symbols as its answer has, so nothing depends on the rows beside it.
+The place of the next symbol follows from what is already written, and never from the answer:
+- In sequences it is the next place, until EOS.
+- In trees it is an open place of the linearisation: the one that was opened first (breadth) or last (depth). The root
+  is open at first. A symbol that is an operator opens its children (`Trees.opens`; in truncate the pointer's symbol
+  is a leaf and opens none). The tree is finished when no place is open.
+- In grids and rings it is the next of their places, in order. The shape of the answer depends on the source alone.
 
-Scores: a label is met if the same symbol was written at its place: in trees at its node, wherever in the
-linearisation. What is missing is wrong, and so is the EOS of an answer that the model goes on from. The
-first mistake is that of teacher forcing, so exact match is the same under both; token accuracy is not.
+A row writes as many symbols as its answer has, so nothing depends on the other rows of the batch.
+
+Scores: a label is correct if the same symbol was written at its place. In trees this is its node, wherever it is in
+the linearisation. A missing symbol is wrong, and so is the EOS of an answer that the model continues beyond its end.
+The first mistake is the same as under teacher forcing, so exact match is equal under both; token accuracy is not.
+
 Shapes: B rows, N source tokens, M target tokens, k children.
 """
 
@@ -43,10 +45,10 @@ def greedy(
     task: Task,
     reading: Reading,
 ) -> MetricSums:
-    """Score what the model writes on its own. The model is left in the mode it was in.
+    """Score what the model writes on its own. The model is left in the mode (training or evaluation) that it had.
 
-    `reading`: how the batches' positions were read. Raises `DataError` for trees of a task that does not
-    say how they unfold.
+    `reading` says how the positions of the batches were read. Raises `DataError` for trees of a task that does not
+    define how they unfold.
     """
     grows = any(isinstance(s, Tree) for s in reading.own.simple)
     if grows and not isinstance(task, Trees):
@@ -69,19 +71,26 @@ def greedy(
 
 
 class _Pen:
-    """The model, with a batch's sources read."""
+    """The model, together with the encoded sources of a batch."""
 
     def __init__(self, model: Transformer, batch: Batch) -> None:
+        """Encode the sources."""
         self.model = model
         self.memory, self.source = model.encode(batch.source_ids, batch.source_positions, batch.source_mask)
 
     def next(self, written: Tensor, at: Tensor) -> Tensor:
-        """The best symbol after what is written. [B, m] ids, SOS first, at [B or 1, m] -> [B]"""
+        """The best symbol after each prefix.
+
+        written: int64 [B, m], SOS first; at: int64 [B or 1, m], its positions -> int64 [B]
+        """
         return self.model.decode(written, at, self.memory, self.source)[:, -1].argmax(-1)
 
 
 def _follow(pen: _Pen, batch: Batch, reading: Reading) -> Tensor:
-    """Symbols at places that are known beforehand; sequences end with EOS. -> [B, M], PAD after the end"""
+    """Write symbols at places that are known beforehand. -> int64 [B, M], PAD after the end
+
+    A sequence ends with EOS.
+    """
     written = batch.labels.new_full((len(batch.labels), 1), SOS)
     ended = torch.zeros(len(written), dtype=torch.bool, device=written.device)
     for m in range(1, batch.labels.shape[1] + 1):
@@ -92,7 +101,10 @@ def _follow(pen: _Pen, batch: Batch, reading: Reading) -> Tensor:
 
 
 def _unfold(pen: _Pen, batch: Batch, task: Trees, reading: Reading) -> Tensor:
-    """Symbols at the places that earlier symbols open. -> [B, M]: at each label's node, PAD where none was written"""
+    """Write symbols at the places that earlier symbols open. -> int64 [B, M]
+
+    The result has the symbol that was written at the node of each label, and PAD if none was written there.
+    """
     assert batch.label_positions is not None
     nodes, labels = batch.label_positions.cpu().numpy(), batch.labels
     budget = batch.label_mask.sum(1).cpu().numpy()
@@ -118,26 +130,34 @@ def _unfold(pen: _Pen, batch: Batch, task: Trees, reading: Reading) -> Tensor:
 
 
 class _Growth:
-    """The open places of each row's tree: a queue of them for breadth, a stack for depth."""
+    """The open places of each row's tree: a queue for breadth, a stack for depth.
+
+    Arguments: `task`, which says what a symbol opens; `batch`; `most`, the maximum number of symbols that are
+    written.
+    """
 
     def __init__(self, task: Trees, batch: Batch, most: int) -> None:
+        """Open the root of each row's tree."""
         self.task, self.first_in_first_out = task, task.order == "breadth"
         rows = len(batch.labels)
         source = batch.source_ids.cpu().numpy()
-        pointer = source[:, 1] if source.shape[1] > 1 else np.full(rows, PAD)  # of tree-ops: the index leaf
+        pointer = source[:, 1] if source.shape[1] > 1 else np.full(rows, PAD)  # the index leaf, for tree-ops
         self.closing = task.closing(batch.op, pointer)
         self.open = np.zeros((rows, 1 + most * task.branching), dtype=np.int64)
         self.open[:, 0] = 1  # the root
         self.head, self.tail = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.int64)
 
     def next(self) -> I64:
-        """Where the next symbol stands, 0 where nothing is open. [B]"""
+        """The place of the next symbol, or 0 if no place is open. -> int64 [B]"""
         at = self.head if self.first_in_first_out else self.tail - 1
         place = np.take_along_axis(self.open, np.maximum(at, 0)[:, None], axis=1)[:, 0]
         return np.where(self.head < self.tail, place, 0)
 
     def write(self, place: I64, symbol: I64) -> None:
-        """Close the places that `next` gave and open what follows from the symbols there. [B], [B]"""
+        """Close the places that `next` returned, and open the places that follow from the symbols there.
+
+        int64 [B], int64 [B]
+        """
         done = place > 0
         if self.first_in_first_out:
             self.head += done

@@ -1,9 +1,11 @@
-"""Evaluation: how well the best weights of a run do on a split of a dataset, its own or another.
+"""Evaluation: scores of the best weights of a run on a split of a dataset, its own or another.
 
-`teacher`: every label is scored given the true prefix (the paper's metric). `greedy`: the model reads
-what it wrote itself (`decode.py`). Metrics: token accuracy (micro average over target
-tokens), exact match (whole targets right), cross-entropy (nats a token; teacher forcing alone);
-over all, by size and by operator. Sums are kept by row, so nothing depends on the batch size.
+`teacher` scores every label given the true prefix (the paper's metric). With `greedy` the model reads its own output
+(`decoding.py`). The metrics are token accuracy (micro average over target tokens), exact match (share of targets that
+are right as a whole) and cross-entropy (nats for each token; teacher forcing only). They are computed overall, by
+size, and by operator (for images: by class). Sums are kept for each row, so nothing depends on the batch size.
+
+Shapes: R rows.
 """
 
 from __future__ import annotations
@@ -40,9 +42,11 @@ def evaluate(
     batch_size: int = 256,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Evaluate and store. Raises `DataError` where the data does not fit the run.
+    """Evaluate a run on a split of a dataset, and store the result.
 
-    `stop` is asked before each batch, and `KeyboardInterrupt` raised when it says so.
+    `stop` is called before each batch. `KeyboardInterrupt` is raised if it returns True. Raises `DataError` if the
+    data does not fit the run, `UsageError` if the run is not finished or the decoding is not possible, and `RunError`
+    if the run has no usable weights or its scores are not finite.
     """
     pick("decoding", decode, DECODINGS)
     part = data.split(split)
@@ -83,6 +87,7 @@ _Some = TypeVar("_Some", bound=Labelled)
 
 
 def _until(stop: Callable[[], bool], batches: Iterable[_Some]) -> Iterator[_Some]:
+    """The batches, until `stop` returns True; then raise `KeyboardInterrupt`."""
     for batch in batches:
         if stop():
             raise KeyboardInterrupt
@@ -90,7 +95,10 @@ def _until(stop: Callable[[], bool], batches: Iterable[_Some]) -> Iterator[_Some
 
 
 def own_dataset(run: Run) -> Dataset:
-    """The dataset that a run was trained on, where it was then."""
+    """Open the dataset that a run was trained on, at the path that it had then.
+
+    Raises `DataError` if the dataset has changed since.
+    """
     about = run.read()["dataset"]
     data = open_dataset(about["path"])
     if data.manifest.fingerprint != about["fingerprint"]:
@@ -106,10 +114,11 @@ def own_dataset(run: Run) -> Dataset:
 def pending(
     registry: Registry, data: Sequence[Dataset], split: str, decode: str
 ) -> tuple[list[tuple[Run, Dataset | None]], list[str]]:
-    """What was not yet evaluated so: finished runs, each with every dataset of `data` that it fits.
+    """The evaluations that are still missing, and a line about each problem.
 
-    Without `data`, with its own, which None stands for; runs on images are never decoded greedily. And a line about
-    each run that cannot be read, and about those without weights.
+    The first list has finished runs, each with every dataset of `data` that it fits. If `data` is empty, None stands
+    for the run's own dataset. Runs on images are never decoded greedily. The second list has a line about each run
+    that cannot be read, and one about the runs without weights.
     """
     found: list[tuple[Run, Dataset | None]] = []
     bad: list[str] = []
@@ -137,7 +146,7 @@ def pending(
 
 
 def fitting(run: Run, data: Sequence[Dataset]) -> Sequence[Dataset]:
-    """Those of several datasets that a run can be asked about; all, if it is none: `evaluate` says why not."""
+    """The datasets that fit a run. If none fits, all are returned, and `evaluate` raises an error that says why."""
     try:
         own = run.read()["dataset"]
     except RunError:
@@ -146,12 +155,15 @@ def fitting(run: Run, data: Sequence[Dataset]) -> Sequence[Dataset]:
 
 
 def name_of(data: Facts, split: str, decode: str) -> str:
-    """Of the evaluation's file. A dataset is its fingerprint, wherever it lies and whatever it is called."""
+    """The name of the evaluation's file.
+
+    A dataset is identified by its fingerprint, whatever its path and name.
+    """
     return f"{data.fingerprint[:12]}-{split}-{decode}"
 
 
 def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = "teacher") -> None:
-    """The run can be asked about this data; else a `DataError` or `UsageError` says why not."""
+    """Check that a run can be evaluated on this data. Raises `DataError` or `UsageError` if it cannot."""
     about = run.read()
     status = run.status_in(about)
     if status != "finished":
@@ -171,14 +183,14 @@ def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = 
 
 
 def check_decoding(data: Facts, decode: str) -> None:
-    """The data can be decoded so; else a `UsageError`."""
+    """Check that the data can be decoded in this way. Raises `UsageError` if it cannot."""
     if decode == "greedy" and data.image is not None:
         what = "an image has a label, and nothing is written that could be read again"
         raise UsageError(what, got="--decode greedy", allowed="teacher", fix="leave --decode out")
 
 
 def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
-    """Why a run that was trained on `own` cannot be asked about `data`; None if it can."""
+    """The reason why a run that was trained on `own` cannot be evaluated on `data`, or None if it can."""
     plan = data.manifest.plan
     if (own["task"], own["order"]) != (plan.task, plan.linearisation):
         return DataError(
@@ -216,24 +228,29 @@ def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
 
 
 def _size(image: Sequence[int] | None) -> str:
+    """The size of images as text."""
     return " x ".join(map(str, image)) if image else "no images"
 
 
 def _sketch(vocabulary: list[str]) -> str:
+    """The first symbols of a vocabulary as text."""
     return " ".join(vocabulary[3:9]) + " …"
 
 
 def _parts(data: Dataset) -> tuple[str, Sequence[str]]:
-    """By what rows are told apart beside their size, and the names of that."""
+    """The property by which rows are grouped beside their size, and the names of its values."""
     return ("op", tasks.load(data.task).ops) if data.image is None else ("class", data.manifest.vocabulary)
 
 
 def summarise(tally: MetricSums, part: str, names: Sequence[str], *, entropy: bool) -> dict[str, Any]:
-    """`overall`, `by_size` and `by_PART`, of the part with each of the `names`: each a ratio of sums over its rows."""
+    """The metrics as JSON: `overall`, `by_size` and `by_PART`, where the values of the part have the given names.
+
+    Each metric is a ratio of sums over rows.
+    """
     of = tally.columns()
 
     def metrics(rows: np.ndarray) -> dict[str, Any]:
-        """Of some of the rows: bool [R], at least one True."""
+        """The metrics of some of the rows. rows: bool [R], at least one True"""
         tokens, correct = of["tokens"][rows], of["correct"][rows]
         total = int(tokens.sum())
         return {
@@ -245,7 +262,10 @@ def summarise(tally: MetricSums, part: str, names: Sequence[str], *, entropy: bo
         }
 
     def by(name: str) -> list[tuple[int, dict[str, Any]]]:
-        """Of the rows with each value, ascending; -1 is none."""
+        """The metrics of the rows with each value of a column, in ascending order.
+
+        The value -1 means none and is left out.
+        """
         return [(int(value), metrics(of[name] == value)) for value in np.unique(of[name]) if value >= 0]
 
     return {

@@ -1,7 +1,7 @@
-"""Teacher-forced scores, kept row by row, so that every average of them is a ratio of two sums.
+"""Teacher-forced scores, kept for each row, so that every average of them is a ratio of two sums.
 
-Shapes: B rows, M target tokens, V ids. Units: token accuracy is a fraction of the target tokens
-(padding excluded), cross-entropy is in nats a token.
+Shapes: B rows, M target tokens, V ids. Units: token accuracy is a fraction of the target tokens (without padding),
+cross-entropy is in nats for each token.
 """
 
 from __future__ import annotations
@@ -19,29 +19,32 @@ from ape_cli.models.transformer import Model
 
 
 def forward(model: nn.Module, batch: Labelled, precision: str) -> Tensor:
-    """Teacher-forced scores of a batch. -> [B, M, V]"""
+    """The teacher-forced scores of a batch. -> [B, M, V]"""
     with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=precision == "bf16"):
         return model(*batch.inputs)
 
 
 def sent(batch: Labelled, model: Model, device: torch.device) -> Labelled:
-    """A batch on the device of its model; for a GPU with the plans that are made on the host."""
+    """A batch on the device of its model. For a GPU it has the plans that are made on the host."""
     return (batch.planned(model.scheme) if device.type == "cuda" else batch).to(device)
 
 
 @dataclass
 class MetricSums:
-    """Sums over rows, kept row by row: any average of them is a ratio of two sums."""
+    """Sums of metrics, kept for each row. Each field has one array for each batch."""
 
     row: list[np.ndarray] = field(default_factory=list)
     size: list[np.ndarray] = field(default_factory=list)
     op: list[np.ndarray] = field(default_factory=list)
-    tokens: list[np.ndarray] = field(default_factory=list)  # to be predicted
+    tokens: list[np.ndarray] = field(default_factory=list)  # number of tokens to be predicted
     correct: list[np.ndarray] = field(default_factory=list)
-    nats: list[np.ndarray] = field(default_factory=list)  # cross-entropy, summed
+    nats: list[np.ndarray] = field(default_factory=list)  # sum of the cross-entropy
 
     def add(self, batch: Labelled, predicted: Tensor, nats: Tensor) -> None:
-        """predicted: [B, M] ids, nats: [B, M] cross-entropy of each label."""
+        """Add the rows of a batch.
+
+        predicted: int64 [B, M] ids; nats: floating point [B, M], the cross-entropy of each label.
+        """
         mask = batch.label_mask
         self.row.append(batch.row)
         self.size.append(batch.size)
@@ -51,22 +54,23 @@ class MetricSums:
         self.nats.append((nats.double() * mask).sum(1).cpu().numpy())
 
     def columns(self) -> dict[str, np.ndarray]:
-        """One entry a row of the split."""
+        """Each field as one array, with an entry for each row of the split."""
         return {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in vars(self).items()}
 
     @property
     def token_accuracy(self) -> float:
+        """The share of correct tokens among all target tokens."""
         return float(sum(c.sum() for c in self.correct) / max(1, sum(t.sum() for t in self.tokens)))
 
     @property
     def cross_entropy(self) -> float:
-        """Nats a token."""
+        """The mean cross-entropy in nats for each token."""
         return float(sum(n.sum() for n in self.nats) / max(1, sum(t.sum() for t in self.tokens)))
 
 
 @torch.no_grad()
 def teacher_forced(model: Model, batches: Iterable[Labelled], device: torch.device, precision: str) -> MetricSums:
-    """Score every label given the true prefix. The model is left in the mode it was in."""
+    """Score every label given the true prefix. The model is left in the mode (training or evaluation) that it had."""
     tally, training = MetricSums(), model.training
     model.eval()
     with products(precision):

@@ -1,8 +1,10 @@
-"""What a scheme costs, measured against `none` in the same process: time of a training step, memory it keeps.
+"""The cost of a scheme, measured against `none` in the same process: time of a training step, and memory that it keeps.
 
-Memory is what the forward pass keeps for the backward one, in bytes of distinct storages, parameters
-excluded: a count, the same on every machine. Time is the median of several steps (forward and backward),
-each beside one of `none`, as a ratio: the machine's own speed drops out. No locality bias on either side.
+Memory is what the forward pass keeps for the backward pass, in bytes of distinct storages, without parameters. It is
+a count, and the same on every machine. Time is the median of several steps (forward and backward), each measured next
+to a step of `none`, as a ratio, so the machine's own speed cancels. There is no locality bias on either side.
+
+Shapes: B rows, N tokens, C coordinates of a position.
 """
 
 from __future__ import annotations
@@ -18,12 +20,17 @@ from ape_cli import position, structure
 from ape_cli.models.transformer import Transformer
 from ape_cli.structure import Cyclic, Structure, Tree
 
-D_MODEL, HEADS, LAYERS, ROWS, TOKENS = 128, 4, 2, 32, 63  # of preset `small`, on 63 tokens: a complete tree of depth 5
+# those of preset `small`; 63 tokens are a complete tree of depth 5
+D_MODEL, HEADS, LAYERS, ROWS, TOKENS = 128, 4, 2, 32, 63
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Parameters: a number. Memory: MiB beyond those of `none`, and as a ratio. Time: a ratio."""
+    """The cost of a scheme.
+
+    `parameters` is a number. `extra_memory_mib` is the memory in MiB beyond that of `none`, and `memory_ratio` is the
+    ratio of the two. `time_ratio` is a ratio too.
+    """
 
     scheme: str
     structure: str
@@ -34,7 +41,7 @@ class Cost:
 
 
 def measure(name: str, rounds: int = 7) -> Cost:
-    """The cost of a scheme on an example of its own structure."""
+    """Measure the cost of a scheme on an example of its own structure."""
     wanted = structure.example(position.load(name).structures[0])
     step, plain = _Step(name, wanted), _Step("none", structure.Seq())
     kept, plain_kept = step.kept(), plain.kept()
@@ -50,9 +57,10 @@ def measure(name: str, rounds: int = 7) -> Cost:
 
 
 class _Step:
-    """One training step of a small model with a scheme, repeatable."""
+    """One training step of a small model with a scheme. It can be repeated."""
 
     def __init__(self, name: str, wanted: Structure) -> None:
+        """Create the model and a batch."""
         generator = torch.Generator().manual_seed(1)
         size = 6 if isinstance(wanted, Tree) else TOKENS + 1
         scheme = position.make(
@@ -71,18 +79,20 @@ class _Step:
         self.at, self.mask = _places(wanted), torch.ones(ROWS, TOKENS, dtype=torch.bool)
 
     def loss(self) -> Tensor:
+        """A scalar that depends on all scores."""
         return self.model(self.ids, self.at, self.mask, self.ids, self.at).logsumexp(-1).mean()
 
     def seconds(self) -> float:
+        """The time of one step, forward and backward, in seconds."""
         start = time.perf_counter()
         self.model.zero_grad()
         self.loss().backward()
         return time.perf_counter() - start
 
     def kept(self) -> int:
-        """Bytes that are kept between forward and backward."""
+        """The number of bytes that are kept between the forward and the backward pass."""
         own = {p.untyped_storage().data_ptr() for p in self.model.parameters()}
-        held: dict[int, Tensor] = {}  # a storage is held, so that its address is not given to another one
+        held: dict[int, Tensor] = {}  # storages are kept alive, so that no address is used twice
 
         def pack(x: Tensor) -> Tensor:
             held.setdefault(x.untyped_storage().data_ptr(), x.detach())
@@ -94,7 +104,7 @@ class _Step:
 
 
 def _places(wanted: Structure) -> Tensor:
-    """A complete tree, a filled grid, a ring, a line. -> [B or 1, N], or [B, N, C]"""
+    """Positions: a complete tree, a filled grid, a ring, or a line. -> int64 [B or 1, N], or [B, N, C]"""
     line = torch.arange(1, TOKENS + 1)
     if wanted.width == 1:
         if isinstance(wanted, Cyclic):

@@ -1,11 +1,12 @@
-"""The laws that encodings and attentions claim, measured: an error in float64 and in float32, and whether it holds.
+"""The laws that schemes and kinds of attention claim, measured as errors in float64 and in float32.
 
-A law is a function of a scheme (or of a kind of attention) and a precision that returns the greatest
-absolute deviation (0 where the law holds exactly), or None where no such law is claimed. The algebra is
-measured at 10,000 steps of a sequence and 40 levels of a tree; scores at pairs that are near, some way
-apart and that far; models on rows that reach to 12, 60 and 300 steps, and to 2, 5 and 12 levels. Whatever
-attention computes is measured with the locality bias off and on. What a scheme claims, it says itself:
-`homomorphism`, `relative`, `isometric`, `unique`; so does a kind: `permutation`, `rotation`, `values`.
+A law is a function of a scheme (or of a kind of attention) and a precision. It returns the greatest absolute
+deviation, which is 0 if the law holds exactly, or None if the law is not claimed. The first line of its docstring
+describes the law to users. The algebra is measured at 10,000 steps of a sequence and 40 levels of a tree. Scores are
+measured at pairs that are near, at a medium distance, and that far apart. Models are measured on rows that reach to
+12, 60 and 300 steps, and to 2, 5 and 12 levels. Everything that attention computes is measured with the locality bias
+off and on. A scheme states its claims in `homomorphism`, `relative`, `isometric` and `unique`, and a kind in
+`permutation`, `rotation` and `values`.
 """
 
 from __future__ import annotations
@@ -55,15 +56,17 @@ OF_ATTENTION: dict[str, Callable[[attention.Kind, torch.dtype, float], Tensor | 
 }
 IN_A_MODEL = ("equivariance", "causality", "independence", "gradients")
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-4}
-GAPS = {"uniqueness", "reach"}  # the laws whose measure has to be large, in either precision ...
-LEAST_GAP = 1e-4  # ... at least this
-_MADE_IN_FLOAT32 = {"locality", "distance"}  # whatever the model is: held to the limit of float32 in both
-_DECAYS = {"locality": (0.98,), "distance": (0.98,)} | dict.fromkeys(("relative", *IN_A_MODEL), (1.0, 0.9))  # else 1
+GAPS = {"uniqueness", "reach"}  # laws whose measure has to be large, in either precision
+LEAST_GAP = 1e-4  # minimum of those measures
+# computed in float32 by every model, so the limit of float32 holds in both precisions
+_MADE_IN_FLOAT32 = {"locality", "distance"}
+# locality biases of each law; 1 for all others
+_DECAYS = {"locality": (0.98,), "distance": (0.98,)} | dict.fromkeys(("relative", *IN_A_MODEL), (1.0, 0.9))
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One law of one scheme on one structure, or of one kind of attention (structure None)."""
+    """The result of one law for one scheme on one structure, or for one kind of attention (`structure` is None)."""
 
     subject: str
     options: dict[str, Any]
@@ -73,22 +76,25 @@ class Finding:
     float64: float | None
     float32: float | None
     holds: bool
-    trouble: str | None = None  # what went wrong, where nothing could be measured
+    trouble: str | None = None  # the error, if the law could not be measured
 
     @property
     def name(self) -> str:
-        """The subject, with what is set otherwise than by default: `rope learned=true`."""
+        """The subject, with the options that differ from the defaults: `rope learned=true`."""
         return " ".join([self.subject, *(f"{k}={str(v).lower()}" for k, v in self.options.items())])
 
 
 def subjects() -> list[str]:
-    """All that can be checked: every scheme, then every kind of attention."""
+    """The names of all that can be checked: every scheme, then every kind of attention."""
     return position.names() + attention.names()
 
 
 def check(name: str) -> Iterator[Finding]:
-    """Every law that a scheme claims, on an example of every structure that it reads, and with each of its
-    `variants`; or an attention's laws."""
+    """Measure every law that a scheme or a kind of attention claims.
+
+    A scheme is measured on an example of every structure that it reads, and with each of its `variants`. Raises
+    `UsageError` for an unknown name.
+    """
     pick("scheme or attention", name, subjects())
     if name in attention.names():
         yield from _check_attention(name)
@@ -106,8 +112,9 @@ def check(name: str) -> Iterator[Finding]:
 
 
 def _check_attention(name: str) -> Iterator[Finding]:
+    """The laws of a kind of attention."""
     try:
-        kind = attention.make(name)  # it has no parameters: its precision is that of what it is given
+        kind = attention.make(name)  # it has no parameters, so its precision is that of its inputs
     except ApeError as error:
         yield _broken(name, error)
         return
@@ -117,11 +124,12 @@ def _check_attention(name: str) -> Iterator[Finding]:
 
 
 def _broken(name: str, error: ApeError) -> Finding:
+    """The finding for a file that cannot be imported."""
     return Finding(name, {}, "", "import", "Its file defines it", None, None, False, str(error))
 
 
 def _of_scheme(blank: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
-    """A law, measured with each locality bias, or with the variant's own."""
+    """Measure a law of a scheme with each locality bias, or with the variant's own."""
     decays = (blank.options["decay"],) if "decay" in blank.options else _DECAYS.get(blank.law, (1.0,))
     for decay in decays:
         assert blank.structure is not None
@@ -130,17 +138,18 @@ def _of_scheme(blank: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
 
 
 def _of_kind(kind: attention.Kind, law: str, dtype: torch.dtype) -> Iterator[Tensor | None]:
-    """A law, measured with each locality bias that the kind takes."""
+    """Measure a law of a kind of attention with each locality bias that it takes."""
     for decay in (1.0,) if kind.refuses_decay else _DECAYS.get(law, (1.0,)):
         yield OF_ATTENTION[law](kind, dtype, decay)
 
 
 def _about(measure: Callable[..., Any]) -> str:
+    """The description of a law: the first line of its function's docstring."""
     return (measure.__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 
 def _finding(blank: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | None]]) -> Iterator[Finding]:
-    """What a law comes to, the worst of its runs; nothing if it is not claimed."""
+    """The result of a law, which is the worst of its runs. Nothing is yielded if the law is not claimed."""
     worst: Callable[[list[float]], float] = min if blank.law in GAPS else max
     errors = []
     try:
@@ -152,7 +161,7 @@ def _finding(blank: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | Non
                 errors.append(worst(measured))
                 if not math.isfinite(sum(measured)):
                     raise ArithmeticError("no number came of it")
-    except Exception as error:  # whatever is done wrong is a finding, and the others are still measured
+    except Exception as error:  # any error is a finding, and the other laws are still measured
         yield replace(blank, trouble=f"{type(error).__name__}: {error}")
         return
     if blank.law in GAPS:

@@ -1,4 +1,7 @@
-"""What laws are measured on: small schemes, example structures, random paths that reach far."""
+"""The subjects on which laws are measured: small schemes, example structures, and random paths that reach far.
+
+Shapes: H heads, M and N tokens, C coordinates of a position, K channels of a head.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +15,23 @@ from ape_cli import position
 from ape_cli.position import Scheme
 from ape_cli.structure import Cyclic, Structure, Tree
 
-D_MODEL, HEADS, MAX_SIZE = 32, 4, 8  # of the schemes that are measured
+D_MODEL, HEADS, MAX_SIZE = 32, 4, 8  # sizes of the schemes that are measured
 FAR, DEEP = 10_000, 40  # steps and levels
-EXAMPLES = {  # of each pattern
+EXAMPLES = {  # example structures of each pattern
     "any": ("seq", "tree(2)", "tree(3)", "grid(2)", "grid(3)", "cyclic(6)", "seq*tree(2)", "tree(2)*cyclic(5)"),
     "tree(k)": ("tree(2)", "tree(3)"),
-    "grid(n)": ("grid(2)", "grid(4)"),  # which share D_MODEL evenly
+    "grid(n)": ("grid(2)", "grid(4)"),  # their axes share D_MODEL evenly
     "cyclic(n)": ("cyclic(6)",),
 }
 
 
 def examples(name: str) -> list[str]:
-    """Structures that a scheme reads, to measure it on."""
+    """The structures on which a scheme is measured, out of those that it reads."""
     return [e for pattern in position.load(name).structures for e in EXAMPLES.get(pattern, (pattern,))]
 
 
 def make(name: str, expression: str, dtype: torch.dtype, **options: Any) -> Scheme:
-    """A small scheme, the same weights in either precision. Without a locality bias unless `decay` says so."""
+    """A small scheme, with the same weights in either precision. It has no locality bias unless `decay` is given."""
     generator = torch.Generator().manual_seed(3)
     given = {"decay": 1.0, "max_size": MAX_SIZE} | options
     return position.make(name, D_MODEL, HEADS, structure=expression, generator=generator, **given).to(dtype)
@@ -38,11 +41,15 @@ def make(name: str, expression: str, dtype: torch.dtype, **options: Any) -> Sche
 
 
 def paths(structure: Structure, count: int, seed: int, *, steps: int = FAR, depth: int = DEEP) -> Tensor:
-    """Random paths, the longest of them first: up to `steps` along lines and rings, up to `depth` down trees
-    (or as far as their heap indices reach). -> [1, N] or [1, N, C]"""
+    """Random paths, the longest one first. -> int64 [1, N] or [1, N, C]
+
+    They have up to `steps` steps along lines and rings. In trees they have up to `depth` steps, or as many as heap
+    indices can hold.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def one(simple: Structure) -> Tensor:
+        """The coordinate of a simple factor. -> int64 [1, N]"""
         if not isinstance(simple, Tree):
             drawn = torch.randint(1, steps + 1, (1, count), generator=generator)
             drawn[0, 0] = steps
@@ -59,13 +66,16 @@ def paths(structure: Structure, count: int, seed: int, *, steps: int = FAR, dept
 
 
 def rows(structure: Structure, count: int) -> Tensor:
-    """Three rows that reach to different places and depths, all axes of a grid together. -> [3, N] or [3, N, C]"""
+    """Three rows that reach to different distances and depths, shared among the axes of a grid.
+
+    -> int64 [3, N] or [3, N, C]
+    """
     reaches = ((12 // structure.width, 2), (60 // structure.width, 5), (300 // structure.width, 12))
     return torch.cat([paths(structure, count, i, steps=s, depth=d) for i, (s, d) in enumerate(reaches)])
 
 
 def near(structure: Structure, count: int) -> Tensor:
-    """The first places, all different, as a bounded scheme can tell them apart. -> [1, N] or [1, N, C]"""
+    """The first places, all of them different, which a bounded scheme can tell apart. -> int64 [1, N] or [1, N, C]"""
     places = torch.arange(1, count + 1)[None]
     if structure.width == 1:
         return places % structure.order if isinstance(structure, Cyclic) else places
@@ -73,10 +83,15 @@ def near(structure: Structure, count: int) -> Tensor:
 
 
 def length(structure: Structure, x: Tensor, y: Tensor, metric: str = "path") -> Tensor:
-    """From each x to each y: steps of the path, counted one by one, or the straight line. [1, M], [1, N] (, C) ->
-    [M, N], float64"""
+    """The distance from each x to each y, computed by an independent method.
+
+    [1, M], [1, N] (or with C) -> float64 [M, N]
+
+    It is the number of steps of the path, counted one by one, or the Euclidean distance if `metric` is `euclidean`.
+    """
 
     def between(simple: Structure, a: int, b: int) -> int:
+        """The number of steps between two positions of a simple structure."""
         if isinstance(simple, Tree):
             above = [_ancestors(simple.branching, max(heap, 1)) for heap in (a, b)]
             return len(set(above[0]) ^ set(above[1]))
@@ -85,6 +100,7 @@ def length(structure: Structure, x: Tensor, y: Tensor, metric: str = "path") -> 
         return abs(a - b)
 
     def whole(a: list[int], b: list[int]) -> float:
+        """The distance between two positions of the whole structure."""
         if metric == "euclidean":
             return math.dist(a, b)
         return sum(between(s, p, q) for s, p, q in zip(structure.simple, a, b, strict=True))
@@ -94,7 +110,7 @@ def length(structure: Structure, x: Tensor, y: Tensor, metric: str = "path") -> 
 
 
 def _ancestors(branching: int, heap: int) -> list[int]:
-    """A node and all above it."""
+    """A node and all its ancestors, as heap indices."""
     found = [heap]
     while found[-1] > 1:
         found.append((found[-1] - 2) // branching + 1)
@@ -102,15 +118,16 @@ def _ancestors(branching: int, heap: int) -> list[int]:
 
 
 def origin(structure: Structure) -> Tensor:
-    """The empty path. -> [1, 1] or [1, 1, C]"""
+    """The empty path. -> int64 [1, 1] or [1, 1, C]"""
     return torch.zeros((1, 1, structure.width) if structure.width > 1 else (1, 1), dtype=torch.int64)
 
 
 def vectors(dtype: torch.dtype, count: int, seed: int) -> Tensor:
-    """[1, H, N, K], standard normal, the same numbers in either precision."""
+    """Standard normal vectors, the same numbers in either precision. -> [1, H, N, K]"""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(1, HEADS, count, D_MODEL // HEADS, generator=generator, dtype=torch.float64).to(dtype)
 
 
 def greatest(x: Tensor) -> Tensor:
+    """The greatest absolute value. -> scalar"""
     return x.detach().abs().max()

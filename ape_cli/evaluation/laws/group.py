@@ -1,10 +1,14 @@
 """The algebra of a scheme, measured: its operators, its scores, its vectors.
 
-Source: Algebraic Positional Encodings, laws L1 to L3 and sections 3.1 to 3.4; for U and D_i, Shiv and
-Quirk 2019, section 3. M(x) is the operator of the path x as scores see it, [e]'[x] with e the empty path,
-so that a map that all positions have in common drops out.
+Source: Algebraic Positional Encodings, laws L1 to L3 and sections 3.1 to 3.4; for U and D_i, Shiv and Quirk 2019,
+section 3. M(x) is the operator of the path x as scores see it, [e]'[x] with e the empty path, so that a map that all
+positions have in common drops out.
 
-Shapes: H heads, N tokens, K channels of a head.
+The functions from `identity` on are laws: each returns an error as a scalar, or None if the scheme does not claim the
+law. `gap` and `reach` return a difference, which has to be large. The first line of a law's docstring is printed for
+users.
+
+Shapes: H heads, M queries, N tokens or keys, K channels of a head, n branches and k depth of a tree scheme.
 """
 
 from __future__ import annotations
@@ -35,20 +39,24 @@ from ape_cli.structure import Cyclic, Structure, Tree
 
 @runtime_checkable
 class Affine(Protocol):
-    """A scheme whose stacks a step changes by an affine map: (A, b) of x -> A x + b."""
+    """A scheme with stacks that each step changes by an affine map x -> A x + b, given as (A, b)."""
 
-    def stack(self, positions: Tensor) -> Tensor: ...
+    def stack(self, positions: Tensor) -> Tensor:
+        """The stacks of positions. int64 [B, N] -> [B, N, k, n]"""
 
-    def down(self, branch: int) -> tuple[Tensor, Tensor]: ...
+    def down(self, branch: int) -> tuple[Tensor, Tensor]:
+        """The map of a step to a child. -> float64 [n k, n k], float64 [n k]"""
 
-    def up(self) -> tuple[Tensor, Tensor]: ...
+    def up(self) -> tuple[Tensor, Tensor]:
+        """The map of a step to the parent. -> float64 [n k, n k], float64 [n k]"""
 
 
 def operators(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tensor:
-    """M of each position, on the side of the query and on that of the key. [1, N] -> [2, H, N, K, K]"""
+    """M of each position, on the side of the query and on the side of the key. int64 [1, N] -> [2, H, N, K, K]"""
     k = D_MODEL // HEADS
 
     def images(positions: Tensor, side: Side) -> Tensor:
+        """The images of the basis vectors, as matrices. -> [H, N, K, K]"""
         basis = torch.eye(k, dtype=dtype)[:, None, None].expand(k, HEADS, positions.shape[1], k)
         return scheme.rotate(basis, scheme.context(positions), side).permute(1, 2, 3, 0)  # [H, N, K, K]
 
@@ -57,7 +65,7 @@ def operators(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _halves(structure: Structure, *seeds: int) -> Iterator[Tensor]:
-    """Paths of which two in a row are as far as any law reaches."""
+    """Paths of half the length: two of them, one after the other, reach as far as any law does."""
     return (paths(structure, 8, seed, steps=FAR // 2, depth=DEEP // 2) for seed in seeds)
 
 
@@ -132,19 +140,22 @@ def round_trip(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
 
 
 def _pairs(structure: Structure) -> Iterator[tuple[Tensor, Tensor]]:
-    """Places of queries and keys that are near each other, some way apart, and far."""
+    """Positions of queries and keys that are near each other, at a medium distance, and far apart.
+
+    -> int64 [1, 8] (, C) each
+    """
     for steps, depth in ((12, 3), (150, 8), (FAR // 2, DEEP // 2)):
         yield paths(structure, 8, 9, steps=steps, depth=depth), paths(structure, 8, 10, steps=steps, depth=depth)
 
 
 def _parts(scheme: Scheme, x: Tensor, y: Tensor) -> Iterator[tuple[Context, Context]]:
-    """Contexts as the encoder, the decoder and the attention between them have them."""
+    """Contexts of queries and keys as in the encoder, in the decoder, and in the attention between them."""
     for decoder_q, decoder_k in ((False, False), (True, True), (True, False)):
         yield scheme.context(x, causal=decoder_q), scheme.context(y, causal=decoder_k)
 
 
 def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
-    """In each of the three parts. -> [3, 1, H, M, N]"""
+    """The logits in each of the three parts. -> [3, 1, H, M, N]"""
     q, k = vectors(dtype, x.shape[1], 1), vectors(dtype, y.shape[1], 2)
     return torch.stack([attention.logits(scheme, q, k, *contexts) for contexts in _parts(scheme, x, y)])
 
@@ -180,12 +191,13 @@ def distance(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
 
 
 def _decay(scheme: Scheme, x: Tensor, y: Tensor) -> Tensor:
-    """[M, N], float64"""
+    """The locality bias of all pairs, 1 if there is none. -> float64 [M, N]"""
     found = scheme.decay(scheme.context(x), scheme.context(y))
     return torch.ones(x.shape[1], y.shape[1], dtype=torch.float64) if found is None else found[0, 0].double()
 
 
 def _prefixed(scheme: Scheme, *at: Tensor) -> tuple[Tensor, ...]:
+    """The positions of all paths after they are prefixed by one more path."""
     prefix = next(_halves(scheme.structure, 11))[:, :1]
     return tuple(scheme.structure.compose(prefix.expand_as(x), x) for x in at)
 
@@ -245,4 +257,5 @@ def shift(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
 
 
 def _from_identity(x: Tensor) -> Tensor:
+    """The greatest deviation of matrices from the identity. [..., K, K] -> scalar"""
     return greatest(x - torch.eye(x.shape[-1], dtype=x.dtype))

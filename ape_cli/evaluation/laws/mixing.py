@@ -1,8 +1,11 @@
-"""The symmetries of a kind of attention, measured, and its manners inside a model.
+"""The symmetries of a kind of attention, measured, and its behaviour inside a model.
 
-Source: "Notes on attention and positional encodings" (Ganev), lemma 2.3:
-Att(t Q g, s K g, s V h) = t Att(Q, K, V) h for permutations t of the queries and s of the keys with their
-values, g orthogonal, h invertible. Each action is measured on its own; a kind says which ones it claims.
+Source: "Notes on attention and positional encodings" (Ganev), lemma 2.3: Att(t Q g, s K g, s V h) = t Att(Q, K, V) h
+for permutations t of the queries and s of the keys with their values, g orthogonal, h invertible. Each action is
+measured on its own. A kind states which of them it claims.
+
+The public functions are laws: each returns an error as a scalar, or None if the kind does not claim the law. `reach`
+returns a difference, which has to be large. The first line of a law's docstring is printed for users.
 
 Shapes: H heads, M queries, N keys, K channels of a head.
 """
@@ -22,14 +25,17 @@ _K, _M, _N = D_MODEL // HEADS, 20, 23
 
 
 def _attend(kind: Kind, dtype: torch.dtype, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Without positions, masks or dropout. -> [1, H, M, K]"""
+    """Attention without positions, masks or dropout. [1, H, M, K], [1, H, N, K], [1, H, N, K] -> [1, H, M, K]"""
     scheme = make("none", "seq", dtype)
     at, of = (scheme.context(torch.arange(x.shape[2])[None]) for x in (q, k))
     return kind.mix(scheme, q, k, v, Link(at, of), 0.0)
 
 
 def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Some queries and keys are near each other, some further apart than any kernel reaches."""
+    """Queries, keys and values.
+
+    Some queries and keys are near each other, and some further apart than any kernel reaches.
+    """
     return 1.5 * vectors(dtype, _M, 1), 1.5 * vectors(dtype, _N, 2), vectors(dtype, _N, 3)
 
 
@@ -60,12 +66,16 @@ def values(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
 
 
 def _moved(kind: Kind, dtype: torch.dtype, decay: float, both: bool) -> list[Tensor]:
-    """What it makes of places before and after a shift, far along sequences and trees: of all, or the keys' alone."""
+    """The differences of the results before and after a shift of positions, far along sequences and trees.
+
+    The shift is applied to queries and keys (`both`), or to the keys alone.
+    """
     errors = []
     for name, expression in (("orthogonal-seq", "seq"), ("orthogonal-tree", "tree(2)")):
         scheme = make(name, expression, dtype, decay=decay)
         q, k, v = _qkv(dtype)
-        steps, depth = (FAR // 2, DEEP // 2) if decay == 1.0 else (40, 6)  # further apart nothing would be left
+        # at larger distances the locality bias would leave nothing
+        steps, depth = (FAR // 2, DEEP // 2) if decay == 1.0 else (40, 6)
         x, y = (paths(scheme.structure, n, s, steps=steps, depth=depth) for n, s in ((_M, 9), (_N, 10)))
         prefix = paths(scheme.structure, 1, 11, steps=FAR // 2, depth=DEEP // 2)
         there = [scheme.structure.compose(prefix.expand_as(at), at) for at in (x, y)]
@@ -88,6 +98,7 @@ def reach(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
 
 
 def _scheme(dtype: torch.dtype, decay: float) -> Scheme:
+    """The scheme with which kinds are measured inside a model."""
     return make("orthogonal-tree", "tree(2)", dtype, decay=decay)
 
 

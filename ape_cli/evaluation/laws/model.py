@@ -1,6 +1,9 @@
-"""The manners of a scheme inside a model, measured on a small transformer.
+"""The behaviour of a scheme inside a model, measured on a small transformer.
 
-Shapes: B rows, N tokens.
+The functions from `equivariance` on are laws: each returns an error as a scalar. The first line of a law's docstring
+is printed for users.
+
+Shapes: B rows, N tokens, C coordinates of a position.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from ape_cli.position import Scheme
 
 
 def small(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, dropout: float = 0.0) -> Transformer:
-    """A transformer with two layers of each kind."""
+    """A transformer with two encoder and two decoder layers."""
     generator = torch.Generator().manual_seed(8)
     return Transformer(
         scheme,
@@ -30,7 +33,7 @@ def small(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, dropout:
 
 
 def sample(scheme: Scheme, count: int = 9) -> tuple[Tensor, Tensor]:
-    """Ids [3, N] and places [3, N] or [3, N, C], each row's of another reach."""
+    """Ids, int64 [3, N], and positions, int64 [3, N] or [3, N, C], of three rows that reach to different distances."""
     return torch.randint(3, 20, (3, count), generator=torch.Generator().manual_seed(1)), rows(scheme.structure, count)
 
 
@@ -49,6 +52,7 @@ def causality(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, coun
     later[:, t:], later_at[:, t:] = ids[:, t:].flip(1), at[:, t:].flip(1)
 
     def scores(target: Tensor, target_at: Tensor) -> Tensor:
+        """The scores of a target, with the same dropout masks in every call."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(11)
             return net(ids, at, mask, target, target_at)
@@ -78,7 +82,10 @@ def dead_parameters(scheme: Scheme, dtype: torch.dtype) -> Tensor:
 
 
 def _alive(parameter: nn.Parameter, bounded: bool) -> bool:
-    """Reached in every head and generator; a table of a bounded scheme has rows for sizes that do not occur."""
+    """Whether a parameter gets a gradient in every head and generator.
+
+    The table of a bounded scheme also has rows for sizes that do not occur. So it only needs a gradient somewhere.
+    """
     assert parameter.grad is not None
     reached = parameter.grad != 0
     if bounded or parameter.dim() < 2 or HEADS not in parameter.shape[:-1]:
