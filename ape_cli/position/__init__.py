@@ -1,26 +1,27 @@
-"""Positional encoding schemes: one file each, found by its name; reading them in order teaches the field.
+"""Positional encoding schemes: one file each, found by its name. Reading them in order teaches the field.
 
-A scheme is an `nn.Module` with four hooks, all no-ops by default; attention never asks which it holds:
+A scheme is an `nn.Module` with four hooks, which do nothing by default. The attention layer never asks which scheme
+it holds:
 
     embed(x, context)                  [B, N, D] -> [B, N, D]        added to (or mixed into) the tokens
     rotate(x, context, side)           [B, H, N, K] -> the same      operators on queries and keys
     bias(q, q_context, k_context)      -> [B|1, H|1, M, N] or None   added to the logits
     decay(q_context, k_context)        -> [B|1, 1, M, N] or None     multiplied into the logits
 
-Logits are (q k) / sqrt(K), times decay, plus bias, plus mask. None says "nothing to do".
+Logits are (q k) / sqrt(K), times decay, plus bias, plus mask. So decay and bias come after the scaling. None means
+that there is nothing to do.
 
-`context = scheme.context(positions, mask)` holds what depends on the positions alone; it is computed
-once per forward pass and shared by the layers. Positions: int64 [B, N], or [1, N] where all rows
-agree, with one more axis for the factors of a product; 0 is SOS, the empty path. Every scheme acts in
-the encoder, in the decoder and in the attention between them, as in the paper; a scheme whose source
-says otherwise states it.
+`context = scheme.context(positions, mask)` holds what depends on the positions alone. It is computed once in a
+forward pass, and the layers share it. Positions are int64 [B, N], or [1, N] if all rows have the same ones, with one
+more axis for the factors of a product. 0 is SOS, the empty path. Every scheme acts in the encoder, in the decoder and
+in the attention between them, as in the paper. If the source of a scheme differs from that, the scheme says so.
 
-For speed alone a scheme may say more, and need not: `prepare_beside` shares between contexts what follows from the
-parameters, `Context.once` between layers what follows from two contexts, and a `frame` that is common to all
-positions is taken into the projections of queries and keys.
+Some further methods only improve speed, and a scheme does not need them. `prepare_beside` shares between contexts
+what depends on the parameters alone. `Context.once` shares between layers what depends on two contexts. A `frame`,
+which is common to all positions, is taken into the projections of queries and keys.
 
-Shape letters here and in `attention/`: B batch, H heads, M queries, N keys, K channels of a head,
-D channels of the model. Randomness at construction comes from `generator`.
+Shape letters here and in `attention/`: B batch, H heads, M queries, N keys, C factors of a product, K channels of a
+head, D channels of the model. Random numbers at construction come from `generator`.
 
 The locality bias of four nodes of a tree: the root, its two children, and the left child of the left one.
 
@@ -52,38 +53,45 @@ from ape_cli.core.errors import UsageError
 from ape_cli.data.position_plan import PositionPlan, run_of
 from ape_cli.structure import Structure, example, matches, parse_structure
 
-__path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/position elsewhere on the path adds to these
+__path__ = pkgutil.extend_path(__path__, __name__)  # folders ape_cli/position elsewhere on the path add files
 
 Side = Literal["query", "key"]
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a scheme knows of some positions."""
+    """What a scheme knows about some positions."""
 
     positions: Tensor  # int64 [B or 1, N], or [B or 1, N, C] for a product of C factors
-    mask: Tensor | None = None  # bool [B, N], True = token
-    state: Any = None  # the scheme's own: tables, angles, operators
-    causal: bool = False  # of a decoder, which sees only what stands before
+    mask: Tensor | None = None  # bool [B, N], True for tokens
+    state: Any = None  # the scheme's own: tables, angles or operators
+    causal: bool = False  # whether they are a decoder's, which sees only earlier tokens
     plan: PositionPlan | None = None  # made on the host, with the batch
     _pairs: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, other: Context, make: Callable[[Context, Context], Any]) -> Any:
-        """make(self, other), made at the first call and kept: what the layers of a forward pass share of a pair."""
+        """The result of `make(self, other)`, which is computed at the first call and then kept.
+
+        The layers of a forward pass use it to share what depends on a pair of contexts.
+        """
         key = (make.__qualname__, id(other))
         if key not in self._pairs:
-            held = None if other is self else other  # so that its id stays its own; oneself would never be let go
+            # Keep `other` alive, so that its id is not used again. A reference to `self` would never be released.
+            held = None if other is self else other
             self._pairs[key] = held, make(self, other)
         return self._pairs[key][1]
 
     def part(self, begin: int, end: int) -> Context:
-        """Some of the positions, without a state."""
+        """The context of the positions from `begin` to `end`, without a state."""
         mask = None if self.mask is None else self.mask[:, begin:end]
         return Context(self.positions[:, begin:end], mask, causal=self.causal)
 
     @cached_property
     def start(self) -> int | None:
-        """The first position, if all rows share a run of consecutive ones and that can be seen at no cost."""
+        """The first position, if all rows share a run of consecutive positions, else None.
+
+        Without a plan it is also None on a GPU, because the values would have to be waited for.
+        """
         if self.plan is not None:
             return self.plan.first
         return run_of(self.positions) if self.positions.device.type == "cpu" else None
@@ -91,7 +99,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Shape:
-    """What every scheme is built with."""
+    """The arguments that every scheme is built with."""
 
     d_model: int
     heads: int
@@ -102,47 +110,52 @@ class Shape:
 
     @property
     def head_dim(self) -> int:
+        """The number of channels of a head, K."""
         return self.d_model // self.heads
 
 
 @dataclass(frozen=True)
 class Properties:
-    """What a scheme is, for tables: the criteria of the paper's section 5 that need no training."""
+    """The properties of a scheme, for tables: the criteria of the paper's section 5 that need no training."""
 
-    structures: tuple[str, ...]  # extensibility: patterns of what it reads
-    flat: bool  # along the linearisation, unless a structure is asked for
+    structures: tuple[str, ...]  # extensibility: patterns of the structures that it reads
+    flat: bool  # whether it reads the linearisation, unless a structure is asked for
     injection: str  # "embeddings", "attention", or "none"
     recurrence: str  # "once", or "every layer"
-    relative: bool  # reference point: the path between two tokens; else the origin
+    relative: bool  # reference point: the path between two tokens, else the origin
     learnable: bool
     parameters: int
-    bounded: bool  # by the size it is made for
-    content_dependent: bool  # positions meet the content multiplicatively
-    memory: str  # of what it makes for L tokens, in D channels of the model
-    extrapolation: str  # beyond the sizes of training, as its source or a survey has it
+    bounded: bool  # whether it is bounded by the size that it is made for
+    content_dependent: bool  # whether positions are multiplied with the content
+    memory: str  # memory of its results for L tokens, with D channels of the model
+    extrapolation: str  # beyond the sizes of training, according to its source or a survey
     source: str
 
 
 class Scheme(nn.Module):
-    """Base of all schemes: the four hooks, doing nothing but the locality bias if one is set."""
+    """Base class of all schemes. The hooks do nothing, except that `decay` computes the locality bias if one is set."""
 
-    structures: ClassVar[tuple[str, ...]] = ("seq",)  # patterns of what it reads (`structure.matches`)
-    flat: ClassVar[bool] = False  # reads data along its linearisation unless a structure is asked for; needs `seq`
-    relative: bool = False  # scores depend on x^-1 y alone
-    bounded: ClassVar[bool] = False  # sized at max_size; says in its docstring what happens beyond
+    structures: ClassVar[tuple[str, ...]] = ("seq",)  # patterns of structures that it reads (see `structure.matches`)
+    # whether it reads data along its linearisation, unless a structure is asked for; needs `seq`
+    flat: ClassVar[bool] = False
+    relative: bool = False  # whether scores depend on x^-1 y alone
+    bounded: ClassVar[bool] = False  # whether `max_size` bounds it; its docstring says what happens beyond
     default_decay: ClassVar[float] = 1.0
-    metric: str = "path"  # `apart`: steps of the path, or `euclidean`, the straight line across a grid
-    dot_only: ClassVar[bool] = False  # its bias is a term of the dot product's expansion: no other attention takes it
+    # the distance of `apart`: `path`, the steps of the path, or `euclidean`, the straight line across a grid
+    metric: str = "path"
+    # whether its bias is a term of the dot product's expansion, which no other kind of attention takes
+    dot_only: ClassVar[bool] = False
     source: ClassVar[str]
-    # claims that `ape check` measures, and traits that are told in tables
-    homomorphism: ClassVar[bool] = False  # `rotate` acts by orthogonal operators, [x y] = [x] [y]
-    beyond: ClassVar[str] = ""  # of bounded schemes: what becomes of positions beyond max_size
+    # Claims that `ape check` measures, and properties that are shown in tables.
+    homomorphism: ClassVar[bool] = False  # `rotate` acts by orthogonal operators with [x y] = [x] [y]
+    beyond: ClassVar[str] = ""  # what a bounded scheme does with positions beyond max_size
     unique: ClassVar[bool] = True  # no two positions are encoded alike (bounded schemes: up to max_size)
     isometric: ClassVar[bool] = False  # a shift of all positions turns all vectors alike: P(p + k) = R_k P(p)
-    waits: bool = False  # on a GPU a forward pass reads values back, so that its operations cannot be recorded
-    acts_between: bool = True  # in the attention between decoder and encoder too
-    renamed: ClassVar[dict[str, str]] = {}  # parameters of earlier versions -> their names today
-    variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # options (or `decay`) that are measured beside the defaults
+    # whether a forward pass reads values back from a GPU, so that its operations cannot be recorded
+    waits: bool = False
+    acts_between: bool = True  # whether it acts in the attention between decoder and encoder too
+    renamed: ClassVar[dict[str, str]] = {}  # names of parameters in earlier versions -> their names today
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # options (or `decay`) that `ape check` measures too
     content_dependent: bool = False
     memory: ClassVar[str] = "none"
     extrapolation: ClassVar[str] = "not claimed"
@@ -150,32 +163,39 @@ class Scheme(nn.Module):
     name: str  # set by `make`
 
     def __init__(self, shape: Shape) -> None:
+        """Store the common arguments."""
         super().__init__()
         self.shape = shape
         self.structure = shape.structure
 
     def prepare(self, positions: Tensor) -> Any:
-        """The state of a context; override where hooks share work. positions: [B or 1, N]"""
+        """The state of a context. Override it if hooks share work. positions: int64 [B or 1, N], or [B or 1, N, C]"""
         return None
 
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
-        """What has to be worked out of positions on the host; override where a hook would have to read their values.
-        int64 [B or 1, N] ([B or 1, N, C]) on the CPU. `beside`: the plan of other positions of the same forward pass.
+        """The plan of positions: what has to be computed on the host.
+
+        positions: int64 [B or 1, N] or [B or 1, N, C], on the CPU
+
+        Override it if a hook would otherwise have to read the values of positions. `beside`: the plan of other
+        positions of the same forward pass, or None.
         """
         return PositionPlan(first=run_of(positions))
 
     def prepare_planned(self, positions: Tensor, plan: PositionPlan, state: Any) -> Any:
-        """`prepare`, or with a `state` `prepare_beside`, from a plan."""
+        """`prepare`, or `prepare_beside` if there is a `state`, with the help of a plan."""
         return self.prepare(positions) if state is None else self.prepare_beside(positions, state)
 
     def prepare_beside(self, positions: Tensor, state: Any) -> Any:
-        """`prepare`, where `state` is that of other positions in the same forward pass: override to share what
-        follows from the parameters alone."""
+        """`prepare`, where `state` is that of other positions in the same forward pass.
+
+        Override it to share what depends on the parameters alone.
+        """
         return self.prepare(positions)
 
     @classmethod
     def reads(cls, found: Structure) -> bool:
-        """Whether positions of this structure can be read as they are."""
+        """Whether the scheme can read positions of this structure as they are."""
         return any(matches(pattern, found) for pattern in cls.structures)
 
     def context(
@@ -186,10 +206,15 @@ class Scheme(nn.Module):
         beside: Context | None = None,
         plan: PositionPlan | None = None,
     ) -> Context:
-        """Positions int64 [B, N] or [1, N] ([B or 1, N, C] for a product) and an optional token mask, made
-        ready for the hooks. `causal`: they are a decoder's, which sees only what stands before. `beside`: a
-        context of the same forward pass, whose work on the parameters is shared. `plan`: of these positions, made
-        ahead; without one, schemes that need one wait for positions on a GPU."""
+        """Prepare positions for the hooks.
+
+        positions: int64 [B, N] or [1, N], or [B or 1, N, C] for a product. mask: bool [B, N], True for tokens, or
+        None if all are tokens. `causal`: whether they are the positions of a decoder, which sees only earlier tokens.
+        `beside`: a context of the same forward pass, whose work on the parameters is shared. `plan`: the plan of
+        these positions, made ahead. Without one, schemes that need a plan wait for positions on a GPU.
+
+        Raises `UsageError` for positions of another type or shape, and on a CPU for negative ones.
+        """
         shape = [*positions.shape[:2], *([self.structure.width] if self.structure.width > 1 else [])]
         if positions.dtype != torch.int64 or positions.dim() < 2 or list(positions.shape) != shape:
             raise UsageError(
@@ -198,7 +223,8 @@ class Scheme(nn.Module):
                 allowed="int64 [B, N]" if self.structure.width == 1 else f"int64 [B, N, {self.structure.width}]",
                 fix="cast or reshape them",
             )
-        if positions.device.type == "cpu" and positions.numel() and int(positions.min()) < 0:  # elsewhere it would wait
+        # On other devices this check would have to wait for the values.
+        if positions.device.type == "cpu" and positions.numel() and int(positions.min()) < 0:
             raise UsageError("bad positions", got=int(positions.min()), allowed="0 (SOS) and up", fix="check them")
         if plan is not None:
             state = self.prepare_planned(positions, plan, beside.state if beside else None)
@@ -207,38 +233,55 @@ class Scheme(nn.Module):
         return Context(positions, mask, state, causal, plan)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
+        """The hook for embeddings: add positions to the tokens, or mix them in. [B, N, D] -> the same"""
         return x
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """The hook for queries and keys: apply the operators of positions, before the scaling.
+
+        [B, H, N, K] -> the same
+        """
         return x
 
     def frame(self, context: Context) -> Tensor | None:
-        """A part of `rotate` that is the same at all positions: rotate(x) = turn(x F), with F [H, K, K] or None for
-        the identity. An attention may take it into its projections, once for all tokens; `bias` is then given
-        queries in the frame."""
+        """The part of `rotate` that is the same at all positions. -> [H, K, K], None for the identity
+
+        With the frame F, rotate(x) = turn(x F). An attention may take F into its projections, once for all tokens.
+        Then `bias` is given queries in the frame.
+        """
         return None
 
     def turn(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        """`rotate`, of vectors that are in the frame."""
+        """`rotate`, for vectors that are in the frame already. [B, H, N, K] -> the same"""
         return self.rotate(x, context, side)
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor | None:
+        """The hook for a term that is added to the logits, after the scaling by 1/sqrt(K). q: [B, H, M, K], unrotated
+
+        -> [B or 1, H or 1, M, N], or None if nothing is added.
+        """
         return None
 
     def decay(self, q_context: Context, k_context: Context) -> Tensor | None:
-        """The locality bias c^distance (paper, section 4.2), in float32. None if c = 1."""
+        """The locality bias c^distance (paper, section 4.2), which is multiplied into the scaled scores.
+
+        -> float32 [B or 1, 1, M, N], or None if c = 1.
+        """
         if self.shape.decay == 1.0:
             return None
         apart = self.apart(q_context.positions[:, :, None], k_context.positions[:, None, :])
         return torch.pow(self.shape.decay, apart).float()[:, None]
 
     def apart(self, x: Tensor, y: Tensor) -> Tensor:
-        """The distance of the locality bias, `metric` says which: int64, or float64 where it is no whole number.
-        Positions [B or 1, M, 1] and [B or 1, 1, N], or with an axis for coordinates -> [B or 1, M, N]"""
+        """The distance of the locality bias, as `metric` says: int64, or float64 if it is not a whole number.
+
+        Positions int64 [B or 1, M, 1] and [B or 1, 1, N], or with an axis for coordinates -> [B or 1, M, N]
+        """
         return self.structure.distance(x, y)
 
     @property
     def properties(self) -> Properties:
+        """The properties of this scheme, for tables."""
         count = sum(p.numel() for p in self.parameters())
         embeds, attends = self.overrides("embed"), self.overrides("rotate") or self.overrides("bias")
         return Properties(
@@ -258,17 +301,17 @@ class Scheme(nn.Module):
 
     @classmethod
     def overrides(cls, hook: str) -> bool:
-        """Whether this scheme does something in a hook."""
+        """Whether this scheme overrides a hook."""
         return getattr(cls, hook) is not getattr(Scheme, hook)
 
 
 def names() -> list[str]:
-    """Every scheme, by the files in this folder."""
+    """The names of all schemes, from the files in this folder."""
     return plugins.names(sys.modules[__name__])
 
 
 def load(name: str) -> type[Scheme]:
-    """The class of a scheme."""
+    """The class of a scheme. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
     return plugins.load(sys.modules[__name__], "scheme", name, Scheme)
 
 
@@ -287,12 +330,13 @@ def make(
     generator: torch.Generator | None = None,
     **given: Any,
 ) -> Scheme:
-    """A scheme by its name.
+    """Create a scheme by its name.
 
-    `structure`: an expression; None for the scheme's own. `max_size`: the size that bounded schemes
-    are made for (words' length, trees' depth). `decay`: the locality bias c; None for the scheme's
-    own default, 0.98 for orthogonal-*, 1 (none) for the others. `given`: the scheme's own options.
-    Raises `UsageError` for anything that does not fit.
+    `structure`: an expression, or None for the scheme's own. `max_size`: the size for which bounded schemes are made
+    (length of words, depth of trees). `decay`: the locality bias c; None means the scheme's own default, which is
+    0.98 for orthogonal-* and 1 (none) for the others. `given`: the scheme's own options.
+
+    Raises `UsageError` for arguments that are not valid or do not fit together.
     """
     found = load(name)
     if d_model < 1 or heads < 1 or d_model % heads or (d_model // heads) % 2:
