@@ -1,12 +1,14 @@
-"""Attention: its kinds, one file each, found by name; and the multi-head layer that holds one of them.
+"""Attention: its kinds, one file each, which are found by name; and the multi-head layer that holds one of them.
 
-A kind is given the scheme, each head's projections, still unrotated, and who may attend to whom:
+A kind gets the scheme, the projections of each head, which are still unrotated, and a `Link` that says who may attend
+to whom:
 
     mix(scheme, q, k, v, link, dropout)    [B, H, M, K], [B, H, N, K], [B, H, N, K] -> [B, H, M, K]
 
-and calls the scheme's hooks itself, since not all of them rotate in the same place. `dot` is the paper's
-(sections 2 and 4.2): logits are (q k) / sqrt(K), times decay, plus bias, plus mask. What a kind cannot
-take (a bias, a locality bias, a term of the dot product) it refuses with the reason (`check`).
+A kind calls the scheme's hooks itself, because not all kinds rotate at the same point. `dot` is the paper's (sections
+2 and 4.2): its logits are (q k) / sqrt(K), times decay, plus bias, plus mask. If a kind cannot take something (a
+bias, a locality bias, a term of the dot product), it raises an error that says why (`check`).
+
 Shapes: B batch, H heads, M queries, N keys, K channels of a head, D channels of the model.
 
 The scores of three tokens with equal queries and keys, under a locality bias of 0.5 to the power of the distance:
@@ -41,35 +43,38 @@ from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme
 
-__path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/attention elsewhere on the path adds to these
+__path__ = pkgutil.extend_path(__path__, __name__)  # folders ape_cli/attention elsewhere on the path add files
 
 
 @dataclass(frozen=True)
 class Link:
-    """Who attends to whom: what the layers of one stack share in a forward pass."""
+    """Who attends to whom. The layers of one stack share it in a forward pass."""
 
     q_context: Context
     k_context: Context
     decay: Tensor | None = None  # [B or 1, 1, M, N], multiplied into the scores
-    keys: Tensor | None = None  # bool [B, N], True = token. None: all are
-    queries: Tensor | None = None  # bool [B, M], likewise
-    causal: bool = False  # the m-th query sees the keys up to the m-th
-    first: int = 0  # where the first of the queries stands among those of the whole
-    framed: bool = False  # queries and keys are in the scheme's frame already
+    keys: Tensor | None = None  # bool [B, N], True for tokens; None if all are tokens
+    queries: Tensor | None = None  # bool [B, M], True for tokens; None if all are tokens
+    causal: bool = False  # whether the m-th query sees only the keys up to the m-th
+    first: int = 0  # index of the first query among all queries
+    framed: bool = False  # whether queries and keys are in the scheme's frame already
 
     @classmethod
     def of(cls, scheme: Scheme, q_context: Context, k_context: Context) -> Link:
-        """Causal where the keys are a decoder's own."""
+        """The link between two contexts. It is causal if the keys are a decoder's own."""
         decay = scheme.decay(q_context, k_context)
         return cls(q_context, k_context, decay, k_context.mask, q_context.mask, k_context.causal)
 
     @cached_property
     def in_frame(self) -> Link:
-        """The same for queries and keys whose projections have taken in the scheme's frame."""
+        """The same link, for queries and keys whose projections have taken in the scheme's frame."""
         return replace(self, framed=True)
 
     def part(self, begin: int, end: int) -> Link:
-        """For some of the queries, and the keys that they may see. Contexts have no state then: it is of the whole."""
+        """The link for the queries from `begin` to `end`, and the keys that they may see.
+
+        Its contexts have no state, because the state belongs to all positions.
+        """
         seen = end if self.causal else self.k_context.positions.shape[1]
         return replace(
             self,
@@ -83,9 +88,11 @@ class Link:
 
     @cached_property
     def mask(self) -> Tensor | None:
-        """`keys` and `causal` in one: bool, broadcasts to [B, 1, M, N], True = may attend. None: all may.
+        """`keys` and `causal` in one mask: bool, broadcasts to [B, 1, M, N], True if the query may attend.
 
-        Made once for all layers, and only where a kind asks for it.
+        None means that every query may attend to every key.
+
+        It is computed once for all layers, and only if a kind asks for it.
         """
         mask = None if self.keys is None else self.keys[:, None, None, :]
         if not self.causal:
@@ -97,39 +104,43 @@ class Link:
 
     @cached_property
     def hidden(self) -> Tensor | None:
-        """Not `mask`."""
+        """The negation of `mask`, or None."""
         return None if self.mask is None else ~self.mask
 
 
 class Kind(ABC):
-    """Base of all kinds: what each claims of itself, and the one thing that it does."""
+    """Base class of all kinds of attention. A kind states what it can take, and mixes values."""
 
-    # reasons; an empty one says that the kind takes it
-    refuses_bias: ClassVar[str] = ""  # of a scheme, added to the scores
+    # The reason why the kind refuses something. An empty string means that the kind takes it.
+    refuses_bias: ClassVar[str] = ""  # a scheme's bias, added to the scores
     refuses_decay: ClassVar[str] = ""  # the locality bias, multiplied into the scores
-    refuses_content: ClassVar[str] = "it is a term of the dot product's expansion"  # of a scheme that is `dot_only`
+    # the bias of a scheme that is `dot_only`
+    refuses_content: ClassVar[str] = "it is a term of the dot product's expansion"
 
-    takes_dropout: ClassVar[bool] = True  # on the attention weights
-    differentiable: ClassVar[bool] = True  # in queries and keys
-    takes_frame: ClassVar[bool] = False  # uses queries and keys rotated alone, so that projections may take it in
-    mixes_queries: ClassVar[bool] = False  # would look ahead in a decoder, whose two attentions are then the default
+    takes_dropout: ClassVar[bool] = True  # whether dropout acts on the attention weights
+    differentiable: ClassVar[bool] = True  # whether queries and keys get a gradient
+    # whether it uses only rotated queries and keys, so that the projections can take in the scheme's frame
+    takes_frame: ClassVar[bool] = False
+    # whether it would look ahead in a decoder, whose two attentions are then the default kind
+    mixes_queries: ClassVar[bool] = False
 
-    # lemma 2.3 of "Notes on attention and positional encodings": which group actions hold, hooks and masks aside
-    permutation: ClassVar[bool] = True  # of queries; of keys with their values
-    rotation: ClassVar[bool] = True  # one g on queries and keys
+    # Which group actions of lemma 2.3 of "Notes on attention and positional encodings" hold, without hooks and masks.
+    permutation: ClassVar[bool] = True  # permutations of queries, and of keys with their values
+    rotation: ClassVar[bool] = True  # one orthogonal g on queries and keys
     values: ClassVar[bool] = True  # an invertible h on values
 
-    about: ClassVar[str]  # one line
+    about: ClassVar[str]  # a description in one line
     cost: ClassVar[str]
     source: ClassVar[str]
 
     @property
     def name(self) -> str:
+        """The name of the kind, which is that of its file."""
         return plugins.name_of(type(self))
 
     @classmethod
     def claims(cls) -> dict[str, Any]:
-        """What it takes and what holds of it, for tables."""
+        """The properties of the kind, for tables."""
         return {
             "about": cls.about,
             "bias": not cls.refuses_bias,
@@ -147,17 +158,21 @@ class Kind(ABC):
 
     @abstractmethod
     def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
-        """[B, H, M, K], [B, H, N, K], [B, H, N, K], unrotated -> [B, H, M, K]. `dropout`: 0 at evaluation."""
+        """Mix values by attention. q: [B, H, M, K], k and v: [B, H, N, K], unrotated -> [B, H, M, K]
+
+        `dropout`: the probability of dropout on the attention weights, 0 in evaluation.
+        """
 
 
 class Attention(nn.Module):
     """Multi-head attention of one kind, in the shape of a scheme.
 
-    `scheme`: the one that each call of `forward` is given. `dropout`: the share of the attention weights that is
-    dropped in training. `kind`: None for the default. Raises `UsageError` if the kind cannot take the scheme.
+    `scheme`: the one that each call of `forward` is given. `dropout`: the probability for the attention
+    weights. `kind`: None for the default. Raises `UsageError` if the kind cannot take the scheme.
     """
 
     def __init__(self, scheme: Scheme, dropout: float, kind: Kind | None = None) -> None:
+        """Create the projections."""
         super().__init__()
         d_model = scheme.shape.d_model
         self.heads, self.dropout, self.kind = scheme.shape.heads, dropout, kind or make()
@@ -168,13 +183,13 @@ class Attention(nn.Module):
         self.out = nn.Linear(d_model, d_model)
 
     def forward(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link) -> Tensor:
-        """x: [B, M, D] asks, memory: [B, N, D] answers. -> [B, M, D]"""
+        """Attend from x to memory. x: [B, M, D], memory: [B, N, D] -> [B, M, D]"""
         q_frame = k_frame = None
         if self.kind.takes_frame:
             link = link.in_frame
             q_frame, k_frame = scheme.frame(link.q_context), scheme.frame(link.k_context)
         asks, answers = (self.query, q_frame), [(self.key, k_frame), (self.value, None)]
-        if x.is_cuda and memory is x:  # a GPU is faster at one large product than at several
+        if x.is_cuda and memory is x:  # a GPU computes one large product faster than several small ones
             q, k, v = self._project(x, asks, *answers)
         elif x.is_cuda:
             q, k, v = *self._project(x, asks), *self._project(memory, *answers)
@@ -185,7 +200,10 @@ class Attention(nn.Module):
         return self.out(mixed.transpose(1, 2).flatten(-2))
 
     def _project(self, x: Tensor, *layers: tuple[nn.Linear, Tensor | None]) -> list[Tensor]:
-        """By each of the layers, in a frame [H, K, K] if there is one. [B, N, D] -> [B, H, N, K] each"""
+        """Project x by each of the layers, in a frame [H, K, K] if there is one.
+
+        [B, N, D] -> [B, H, N, K] for each layer
+        """
         weights, biases = zip(*(self._framed(layer, frame) for layer, frame in layers), strict=True)
         if len(layers) == 1:
             found = functional.linear(x, weights[0], biases[0])
@@ -194,7 +212,7 @@ class Attention(nn.Module):
         return [part.transpose(1, 2) for part in found.unflatten(-1, (len(layers), self.heads, -1)).unbind(2)]
 
     def _framed(self, layer: nn.Linear, frame: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Weight and bias in a frame: (x W' + b) F = x (F' W)' + b F."""
+        """The weight and the bias of a layer in a frame F: (x W' + b) F = x (F' W)' + b F."""
         weight: Tensor = layer.weight
         bias: Tensor = layer.bias
         if frame is not None:
@@ -208,9 +226,9 @@ class Attention(nn.Module):
 
 
 def logits(scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context) -> Tensor:
-    """The scores of `dot` before mask and softmax. q: [B, H, M, K], k: [B, H, N, K] -> [B, H, M, N]
+    """The scores of `dot` before mask and softmax: (q k) / sqrt(K), times decay, plus bias.
 
-    `dot` takes every scheme, so there is no combination to check.
+    q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]. `dot` takes every scheme, so nothing is checked.
     """
     link = Link.of(scheme, q_context, k_context)
     return adjusted(scaled(*turned(scheme, q, k, link)), scheme.bias(q, q_context, k_context), link)
@@ -222,23 +240,26 @@ def scaled(q: Tensor, k: Tensor) -> Tensor:
 
 
 def turned(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> tuple[Tensor, Tensor]:
-    """Queries and keys, rotated. [B, H, M, K], [B, H, N, K] -> the same"""
+    """Rotated queries and keys. [B, H, M, K], [B, H, N, K] -> the same"""
     act = scheme.turn if link.framed else scheme.rotate
     return act(q, link.q_context, "query"), act(k, link.k_context, "key")
 
 
 def adjusted(scores: Tensor, bias: Tensor | None, link: Link) -> Tensor:
-    """Scores [B, H, M, N], times decay, plus the scheme's bias. bias: broadcasts to them"""
+    """Scores, times decay, plus the scheme's bias, which broadcasts to them. [B, H, M, N] -> the same"""
     if link.decay is not None:
         scores = scores * link.decay.to(scores.dtype)
     return scores if bias is None else scores + bias.to(scores.dtype)
 
 
 def average(scores: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
-    """The softmax over keys, and the values' mean by it. [B, H, M, N], [B, H, N, K] -> [B, H, M, K]"""
+    """The mean of values, weighted by the softmax over keys of the scores. [B, H, M, N], [B, H, N, K] -> [B, H, M, K]
+
+    Keys that are hidden get no weight.
+    """
     if link.hidden is not None:
         scores = scores.masked_fill(link.hidden, float("-inf"))
-    # dropout acts on the weights, after the softmax: it can never revive a masked place
+    # Dropout acts on the weights after the softmax, so it cannot bring back a masked place.
     weights = drop(torch.softmax(scores, dim=-1), dropout)
     return weights.to(v.dtype) @ v
 
@@ -247,12 +268,12 @@ def average(scores: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
 
 
 def names() -> list[str]:
-    """Every kind, by the files in this folder."""
+    """The names of all kinds, from the files in this folder."""
     return plugins.names(sys.modules[__name__])
 
 
 def load(name: str) -> type[Kind]:
-    """The class of a kind."""
+    """The class of a kind. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
     return plugins.load(sys.modules[__name__], "attention", name, Kind)  # type: ignore[type-abstract]
 
 
@@ -262,12 +283,15 @@ def options(name: str) -> dict[str, Any]:
 
 
 def make(name: str = "dot", **given: Any) -> Kind:
-    """A kind by its name, with its options. Raises `UsageError` for anything that does not fit."""
+    """Create a kind by its name, with its options. Raises `UsageError` for names and options that are not valid."""
     return load(name)(**plugins.settings(f"attention {name}", given, options(name)))
 
 
 def check(kind: Kind, scheme: type[Scheme], decay: float) -> None:
-    """Refuse, with the reason, what makes no sense together. `decay`: the locality bias c. Raises `UsageError`."""
+    """Check that a kind can take a scheme and a locality bias. `decay`: the locality bias c.
+
+    Raises `UsageError`, with the reason, if it cannot.
+    """
     name, another = plugins.name_of(scheme), "another --attention, or another scheme (`ape schemes`)"
     if scheme.bias is not Scheme.bias and kind.refuses_bias:
         raise _refusal(kind, "refuses_bias", "a bias", f"scheme {name}, which adds one", another)
@@ -279,6 +303,7 @@ def check(kind: Kind, scheme: type[Scheme], decay: float) -> None:
 
 
 def _refusal(kind: Kind, claim: str, what: str, got: str, fix: str) -> UsageError:
+    """The error for something that a kind refuses, with the names of the kinds that take it."""
     others = ", ".join(name for name in names() if not getattr(load(name), claim))
     reason = getattr(kind, claim)
     return UsageError(f"attention {kind.name} cannot take {what}: {reason}", got=got, allowed=f"with {others}", fix=fix)
