@@ -1,6 +1,8 @@
-"""From a configuration and the data's structure to a model.
+"""Building models: from a configuration and the structure of the data to a model with the weights of its seed.
 
-What a scheme reads a dataset as, the size and the locality bias it gets, and the weights of its seed.
+The factory decides as which structure a scheme reads a dataset, and which size and locality bias the scheme gets.
+
+Shapes: N tokens.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ from ape_cli.tasks._images import DIGITS
 
 
 def reading(scheme: str, own: str, wanted: str | None = None) -> str:
-    """The structure that a scheme reads positions of data of structure `own` as.
+    """The structure as which a scheme reads positions of data of structure `own`.
 
-    `wanted`, if it is given; else the data's own or, where the scheme cannot or is `flat`, `seq`, the linearisation.
+    This is `wanted` if it is given. Otherwise it is the data's own structure, or `seq`, the linearisation, if the
+    scheme cannot read the data's own or is `flat`. Raises `UsageError` if the scheme cannot read `wanted`, and
+    `DataError` if the data has no such positions or none that the scheme can read.
     """
     found, data = position.load(scheme), structure.parse_structure(own)
     if wanted is not None and not found.reads(structure.parse_structure(wanted)):
@@ -54,8 +58,10 @@ def reading(scheme: str, own: str, wanted: str | None = None) -> str:
 
 
 def locality(config: Config) -> float:
-    """The locality bias that a configuration comes to. Raises `UsageError` for a scheme that makes no sense
-    with its attention, before there is any data."""
+    """The locality bias of a configuration. Raises `UsageError` if its scheme does not fit its attention.
+
+    This needs no data, so it can be checked before there is any.
+    """
     found, kind = position.load(config.scheme), attention.make(config.attention, **config.attention_options)
     own = 1.0 if kind.refuses_decay else found.default_decay
     rate = float(own if config.decay is None else config.decay)
@@ -64,10 +70,12 @@ def locality(config: Config) -> float:
 
 
 def settle(config: Config, data: Facts) -> Config:
-    """The configuration with what scheme, attention and data decide filled in: locality bias and size.
+    """The configuration with the values filled in that depend on scheme, attention and data: locality bias and size.
 
-    Bounded schemes are sized at exactly the mean of the data's distribution (paper, appendix B). A kind
-    of attention that takes no locality bias gets none, unless one is asked for: then it refuses.
+    For images the steps of augmentation are filled in too. The size of bounded schemes is exactly the mean of the
+    data's distribution (paper, appendix B). A kind of attention that takes no locality bias gets none; if one is
+    asked for, it raises `UsageError`. Raises `UsageError` also if the configuration is for data of another kind, or
+    has a size for a scheme that is not bounded.
     """
     if config.kind != loader.kind(data):
         what = f"the configuration is of a model for {config.kind}s"
@@ -88,7 +96,7 @@ def settle(config: Config, data: Facts) -> Config:
 
 
 def _extent(config: Config, data: Facts) -> tuple[float, float]:
-    """What a model of the configuration reads of data of mean size: its size, and its tokens."""
+    """The size and the number of tokens that a model of the configuration reads from data of mean size."""
     if not isinstance(config, ImageConfig):
         return data.mean_size, data.mean_tokens
     assert data.image is not None
@@ -97,7 +105,10 @@ def _extent(config: Config, data: Facts) -> tuple[float, float]:
 
 
 def _augmentation(config: Config, data: Facts) -> dict[str, Any]:
-    """Of images: the steps asked for, else the preset's; to digits, which have a right way up, crops alone."""
+    """The augmentation of images: the steps that are asked for, else those of the preset.
+
+    Digits have a right way up, so their default is crops alone, or nothing if the preset has none.
+    """
     if not isinstance(config, ImageConfig):
         return {}
     usual = preset(config.preset).augment
@@ -108,21 +119,21 @@ def _augmentation(config: Config, data: Facts) -> dict[str, Any]:
 
 
 def tokenising(config: ImageConfig) -> Tokenising:
-    """From pixels to tokens."""
+    """The sizes and strides with which a configuration turns pixels into tokens."""
     return Tokenising(config.convolution_size, config.convolution_stride, config.pool_size, config.pool_stride)
 
 
 def feed(config: Config, data: Facts, *, training: bool = False) -> dict[str, Any]:
-    """How a split of the data gives its batches to a model of the configuration."""
+    """The arguments with which a split of the data makes its batches for a model of the configuration."""
     if isinstance(config, ImageConfig):
         return {"augment": augmentation.parse(config.augment or "none")} if training else {}
     return {"structure": reading(config.scheme, data.structure, config.structure)}
 
 
 def variant(config: Config, data: Facts) -> dict[str, Any]:
-    """The fields and options in which a settled configuration differs from what its preset and scheme say.
+    """The fields and options in which a settled configuration differs from the defaults of its preset and scheme.
 
-    The kind of attention is among them, and so is the locality bias that it took away.
+    The kind of attention is among them, and so is the locality bias that it turned off.
     """
     plain = settle(resolve(config.preset, config.scheme, {}, kind=config.kind, seed=config.seed), data)
     fields = config.model_dump()
@@ -142,7 +153,10 @@ def of_data(config: Config, data: Dataset) -> Model:
 
 
 def build(config: Config, own: str, ids: int) -> Transformer:
-    """The model for sequences of structure `own`, of a settled configuration, with the weights of its seed."""
+    """The model for sequences of structure `own`, with the weights of its seed. The configuration has to be settled.
+
+    `ids` is the number of token ids.
+    """
     assert isinstance(config, SequenceConfig)
     return Transformer(
         ids=ids,
@@ -155,7 +169,7 @@ def build(config: Config, own: str, ids: int) -> Transformer:
 def _classifier(
     config: ImageConfig, own: str, classes: int, image: tuple[int, int, int], moments: tuple[list[float], list[float]]
 ) -> Classifier:
-    """The model for images, tokens row by row."""
+    """The model for images, whose tokens are read row by row."""
     how, read = tokenising(config), reading(config.scheme, own, config.structure)
     rows, columns = how.grid(*image[:2])
     stored = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)[None]  # [1, N, 2]
@@ -174,7 +188,7 @@ def _classifier(
 
 
 def _of_any_model(config: Config, own: str) -> dict[str, Any]:
-    """The arguments that models of all kinds have. The generator makes the scheme's weights, then the model's."""
+    """The arguments of every model. The generator draws the scheme's weights first, then the model's."""
     generator = torch.Generator().manual_seed(config.seed)
     scheme = position.make(
         config.scheme,
@@ -199,13 +213,14 @@ _HOOKS = ("context", "embed", "frame", "rotate", "turn", "bias", "decay")
 
 
 def compile_around(model: Model, backend: str = "inductor") -> None:
-    """Have `torch.compile` work on all of a model but the scheme's hooks, which plan by the positions' values.
+    """Compile a model with `torch.compile`, except for the hooks of its scheme, which plan by the values of positions.
 
-    Weights and results stay what they are, within float tolerance. Raises `UsageError` where nothing can be compiled.
+    Weights and results stay the same within floating-point tolerance. Raises `UsageError` if nothing can be compiled
+    here.
     """
     try:
         torch.compile(lambda x: x + 1, backend=backend)(torch.zeros(2))
-    except Exception as error:  # torch's own kinds are not public
+    except Exception as error:  # the error types of torch are not public
         raise UsageError(
             "torch.compile does not work here",
             got=str(error).strip().splitlines()[0],
@@ -214,6 +229,6 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
         ) from error
     for hook in _HOOKS:
         setattr(model.scheme, hook, torch.compiler.disable(getattr(model.scheme, hook)))
-    torch.compiler.reset()  # what it has found out of another model's sizes
-    # None: what varies is found out; inductor cannot pool images whose height and width it takes for variables
+    torch.compiler.reset()  # discard what was learned about the sizes of another model
+    # With None, torch finds out which sizes vary. Inductor cannot pool images whose height and width are variable.
     model.compile(dynamic=True if model.sizes_vary else None, backend=backend)
