@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from ape_cli.core.errors import DataError
-from ape_cli.reports import aggregation
+from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import planning, specification
 
@@ -90,7 +90,7 @@ def linearisation() -> str:
     `depth` less `breadth-to-depth`, both at preset small: points of token accuracy, the mean over the seeds that both
     have (which share their trees, row by row) and the standard deviation over these seeds.
     """
-    values, _ = aggregation.scores(open_registry(RESULTS))
+    values, _ = evaluations.scores(open_registry(RESULTS))
     own = values.filter(
         pl.col("metric") == "token_accuracy",
         pl.col("fingerprint") == pl.col("trained_fingerprint"),

@@ -10,6 +10,7 @@ from matplotlib import colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ape_cli.reports import dot_plots, line_plots, plots
 from ape_cli.reports.curves import Panel
 from ape_cli.reports.tables import Cell, Table
 
@@ -35,6 +36,18 @@ def panel(
 
 def table(rows: dict[str, list[Cell | None]], columns: list[str]) -> Table:
     return Table("Sequence tasks, token accuracy", [], columns, list(rows.items()), "%")
+
+
+def figures(
+    tables: list[Table], by_size: list[Panel], learning: list[Panel], metric: str, axis: str = "score"
+) -> dict[str, Figure]:
+    """The figures of a report, with one look for each row."""
+    wanted = {
+        "scores": dot_plots.plot(tables),
+        "by-size": line_plots.plot(by_size, metric),
+        "learning-curves": line_plots.plot(learning, metric, "validation "),
+    }
+    return plots.figures(wanted, axis)
 
 
 def drawn(axes: Axes) -> dict[str, Any]:

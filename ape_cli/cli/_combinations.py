@@ -30,8 +30,8 @@ def refuse_grouping(
 
 def _refuse_by_epoch(asked: dict[str, Any]) -> None:
     """What the history of a run does not tell."""
-    from ape_cli.reports.aggregation import METRICS
     from ape_cli.reports.curves import MEASURED
+    from ape_cli.reports.evaluations import METRICS
 
     metric = pick("metric", asked["metric"], METRICS)
     if metric not in MEASURED:

@@ -171,10 +171,10 @@ def _tables(
     own: bool,
 ) -> tuple[pl.DataFrame, list[Table], list[str]]:
     """What is asked for, for programs and for people; and what could not be read or paired."""
-    from ape_cli.reports import aggregation, comparison, epochs, operators, sizes, tables
+    from ape_cli.reports import aggregation, comparison, epochs, evaluations, operators, sizes, tables
 
     if compare:
-        values, bad = aggregation.wanted(registry, **asked, own=own)
+        values, bad = evaluations.wanted(registry, **asked, own=own)
         found, alone = comparison.lines(values, *compare)
         return found, comparison.tables(found), bad + alone
     if by == "epoch":
@@ -210,8 +210,8 @@ def _drawn(
     registry: Registry, asked: dict[str, Any], scores: list[Table], interval: bool, axis: str
 ) -> tuple[list[Table], dict[str, Figure], list[str]]:
     """Tables by size, and the figures of a report, where there is matplotlib; and what could not be read."""
-    from ape_cli.reports import curves, plots, sizes
-    from ape_cli.reports.aggregation import METRICS
+    from ape_cli.reports import curves, dot_plots, line_plots, plots, sizes
+    from ape_cli.reports.evaluations import METRICS
 
     by_size, bad = sizes.read(registry, **asked, needed=False)
     tables = sizes.tables(by_size, interval=interval)
@@ -221,9 +221,14 @@ def _drawn(
     if metric not in curves.MEASURED:
         note(f"no learning curves: {METRICS[metric][0]} is not measured while a run trains")
     learning, more = curves.learning(registry, metric=metric)
-    figures = plots.figures(scores, sizes.panels(by_size), learning, metric, axis)
-    if "scores" not in figures:
-        note(f"no plot of the scores: a table has more than {plots.MOST_ROWS} rows")
+    wanted = {
+        "scores": dot_plots.plot(scores),
+        "by-size": line_plots.plot(sizes.panels(by_size), metric),
+        "learning-curves": line_plots.plot(learning, metric, "validation "),
+    }
+    figures = plots.figures(wanted, axis)
+    for told in (plot.note for plot in wanted.values() if plot and plot.note):
+        note(told)
     return tables, figures, bad + more
 
 

@@ -24,8 +24,9 @@ from typing import Any
 import polars as pl
 
 from ape_cli.core.errors import ApeError, UsageError, pick
-from ape_cli.reports import aggregation, stats
-from ape_cli.reports.aggregation import CELL, COLUMN, SMALLER_IS_BETTER
+from ape_cli.reports import aggregation, evaluations, stats
+from ape_cli.reports.columns import CELL, COLUMN
+from ape_cli.reports.evaluations import SMALLER_IS_BETTER
 from ape_cli.reports.rendering import number
 from ape_cli.reports.tables import Table, column_rank, settings, with_row_names
 
@@ -164,7 +165,7 @@ def tables(found: pl.DataFrame) -> list[Table]:
 
 def _table(group: pl.DataFrame) -> Table:
     first = group.row(0, named=True)
-    a, b, (name, unit) = first["a"], first["b"], aggregation.measured(first["metric"], group["task"])
+    a, b, (name, unit) = first["a"], first["b"], evaluations.measured(first["metric"], group["task"])
     notes = [
         f"{settings(group)}; means over seeds that both have, and their difference.",
         "Interval: the 95% interval over seeds of the mean difference, by Student's paired t.",

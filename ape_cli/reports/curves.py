@@ -12,7 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.reports.aggregation import CELL, LINES, described
+from ape_cli.reports.columns import CELL, LINES
+from ape_cli.reports.evaluations import described
 from ape_cli.reports.tables import column_rank, row_rank, with_row_names
 from ape_cli.runs.registry import Registry
 

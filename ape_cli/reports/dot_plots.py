@@ -11,12 +11,24 @@ from typing import TYPE_CHECKING
 from ape_cli.reports import legend
 from ape_cli.reports.legend import Legend
 from ape_cli.reports.palette import INK, LEAD, PANEL, PAPER, ZERO, Look, drawing, looks
+from ape_cli.reports.plots import Plot
 from ape_cli.reports.scales import Scale, scale
 from ape_cli.reports.tables import Cell, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+MOST_ROWS = 60  # of a table whose scores are drawn as dots
+
+
+def plot(tables: list[Table]) -> Plot:
+    """A figure of tables."""
+    rows = [row for table in tables for row, _ in table.rows]
+    if max(len(table.rows) for table in tables) > MOST_ROWS:
+        return Plot(rows, None, f"no plot of the scores: a table has more than {MOST_ROWS} rows")
+    return Plot(rows, lambda axis, chosen: dots(tables, axis=axis, chosen=chosen))
 
 
 def dots(tables: list[Table], *, axis: str = "score", chosen: dict[str, Look] | None = None) -> Figure:

@@ -19,8 +19,10 @@ import polars as pl
 
 from ape_cli.core.errors import ApeError, pick
 from ape_cli.reports import paper
-from ape_cli.reports.aggregation import COLUMN, LINES, SMALLER_IS_BETTER, arrange, measured, over_seeds, task_of
+from ape_cli.reports.aggregation import over_seeds
+from ape_cli.reports.columns import COLUMN, LINES, arrange
 from ape_cli.reports.curves import histories, label
+from ape_cli.reports.evaluations import SMALLER_IS_BETTER, measured, task_of
 from ape_cli.reports.tables import Table, brackets, cell, standing_notes
 from ape_cli.runs.registry import Registry
 

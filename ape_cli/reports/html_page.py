@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from ape_cli.reports.plots import FEW
+from ape_cli.reports.line_plots import FEW
 from ape_cli.reports.rendering import fragment
 from ape_cli.reports.tables import Table
 

@@ -13,8 +13,9 @@ import polars as pl
 
 from ape_cli import tasks
 from ape_cli.reports import parts
-from ape_cli.reports.aggregation import COLUMN, arrange, measured
+from ape_cli.reports.columns import COLUMN, arrange
 from ape_cli.reports.curves import KEYS, label
+from ape_cli.reports.evaluations import measured
 from ape_cli.reports.tables import Table, cell, standing_notes
 from ape_cli.runs.registry import Registry
 

@@ -22,8 +22,10 @@ import polars as pl
 
 from ape_cli.core.errors import ApeError
 from ape_cli.reports import stats
-from ape_cli.reports.aggregation import CELL, check, choice, described, over_seeds
+from ape_cli.reports.aggregation import over_seeds
+from ape_cli.reports.columns import CELL
 from ape_cli.reports.curves import KEYS, numbered
+from ape_cli.reports.evaluations import check, choice, described
 from ape_cli.runs.registry import Registry
 from ape_cli.tasks._images import NAME
 

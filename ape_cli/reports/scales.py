@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ape_cli.core.errors import UsageError, pick
-from ape_cli.reports.aggregation import SMALLER_IS_BETTER
+from ape_cli.reports.evaluations import SMALLER_IS_BETTER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

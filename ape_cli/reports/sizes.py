@@ -19,8 +19,9 @@ import polars as pl
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
 from ape_cli.reports import parts
-from ape_cli.reports.aggregation import CELL, arrange, measured
+from ape_cli.reports.columns import CELL, arrange
 from ape_cli.reports.curves import KEYS, Panel, label, split
+from ape_cli.reports.evaluations import measured
 from ape_cli.reports.tables import Table, cell, standing_notes
 from ape_cli.runs.registry import Registry
 from ape_cli.structure import linearisation

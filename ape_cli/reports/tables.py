@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.reports.aggregation import measured, task_of
+from ape_cli.reports.evaluations import measured, task_of
 from ape_cli.reports.paper import DEPTH, IMAGES, TWO_READINGS
 from ape_cli.structure.linearisation import NAMES
 from ape_cli.tasks._images import NAME

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import aggregation, comparison, rendering, tables
+from ape_cli.reports import aggregation, comparison, evaluations, rendering, tables
 from ape_cli.runs.registry import Registry
 from tests.cli.test_cli import ape
 from tests.reports.test_aggregation import ALL, Checker, add
@@ -21,7 +21,7 @@ A, B = "rope", "orthogonal-seq"
 
 
 def compared(where: Path, a: str = A, b: str = B, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    found, alone = comparison.lines(aggregation.wanted(Registry(where), **(ALL | options))[0], a, b)
+    found, alone = comparison.lines(evaluations.wanted(Registry(where), **(ALL | options))[0], a, b)
     return found.to_dicts(), alone
 
 
@@ -128,7 +128,7 @@ def test_presets_and_other_data_stand_apart(tmp_path: Path) -> None:
     assert whole == {"small": pytest.approx(0.1), "tiny": pytest.approx(0.2)}
     (other,) = (line for line in found if line["column"] == "reverse on longer")
     assert other["difference"] == pytest.approx(-0.8)
-    (small, tiny) = comparison.tables(comparison.lines(aggregation.wanted(Registry(tmp_path), **ALL)[0], A, B)[0])
+    (small, tiny) = comparison.tables(comparison.lines(evaluations.wanted(Registry(tmp_path), **ALL)[0], A, B)[0])
     assert [row for row, _ in small.rows] == ["copy", "reverse", "reverse on longer", "all tasks"]
     assert "Data that was not trained on has no part in it." in small.notes
     assert [row for row, _ in tiny.rows] == ["copy", "reverse", "all tasks"]
@@ -208,7 +208,7 @@ def test_more_pairs_than_signs_are_flipped_have_no_p(tmp_path: Path) -> None:
     (line,), _ = compared(tmp_path)
     assert line["p"] is None
     assert line["std"] == pytest.approx(0.0001 * math.sqrt(41 * 42 / 12))  # of 0 to n - 1: n (n + 1) / 12
-    found = comparison.lines(aggregation.wanted(Registry(tmp_path), **ALL)[0], A, B)[0]
+    found = comparison.lines(evaluations.wanted(Registry(tmp_path), **ALL)[0], A, B)[0]
     assert "| 41 | — |" in rendering.markdown(comparison.tables(found))
 
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
-from ape_cli.reports import plots
 from ape_cli.reports.dot_plots import dots
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
-from tests.figures import ROWS, TABLE, colour, drawn, hollow, panel, table, words
+from tests.figures import ROWS, TABLE, colour, drawn, figures, hollow, panel, table, words
 
 
 def test_dots_are_the_cells() -> None:
@@ -49,7 +48,7 @@ def test_too_many_rows_are_no_dots() -> None:
     cells: list[Cell | None] = [Cell(0.5, None, 1, False, None)]
     for rows, names in ((60, {"scores", "learning-curves"}), (61, {"learning-curves"})):
         made = table({f"x{i}": cells for i in range(rows)}, ["reverse"])
-        assert set(plots.figures([made], [], [panel(ROWS)], "token_accuracy")) == names
+        assert set(figures([made], [], [panel(ROWS)], "token_accuracy")) == names
 
 
 def test_errors_are_dots_on_a_log_scale_and_none_is_dropped() -> None:

@@ -6,9 +6,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from ape_cli import position
-from ape_cli.reports import plots
 from ape_cli.reports.tables import Cell
-from tests.figures import dotted, handles, panel, table
+from tests.figures import dotted, figures, handles, panel, table
 
 
 def test_a_dotted_line_is_the_test_split_and_nothing_else() -> None:
@@ -17,7 +16,7 @@ def test_a_dotted_line_is_the_test_split_and_nothing_else() -> None:
     made = table({row: [Cell(y, 0.1, 3, False, (0.9, None)) for y in ys] for row, ys in rows.items()}, ["a", "b", "c"])
     by_size, learning = panel(rows, seen=(1, 2), few=[10.0]), panel(rows, seeds=2)
     for axis in ("score", "error"):
-        for figure in plots.figures([made], [by_size], [learning], "token_accuracy", axis).values():
+        for figure in figures([made], [by_size], [learning], "token_accuracy", axis).values():
             for axes in figure.axes:
                 assert dotted(axes) == []
                 assert all(line.get_linestyle() != ":" for line in axes.xaxis.get_gridlines())
@@ -31,7 +30,7 @@ def test_the_legend_covers_nothing_and_is_within_the_figure(axis: str, long: str
     rows = {f"{name}{long}": [0.5, 0.6, 1.0] for name in position.names()}
     made = table({row: [Cell(y, 0.1, 3, False, (0.9, None)) for y in ys] for row, ys in rows.items()}, ["a", "b", "c"])
     by_size = [panel(rows, seen=(1, 2), seeds=2, few=[10.0], title=f"task {i}") for i in range(2)]
-    for figure in plots.figures([made], by_size, [panel(rows)], "token_accuracy", axis).values():
+    for figure in figures([made], by_size, [panel(rows)], "token_accuracy", axis).values():
         FigureCanvasAgg(figure)
         figure.draw_without_rendering()  # lays it out
         (legend,) = figure.legends

@@ -16,16 +16,16 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from ape_cli import position
-from ape_cli.reports import plots
+from ape_cli.reports import line_plots, plots
 from ape_cli.reports.curves import Panel
 from ape_cli.reports.dot_plots import dots
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
-from tests.figures import ROWS, TABLE, colour, dotted, drawn, handles, hollow, panel, table, words
+from tests.figures import ROWS, TABLE, colour, dotted, drawn, figures, handles, hollow, panel, table, words
 
 
 def test_lines_are_the_frame(tmp_path: Path) -> None:
-    (axes,) = plots.lines([panel(ROWS)], "token accuracy", "%").axes
+    (axes,) = line_plots.lines([panel(ROWS)], "token accuracy", "%").axes
     found = drawn(axes)
     assert list(found) == list(ROWS)
     for row, means in ROWS.items():
@@ -36,14 +36,14 @@ def test_lines_are_the_frame(tmp_path: Path) -> None:
     assert axes.get_title(loc="left") == "reverse"
     assert axes.get_ylim() == (10, 100)  # the lowest, 0.2 - 0.1, lies above 10%
     assert list(axes.collections) == []  # one seed has no band
-    (axes,) = plots.lines([panel(ROWS)], "cross-entropy", "nats a token").axes
+    (axes,) = line_plots.lines([panel(ROWS)], "cross-entropy", "nats a token").axes
     assert drawn(axes)["rope"].get_ydata().tolist() == ROWS["rope"]
     assert axes.get_ylabel() == "cross-entropy, nats a token"
     assert axes.get_ylim()[0] == 0
 
 
 def test_a_band_is_the_range_over_seeds() -> None:
-    (axes,) = plots.lines([panel({"rope": [0.5, 0.6]}, seeds=3)], "token accuracy", "%").axes
+    (axes,) = line_plots.lines([panel({"rope": [0.5, 0.6]}, seeds=3)], "token accuracy", "%").axes
     (band,) = axes.collections
     corners = band.get_paths()[0].vertices
     assert {round(float(y), 6) for x, y in corners if x == 10} == {40, 60}
@@ -51,7 +51,9 @@ def test_a_band_is_the_range_over_seeds() -> None:
 
 
 def test_the_sizes_that_training_saw_are_shaded() -> None:
-    shaded, plain = plots.lines([panel(ROWS, seen=(12, 28)), panel(ROWS, title="copy")], "token accuracy", "%").axes
+    shaded, plain = line_plots.lines(
+        [panel(ROWS, seen=(12, 28)), panel(ROWS, title="copy")], "token accuracy", "%"
+    ).axes
     (area,) = shaded.patches
     assert (area.get_x(), area.get_x() + area.get_width()) == (11.5, 28.5)  # type: ignore[attr-defined]
     assert list(plain.patches) == []
@@ -62,7 +64,7 @@ def test_the_test_curve_is_thin_dotted_and_named() -> None:
     tested, plain = panel(ROWS), panel(ROWS, title="copy")
     scores = [0.05, 0.5, 0.6] + [None] * 3 + [0.4, 0.5, 0.7]
     tested = Panel("digits", "steps", tested.lines.with_columns(pl.Series("test", scores, dtype=pl.Float64)))
-    figure = plots.lines([tested, plain], "accuracy", "%")
+    figure = line_plots.lines([tested, plain], "accuracy", "%")
     first, second = figure.axes
     found = dotted(first)
     assert [list(line.get_ydata()) for line in found] == [pytest.approx([5, 50, 60]), pytest.approx([40, 50, 70])]
@@ -73,7 +75,7 @@ def test_the_test_curve_is_thin_dotted_and_named() -> None:
     assert dotted(second) == []
     assert first.get_ylim()[0] == 0  # 5% is seen
     assert words(figure) == [*ROWS, "the same row on the test split"]
-    assert words(plots.lines([plain], "accuracy", "%")) == list(ROWS)
+    assert words(line_plots.lines([plain], "accuracy", "%")) == list(ROWS)
 
 
 def test_axes_say_what_is_measured() -> None:
@@ -89,12 +91,12 @@ def test_axes_say_what_is_measured() -> None:
         ([images], "cross_entropy", "validation cross-entropy, nats an image"),
     ]
     for panels, metric, label in cases:
-        assert plots.figures([TABLE], [], panels, metric)["learning-curves"].axes[0].get_ylabel() == label
+        assert figures([TABLE], [], panels, metric)["learning-curves"].axes[0].get_ylabel() == label
 
 
 def test_many_panels_wrap_under_one_legend() -> None:
     panels = [panel({"rope": [0.5, 0.6], f"x{i}": [0.1, 0.2]}, title=f"task {i}") for i in range(5)]
-    figure = plots.lines(panels, "token accuracy", "%")
+    figure = line_plots.lines(panels, "token accuracy", "%")
     assert [axes.get_title(loc="left") for axes in figure.axes] == [f"task {i}" for i in range(5)]
     places = [axes.get_subplotspec() for axes in figure.axes]
     assert [(p.rowspan.start, p.colspan.start) for p in places if p] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
@@ -106,7 +108,7 @@ def test_many_panels_wrap_under_one_legend() -> None:
 
 def test_errors_are_drawn_on_a_log_scale_and_none_is_dropped() -> None:
     """At 100 - score; an error of 0 on the tick "0", and the legend says what the strip is."""
-    figure = plots.lines(
+    figure = line_plots.lines(
         [panel({"rope": [0.5, 0.99, 1.0], "none": [1.0, 1.0, 1.0]})], "token accuracy", "%", axis="error"
     )
     (axes,) = figure.axes
@@ -123,7 +125,7 @@ def test_errors_are_drawn_on_a_log_scale_and_none_is_dropped() -> None:
 def test_a_point_with_few_rows_is_hollow_and_not_connected() -> None:
     """29 rows are few, 30 are not. No curve and no band reach it; the range over seeds is a bar."""
     rows = {"rope": [0.5, 0.6, 0.7, 0.8, 0.4], "none": [0.2, 0.3, 0.3, 0.3, 0.3]}
-    figure = plots.lines([panel(rows, seeds=3, few=[10.0, 40.0])], "token accuracy", "%")
+    figure = line_plots.lines([panel(rows, seeds=3, few=[10.0, 40.0])], "token accuracy", "%")
     (axes,) = figure.axes
     for row, points in zip(rows, hollow(axes), strict=True):
         line = drawn(axes)[row]
@@ -152,21 +154,21 @@ def test_test_rows_and_tokens_are_written_above_each_point() -> None:
     counted = made.lines.with_columns(
         rows=pl.Series([840, 36, 840, 36]), tokens=pl.Series([13_600, 1_234, 13_600, 1_234])
     )
-    figure = plots.lines([Panel(made.title, made.axis, counted, None)], "token accuracy", "%")
+    figure = line_plots.lines([Panel(made.title, made.axis, counted, None)], "token accuracy", "%")
     (axes,) = figure.axes
     assert {text.get_position()[0]: text.get_text() for text in axes.texts} == {
         10: "840 / 14k",
         20: "36 / 1,234",
     }
     assert "above: test rows / target tokens" in words(figure)
-    uncounted = plots.lines([panel(ROWS)], "token accuracy", "%")
+    uncounted = line_plots.lines([panel(ROWS)], "token accuracy", "%")
     assert list(uncounted.axes[0].texts) == []
     assert "above: test rows / target tokens" not in words(uncounted)
 
 
 def test_no_hollow_points_where_there_are_rows_enough_or_none_are_counted() -> None:
     for made in (panel(ROWS, few=[]), panel(ROWS)):
-        figure = plots.lines([made], "token accuracy", "%")
+        figure = line_plots.lines([made], "token accuracy", "%")
         assert hollow(figure.axes[0]) == []
         assert words(figure) == list(ROWS)
 
@@ -176,8 +178,8 @@ def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:
     many = {f"rope (decay={i})": [0.5, 0.6] for i in range(12)}
     few = dict(list(many.items())[7:])
     made = table({row: [Cell(0.5, None, 1, False, None)] for row in few}, ["reverse"])
-    figures = plots.figures([made], [panel(many)], [panel(few)], "token_accuracy")
-    marks = [{row: str(line.get_marker()) for row, line in drawn(figures[name].axes[0]).items()} for name in figures]
+    found = figures([made], [panel(many)], [panel(few)], "token_accuracy")
+    marks = [{row: str(line.get_marker()) for row, line in drawn(figure.axes[0]).items()} for figure in found.values()]
     assert len(marks) == 3
     assert all(marks[1][row] == found[row] for found in marks for row in few)
     assert {row: str(look.mark) for row, look in looks(few).items()} != marks[0]  # alone they would have others
@@ -192,7 +194,7 @@ def test_a_scheme_has_its_colour_whatever_stands_beside_it() -> None:
         lines = {name: [0.5, 0.6] for name in names}
         cells: dict[str, list[Cell | None]] = {name: [Cell(0.5, None, 1, False, None)] for name in names}
         for figure in (
-            plots.lines([panel(lines)], "token accuracy", "%"),
+            line_plots.lines([panel(lines)], "token accuracy", "%"),
             dots([table(cells, ["reverse"])]),
         ):
             for name, line in drawn(figure.axes[0]).items():
@@ -203,7 +205,7 @@ def test_a_scheme_has_its_colour_whatever_stands_beside_it() -> None:
 
 
 def test_a_variant_has_its_scheme_s_colour_and_dashes_of_its_own() -> None:
-    (axes,) = plots.lines([panel(ROWS)], "token accuracy", "%").axes
+    (axes,) = line_plots.lines([panel(ROWS)], "token accuracy", "%").axes
     found = drawn(axes)
     assert colour(found["rope"]) == colour(found["rope (decay=0.98)"]) != colour(found["none"])
     assert found["rope"].get_linestyle() == "-"
@@ -224,7 +226,7 @@ def test_files_are_what_they_say_and_the_same_each_time(kind: str, magic: bytes,
     by_size, learning = panel(ROWS | {"tree": [1.0] * 3}, seen=(1, 2), few=[10.0]), panel(ROWS, seeds=2)
 
     def make() -> list[Figure]:
-        return list(plots.figures([TABLE], [by_size], [learning], "exact_match", axis).values())
+        return list(figures([TABLE], [by_size], [learning], "exact_match", axis).values())
 
     first, again = ([plots.encode(figure, kind) for figure in make()] for _ in range(2))
     assert len(first) == 3
@@ -239,7 +241,7 @@ def test_files_are_what_they_say_and_the_same_each_time(kind: str, magic: bytes,
 def test_names_are_drawn_as_they_are() -> None:
     """Neither mathematics nor a warning about a letter that the font lacks; and nobody's own style."""
     with mpl.rc_context({"lines.linewidth": 9, "figure.facecolor": "red", "font.size": 30}):
-        figure = plots.lines([panel({"a$b$ (x=猫)": [0.5, 0.6]}, title="$x$ & <y>")], "token accuracy", "%")
+        figure = line_plots.lines([panel({"a$b$ (x=猫)": [0.5, 0.6]}, title="$x$ & <y>")], "token accuracy", "%")
         content = plots.encode(figure, "svg")
     assert b"#ff0000" not in content
     (line,) = drawn(figure.axes[0]).values()
@@ -252,8 +254,8 @@ def test_names_are_drawn_as_they_are() -> None:
 def test_several_figures_stand_in_one_page(axis: str) -> None:
     """No id twice, every reference met, nothing to fetch, neutral colours the page's own."""
     perfect = panel(ROWS | {"tree": [1.0] * 3}, seen=(1, 2), few=[10.0])
-    figures = plots.figures([TABLE], [perfect], [perfect], "token_accuracy", axis)
-    page = "".join(plots.inline(figure, name) for name, figure in figures.items())
+    found = figures([TABLE], [perfect], [perfect], "token_accuracy", axis)
+    page = "".join(plots.inline(figure, name) for name, figure in found.items())
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids)) > 30
     used = re.findall(r'href="#([^"]+)"', page) + re.findall(r"url\(#([^)]+)\)", page)
@@ -278,7 +280,7 @@ def test_titles_stay_above_their_panels() -> None:
     """Long names of datasets take a second line and do not reach into the next panel."""
     long = "tree-rotate/depth on tree-rotate-depth-longer"
     made = panel(ROWS, few=[])
-    figure = plots.lines([Panel(long, made.axis, made.lines, None) for _ in range(3)], "token accuracy", "%")
+    figure = line_plots.lines([Panel(long, made.axis, made.lines, None) for _ in range(3)], "token accuracy", "%")
     figure.canvas.draw()
     titles = [text for text in figure.findobj(Text) if text.get_text().replace("\n", " ") == long]
     boxes = [title.get_window_extent() for title in titles]

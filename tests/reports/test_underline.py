@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ape_cli.reports import aggregation, tables
+from ape_cli.reports import aggregation, columns, evaluations, tables
 from ape_cli.runs.registry import Registry
 from tests.reports.test_aggregation import ALL, add, lines, tables_of
 
@@ -33,7 +33,7 @@ def frame(column: Column, metric: str = "token_accuracy", order: str | None = No
         for seed, right in enumerate(rights)
     ]
     computed = ("mean", "std", "seeds", "best", "low", "high")
-    schema = {k: v for k, v in aggregation.LINES.items() if k not in computed}
+    schema = {k: v for k, v in columns.LINES.items() if k not in computed}
     return pl.DataFrame(found, schema=schema | {"value": pl.Float64, "seed": pl.Int64}, orient="row")
 
 
@@ -115,7 +115,7 @@ def test_in_a_registry_in_every_order(tmp_path: Path) -> None:
     for scheme, rights in column.items():
         for seed, right in enumerate(rights):
             add(tmp_path, scheme, right / IMAGES, seed)
-    values, _ = aggregation.scores(Registry(tmp_path))
+    values, _ = evaluations.scores(Registry(tmp_path))
     values = values.filter(metric=ALL["metric"])
     for order in itertools.permutations(column):
         shuffled = pl.concat([values.filter(scheme=scheme) for scheme in order])

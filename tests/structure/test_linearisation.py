@@ -17,7 +17,7 @@ from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.manifest import DatasetPlan
 from ape_cli.evaluation import evaluate
-from ape_cli.reports import aggregation
+from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
 from ape_cli.structure import linearisation
 from ape_cli.sweep import planning, specification
@@ -125,7 +125,7 @@ def test_runs_sweeps_and_reports_use_its_name(tmp_path: Path, monkeypatch: pytes
     assert json.loads((folder / "run.json").read_text())["dataset"]["order"] == "breadth-to-depth"
     table = run.invoke(app, ["report", "--format", "markdown"]).stdout
     assert "tree-copy/breadth-to-depth" in table
-    found, _ = aggregation.scores(open_registry("results"))
+    found, _ = evaluations.scores(open_registry("results"))
     assert set(found["order"]) == {"breadth-to-depth"}
     one_trial = ["--schemes", "rope", "--tasks", "tree-copy", "--orders", "breadth-to-depth"]
     again = run.invoke(app, ["sweep", *one_trial, *TINY])

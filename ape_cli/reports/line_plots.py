@@ -1,0 +1,190 @@
+"""Scores by size and learning curves as lines: a panel for each column of the tables.
+
+Bands reach from the smallest to the largest score over seeds. Above a panel by size stand the test rows and the target
+tokens behind each point.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from ape_cli.reports import legend
+from ape_cli.reports.curves import Panel
+from ape_cli.reports.evaluations import measured
+from ape_cli.reports.legend import Legend
+from ape_cli.reports.palette import DOTTED, HOLLOW, INK, PANEL, ZERO, Look, drawing, looks
+from ape_cli.reports.plots import Plot
+from ape_cli.reports.scales import Scale, scale
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FEW = 30  # test rows; a point with fewer is hollow and not connected to its neighbours
+_SEEN, _RANGE = 0.09, 0.25  # opacities
+_COUNT_SIZE = 5  # points, of the counts above a panel
+_TITLE_WIDTH, _TITLE_LINE = 36, 0.2  # characters that fit above a panel; inches of a line
+
+
+def plot(panels: list[Panel], metric: str, before: str = "") -> Plot | None:
+    """A figure of panels, None without any. `before`: words before the name of the metric on its axis."""
+    if not panels:
+        return None
+    name, unit = _measured(panels, metric)
+    return Plot(_rows(panels), lambda axis, chosen: lines(panels, f"{before}{name}", unit, axis=axis, chosen=chosen))
+
+
+def _rows(panels: list[Panel]) -> list[str]:
+    return list(dict.fromkeys(row for panel in panels for row in panel.lines["row"]))
+
+
+def _measured(panels: list[Panel], metric: str) -> tuple[str, str]:
+    """What y is in all of them, in words, and its unit."""
+    return measured(metric, itertools.chain.from_iterable(panel.lines["task"].unique() for panel in panels))
+
+
+def lines(
+    panels: list[Panel],
+    score: str,
+    unit: str,
+    *,
+    columns: int = 3,
+    axis: str = "score",
+    chosen: dict[str, Look] | None = None,
+) -> Figure:
+    """A figure with a panel for each of `panels`, in rows of `columns`. `score`: what y is; `chosen`: rows' looks."""
+    from matplotlib.figure import Figure
+
+    with drawing():
+        across = min(columns, len(panels))
+        down = -(-len(panels) // across)
+        chosen = chosen or looks(_rows(panels))
+        upright = scale(axis, unit, [y for panel in panels for y in _scores(panel)])
+        below_all = Legend(_explained(panels, chosen, upright), max(across, 2) * PANEL[0])
+        counts = [text for panel in panels if _is_counted(panel) for text in _counts(panel.lines).values()]
+        room = 0.6 * _COUNT_SIZE * max(map(len, counts)) + 6 if counts else None  # a digit is 0.6 of its size wide
+        high = PANEL[1] + (room or 0) / 72 + _TITLE_LINE * max(_lines_of(panel.title).count("\n") for panel in panels)
+        figure = Figure(figsize=(below_all.width, down * high + below_all.height), layout="constrained")
+        grid = figure.add_gridspec(down, across)
+        for number, panel in enumerate(panels):
+            axes = figure.add_subplot(grid[divmod(number, across)])
+            _curves(axes, panel, upright, chosen, room)
+            upright.put(axes, "y")
+            below = panels[number + across] if number + across < len(panels) else None
+            if below is None or below.axis != panel.axis:
+                axes.set_xlabel(panel.axis)
+            if number % across == 0:
+                axes.set_ylabel(upright.label(score, "\n"))
+            else:
+                axes.tick_params(labelleft=False)
+        below_all.put(figure)
+    return figure
+
+
+def _lines_of(title: str) -> str:
+    """A title in lines that are no wider than a panel."""
+    return textwrap.fill(title, _TITLE_WIDTH, break_on_hyphens=False)
+
+
+def _explained(panels: list[Panel], chosen: dict[str, Look], upright: Scale) -> list[Any]:
+    """The handles of the legend: all rows, and each sign that is drawn."""
+    handles = [legend.row(name, chosen[name]) for name in _rows(panels)]
+    if any(_tested(panel) is not None for panel in panels):
+        handles.append(legend.test())
+    if any(_few(panel.lines).any() for panel in panels):
+        handles.append(legend.hollow(f"fewer than {FEW} test rows, not connected"))
+    if any(_is_counted(panel) for panel in panels):
+        handles.append(legend.words("above: test rows / target tokens"))
+    if upright.edge is not None:
+        handles.append(legend.zero())
+    if any(panel.seen for panel in panels):
+        handles.append(legend.shade("sizes seen in training", _SEEN))
+    if any(_several(panel.lines) for panel in panels):
+        handles.append(legend.shade("range over seeds", _RANGE))
+    return handles
+
+
+def _tested(panel: Panel) -> pl.Series | None:
+    """The scores on the test split beside the others, if there are any."""
+    test = panel.lines["test"] if "test" in panel.lines.columns else None
+    return None if test is None or test.is_null().all() else test
+
+
+def _few(lines: pl.DataFrame) -> np.ndarray:
+    """Which points are over fewer than `FEW` rows; none where that is not known, as of learning curves."""
+    if "rows" not in lines.columns:
+        return np.zeros(lines.height, dtype=bool)
+    return (lines["rows"] < FEW).to_numpy()
+
+
+def _scores(panel: Panel) -> list[float]:
+    """All scores that are drawn there."""
+    test = _tested(panel)
+    mean, least, most = (panel.lines[name] for name in ("mean", "least", "most"))
+    return [*mean, *least, *most, *(() if test is None else test.drop_nulls())]
+
+
+def _several(lines: pl.DataFrame) -> bool:
+    """Whether something is over more than one seed."""
+    return bool((lines["seeds"] > 1).any())
+
+
+def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, Look], room: float | None) -> None:
+    """`room`: points between the axes and the title, for the counts above each point; None: as usual."""
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    if panel.seen:
+        axes.axvspan(panel.seen[0] - 0.5, panel.seen[1] + 0.5, color=INK, alpha=_SEEN, linewidth=0, zorder=0)
+    for (row,), line in panel.lines.group_by("row", maintain_order=True):
+        _curve(axes, str(row), line, upright, chosen[str(row)], tested=_tested(panel) is not None)
+    if upright.edge is not None:
+        axes.axhspan(upright.low, upright.edge, zorder=0, **ZERO)
+    axes.set_title(_lines_of(panel.title), pad=room)
+    place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90, "ha": "center", "va": "bottom"}
+    for x, text in (_counts(panel.lines) if _is_counted(panel) else {}).items():
+        axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=INK, **place)
+    axes.grid(visible=True, axis="y")
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def _is_counted(panel: Panel) -> bool:
+    """Whether the test rows and tokens behind its points are known."""
+    return {"rows", "tokens"} <= set(panel.lines.columns)
+
+
+def _counts(lines: pl.DataFrame) -> dict[float, str]:
+    """The test rows and the target tokens behind each point, by x. All lines of a panel share them."""
+    at = lines.unique("x", maintain_order=True).select("x", "rows", "tokens")
+    return {x: f"{_short(rows)} / {_short(tokens)}" for x, rows, tokens in at.iter_rows()}
+
+
+def _short(count: int) -> str:
+    """A count: `840`, `14k`."""
+    return f"{count:,}" if count < 10_000 else f"{count / 1000:,.0f}k"
+
+
+def _curve(axes: Axes, row: str, line: pl.DataFrame, upright: Scale, look: Look, *, tested: bool) -> None:
+    """A row's curve: solid marks that are connected, hollow ones that are not, the range over seeds, and the test."""
+    x, mean, few = line["x"].to_numpy(), upright.of(line["mean"].to_numpy()), _few(line)
+    marks: dict[str, Any] = {"color": look.colour, "marker": look.mark, "clip_on": False}
+    every = -(-x.size // 16)
+    axes.plot(x, np.where(few, math.nan, mean), label=row, linestyle=look.dashes, markevery=every, **marks)
+    if few.any():
+        axes.plot(x[few], mean[few], **marks, **HOLLOW)
+    if tested:
+        test = upright.of(line["test"].cast(pl.Float64).fill_null(math.nan).to_numpy())
+        axes.plot(x, test, markevery=every, **marks, **DOTTED)
+    if _several(line):
+        ends = upright.of(line["least"].to_numpy()), upright.of(line["most"].to_numpy())
+        beside = np.concatenate([[True], few, [True]])  # a point without a neighbour has a bar for a band
+        alone = few | (beside[:-2] & beside[2:])
+        axes.fill_between(x, *ends, where=~alone, color=look.colour, alpha=0.18, linewidth=0)
+        if alone.any():
+            axes.vlines(x[alone], ends[0][alone], ends[1][alone], color=look.colour, alpha=0.5, linewidth=1)
