@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from ape_cli.reports import dot_plots, line_plots, plots
 from ape_cli.reports.curves import Panel
 from ape_cli.reports.tables import Cell, Table
+from ape_cli.reports.views import by_epoch
 
 
 def panel(
@@ -45,7 +46,7 @@ def figures(
     wanted = {
         "scores": dot_plots.plot(tables),
         "by-size": line_plots.plot(by_size, metric),
-        "learning-curves": line_plots.plot(learning, metric, "validation "),
+        "learning-curves": by_epoch.curves_plot(learning, metric),
     }
     return plots.figures(wanted, axis)
 

@@ -22,6 +22,9 @@ MEASURED = {"token_accuracy": "token_accuracy", "cross_entropy": "loss"}  # whil
 # what a line of a plot is: a row of the tables on the data that it was trained on
 KEYS = ["task", "order", "preset", "structure", "form", "trained_fingerprint", *CELL]
 
+# of a finished run: what `described` says of it, its run.json, and its validations
+History = tuple[dict[str, Any], dict[str, Any], pl.DataFrame]
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -38,17 +41,10 @@ class Panel:
     seen: tuple[int, int] | None = None  # the smallest and the largest x that training saw
 
 
-def learning(registry: Registry, *, metric: str) -> tuple[list[Panel], list[str]]:
-    """The learning curves of all finished runs, and a line about each run that cannot be read.
-
-    No panels for a metric that is not measured while a run trains.
-    """
-    bad: list[str] = []
-    if metric not in MEASURED:
-        return [], bad
-    found = list(histories(registry, metric, bad))
+def learning(found: list[History]) -> list[Panel]:
+    """The learning curves of runs by their histories."""
     if not found:
-        return [], bad
+        return []
     validation, test = pl.col("validation"), pl.col("test")
     over_seeds = (
         pl.concat(history.with_columns(run=pl.lit(i, pl.UInt32)) for i, (_, _, history) in enumerate(found))
@@ -63,12 +59,10 @@ def learning(registry: Registry, *, metric: str) -> tuple[list[Panel], list[str]
         )
         .rename({"step": "x"})
     )
-    return [Panel(title, "steps", lines) for title, lines in split(label(over_seeds))], bad
+    return [Panel(title, "steps", lines) for title, lines in split(label(over_seeds))]
 
 
-def histories(
-    registry: Registry, metric: str, bad: list[str]
-) -> Iterator[tuple[dict[str, Any], dict[str, Any], pl.DataFrame]]:
+def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[History]:
     """Each finished run: what `described` says of it, its run.json, and its history, step, validation, test, kept.
 
     test: null where it was not looked at. kept: whether the weights were the best so far. `bad` gets a line about each

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ape_cli.reports.line_plots import FEW
 from ape_cli.reports.rendering import fragment
 from ape_cli.reports.tables import Table
 
@@ -43,44 +43,42 @@ figure svg { display: block; }
 """
 
 
-_LINES = "A solid line is a scheme with its default settings. A dashed line is a variant of a scheme."
-_CAPTIONS = {  # of the plots, by their names
-    "scores": f"""These are the scores of the tables below. A thick bar shows one standard deviation over seeds to
-either side. A thin line leads from the axis to each dot. {_LINES}""",
-    "by-size": f"""These are scores by the size of the source. All lines of a plot are of the same test rows: a dataset
-that only some runs were evaluated on has a plot of its own. The training split holds the sizes in the shaded area. A
-band, or a bar at a single point, reaches from the smallest to the largest score over seeds. A hollow point has fewer
-than {FEW} test rows and is not connected to its neighbours. {_LINES}""",
-    "learning-curves": f"""These are validation scores of finished runs. A line is the mean over seeds. A band reaches
-from the smallest to the largest score. {_LINES} A dotted line is the test split, which decides nothing.""",
-}
 _OF_ERRORS = """The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm.
 It stands at 0, in the hatched strip below the scale."""
 
 
-def page(
-    scores: list[Table],
-    by_size: list[Table],
-    by_epoch: list[Table],
-    plots: dict[str, str],
-    missing: str | None = None,
-    *,
-    by_operator: Sequence[Table] = (),
-    axis: str = "score",
-) -> str:
-    """The page. `plots`: SVG elements by their names in `_CAPTIONS`, with an `axis` of `scales.KINDS`.
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: a plot, if there is one, and tables."""
 
-    `missing`: how to get them, if there are none.
+    title: str
+    tables: Sequence[Table]
+    plot: str | None = None  # an SVG element
+    caption: str = ""  # of the plot
+
+    @property
+    def anchor(self) -> str:
+        """Where links lead."""
+        return anchor(self.title)
+
+
+def anchor(title: str) -> str:
+    """The name of a section of this title, also as a file.
+
+    >>> anchor("By size")
+    'by-size'
     """
-    wanted: list[tuple[str, str, list[Table]]] = [
-        ("Scores", "scores", scores),
-        ("By size", "by-size", by_size),
-        ("By operator", "by-operator", list(by_operator)),
-        ("Learning curves", "learning-curves", by_epoch),
-    ]
-    sections = [_section(t, n, tables, plots.get(n), axis) for t, n, tables in wanted if tables or n in plots]
-    contents = "\n".join(link for link, _ in sections)
-    body = "\n".join(part for _, part in sections)
+    return title.lower().replace(" ", "-")
+
+
+def page(sections: Sequence[Section], missing: str | None = None, *, axis: str = "score") -> str:
+    """The page, without the sections that have nothing. `axis`: what plots show, one of `scales.KINDS`.
+
+    `missing`: how to get plots, if there are none.
+    """
+    made = [_section(section, axis) for section in sections if section.tables or section.plot]
+    contents = "\n".join(link for link, _ in made)
+    body = "\n".join(part for _, part in made)
     told = f'<p class="notes">Without plots, which need matplotlib: {html.escape(missing)}.</p>' if missing else ""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>ape report</title>
@@ -97,19 +95,20 @@ def page(
 """
 
 
-def _section(title: str, name: str, tables: list[Table], plot: str | None, axis: str) -> tuple[str, str]:
-    """Its line of the contents, and the part itself: a plot, if there is one, and tables."""
+def _section(section: Section, axis: str) -> tuple[str, str]:
+    """Its line of the contents, and the part itself."""
     inner, links = list[str](), list[str]()
-    if plot:
-        caption = f"<figcaption>{_CAPTIONS[name]}{f' {_OF_ERRORS}' if axis == 'error' else ''}</figcaption>"
-        inner.append(f'<figure><div class="wide" tabindex="0">{plot}</div>{caption}</figure>')
-    for number, table in enumerate(tables, 1):
-        anchor, words = f"{name}-{number}", html.escape(table.title)
-        links.append(f'<li><a href="#{anchor}">{words}</a></li>')
-        inner.append(f'<h3 id="{anchor}">{words}</h3>\n{fragment(table)}')
+    if section.plot:
+        caption = f"<figcaption>{section.caption}{f' {_OF_ERRORS}' if axis == 'error' else ''}</figcaption>"
+        inner.append(f'<figure><div class="wide" tabindex="0">{section.plot}</div>{caption}</figure>')
+    for number, table in enumerate(section.tables, 1):
+        place, words = f"{section.anchor}-{number}", html.escape(table.title)
+        links.append(f'<li><a href="#{place}">{words}</a></li>')
+        inner.append(f'<h3 id="{place}">{words}</h3>\n{fragment(table)}')
+    title = html.escape(section.title)
     below = f"<ul>{''.join(links)}</ul>" if len(links) > 1 else ""
     body = "\n".join(inner)
     return (
-        f'<li><a href="#{name}">{title}</a>{below}</li>',
-        f'<section>\n<h2 id="{name}">{title}</h2>\n{body}\n</section>',
+        f'<li><a href="#{section.anchor}">{title}</a>{below}</li>',
+        f'<section>\n<h2 id="{section.anchor}">{title}</h2>\n{body}\n</section>',
     )

@@ -9,6 +9,8 @@ from ape_cli.reports.palette import DOTTED, HOLLOW, INK, LEAD, PAPER, ZERO, Look
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LINE_STYLES = "A solid line is a scheme with its default settings. A dashed line is a variant of a scheme."
+
 
 def row(name: str, look: Look, *, lead: bool = False) -> Any:
     """A row's line; with `lead` the thin one that leads to its dot."""

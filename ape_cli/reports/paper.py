@@ -9,10 +9,13 @@ paper does not say whether they are of a sample or of a population.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
 import polars as pl
+
+from ape_cli.core.errors import UsageError
 
 # The paper's table 2 has one column for what can be read in two ways; ours are these, and each is put beside it.
 DEPTH = ("depth", "breadth-to-depth")
@@ -56,6 +59,14 @@ def _ours(column: str) -> list[str]:
     """
     task, _, order = column.partition("/")
     return [f"{task}/{ours}" for ours in DEPTH] if order == "depth" else [column]
+
+
+def rejects(against: str | None, **asked: str) -> Iterator[UsageError]:
+    """The errors of options whose scores the paper does not have. `asked`: metric, decode and split."""
+    for option, only in (("metric", "token_accuracy"), ("decode", "teacher"), ("split", "test")):
+        if against and asked[option] != only:
+            what = f"the paper has no such scores: its {option} is {only}"
+            yield UsageError(what, got=f"--against {against} --{option} {asked[option]}", fix="leave one out")
 
 
 _PLAIN = ("", "precision=tf32")  # variants that are still the paper's own setting, computed in another format

@@ -23,13 +23,11 @@ KINDS = ("score", "error")
 _ROUNDING = 1e-9  # in %; a smaller error is 0: no data has 10^11 tokens
 
 
-def kind_of(asked: str | None, metric: str, *, drawn: bool, compared: bool) -> str:
+def kind_of(asked: str | None, metric: str, *, drawn: bool) -> str:
     """The kind of axis. Raises `UsageError` if there are no plots, or if the metric has no error."""
     kind = pick("axis", asked or "score", KINDS)
     if asked is None:
         return kind
-    if compared:
-        raise UsageError("a comparison has no plots", got=f"--compare and --axis {asked}", fix="leave one out")
     if not drawn:
         raise UsageError("--axis is for plots", got=f"--axis {asked}", fix="add --plots DIR or --format html")
     if kind == "error" and metric in SMALLER_IS_BETTER:

@@ -134,7 +134,7 @@ def test_intervals_in_tables_are_asked_for(tmp_path: Path) -> None:
     for style in ("rich", "markdown", "latex", "html"):
         plain, with_intervals = tables.tables(found), tables.tables(found, interval=True)
         deviations, intervals = (
-            html_page.page(made, [], [], {}) if style == "html" else rendering.text(style, made)
+            html_page.page([html_page.Section("Scores", made)]) if style == "html" else rendering.text(style, made)
             for made in (plain, with_intervals)
         )
         assert "standard deviation over 3 seeds" in deviations

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from ape_cli.reports import curves
+from ape_cli.reports.views import Options, by_epoch
 from ape_cli.runs.registry import Registry
 from tests.conftest import registry_of
 from tests.reports.test_aggregation import add
@@ -47,7 +48,8 @@ def put(
 
 
 def learning(where: Path, metric: str = "token_accuracy", preset: str | None = None) -> list[curves.Panel]:
-    found, bad = curves.learning(registry_of(where, preset), metric=metric)
+    bad: list[str] = []
+    found = curves.learning(list(curves.histories(registry_of(where, preset), metric, bad)))
     assert bad == []
     return found
 
@@ -67,7 +69,13 @@ def test_mean_and_range_over_seeds_at_each_step(tmp_path: Path) -> None:
     assert panel.lines["seeds"].to_list() == [1, 1, 1, 2, 2, 2]
     (panel,) = learning(tmp_path, "cross_entropy")
     assert panel.lines.filter(row="none")["mean"].to_list() == pytest.approx([2.0, 1.4, 1.2])
-    assert learning(tmp_path, "exact_match") == []  # nobody measured it
+    view = by_epoch.ByEpoch()
+    nothing, bad = view.read(Registry(tmp_path), Options("exact_match", needed=False))  # nobody measured it
+    assert (nothing.histories, bad) == ([], [])
+    plot = view.plot(nothing, Options("exact_match"))
+    assert plot is not None
+    assert (plot.rows, plot.draw) == ([], None)
+    assert plot.note == "no learning curves: exact match is not measured while a run trains"
 
 
 def test_a_panel_a_column_and_a_line_a_row(tmp_path: Path) -> None:
@@ -95,7 +103,8 @@ def test_a_history_that_is_gone_or_damaged_is_told(tmp_path: Path) -> None:
     put(tmp_path, "rope", [0.1], 1)
     (put(tmp_path, "rope", [0.9], 2) / "history.parquet").unlink()
     (put(tmp_path, "rope", [0.9], 3) / "history.parquet").write_bytes(b"PAR1 and no more")
-    ((panel,), bad) = curves.learning(Registry(tmp_path), metric="token_accuracy")
+    bad: list[str] = []
+    (panel,) = curves.learning(list(curves.histories(Registry(tmp_path), "token_accuracy", bad)))
     assert panel.lines["mean"].to_list() == [0.1]
     assert len(bad) == 2
     assert all("no learning curve" in line for line in bad)

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 from ape_cli.reports import html_page
+from ape_cli.reports.html_page import Section
 from ape_cli.reports.tables import Table
+from ape_cli.reports.views import by_epoch, by_size, scores
 from tests.reports.test_aggregation import Checker, add, tables_of
 
 SVG = '<svg role="img"><g id="by-size-x"></g></svg>'
@@ -47,7 +49,13 @@ def parse(text: str) -> Page:
 def test_tables_and_plots_in_one_page_that_needs_nothing(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9)
     made = tables_of(tmp_path)
-    text = html_page.page(made, made, [], {"by-size": SVG, "learning-curves": "<svg></svg>"})
+    sections = [
+        Section("Scores", made),
+        Section("By size", made, SVG),
+        Section("By operator", []),
+        Section("Learning curves", [], "<svg></svg>"),
+    ]
+    text = html_page.page(sections)
     found = parse(text)
     assert text.count("<svg") == 2
     assert re.search(r"https?:|@import|url\(|<script|<link", text) is None
@@ -56,30 +64,32 @@ def test_tables_and_plots_in_one_page_that_needs_nothing(tmp_path: Path) -> None
     assert [x for x in ("Scores", "By size", "Learning curves") if f">{x}</h2>" not in text] == []
     assert "90.00" in found.words
     assert "prefers-color-scheme: dark" in text
-    assert text == html_page.page(made, made, [], {"by-size": SVG, "learning-curves": "<svg></svg>"})
+    assert text == html_page.page(sections)
 
 
 def test_captions_say_what_each_sign_means(tmp_path: Path) -> None:
     """In words, and of errors only where errors are drawn."""
     add(tmp_path, "rope", 0.9)
-    made, drawn = tables_of(tmp_path), {"scores": SVG, "by-size": "<svg></svg>", "learning-curves": "<svg></svg>"}
-    words = " ".join(parse(html_page.page(made, made, [], drawn)).words.split())
+    made = tables_of(tmp_path)
+    views = (scores.Scores(), by_size.BySize(), by_epoch.ByEpoch())
+    sections = [Section(view.title, made, f"<svg>{view.name}</svg>", view.caption) for view in views]
+    words = " ".join(parse(html_page.page(sections)).words.split())
     for sign, what in (("solid", "a scheme with its default settings"), ("dashed", "a variant of a scheme")):
         assert words.count(f"A {sign} line is {what}.") == words.count(f"{sign} line") == 3
     assert words.count("A dotted line is the test split") == words.count("dotted") == 1
     assert "A hollow point has fewer than 30 test rows and is not connected to its neighbours." in words
     assert "logarithm" not in words
-    words = " ".join(parse(html_page.page(made, made, [], drawn, axis="error")).words.split())
+    words = " ".join(parse(html_page.page(sections, axis="error")).words.split())
     assert words.count("The axis shows the error, 100% less the score, on a logarithmic scale.") == 3
 
 
 def test_what_is_not_there_has_no_section(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9)
-    text = html_page.page(tables_of(tmp_path), [], [], {}, "pip install matplotlib")
+    text = html_page.page([Section("Scores", tables_of(tmp_path))], "pip install matplotlib")
     found = parse(text)
     assert text.count("<h2") == 1
     assert "Without plots, which need matplotlib: pip install matplotlib." in found.words
-    assert "Without plots" not in html_page.page(tables_of(tmp_path), [], [], {})
+    assert "Without plots" not in html_page.page([Section("Scores", tables_of(tmp_path))])
 
 
 def test_somebody_s_names_are_text(tmp_path: Path) -> None:
@@ -90,7 +100,7 @@ def test_somebody_s_names_are_text(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9, name="plain", fingerprint="b" * 64)
     (made,) = tables_of(tmp_path)
     titled = Table(f"{name} by length", [name], made.columns, made.rows, made.unit)
-    text = html_page.page([made, titled], [titled], [titled], {})
+    text = html_page.page([Section("Scores", [made, titled]), *(Section(t, [titled]) for t in ("By size", "By epoch"))])
     found = parse(text)
     assert "<script" not in text
     assert "<b>" not in text

@@ -88,21 +88,20 @@ def test_a_bar_up_to_ten_times_the_smallest_error_away_is_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "metric", "drawn", "compared", "message"),
+    ("asked", "metric", "drawn", "message"),
     [
-        ("log", "token_accuracy", True, False, "unknown axis"),
-        ("error", "cross_entropy", True, False, "has no error"),
-        ("error", "token_accuracy", False, False, "--axis is for plots"),
-        ("score", "token_accuracy", False, False, "--axis is for plots"),
-        ("error", "token_accuracy", True, True, "a comparison has no plots"),
+        ("log", "token_accuracy", True, "unknown axis"),
+        ("error", "cross_entropy", True, "has no error"),
+        ("error", "token_accuracy", False, "--axis is for plots"),
+        ("score", "token_accuracy", False, "--axis is for plots"),
     ],
 )
-def test_what_makes_no_sense_is_refused(asked: str, metric: str, drawn: bool, compared: bool, message: str) -> None:
+def test_what_makes_no_sense_is_refused(asked: str, metric: str, drawn: bool, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        scales.kind_of(asked, metric, drawn=drawn, compared=compared)
+        scales.kind_of(asked, metric, drawn=drawn)
 
 
 def test_the_axis_is_that_of_scores_unless_asked() -> None:
-    assert scales.kind_of(None, "cross_entropy", drawn=False, compared=True) == "score"
-    assert scales.kind_of("score", "cross_entropy", drawn=True, compared=False) == "score"
-    assert scales.kind_of("error", "exact_match", drawn=True, compared=False) == "error"
+    assert scales.kind_of(None, "cross_entropy", drawn=False) == "score"
+    assert scales.kind_of("score", "cross_entropy", drawn=True) == "score"
+    assert scales.kind_of("error", "exact_match", drawn=True) == "error"

@@ -12,7 +12,8 @@ import pytest
 
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.reports import rendering, sizes
+from ape_cli.reports import rendering
+from ape_cli.reports.views import Options, by_size
 from ape_cli.runs.registry import Registry
 from tests.conftest import registry_of, write
 from tests.reports.test_aggregation import add
@@ -33,7 +34,7 @@ def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, tra
     about["dataset"] |= trained
     (folder / "run.json").write_text(json.dumps(about))
     (folder / "eval" / "own.json").unlink()
-    for name, by_size in found.items():
+    for name, of_sizes in found.items():
         lines = [
             {
                 "size": n,
@@ -43,7 +44,7 @@ def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, tra
                 "rows": t,
                 "tokens": t,
             }
-            for n, (c, t) in by_size.items()
+            for n, (c, t) in of_sizes.items()
         ]
         evaluation = {"dataset": name, "fingerprint": f"of {name}", "split": "test", "decode": "teacher"}
         evaluation |= {"overall": lines[0], "by_size": lines, "by_op": []}
@@ -51,21 +52,24 @@ def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, tra
     return folder
 
 
-def read(where: Path, preset: str | None = None, **options: Any) -> sizes.Sizes:
-    return sizes.read(registry_of(where, preset), **(ALL | options))[0]
+VIEW = by_size.BySize()
+
+
+def read(where: Path, preset: str | None = None, **options: Any) -> by_size.Sizes:
+    return VIEW.read(registry_of(where, preset), Options(**(ALL | options)))[0]
 
 
 def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:
     """8 of 10 and 20 of 90 tokens are 28 of 100, not the mean of 0.8 and 0.222; so are the two sizes of a bin."""
     put(tmp_path, "rope", {"a": {5: (8, 10), 6: (1, 2)}, "b": {5: (20, 90), 7: (6, 8)}})
-    by_size = sizes.lines(read(tmp_path))
-    assert by_size["size"].to_list() == [5, 6, 7]
-    assert by_size["mean"].to_list() == pytest.approx([0.28, 0.5, 0.75])
-    assert by_size["weight"].to_list() == [100, 2, 8]
-    pooled = sizes.pool(read(tmp_path), most=2)
+    found = VIEW.frame(read(tmp_path))
+    assert found["size"].to_list() == [5, 6, 7]
+    assert found["mean"].to_list() == pytest.approx([0.28, 0.5, 0.75])
+    assert found["weight"].to_list() == [100, 2, 8]
+    pooled = by_size.pool(read(tmp_path), most=2)
     assert pooled.select("first", "last").rows() == [(5, 5), (6, 7)]
     assert pooled["mean"].to_list() == pytest.approx([0.28, 0.7])
-    entropy = sizes.pool(read(tmp_path, metric="cross_entropy"), most=2)
+    entropy = by_size.pool(read(tmp_path, metric="cross_entropy"), most=2)
     assert entropy["mean"].to_list() == pytest.approx([0.72, 0.3])
 
 
@@ -76,7 +80,7 @@ def test_exact_match_is_over_rows(tmp_path: Path) -> None:
         found = json.loads(path.read_text())
         found["by_size"][0]["rows"] = rows
         path.write_text(json.dumps(found))
-    (line,) = sizes.lines(read(tmp_path, metric="exact_match")).to_dicts()
+    (line,) = VIEW.frame(read(tmp_path, metric="exact_match")).to_dicts()
     assert line["mean"] == pytest.approx(0.5 * 10 / 40)
     assert line["weight"] == 40
 
@@ -85,11 +89,11 @@ def test_seeds_are_averaged_each_by_itself(tmp_path: Path) -> None:
     """A seed that was evaluated on more tokens counts no more; sizes that one lacks are the others'."""
     put(tmp_path, "rope", {"a": {5: (28, 100), 6: (1, 2)}}, 1)
     put(tmp_path, "rope", {"a": {5: (5, 10)}}, 2)
-    five, six = sizes.lines(read(tmp_path)).to_dicts()
+    five, six = VIEW.frame(read(tmp_path)).to_dicts()
     assert five["mean"] == pytest.approx((0.28 + 0.5) / 2)
     assert five["std"] == pytest.approx(0.22 / 2**0.5)  # two values: their difference over the root of two
     assert (five["seeds"], six["seeds"], six["std"]) == (2, 1, None)
-    (panel,) = sizes.panels(read(tmp_path))
+    (panel,) = by_size.panels(read(tmp_path))
     assert panel.lines.select("x", "mean", "least", "most").row(0) == pytest.approx((5, 0.39, 0.28, 0.5))
 
 
@@ -98,10 +102,10 @@ def test_rows_are_those_of_the_data_however_many_seeds_were_scored_on_them(tmp_p
     both: dict[str, Found] = {"a": {5: (8, 10)}, "b": {5: (20, 30), 6: (1, 2)}}
     for seed in (1, 2):
         put(tmp_path, "rope", both, seed)
-    (panel,) = sizes.panels(read(tmp_path))
+    (panel,) = by_size.panels(read(tmp_path))
     assert panel.lines.select("x", "rows").rows() == [(5, 40), (6, 2)]
     put(tmp_path, "rope", {"a": {5: (8, 10)}}, 3)
-    assert sizes.lines(read(tmp_path)).select("on", "size", "seeds", "rows").rows() == [
+    assert VIEW.frame(read(tmp_path)).select("on", "size", "seeds", "rows").rows() == [
         ("a", 5, 3, 10),
         ("b", 5, 2, 30),
         ("b", 6, 2, 2),
@@ -118,11 +122,11 @@ def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path:
                 line["rows"] = line["tokens"] // 3
             path.write_text(json.dumps(found))
     for metric, weight in (("token_accuracy", 7200), ("exact_match", 2400)):
-        found = sizes.lines(read(tmp_path, metric=metric))
+        found = VIEW.frame(read(tmp_path, metric=metric))
         assert found.columns[-5:] == ["weight", "rows", "tokens", "low_over_rows", "high_over_rows"]
         assert found.select("size", "seeds", "rows", "tokens").rows() == [(5, 2, 1200, 3600), (9, 2, 1, 3)]
         assert found["weight"][0] == weight  # over both seeds
-    (shown,) = sizes.tables(read(tmp_path))
+    (shown,) = VIEW.tables(read(tmp_path))
     assert shown.foot == [("test rows", ["1,200", "1"]), ("test tokens", ["3,600", "3"])]
     assert "count the test rows, and their target tokens, behind each score; all seeds share them." in shown.notes[-1]
     assert "| *test rows* | 1,200 | 1 |\n| *test tokens* | 3,600 | 3 |\n" in rendering.markdown([shown])
@@ -143,13 +147,13 @@ def test_intervals_over_rows_and_over_seeds_are_two_things(tmp_path: Path) -> No
     """
     put(tmp_path, "rope", {"a": {5: (0, 12), 6: (3, 12)}}, 1)
     put(tmp_path, "rope", {"a": {5: (0, 12), 6: (9, 12)}}, 2)
-    none, some = sizes.lines(read(tmp_path, metric="exact_match")).to_dicts()
+    none, some = VIEW.frame(read(tmp_path, metric="exact_match")).to_dicts()
     assert (none["low"], none["high"]) == (0, 0)
     assert (none["low_over_rows"], none["high_over_rows"]) == pytest.approx((0, 0.242495), abs=1e-6)
     assert (some["low"], some["high"]) == pytest.approx((0.5 - 12.7062047 / 4, 0.5 + 12.7062047 / 4))
     half = 1.959964 / 2 / (12 + 1.959964**2) ** 0.5
     assert (some["low_over_rows"], some["high_over_rows"]) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-6)
-    tokens = sizes.lines(read(tmp_path))
+    tokens = VIEW.frame(read(tmp_path))
     assert tokens["low_over_rows"].null_count() == tokens["high_over_rows"].null_count() == 2
 
 
@@ -162,7 +166,7 @@ def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
     put(tmp_path, "rope", both, 1, name="z", fingerprint="of z")
     put(tmp_path, "none", {"z": {5: (9, 10), 6: (1, 2)}}, 1, name="z", fingerprint="of z")
     found = read(tmp_path)
-    own, other = sizes.tables(found)
+    own, other = VIEW.tables(found)
     assert (own.title, other.title) == (
         "reverse on z by length, token accuracy",
         "reverse on b, c by length, token accuracy",
@@ -175,9 +179,9 @@ def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
         "Only 1 of the 2 runs of this column were evaluated on it: `ape eval --data …` does what is missing."
         in other.notes
     )
-    rows = sizes.lines(found).filter(size=5).select("scheme", "on", "mean").rows()
+    rows = VIEW.frame(found).filter(size=5).select("scheme", "on", "mean").rows()
     assert rows == [("none", "z", 0.9), ("rope", "z", 0.8), ("rope", "b, c", 0.625)]
-    assert [(p.title, p.lines["row"].unique(maintain_order=True).to_list()) for p in sizes.panels(found)] == [
+    assert [(p.title, p.lines["row"].unique(maintain_order=True).to_list()) for p in by_size.panels(found)] == [
         ("reverse on z", ["none", "rope"]),
         ("reverse on b, c", ["rope"]),
     ]
@@ -189,14 +193,14 @@ def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
         name="z",
         fingerprint="of z",
     )
-    assert len(sizes.tables(read(tmp_path))) == 2  # the first seed of `none` still lacks them
+    assert len(VIEW.tables(read(tmp_path))) == 2  # the first seed of `none` still lacks them
 
 
 def test_a_dataset_under_two_names_counts_once(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", {"a": {5: (8, 10)}, "b": {5: (0, 10)}})
     renamed = json.loads((folder / "eval" / "a.json").read_text()) | {"dataset": "renamed"}
     (folder / "eval" / "zzz.json").write_text(json.dumps(renamed))
-    (line,) = sizes.lines(read(tmp_path)).to_dicts()
+    (line,) = VIEW.frame(read(tmp_path)).to_dicts()
     assert line["mean"] == pytest.approx(0.4)
 
 
@@ -208,12 +212,12 @@ def test_what_training_saw_is_what_its_split_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, order: str | None, options: dict[str, Any]
 ) -> None:
     """The rows are drawn again, block by block, and are those on the disk."""
-    monkeypatch.setattr(sizes, "_BLOCK", 7)
+    monkeypatch.setattr(by_size, "_BLOCK", 7)
     data = write(tmp_path, task, order, **options)
     plan = data.manifest.plan
     held = data.split("train").table()["size"].to_numpy()
     trained = {"task": task, "order": order, "parameters": plan.parameters, "seed": plan.seed, "rows": plan.rows}
-    assert sizes.seen(trained) == (held.min(), held.max())
+    assert by_size.seen(trained) == (held.min(), held.max())
 
 
 def test_sizes_that_training_saw_are_marked(tmp_path: Path, words: Dataset) -> None:
@@ -225,11 +229,11 @@ def test_sizes_that_training_saw_are_marked(tmp_path: Path, words: Dataset) -> N
     asked = [low - 1, low, high, high + 1]
     put(tmp_path, "rope", {"a": dict.fromkeys(asked, (1, 2))}, trained=trained)
     found = read(tmp_path)
-    assert sizes.lines(found)["seen"].to_list() == [False, True, True, False]
-    (table,) = sizes.tables(found)
+    assert VIEW.frame(found)["seen"].to_list() == [False, True, True, False]
+    (table,) = VIEW.tables(found)
     assert table.columns == [f"{low - 1}", f"{low} (seen)", f"{high} (seen)", f"{high + 1}"]
     assert f"(seen): length {low}–{high} is what the training split holds." in table.notes
-    assert sizes.panels(found)[0].seen == (low, high)
+    assert by_size.panels(found)[0].seen == (low, high)
 
 
 def test_without_the_task_it_is_not_known_what_training_saw(tmp_path: Path) -> None:
@@ -237,8 +241,8 @@ def test_without_the_task_it_is_not_known_what_training_saw(tmp_path: Path) -> N
     path = folder / "run.json"
     path.write_text(path.read_text().replace('"reverse"', '"somebody-s-own"'))
     found = read(tmp_path)
-    assert sizes.lines(found)["seen"].to_list() == [None, None]
-    (table,) = sizes.tables(found)
+    assert VIEW.frame(found)["seen"].to_list() == [None, None]
+    (table,) = VIEW.tables(found)
     assert table.columns == ["5", "6"]
     assert any("is not known" in note for note in table.notes)
 
@@ -250,7 +254,7 @@ def test_bins() -> None:
         there = sorted(rng.sample(range(400), rng.randint(1, 90)))
         low, high = sorted(rng.sample(range(400), 2))
         most = rng.randint(3, 12)
-        found = sizes.bins(there, (low, high), most)
+        found = by_size.bins(there, (low, high), most)
         assert list(found) == there
         ends = sorted(set(found.values()))
         assert len(ends) <= most
@@ -259,7 +263,7 @@ def test_bins() -> None:
             assert first <= size <= last
             assert {first, last} <= set(there)
             assert (first < low, first > high) == (last < low, last > high)
-    assert sizes.bins([3, 5, 9], None, 3) == {3: (3, 3), 5: (5, 5), 9: (9, 9)}
+    assert by_size.bins([3, 5, 9], None, 3) == {3: (3, 3), 5: (5, 5), 9: (9, 9)}
 
 
 def test_a_table_a_task_with_schemes_down_and_sizes_across(tmp_path: Path) -> None:
@@ -268,7 +272,7 @@ def test_a_table_a_task_with_schemes_down_and_sizes_across(tmp_path: Path) -> No
     put(tmp_path, "none", {"a": {5: (5, 20)}, "far": dict.fromkeys(far, (0, 2))}, 1)
     other = {"trained": {"parameters": {}, "seed": 1, "rows": {"train": 9}}, "fingerprint": "c" * 64}
     put(tmp_path, "none", {"a": {5: (5, 10)}}, 2, task="c3", order="depth", **other)
-    first, second = sizes.tables(read(tmp_path))
+    first, second = VIEW.tables(read(tmp_path))
     assert first.title == "reverse by length, token accuracy"
     assert second.title == "c3/depth by depth, token accuracy"
     assert [row for row, _ in first.rows] == ["none", "rope"]
@@ -288,10 +292,10 @@ def test_runs_of_other_data_or_settings_stay_apart(tmp_path: Path) -> None:
     put(tmp_path, "rope", found, variant={"decay": 0.98})
     put(tmp_path, "rope", found, fingerprint="b" * 64, name="other")
     put(tmp_path, "rope", found, preset="tiny")
-    made = sizes.tables(read(tmp_path))
+    made = VIEW.tables(read(tmp_path))
     assert [t.title.split(" by ")[0] for t in made] == ["reverse [other]", "reverse [reverse-small]", "reverse"]
     assert [row for row, _ in made[1].rows] == ["rope", "rope (decay=0.98)"]
-    assert len(sizes.tables(read(tmp_path, preset="tiny"))) == 1
+    assert len(VIEW.tables(read(tmp_path, preset="tiny"))) == 1
 
 
 def test_nothing_by_size_says_what_to_run(tmp_path: Path) -> None:
@@ -300,16 +304,16 @@ def test_nothing_by_size_says_what_to_run(tmp_path: Path) -> None:
         read(tmp_path, decode="greedy")
     with pytest.raises(UsageError, match="unknown metric"):
         read(tmp_path, metric="bleu")
-    empty, _ = sizes.read(Registry(tmp_path), **(ALL | {"decode": "greedy"}), needed=False)
-    assert sizes.tables(empty) == []
-    assert sizes.panels(empty) == []
+    empty, _ = VIEW.read(Registry(tmp_path), Options(**(ALL | {"decode": "greedy"}), needed=False))
+    assert VIEW.tables(empty) == []
+    assert by_size.panels(empty) == []
 
 
 def test_a_size_that_is_missing_is_damage(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", {"a": {5: (1, 2)}, "b": {6: (1, 2)}})
     path = folder / "eval" / "a.json"
     path.write_text(path.read_text().replace('"size"', '"sise"'))
-    found, bad = sizes.read(Registry(tmp_path), **ALL)
+    found, bad = VIEW.read(Registry(tmp_path), Options(**ALL))
     assert found.values["size"].to_list() == [6]
     assert "is damaged" in bad[0]
 
@@ -319,5 +323,5 @@ def test_images_have_one_size_and_no_table(tmp_path: Path) -> None:
     with pytest.raises(ApeError, match="images have one size"):
         read(tmp_path)
     put(tmp_path, "rope", {"a": {5: (1, 2)}})
-    (shown,) = sizes.tables(read(tmp_path))
+    (shown,) = VIEW.tables(read(tmp_path))
     assert shown.title == "reverse by length, token accuracy"

@@ -11,18 +11,22 @@ function of the task, its parameters and the seed, so they are drawn again, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from ape_cli import tasks
-from ape_cli.core.errors import ApeError
-from ape_cli.reports import parts
+from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.reports import line_plots, parts
 from ape_cli.reports.columns import CELL, arrange
 from ape_cli.reports.curves import KEYS, Panel, label, split
 from ape_cli.reports.evaluations import measured
+from ape_cli.reports.legend import LINE_STYLES
+from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table, cell, standing_notes
+from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 from ape_cli.structure import linearisation
 
@@ -50,11 +54,61 @@ class Sizes:
     seen: dict[str, Range | None]
 
 
-def read(registry: Registry, *, metric: str, decode: str, split: str, needed: bool = True) -> tuple[Sizes, list[str]]:
-    """All evaluations of this kind, size by size, and a line about each run that cannot be read (`parts.read`)."""
-    found, bad = parts.read(registry, "size", metric=metric, decode=decode, split=split, needed=needed)
-    fingerprints = found.values["trained_fingerprint"].unique(maintain_order=True)
-    return Sizes(found.values, {f: seen(found.trained[f]) for f in fingerprints}), bad
+class BySize(View[Sizes]):
+    """Finds the evaluations size by size. Pools them into at most `_COLUMNS` bins a table, `_POINTS` a line."""
+
+    about = "by length or depth, over all evaluated datasets"
+    by = "size"
+    comparison = "over all sizes"
+    rank = 10
+    caption = f"""These are scores by the size of the source. All lines of a plot are of the same test rows: a dataset
+that only some runs were evaluated on has a plot of its own. The training split holds the sizes in the shaded area. A
+band, or a bar at a single point, reaches from the smallest to the largest score over seeds. A hollow point has fewer
+than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_STYLES}"""
+
+    def rejects(self, options: Options) -> Iterator[UsageError]:
+        """Refuses the paper's numbers."""
+        if options.against:
+            got = f"--against {options.against} {options.asked}"
+            yield UsageError("the paper has no scores by size", got=got, fix="leave one out")
+        yield from super().rejects(options)
+
+    def read(self, registry: Registry, options: Options) -> tuple[Sizes, list[str]]:
+        """All evaluations of this kind, on every dataset, also with `own` (`parts.read`)."""
+        found, bad = parts.read(registry, "size", **options.scores, needed=options.needed)
+        fingerprints = found.values["trained_fingerprint"].unique(maintain_order=True)
+        return Sizes(found.values, {f: seen(found.trained[f]) for f in fingerprints}), bad
+
+    def frame(self, found: Sizes) -> pl.DataFrame:
+        """Every size by itself. `weight`: tokens, of exact match rows, over all seeds."""
+        pooled = pool(found).rename({"first": "size"})
+        return arrange(pooled, ["on", "size", "seen"], ["weight", *parts.COUNTS, *parts.OVER_ROWS])
+
+    def tables(self, found: Sizes, *, interval: bool = False) -> list[Table]:
+        """A table for each column of the other tables and each preset: schemes down, sizes across."""
+        if found.values.is_empty():
+            return []
+        groups = pool(found, _COLUMNS).partition_by("structure", "preset", "column", maintain_order=True)
+        return [_table(group, found, interval) for group in groups]
+
+    def plot(self, found: Sizes, options: Options) -> Plot | None:
+        """A panel for each table with several sizes."""
+        return line_plots.plot(panels(found), options.metric)
+
+
+def panels(sizes: Sizes) -> list[Panel]:
+    """The same as lines of a plot; x is the middle of a bin. What has one size alone is no line."""
+    if sizes.values.is_empty():
+        return []
+    found = pool(sizes, _POINTS).with_columns(x=(pl.col("first") + pl.col("last")) / 2)
+    made = []
+    for title, drawn in split(found):
+        if drawn["x"].n_unique() == 1:
+            continue
+        first = drawn.row(0, named=True)
+        axis = _word(first["structure"])[1]
+        made.append(Panel(title, axis, drawn, sizes.seen[first["trained_fingerprint"]]))
+    return made
 
 
 def seen(trained: dict[str, Any]) -> Range | None:
@@ -139,21 +193,6 @@ def apart(values: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(found)
 
 
-def lines(sizes: Sizes) -> pl.DataFrame:
-    """Every size by itself, for programs. `weight`: tokens, of exact match rows, over all seeds."""
-    return arrange(
-        pool(sizes).rename({"first": "size"}), ["on", "size", "seen"], ["weight", *parts.COUNTS, *parts.OVER_ROWS]
-    )
-
-
-def tables(sizes: Sizes, *, interval: bool = False) -> list[Table]:
-    """A table for each column of the other tables and each preset: schemes down, sizes across."""
-    if sizes.values.is_empty():
-        return []
-    groups = pool(sizes, _COLUMNS).partition_by("structure", "preset", "column", maintain_order=True)
-    return [_table(group, sizes, interval) for group in groups]
-
-
 def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     first = group.row(0, named=True)
     word = _word(first["structure"])[0]
@@ -178,21 +217,6 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     foot = parts.counts(group, "first", [a for a, _, _ in ends])
     name, unit = measured(first["metric"], group["task"])
     return Table(f"{first['column']} by {word}, {name}", notes, columns, body, unit, interval, foot=foot)
-
-
-def panels(sizes: Sizes) -> list[Panel]:
-    """The same as lines of a plot; x is the middle of a bin. What has one size alone is no line."""
-    if sizes.values.is_empty():
-        return []
-    found = pool(sizes, _POINTS).with_columns(x=(pl.col("first") + pl.col("last")) / 2)
-    made = []
-    for title, drawn in split(found):
-        if drawn["x"].n_unique() == 1:
-            continue
-        first = drawn.row(0, named=True)
-        axis = _word(first["structure"])[1]
-        made.append(Panel(title, axis, drawn, sizes.seen[first["trained_fingerprint"]]))
-    return made
 
 
 def _word(structure: str) -> tuple[str, str]:

@@ -29,6 +29,8 @@ from ape_cli.reports.columns import CELL, COLUMN
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
 from ape_cli.reports.rendering import number
 from ape_cli.reports.tables import Table, column_rank, settings, with_row_names
+from ape_cli.reports.views import Options, View
+from ape_cli.runs.registry import Registry
 
 LINES = {
     "a": pl.String,
@@ -63,6 +65,40 @@ LINES = {
 }
 _ALL = "all tasks"
 _Key = tuple[Any, ...]  # the values of `COLUMN`
+
+
+class Paired(View[pl.DataFrame]):
+    """Finds lines of `LINES`. Its page has its tables alone."""
+
+    about = "two rows of the tables in pairs by seed, and over all tasks: --compare A B"
+    compares = True
+    on_page = False
+    title = "Scores"
+    called = "a comparison"
+
+    def rejects(self, options: Options) -> Iterator[UsageError]:
+        """Refuses what it always has, and the paper's numbers."""
+        if options.interval:
+            yield UsageError("a comparison always has the interval", got="--interval", fix="leave it out")
+        if options.against:
+            got = f"--compare and --against {options.against}"
+            yield UsageError("one comparison at a time", got=got, fix="leave one out")
+        yield from super().rejects(options)
+
+    def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
+        """The scores that are asked for, in pairs; also a line of text for each column without a pair."""
+        values, bad = evaluations.wanted(registry, **options.scores, own=options.own)
+        assert options.compare, "`rejects` asks for two rows"
+        found, alone = lines(values, *options.compare)
+        return found, bad + alone
+
+    def frame(self, found: pl.DataFrame) -> pl.DataFrame:
+        """The lines as they are."""
+        return found
+
+    def tables(self, found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
+        """A table for each preset: columns of the report's tables down, all tasks last. They have the interval."""
+        return [_table(group) for group in found.partition_by("preset", maintain_order=True)]
 
 
 def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]]:
@@ -156,11 +192,6 @@ def _over_tasks(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _words(seeds: list[int]) -> str:
     return ", ".join(map(str, seeds))
-
-
-def tables(found: pl.DataFrame) -> list[Table]:
-    """Lines as tables, one for each preset: columns of the report's tables down, all tasks last."""
-    return [_table(group) for group in found.partition_by("preset", maintain_order=True)]
 
 
 def _table(group: pl.DataFrame) -> Table:

@@ -12,16 +12,18 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import aggregation, comparison, evaluations, rendering, tables
+from ape_cli.reports import aggregation, rendering, tables
+from ape_cli.reports.views import Options, paired
 from ape_cli.runs.registry import Registry
 from tests.cli.test_cli import ape
 from tests.reports.test_aggregation import ALL, Checker, add
 
 A, B = "rope", "orthogonal-seq"
+VIEW = paired.Paired()
 
 
 def compared(where: Path, a: str = A, b: str = B, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    found, alone = comparison.lines(evaluations.wanted(Registry(where), **(ALL | options))[0], a, b)
+    found, alone = VIEW.read(Registry(where), Options(**(ALL | options), compare=(a, b)))
     return found.to_dicts(), alone
 
 
@@ -128,7 +130,7 @@ def test_presets_and_other_data_stand_apart(tmp_path: Path) -> None:
     assert whole == {"small": pytest.approx(0.1), "tiny": pytest.approx(0.2)}
     (other,) = (line for line in found if line["column"] == "reverse on longer")
     assert other["difference"] == pytest.approx(-0.8)
-    (small, tiny) = comparison.tables(comparison.lines(evaluations.wanted(Registry(tmp_path), **ALL)[0], A, B)[0])
+    (small, tiny) = VIEW.tables(VIEW.read(Registry(tmp_path), Options(**ALL, compare=(A, B)))[0])
     assert [row for row, _ in small.rows] == ["copy", "reverse", "reverse on longer", "all tasks"]
     assert "Data that was not trained on has no part in it." in small.notes
     assert [row for row, _ in tiny.rows] == ["copy", "reverse", "all tasks"]
@@ -182,7 +184,7 @@ def test_every_format_says_the_same(filled: Path) -> None:
     words = ("report", "--results", str(filled), "--compare", A, B, "--format")
     parsed = json.loads(ape(*words, "json")[0])
     assert [line["column"] for line in parsed] == ["copy", "reverse", "all tasks"]
-    assert list(parsed[0]) == list(comparison.LINES)
+    assert list(parsed[0]) == list(paired.LINES)
     rows = list(csv.DictReader(io.StringIO(ape(*words, "csv")[0])))
     for line, row in zip(parsed, rows, strict=True):
         assert list(row) == list(line)
@@ -208,8 +210,8 @@ def test_more_pairs_than_signs_are_flipped_have_no_p(tmp_path: Path) -> None:
     (line,), _ = compared(tmp_path)
     assert line["p"] is None
     assert line["std"] == pytest.approx(0.0001 * math.sqrt(41 * 42 / 12))  # of 0 to n - 1: n (n + 1) / 12
-    found = comparison.lines(evaluations.wanted(Registry(tmp_path), **ALL)[0], A, B)[0]
-    assert "| 41 | — |" in rendering.markdown(comparison.tables(found))
+    found = VIEW.read(Registry(tmp_path), Options(**ALL, compare=(A, B)))[0]
+    assert "| 41 | — |" in rendering.markdown(VIEW.tables(found))
 
 
 @pytest.mark.parametrize(

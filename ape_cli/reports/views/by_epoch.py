@@ -13,17 +13,22 @@ accuracy chose, and the lowest on the test set. Exact match is not measured whil
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from ape_cli.core.errors import ApeError, pick
-from ape_cli.reports import paper
+from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.reports import line_plots, paper
 from ape_cli.reports.aggregation import over_seeds
 from ape_cli.reports.columns import COLUMN, LINES, arrange
-from ape_cli.reports.curves import histories, label
-from ape_cli.reports.evaluations import SMALLER_IS_BETTER, measured, task_of
+from ape_cli.reports.curves import MEASURED, History, Panel, histories, label, learning
+from ape_cli.reports.evaluations import METRICS, SMALLER_IS_BETTER, measured, task_of
+from ape_cli.reports.legend import LINE_STYLES
+from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table, brackets, cell, standing_notes
+from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
 METRIC = "token_accuracy"  # what training chooses by; of images the top-1 accuracy
@@ -49,19 +54,92 @@ _NOT_THEIRS = "The paper has no number of these runs: its table 3 is of CIFAR-10
 _PLACE = {"checkpoint": pl.String, "step": pl.Int64, "epoch": pl.Float64, "measure": pl.String}
 
 
-def lines(
-    registry: Registry, *, against: str | None, metric: str = METRIC, needed: bool = True
-) -> tuple[pl.DataFrame, list[str]]:
-    """A line for each cell, checkpoint and measure, and a line of text about each run that cannot be read.
+@dataclass(frozen=True)
+class Epochs:
+    """What the histories of the finished runs tell."""
 
-    As those of `report`, with `checkpoint`, `step`, `epoch` (null where a run was set in steps) and `measure`, and
-    with `row`, `column` and `rank` (`curves.label`). Without any it is an `ApeError`, if they are `needed`.
+    lines: pl.DataFrame  # one for each cell, checkpoint and measure
+    histories: list[History]
+
+
+class ByEpoch(View[Epochs]):
+    """Draws the learning curves beside its tables."""
+
+    about = "halfway through the schedule and at its end, as in the paper's table 3"
+    by = "epoch"
+    title = "Learning curves"
+    comparison = "of the weights that were kept"
+    rank = 30
+    caption = f"""These are validation scores of finished runs. A line is the mean over seeds. A band reaches
+from the smallest to the largest score. {LINE_STYLES} A dotted line is the test split, which decides nothing."""
+
+    def rejects(self, options: Options) -> Iterator[UsageError]:
+        """Refuses what the history of a run does not tell."""
+        yield from super().rejects(options)
+        metric = pick("metric", options.metric, METRICS)
+        if metric not in MEASURED:
+            yield UsageError(
+                f"{METRICS[metric][0]} is not measured while a run trains, so there is none by epoch",
+                got=f"--metric {metric}",
+                allowed=", ".join(MEASURED),
+                fix=f"leave --metric or {options.asked.partition(' ')[0]} out",
+            )
+        for option, given, only in (("decode", options.decode, "teacher"), ("split", options.split, "test")):
+            if given != only:
+                what = "scores by epoch are those that runs were chosen by, on every split that they looked at"
+                yield UsageError(what, got=f"--{option} {given}", fix=f"leave --{option} out")
+
+    def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
+        """The finished runs, whatever was evaluated; nothing of a metric that is not measured while a run trains."""
+        if not options.needed and options.metric not in MEASURED:
+            return Epochs(pl.DataFrame(), []), []
+        pick("metric", options.metric, MEASURED)
+        bad: list[str] = []
+        found = list(histories(registry, options.metric, bad))
+        made = lines(found, options.metric, options.against)
+        if options.needed and made.is_empty():
+            raise ApeError(
+                "there are no scores by epoch: no finished run has a history",
+                got=" ".join(filter(None, (str(registry.folder), str(registry.chosen)))),
+                fix="train one first: `ape train --scheme orthogonal-grid --task images`",
+            )
+        return Epochs(made, found), bad
+
+    def frame(self, found: Epochs) -> pl.DataFrame:
+        """The lines, with `checkpoint`, `step`, `epoch` (null where a run was set in steps) and `measure`."""
+        theirs = [name for name in found.lines.columns if name.startswith("paper_") and name not in LINES]
+        return arrange(found.lines, _PLACE, theirs)
+
+    def tables(self, found: Epochs, *, interval: bool = False) -> list[Table]:
+        """For each column of the other tables and each preset one a measure: schemes down, checkpoints across."""
+        if found.lines.is_empty():
+            return []
+        groups = found.lines.partition_by("structure", "preset", "column", maintain_order=True)
+        measures = (VALIDATION, CHOSEN, BEST)
+        return [
+            _table(group.filter(measure=m), interval) for group in groups for m in measures if m in group["measure"]
+        ]
+
+    def plot(self, found: Epochs, options: Options) -> Plot | None:
+        """A panel for each column of the tables: validation scores over steps (`curves.learning`)."""
+        if options.metric in MEASURED:
+            return curves_plot(learning(found.histories), options.metric)
+        return Plot([], None, f"no learning curves: {METRICS[options.metric][0]} is not measured while a run trains")
+
+
+def curves_plot(panels: list[Panel], metric: str) -> Plot | None:
+    """Learning curves as a figure."""
+    return line_plots.plot(panels, metric, "validation ")
+
+
+def lines(found: list[History], metric: str, against: str | None) -> pl.DataFrame:
+    """A line for each cell, checkpoint and measure; empty without histories.
+
+    As those of `columns.LINES`, with `checkpoint`, `step`, `epoch` (null where a run was set in steps) and `measure`,
+    and with `row`, `column` and `rank` (`curves.label`).
     """
-    pick("metric", metric, _MEASURES)
     if against is not None:
         pick("comparison", against, ["paper"])
-    bad: list[str] = []
-    found = list(histories(registry, metric, bad))
     values: list[dict[str, Any]] = []
     for of_run, about, history in found:
         trained = {"dataset": of_run["trained_on"], "fingerprint": of_run["trained_fingerprint"]}
@@ -71,20 +149,14 @@ def lines(
                 of_score = {"metric": metric, "decode": "teacher", "split": split, "measure": measure, "value": value}
                 values.append({**of_run, **trained, **place, **of_score})
     if not values:
-        if needed:
-            raise ApeError(
-                "there are no scores by epoch: no finished run has a history",
-                got=" ".join(filter(None, (str(registry.folder), str(registry.chosen)))),
-                fix="train one first: `ape train --scheme orthogonal-grid --task images`",
-            )
-        return pl.DataFrame(), bad
+        return pl.DataFrame()
     more = [pl.col(c).last() for c in ("trained_on", "dataset", "paper_size", "step", "epoch")]
     schema = LINES | _PLACE | {"value": pl.Float64, "seed": pl.Int64}
     made = over_seeds(pl.DataFrame(values, schema=schema, orient="row"), [*COLUMN, "measure", "checkpoint"], more)
     made = made.select(*LINES, *_PLACE)
     if against is not None:
         made = paper.beside(made, [_theirs(line) for line in made.iter_rows(named=True)])
-    return label(made), bad
+    return label(made)
 
 
 def _theirs(line: dict[str, Any]) -> str:
@@ -117,20 +189,6 @@ def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, fl
     if None not in test:
         found[BEST] = choose(test)
     return found
-
-
-def columns(found: pl.DataFrame) -> pl.DataFrame:
-    """The lines as programs get them."""
-    return arrange(found, _PLACE, [name for name in found.columns if name.startswith("paper_") and name not in LINES])
-
-
-def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
-    """For each column of the other tables and each preset one a measure: schemes down, checkpoints across."""
-    if found.is_empty():
-        return []
-    groups = found.partition_by("structure", "preset", "column", maintain_order=True)
-    measures = (VALIDATION, CHOSEN, BEST)
-    return [_table(group.filter(measure=m), interval) for group in groups for m in measures if m in group["measure"]]
 
 
 def _table(group: pl.DataFrame, interval: bool) -> Table:

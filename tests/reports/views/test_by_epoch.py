@@ -16,15 +16,17 @@ import torch
 from ape_cli import position
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.models import factory
-from ape_cli.reports import epochs, rendering
-from ape_cli.reports.epochs import BEST, CHOSEN, VALIDATION
+from ape_cli.reports import rendering
 from ape_cli.reports.tables import Table
+from ape_cli.reports.views import Options, by_epoch
+from ape_cli.reports.views.by_epoch import BEST, CHOSEN, VALIDATION
 from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.training import trial
 from tests.conftest import registry_of
 from tests.reports import test_curves
 
+VIEW = by_epoch.ByEpoch()
 Scores = Sequence[float | None]
 V = [0.5, 0.7, 0.7, 0.6, 0.9, 0.8]
 T = [0.4, 0.6, 0.8, 0.5, 0.7, 0.95]
@@ -58,9 +60,9 @@ def put(
 
 
 def lines(where: Path, preset: str | None = None, against: str | None = None) -> pl.DataFrame:
-    found, bad = epochs.lines(registry_of(where, preset), against=against)
+    found, bad = VIEW.read(registry_of(where, preset), Options(against=against))
     assert bad == []
-    return found
+    return found.lines
 
 
 def means(found: pl.DataFrame) -> dict[tuple[str, str], float]:
@@ -68,7 +70,8 @@ def means(found: pl.DataFrame) -> dict[tuple[str, str], float]:
 
 
 def tables(where: Path, **options: Any) -> list[Table]:
-    return epochs.tables(lines(where, **options))
+    registry = registry_of(where, options.pop("preset", None))
+    return VIEW.tables(VIEW.read(registry, Options(**options))[0])
 
 
 def test_a_checkpoint_by_hand(tmp_path: Path) -> None:
@@ -92,13 +95,14 @@ def test_cross_entropy_by_hand(tmp_path: Path) -> None:
     """A loss is 2 - 2 accuracy. The lowest counts on validation and on the test; the weights are those of before."""
     put(tmp_path, "rope", V, T)
     put(tmp_path, "none", V[::-1], T)
-    found, _ = epochs.lines(Registry(tmp_path), metric="cross_entropy", against=None)
+    whole, _ = VIEW.read(Registry(tmp_path), Options("cross_entropy"))
+    found = whole.lines
     assert set(found["metric"]) == {"cross_entropy"}
     accuracy = means(lines(tmp_path).filter(scheme="rope"))
     assert means(found.filter(scheme="rope")) == {key: pytest.approx(2 - 2 * value) for key, value in accuracy.items()}
     worse = found.filter(measure=VALIDATION, checkpoint="@3").select("scheme", "best").rows()
     assert dict(worse) == {"rope": False, "none": True}  # 2 - 2 0.9 until 3, against 2 - 2 0.7
-    shown = epochs.tables(found)
+    shown = VIEW.tables(whole)
     assert [t.title for t in shown] == [f"digits by epoch, cross-entropy: {m}" for m in (VALIDATION, CHOSEN, BEST)]
     assert {t.unit for t in shown} == {"nats an image"}
     told = [" ".join(t.notes) for t in shown]
@@ -107,7 +111,7 @@ def test_cross_entropy_by_hand(tmp_path: Path) -> None:
     assert "test cross-entropy where validation accuracy was best" in told[1]
     assert "optimistic" in told[2]
     with pytest.raises(UsageError, match=r"unknown metric[\s\S]*cross_entropy, token_accuracy"):
-        epochs.lines(Registry(tmp_path), metric="exact_match", against=None)
+        VIEW.read(Registry(tmp_path), Options("exact_match"))
 
 
 def test_in_steps_where_it_was_set_in_steps(tmp_path: Path) -> None:
@@ -152,7 +156,7 @@ def test_what_was_chosen_on_validation_is_never_better_than_the_best(tmp_path: P
         scores = [{"step": i, "validation": rng.randint(0, 9) / 9, "test": rng.randint(0, 9) / 9} for i in range(1, 13)]
         best_so_far = itertools.accumulate((row["validation"] for row in scores), max, initial=-1.0)
         history = pl.DataFrame([r | {"kept": r["validation"] > b} for r, b in zip(scores, best_so_far, strict=False)])
-        found = [epochs.best(history, last) for last in (3, 6, 12)]
+        found = [by_epoch.best(history, last) for last in (3, 6, 12)]
         assert all(at[CHOSEN] <= at[BEST] for at in found)
         for measure in (VALIDATION, BEST):
             assert all(a[measure] <= b[measure] for a, b in itertools.pairwise(found))
@@ -314,10 +318,10 @@ def test_what_is_not_finished_or_has_no_history_is_left_out(tmp_path: Path) -> N
     stopped.write_text(stopped.read_text().replace('"finished"', '"stopped"'))
     with pytest.raises(ApeError, match="ape train"):
         lines(tmp_path)
-    found, _ = epochs.lines(Registry(tmp_path), against="paper", needed=False)
-    assert epochs.tables(found) == []
+    nothing, _ = VIEW.read(Registry(tmp_path), Options(against="paper", needed=False))
+    assert VIEW.tables(nothing) == []
     (put(tmp_path, "rope", V, T) / "history.parquet").unlink()
     put(tmp_path, "alibi", V, T)
-    found, bad = epochs.lines(Registry(tmp_path), against=None)
-    assert set(found["scheme"]) == {"alibi"}
+    found, bad = VIEW.read(Registry(tmp_path), Options())
+    assert set(found.lines["scheme"]) == {"alibi"}
     assert len(bad) == 1

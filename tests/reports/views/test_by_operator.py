@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import html_page, operators, rendering
+from ape_cli.reports import html_page, rendering
+from ape_cli.reports.html_page import Section
 from ape_cli.reports.tables import Table
+from ape_cli.reports.views import Options, by_operator
 from ape_cli.runs.registry import Registry
 from tests.conftest import ape, registry_of
 from tests.reports.test_aggregation import ALL, add
 from tests.reports.test_aggregation import tables_of as plain
 
+VIEW = by_operator.ByOperator()
 OPS = ["extract", "flip-extract", "truncate", "no-op"]
 COUNTS = {"extract": (40, 100), "flip-extract": (30, 90), "truncate": (20, 1000), "no-op": (10, 2000)}  # rows, tokens
 Scores = dict[str, float]
@@ -41,7 +44,7 @@ def put(where: Path, scheme: str, exact: Scores, seed: int = 1, *, decode: str =
 
 
 def read(where: Path, metric: str = "exact_match", preset: str | None = None, **options: Any) -> Any:
-    found, bad = operators.read(registry_of(where, preset), **(ALL | {"metric": metric} | options))
+    found, bad = VIEW.read(registry_of(where, preset), Options(**(ALL | {"metric": metric} | options)))
     assert bad == []
     return found
 
@@ -65,7 +68,7 @@ def test_a_column_for_each_operator_by_hand(tmp_path: Path) -> None:
     assert found["mean"].to_list() == pytest.approx([0.3, 0.2, 0.8, 1.0])
     assert found["std"].to_list() == pytest.approx([0.2 / 2**0.5, 0.2 / 2**0.5, 0.2 / 2**0.5, 0])
     assert found.select("rows", "tokens").rows() == list(COUNTS.values())
-    (shown,) = operators.tables(read(tmp_path))
+    (shown,) = VIEW.tables(read(tmp_path))
     assert (shown.title, shown.columns) == ("tree-ops/breadth by operator, exact match", OPS)
     assert [row for row, _ in shown.rows] == ["none", "rope"]
     text = rendering.markdown([shown])
@@ -85,7 +88,7 @@ def test_every_metric(tmp_path: Path, metric: str, rope: float, none: float, bes
     truncate = read(tmp_path, metric).filter(op="truncate")
     assert dict(truncate.select("scheme", "mean").rows()) == pytest.approx({"rope": rope, "none": none})
     assert truncate.filter("best")["scheme"].to_list() == [best]
-    (shown,) = operators.tables(read(tmp_path, metric))
+    (shown,) = VIEW.tables(read(tmp_path, metric))
     assert shown.unit == ("nats a token" if metric == "cross_entropy" else "%")
 
 
@@ -96,20 +99,20 @@ def test_orders_presets_and_evaluated_data_stand_apart(tmp_path: Path) -> None:
     put(tmp_path, "rope", scored(0.1, 0.1, 0.1, 0.1), evaluated="e" * 64)
     put(tmp_path, "rope", one, order="depth", fingerprint="d" * 64)
     put(tmp_path, "rope", one, preset="tiny")
-    titles = [t.title.split(" by ")[0] for t in operators.tables(read(tmp_path))]
+    titles = [t.title.split(" by ")[0] for t in VIEW.tables(read(tmp_path))]
     assert titles == ["tree-ops/breadth", "tree-ops/breadth on longer", "tree-ops/depth", "tree-ops/breadth"]
     assert set(read(tmp_path).filter(fingerprint="f" * 64)["mean"]) == {0.5}
-    own = [t.title.split(" by ")[0] for t in operators.tables(read(tmp_path, own=True, preset="small"))]
+    own = [t.title.split(" by ")[0] for t in VIEW.tables(read(tmp_path, own=True, preset="small"))]
     assert own == ["tree-ops/breadth", "tree-ops/depth"]
 
 
 def test_a_task_of_somebody_s_own_keeps_the_order_of_its_evaluation(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"truncate": 0.1, "extract": 0.2})
-    (shown,) = operators.tables(read(tmp_path))
+    (shown,) = VIEW.tables(read(tmp_path))
     assert shown.columns == ["extract", "truncate"]  # those of tree-ops, in its order
     for path in tmp_path.glob("runs/*/run.json"):
         path.write_text(path.read_text().replace('"tree-ops"', '"somebody-s-own"'))
-    (shown,) = operators.tables(read(tmp_path))
+    (shown,) = VIEW.tables(read(tmp_path))
     assert shown.columns == ["truncate", "extract"]
 
 
@@ -126,7 +129,7 @@ def test_runs_without_operators_are_left_out_and_alone_an_error(tmp_path: Path) 
     add(tmp_path, "rope", 0.9, source="digits")
     with pytest.raises(ApeError, match=r"only runs of a task with operators[\s\S]*--task tree-ops"):
         read(tmp_path)
-    assert operators.tables(read(tmp_path, needed=False)) == []
+    assert VIEW.tables(read(tmp_path, needed=False)) == []
     put(tmp_path, "rope", scored(0.5, 0.5, 0.5, 0.5), decode="greedy")
     with pytest.raises(ApeError, match="only runs of a task with operators"):
         read(tmp_path)
@@ -141,7 +144,7 @@ def test_an_operator_without_a_name_is_damage(tmp_path: Path) -> None:
     path = put(tmp_path, "rope", scored(0.5, 0.5, 0.5, 0.5), 1)
     put(tmp_path, "rope", scored(0.7, 0.7, 0.7, 0.7), 2)
     path.write_text(path.read_text().replace('"op"', '"opp"'))
-    found, bad = operators.read(Registry(tmp_path), **(ALL | {"metric": "exact_match"}))
+    found, bad = VIEW.read(Registry(tmp_path), Options(**(ALL | {"metric": "exact_match"})))
     assert set(found["mean"]) == {0.7}
     assert "is damaged" in bad[0]
 
@@ -170,8 +173,8 @@ def test_every_format_says_the_same(tmp_path: Path) -> None:
 
 def test_a_page_has_a_section_of_them(tmp_path: Path) -> None:
     fill(tmp_path)
-    made: list[Table] = operators.tables(read(tmp_path))
-    text = html_page.page(plain(tmp_path), [], [], {}, by_operator=made)
+    made: list[Table] = VIEW.tables(read(tmp_path))
+    text = html_page.page([Section("Scores", plain(tmp_path)), Section(VIEW.title, made)])
     assert text.count("<h2") == 2
     assert '<h2 id="by-operator">By operator</h2>' in text
 

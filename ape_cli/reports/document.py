@@ -1,0 +1,85 @@
+"""A report: the view that was asked for, beside it the views that a page or plots show as well, and all of it as text.
+
+All views go through the same interface (`views.View`). The page has a section for each view that is `on_page`, and
+plots are those of the same views. A view that is not on the page is shown alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ape_cli.reports import html_page, plots, rendering
+from ape_cli.reports.html_page import Section, anchor
+from ape_cli.reports.tables import Table
+from ape_cli.reports.views import Options, View, every
+from ape_cli.runs.registry import Registry
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a report shows. `parts`: the views that were read, in the order of the page, each with what it has found."""
+
+    view: View[Any]  # what was asked for
+    options: Options
+    parts: Mapping[View[Any], Any]
+    standing: str = ""  # a note under the tables that were asked for
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables that were asked for."""
+        made = self.view.tables(self.parts[self.view], interval=self.options.interval)
+        return [replace(table, notes=[*table.notes, self.standing]) if self.standing else table for table in made]
+
+    def figures(self, axis: str) -> tuple[dict[str, Figure], list[str]]:
+        """The figures by their names as files, and what there is to say about those that are not drawn.
+
+        `axis`: one of `scales.KINDS`. Needs matplotlib.
+        """
+        wanted = {anchor(v.title): v.plot(found, self.options) for v, found in self.parts.items() if v.caption}
+        return plots.figures(wanted, axis), [plot.note for plot in wanted.values() if plot and plot.note]
+
+    def text(self, figures: Mapping[str, Figure], axis: str) -> str:
+        """The report in the format that was asked for. `figures`: those of a page, with their `axis`."""
+        style = self.options.style
+        if style in ("csv", "json"):
+            found = self.view.frame(self.parts[self.view])
+            if style == "csv":
+                return found.write_csv()
+            return json.dumps(found.to_dicts(), indent=2, ensure_ascii=False) + "\n"
+        if style == "html":
+            missing = plots.missing() if any(view.caption for view in self.parts) else None
+            return html_page.page([self._section(view, figures) for view in self.parts], missing, axis=axis)
+        return rendering.text(style, self.tables)
+
+    def _section(self, view: View[Any], figures: Mapping[str, Figure]) -> Section:
+        """A view's section of the page."""
+        found, name = self.parts[view], anchor(view.title)
+        tables = self.tables if view is self.view else view.tables(found, interval=self.options.interval)
+        plot = plots.inline(figures[name], name) if name in figures else None
+        return Section(view.title, tables, plot, view.caption)
+
+
+def read(registry: Registry, view: View[Any], options: Options, standing: str = "") -> tuple[Document, list[str]]:
+    """The report, and a line of text about each run or view that cannot be read. `standing`: see `Document`.
+
+    Raises `ApeError` if the view has nothing to show.
+    """
+    found, bad = view.read(registry, options)
+    parts = {view: found}
+    if view.on_page and (options.style == "html" or options.plots is not None):
+        views, unreadable = every()
+        bad += unreadable
+        parts = {}
+        for other in views:
+            if other.name == view.name:
+                parts[view] = found
+            elif other.on_page and (options.style == "html" or other.caption):
+                parts[other], more = other.read(registry, replace(options, needed=False))
+                bad += more
+    return Document(view, options, parts, standing), list(dict.fromkeys(bad))

@@ -1,0 +1,73 @@
+"""Scores by operator: how a scheme does on each operation of a task that has several, as `tree-ops` has four.
+
+A token accuracy over all rows is mostly that of the operators whose targets are long copies of the source. Exact match
+by operator shows which operations a scheme has learned.
+
+An operator is no size: rows of one operator on other data than that of training are another question. So datasets are
+not pooled, and each that a run was evaluated on has a table of its own, as it has a column in the plain tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from ape_cli import tasks
+from ape_cli.core.errors import UsageError
+from ape_cli.reports import parts
+from ape_cli.reports.columns import COLUMN, arrange
+from ape_cli.reports.curves import KEYS, label
+from ape_cli.reports.evaluations import measured
+from ape_cli.reports.tables import Table, cell, standing_notes
+from ape_cli.reports.views import Options, View
+from ape_cli.runs.registry import Registry
+
+
+class ByOperator(View[pl.DataFrame]):
+    """Finds a line for each cell and operator, with `row`, `column` and `rank` (`curves.label`)."""
+
+    about = "by operator of tree-ops"
+    by = "op"
+    comparison = "over all operators"
+    rank = 20
+
+    def rejects(self, options: Options) -> Iterator[UsageError]:
+        """Refuses the paper's numbers."""
+        if options.against:
+            got = f"--against {options.against} {options.asked}"
+            yield UsageError("the paper has no scores by operator", got=got, fix="leave one out")
+        yield from super().rejects(options)
+
+    def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
+        """All evaluations of this kind, operator by operator (`parts.read`)."""
+        found, bad = parts.read(registry, "op", **options.scores, own=options.own, needed=options.needed)
+        if found.values.is_empty():
+            return found.values, bad
+        pooled = parts.pool(found.values, [*COLUMN, "op"], ["trained_on", "dataset"])
+        return label(pooled, [*KEYS, "fingerprint"]), bad
+
+    def frame(self, found: pl.DataFrame) -> pl.DataFrame:
+        """The lines, with the rows and the tokens behind each."""
+        return arrange(found, ["op"], [*parts.COUNTS, *parts.OVER_ROWS])
+
+    def tables(self, found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
+        """A table for each column of the other tables and each preset: schemes down, operators across."""
+        if found.is_empty():
+            return []
+        groups = found.partition_by("structure", "preset", "column", maintain_order=True)
+        return [_table(group, interval) for group in groups]
+
+
+def _table(group: pl.DataFrame, interval: bool) -> Table:
+    first = group.row(0, named=True)
+    known = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
+    there = group["op"].unique(maintain_order=True).to_list()
+    columns = [op for op in known if op in there] + [op for op in there if op not in known]
+    cells = {(line["row"], line["op"]): cell(line) for line in group.iter_rows(named=True)}
+    rows = group["row"].unique(maintain_order=True)
+    body = [(row, [cells.get((row, op)) for op in columns]) for row in rows]
+    notes = [*standing_notes(group, interval), parts.counted(group)]
+    name, unit = measured(first["metric"], group["task"])
+    foot = parts.counts(group, "op", columns)
+    return Table(f"{first['column']} by operator, {name}", notes, columns, body, unit, interval, foot=foot)

@@ -1,0 +1,299 @@
+"""A contract for every view that is found; and a view of somebody's own, through the command line."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.reports import document, rendering, views
+from ape_cli.reports.evaluations import METRICS
+from ape_cli.reports.html_page import anchor
+from ape_cli.reports.palette import looks
+from ape_cli.reports.tables import Table
+from ape_cli.reports.views import Options, View
+from ape_cli.runs.registry import Registry
+from tests.conftest import ape, elsewhere
+from tests.reports.views import test_by_epoch, test_by_operator, test_by_size
+
+ALL = {name: views.load(name) for name in views.names()}
+ROWS = ("rope", "none")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs with everything that views read: sizes, operators and histories, of two schemes and two seeds."""
+    where = tmp_path_factory.mktemp("views")
+    for scheme, seed in itertools.product(ROWS, (1, 2)):
+        test_by_size.put(where, scheme, {"a": {5: (8, 10 + seed), 6: (1, 2)}}, seed, task="copy", name="copy")
+        test_by_operator.put(where, scheme, dict.fromkeys(test_by_operator.OPS, 0.5), seed)
+        test_by_epoch.put(where, scheme, [0.2, 0.6 + seed / 10], [0.1, 0.5], seed)
+    for path in where.glob("runs/*/run.json"):
+        about = json.loads(path.read_text())
+        about["dataset"]["seed"] = 1
+        about["dataset"]["rows"]["train"] = 9  # that are drawn again
+        if about["dataset"]["task"] != "images":
+            about["status"] = "stopped"  # so that they need no history
+        path.write_text(json.dumps(about))
+    return where
+
+
+def asked(view: View[Any], **options: Any) -> Options:
+    """Options that ask for this view."""
+    compare = ROWS if view.compares else None
+    return Options(**{"asked": f"--view {view.name}", "compare": compare} | options)
+
+
+def refused(view: View[Any], options: Options) -> list[str]:
+    """What of the options it refuses."""
+    return [error.what for error in view.rejects(options)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_view_says_what_it_is(name: str) -> None:
+    view = ALL[name]
+    assert view.name == name
+    assert view.about
+    assert "\n" not in view.about
+    assert view.title[0].isupper()
+    assert bool(view.caption) == (type(view).plot is not View.plot)
+    assert refused(view, asked(view)) == []
+
+
+def test_no_two_views_share_a_section_or_an_option() -> None:
+    on_page = [view for view in ALL.values() if view.on_page]
+    assert len({anchor(view.title) for view in on_page}) == len(on_page)
+    grouped = [view.by for view in ALL.values() if view.by]
+    assert sorted(grouped) == ["epoch", "op", "size"]
+    assert sum(view.compares for view in ALL.values()) == 1
+    found, bad = views.every()
+    assert bad == []
+    assert [view.name for view in found] == ["scores", "by-size", "by-operator", "by-epoch", "paired"]
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("metric", METRICS)
+def test_it_reads_tabulates_and_draws(filled: Path, name: str, metric: str) -> None:
+    """Each format has the same rows; what is drawn has the rows of the tables."""
+    view, registry = ALL[name], Registry(filled)
+    options = asked(view, metric=metric)
+    if refused(view, options):
+        assert (name, metric) == ("by-epoch", "exact_match")
+        return
+    found, bad = view.read(registry, options)
+    assert bad == []
+    frame = view.frame(found)
+    assert frame.height > 0
+    assert set(frame["metric"]) == {metric}
+    for interval in (False, True):
+        tables = view.tables(found, interval=interval)
+        assert tables
+        for table in tables:
+            assert isinstance(table, Table)
+            assert table.notes
+            assert all(len(cells) == len(table.columns) for _, cells in table.rows)
+            assert all(len(counts) == len(table.columns) for _, counts in table.foot)
+        for style in ("rich", "markdown", "latex"):
+            assert tables[0].columns[0] in rendering.text(style, tables)
+    plot = view.plot(found, options)
+    assert (plot is not None) == bool(view.caption)
+    if plot and plot.draw:
+        assert set(plot.rows) == set(ROWS)
+        for axis in ("score",) if metric == "cross_entropy" else ("score", "error"):
+            assert plot.draw(axis, looks(plot.rows)).axes
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_without_runs_it_is_an_error_that_says_what_to_do(tmp_path: Path, name: str) -> None:
+    view = ALL[name]
+    with pytest.raises(ApeError) as caught:
+        view.read(Registry(tmp_path), asked(view))
+    assert caught.value.exit_code == 1
+    assert "`ape train" in (caught.value.fix or "")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_is_refused_says_why_and_all_else_is_shown(filled: Path, name: str) -> None:
+    """Every pair of options: either an error with the option and a way out, or a report."""
+    view = ALL[name]
+    single: list[dict[str, Any]] = [
+        {"against": "paper"},
+        {"interval": True},
+        {"split": "validation"},
+        {"decode": "greedy"},
+        *({"metric": metric} for metric in METRICS),
+        *({"style": style} for style in rendering.FORMATS),
+        {"compare": ROWS},
+        {"compare": None},
+        {"plots": "folder"},
+        {"plots": "folder", "axis": "error"},
+    ]
+    for one, two in itertools.combinations(single, 2):
+        options = asked(view, **(one | two))
+        errors = list(view.rejects(options))
+        for error in errors:
+            assert isinstance(error, UsageError)
+            assert "--" in str(error.got)
+            assert error.fix
+        if errors or "validation" in options.scores.values() or "greedy" in options.scores.values():
+            continue  # no run was evaluated on these
+        made, bad = document.read(Registry(filled), view, options)
+        assert bad == []
+        assert made.text({}, "score")
+
+
+def test_what_each_view_refuses() -> None:
+    """The options that a single view refuses, by its own words."""
+    history = "scores by epoch are those that runs were chosen by, on every split that they looked at"
+    reasons = {
+        ("by-size", "against"): "the paper has no scores by size",
+        ("by-operator", "against"): "the paper has no scores by operator",
+        ("by-size", "compare"): "a comparison is over all sizes",
+        ("by-operator", "compare"): "a comparison is over all operators",
+        ("by-epoch", "compare"): "a comparison is of the weights that were kept",
+        ("scores", "compare"): "a comparison is a view of its own",
+        ("by-epoch", "metric"): "exact match is not measured while a run trains, so there is none by epoch",
+        (
+            "by-epoch",
+            "decode",
+        ): "scores by epoch are those that runs were chosen by, on every split that they looked at",
+        ("by-epoch", "split"): history,
+        ("paired", "against"): "one comparison at a time",
+        ("paired", "interval"): "a comparison always has the interval",
+        ("paired", "plots"): "a comparison has no plots",
+        ("paired", "axis"): "a comparison has no plots",
+        ("by-size", "style"): "a page always has the tables by size",
+        ("by-operator", "style"): "a page always has the tables by op",
+        ("by-epoch", "style"): "a page always has the tables by epoch",
+        ("scores", "style"): "a page always has the tables of the view scores",
+    }
+    given = {
+        "against": "paper",
+        "compare": ROWS,
+        "metric": "exact_match",
+        "decode": "greedy",
+        "split": "train",
+        "interval": True,
+        "plots": "folder",
+        "axis": "error",
+        "style": "html",
+    }
+    found = {}
+    for (name, view), (option, value) in itertools.product(ALL.items(), given.items()):
+        if said := refused(view, asked(view, **{option: value})):
+            (found[name, option],) = said
+    assert found == reasons
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "how"),
+    [
+        ((None, None, None), "scores", ""),
+        (("by-size", None, None), "by-size", "--view by-size"),
+        ((None, "size", None), "by-size", "--by size"),
+        ((None, "op", None), "by-operator", "--by op"),
+        ((None, "epoch", None), "by-epoch", "--by epoch"),
+        (("by-size", "size", None), "by-size", "--view by-size"),
+        ((None, None, ROWS), "paired", "--compare"),
+        (("paired", None, ROWS), "paired", "--compare"),
+        ((None, "size", ROWS), "by-size", "--by size"),  # which refuses the comparison
+    ],
+)
+def test_how_views_are_asked_for(words: tuple[Any, Any, Any], name: str, how: str) -> None:
+    view, option = views.choose(*words)
+    assert (view.name, option) == (name, how)
+
+
+def test_two_views_or_an_unknown_one_are_refused(here: Path) -> None:
+    assert "one view at a time" in ape("report", "--view", "by-size", "--by", "op", code=2)[1]
+    assert "--view paired" in ape("report", "--view", "paired", code=2)[1]
+    error = ape("report", "--view", "by-sise", code=2)[1]
+    assert "did you mean 'by-size'" in error
+    assert ", ".join(views.names()) in error
+
+
+def test_a_view_by_its_name_prints_what_its_own_option_prints(filled: Path) -> None:
+    where = ("--results", str(filled))
+    for name, words in (
+        ("by-size", ["--by", "size"]),
+        ("by-operator", ["--by", "op"]),
+        ("by-epoch", ["--by", "epoch"]),
+    ):
+        for style in ("rich", "markdown", "latex", "csv", "json"):
+            assert ape("report", "--view", name, "--format", style, *where) == ape(
+                "report", *words, "--format", style, *where
+            )
+    assert ape("report", "--view", "scores", *where) == ape("report", *where)
+    words = ("--compare", *ROWS, *where)
+    assert ape("report", "--view", "paired", *words) == ape("report", *words)
+
+
+MINE = '''
+"""The number of seeds of each line."""
+
+from ape_cli.reports import evaluations, line_plots
+from ape_cli.reports.curves import Panel
+from ape_cli.reports.plots import Plot
+from ape_cli.reports.tables import Table
+from ape_cli.reports.views import View
+
+
+class HowMany(View):
+    about = "how many seeds there are"
+    by = "seeds"
+    caption = "These are seeds."
+
+    def rejects(self, options):
+        yield from super().rejects(options)
+        if options.decode == "greedy":
+            from ape_cli.core.errors import UsageError
+
+            yield UsageError("seeds are counted once", got="--decode greedy", fix="leave it out")
+
+    def read(self, registry, options):
+        return evaluations.wanted(registry, **options.scores)
+
+    def frame(self, found):
+        return found.group_by("scheme").len("seeds").sort("scheme")
+
+    def tables(self, found, *, interval=False):
+        rows = [(scheme, [str(seeds)]) for scheme, seeds in self.frame(found).rows()]
+        return [Table("Seeds", ["All of them."], ["seeds"], rows, "")]
+
+    def plot(self, found, options):
+        import matplotlib.figure
+
+        return Plot(found["scheme"].to_list(), lambda axis, chosen: matplotlib.figure.Figure())
+'''
+
+
+def test_a_view_is_one_new_file(tmp_path: Path) -> None:
+    """Found in a folder of the user's own on the path, listed, shown in every format, on the page and among plots."""
+    for scheme, seed in (("rope", 1), ("rope", 2), ("none", 1)):
+        test_by_epoch.put(tmp_path / "results", scheme, [0.2, 0.6], None, seed)
+    run = elsewhere(tmp_path, "ape_cli/reports/views/how_many.py", MINE)
+    assert "how-many     how many seeds there are\n" in run("report", "--views").stdout
+    assert "| rope | 2 |" in run("report", "--by", "seeds", "--format", "markdown").stdout
+    words = ("report", "--view", "how-many")
+    found = json.loads(run(*words, "--format", "json").stdout)
+    assert found == [{"scheme": "none", "seeds": 1}, {"scheme": "rope", "seeds": 2}]
+    assert "seeds are counted once" in run(*words, "--decode", "greedy", code=2).stderr
+    assert "always has the tables by seeds" in run(*words, "--format", "html", code=2).stderr
+    page = run("report", "--format", "html", "--plots", "figures").stdout
+    assert '<h2 id="how-many">How many</h2>' in page
+    assert "These are seeds." in page
+    assert page.index('id="learning-curves"') < page.index('id="how-many"')
+    assert {"how-many.svg", "learning-curves.svg"} <= {path.name for path in (tmp_path / "figures").iterdir()}
+
+
+def test_a_view_with_a_mistake_leaves_the_others_alone(tmp_path: Path) -> None:
+    test_by_epoch.put(tmp_path / "results", "rope", [0.2, 0.6], None)
+    run = elsewhere(tmp_path, "ape_cli/reports/views/broken.py", "import nothing_like_this\n")
+    page = run("report", "--format", "html")
+    assert "Learning curves" in page.stdout
+    assert "left out: the file of view 'broken' cannot be imported" in page.stderr
+    assert "broken" in run("report", "--view", "broken", code=1).stderr
