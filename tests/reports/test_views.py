@@ -116,6 +116,13 @@ def test_without_runs_it_is_an_error_that_says_what_to_do(tmp_path: Path, name: 
     assert "`ape train" in (caught.value.fix or "")
 
 
+@pytest.mark.parametrize("name", [name for name, view in ALL.items() if view.on_page and name != views.DEFAULT])
+def test_without_runs_a_page_goes_on_without_it(tmp_path: Path, name: str) -> None:
+    view, options = ALL[name], Options(style="html", needed=False)
+    found, bad = view.read(Registry(tmp_path), options)
+    assert (view.tables(found), view.plot(found, options), bad) == ([], None, [])
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_what_is_refused_says_why_and_all_else_is_shown(filled: Path, name: str) -> None:
     """Every pair of options: either an error with the option and a way out, or a report."""

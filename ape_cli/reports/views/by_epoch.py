@@ -63,7 +63,7 @@ class Epochs:
 
 
 class ByEpoch(View[Epochs]):
-    """Draws the learning curves beside its tables."""
+    """Finds the scores at checkpoints. Its figure is the learning curves."""
 
     about = "halfway through the schedule and at its end, as in the paper's table 3"
     by = "epoch"
@@ -90,7 +90,7 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
                 yield UsageError(what, got=f"--{option} {given}", fix=f"leave --{option} out")
 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
-        """The finished runs, whatever was evaluated; nothing of a metric that is not measured while a run trains."""
+        """The histories of the finished runs. Where it is not `needed`, an unmeasured metric has none of them."""
         if not options.needed and options.metric not in MEASURED:
             return Epochs(pl.DataFrame(), []), []
         pick("metric", options.metric, MEASURED)
@@ -121,14 +121,14 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         ]
 
     def plot(self, found: Epochs, options: Options) -> Plot | None:
-        """A panel for each column of the tables: validation scores over steps (`curves.learning`)."""
+        """Learning curves: a panel for each column of the tables, validation scores over steps."""
         if options.metric in MEASURED:
             return curves_plot(learning(found.histories), options.metric)
         return Plot([], None, f"no learning curves: {METRICS[options.metric][0]} is not measured while a run trains")
 
 
 def curves_plot(panels: list[Panel], metric: str) -> Plot | None:
-    """Learning curves as a figure."""
+    """A figure of learning curves."""
     return line_plots.plot(panels, metric, "validation ")
 
 

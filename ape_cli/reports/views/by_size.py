@@ -55,7 +55,7 @@ class Sizes:
 
 
 class BySize(View[Sizes]):
-    """Finds the evaluations size by size. Pools them into at most `_COLUMNS` bins a table, `_POINTS` a line."""
+    """Finds the evaluations size by size. Its tables and lines pool sizes into bins."""
 
     about = "by length or depth, over all evaluated datasets"
     by = "size"
@@ -74,7 +74,7 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
         yield from super().rejects(options)
 
     def read(self, registry: Registry, options: Options) -> tuple[Sizes, list[str]]:
-        """All evaluations of this kind, on every dataset, also with `own` (`parts.read`)."""
+        """All evaluations of this kind (`parts.read`). It reads those on other data too, whatever `own` says."""
         found, bad = parts.read(registry, "size", **options.scores, needed=options.needed)
         fingerprints = found.values["trained_fingerprint"].unique(maintain_order=True)
         return Sizes(found.values, {f: seen(found.trained[f]) for f in fingerprints}), bad
