@@ -19,6 +19,7 @@ imported when they are first used, because some of them import torch.
 
 import importlib
 import pkgutil
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["attention", "dataset", "errors", "position", "registry", "tasks"]
 
-__path__ = pkgutil.extend_path(__path__, __name__)  # an ape_cli folder elsewhere on the path adds to it
+# An `ape_cli` folder elsewhere on the Python path adds plug-ins. Another installation of this package does not.
+__path__ = [
+    folder
+    for number, folder in enumerate(pkgutil.extend_path(__path__, __name__))
+    if not number or not Path(folder, "__init__.py").exists()
+]
 
 __version__ = "0.1.0"
 

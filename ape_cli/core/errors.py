@@ -49,8 +49,10 @@ class BusyError(ApeError):
     """Another process is at the same thing; it may be done when it ends."""
 
 
-def unknown(kind: str, name: str, allowed: Iterable[str]) -> UsageError:
-    """An unknown `kind` called `name`: the nearest match, and the full list.
+def unknown(kind: str, name: str, allowed: Iterable[str], searched: Iterable[str] = ()) -> UsageError:
+    """The error for an unknown `kind` called `name`, with the nearest match and the full list.
+
+    `searched` are the places where the names come from, if a user can add to them.
 
     >>> print(unknown("task", "tree-cpoy", ["copy", "tree-copy"]))
     unknown task
@@ -60,11 +62,13 @@ def unknown(kind: str, name: str, allowed: Iterable[str]) -> UsageError:
     """
     names = sorted(allowed)
     near = nearest(name, names)
+    places = ", ".join(searched)
     return UsageError(
         f"unknown {kind}",
         got=repr(name),
         allowed=", ".join(names) or "none",
-        fix=f"did you mean {near!r}?" if near else "choose one from the list",
+        fix=(f"did you mean {near!r}?" if near else "choose one from the list")
+        + (f" (searched: {places})" if places else ""),
     )
 
 

@@ -1,6 +1,14 @@
-"""Finding tasks, schemes and kinds of attention by their files: a file's stem, `_` as `-`, is the name.
+"""Plug-ins: tasks, schemes, kinds of attention, views and engines are classes that are found by name.
 
-A file whose stem begins with `_` is shared code. No list is kept anywhere.
+A name is found in two ways:
+
+- A file in the folder of its package: `ape_cli/position/window.py` defines the scheme `window`. The folder may be
+  anywhere on the Python path. The file's stem is the name, with `_` replaced by `-`. A file whose stem begins with `_`
+  holds shared code.
+- An entry point of an installed distribution, in the group of its package, for example `ape_cli.schemes`. Its name is
+  the name, and its value is `module:Class`, or `module` if the module defines one class of the kind.
+
+Listing names imports no plug-in.
 """
 
 from __future__ import annotations
@@ -11,56 +19,130 @@ import inspect
 import json
 import math
 import pkgutil
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ape_cli.core.errors import ApeError, UsageError, pick, unknown
+from ape_cli.core.errors import ApeError, UsageError, unknown
 
 T = TypeVar("T")
 
+# The group of entry points of each package that has one. `errors` of unknown names mention it.
+GROUPS = {
+    "ape_cli.position": "ape_cli.schemes",
+    "ape_cli.tasks": "ape_cli.tasks",
+    "ape_cli.attention": "ape_cli.attentions",
+}
+_NAMES: dict[type, str] = {}  # of classes that entry points name
+
 
 def names(package: ModuleType) -> list[str]:
-    """Every name in a package."""
-    stems = (module.name for module in pkgutil.iter_modules(package.__path__))
-    return sorted(stem.replace("_", "-") for stem in stems if not stem.startswith("_"))
+    """The names of all plug-ins of a package. Raises `UsageError` if two plug-ins have the same name."""
+    return sorted(_found(package))
 
 
 def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
-    """The subclass of `base` that the file of `name` defines."""
-    stem = pick(kind, name, names(package)).replace("-", "_")
+    """The class of a plug-in, a subclass of `base`.
+
+    Raises `UsageError` if no plug-in or more than one has the name, or if its module does not define one such class,
+    and `ApeError` if its module cannot be imported.
+    """
+    found = _found(package)
+    if name not in found:
+        raise unknown(kind, name, found, searched=_searched(package))
+    place = found[name]
+    module_name, _, attribute = (
+        place.value.partition(":") if isinstance(place, EntryPoint) else (f"{package.__name__}.{place.stem}", "", "")
+    )
     try:
-        module = importlib.import_module(f"{package.__name__}.{stem}")
-    except Exception as error:  # somebody's own file: whatever is wrong in it, the others go on
-        where = importlib.util.find_spec(f"{package.__name__}.{stem}")
+        module = importlib.import_module(module_name)
+    except Exception as error:  # a user's own file may fail in any way; the other plug-ins go on working
         raise ApeError(
             f"the file of {kind} {name!r} cannot be imported",
-            got=f"{type(error).__name__}: {error} ({where.origin if where else stem})",
-            fix="mend the file, or take it off the path",
+            got=f"{type(error).__name__}: {error} ({_where(place)})",
+            fix="correct the file, or take it off the path",
         ) from error
-    for _, found in inspect.getmembers(module, inspect.isclass):
-        if issubclass(found, base) and found.__module__ == module.__name__:
-            return found
-    raise UsageError(
-        f"the file of {kind} {name!r} defines none",
-        got=module.__file__,
-        allowed=f"a subclass of {base.__name__}",
-        fix="define one",
-    )
+    defined = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
+    if not defined or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
+        raise UsageError(
+            f"the file of {kind} {name!r} defines none",
+            got=_where(place),
+            allowed=f"a subclass of {base.__name__}",
+            fix="define one",
+        )
+    if isinstance(place, EntryPoint):
+        _NAMES[defined[0]] = name
+    return defined[0]
+
+
+def _classes(module: ModuleType, base: type[T]) -> list[type[T]]:
+    """The subclasses of `base` that a module defines itself."""
+    classes = (found for _, found in inspect.getmembers(module, inspect.isclass))
+    return [found for found in classes if issubclass(found, base) and found.__module__ == module.__name__]
+
+
+def _found(package: ModuleType) -> dict[str, Path | EntryPoint]:
+    """Where each plug-in of a package is. Raises `UsageError` if two plug-ins have the same name."""
+    found: dict[str, Path | EntryPoint] = {}
+    places: list[tuple[str, Path | EntryPoint]] = []
+    for folder in dict.fromkeys(str(Path(path).resolve()) for path in package.__path__):
+        stems = (module.name for module in pkgutil.iter_modules([folder]))
+        places += [(stem, Path(folder, f"{stem}.py")) for stem in stems if not stem.startswith("_")]
+    if group := GROUPS.get(package.__name__):
+        places += [(point.name, point) for point in dict.fromkeys(entry_points(group=group))]
+    for stem, place in places:
+        name = stem.replace("_", "-")
+        if name in found:
+            raise UsageError(
+                f"two plug-ins of {package.__name__} have the same name",
+                got=f"{name!r} in {_where(found[name])} and in {_where(place)}",
+                allowed="one of them",
+                fix="rename one, or take it off the path",
+            )
+        found[name] = place
+    return found
+
+
+def _where(place: Path | EntryPoint) -> str:
+    """The file of a plug-in, as an error names it; for an entry point also its distribution."""
+    if isinstance(place, Path):
+        return str(place)
+    module = place.value.partition(":")[0]
+    owner = f"entry point {place.name} = {place.value}" + (f" of {place.dist.name}" if place.dist else "")
+    try:
+        spec = importlib.util.find_spec(module.partition(".")[0])  # imports nothing
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or not spec.origin:
+        return owner
+    inner = module.split(".")[1:]
+    file = Path(spec.origin).parent.joinpath(*inner).with_suffix(".py") if inner else Path(spec.origin)
+    return f"{file if file.exists() else spec.origin} ({owner})"
+
+
+def _searched(package: ModuleType) -> list[str]:
+    """The folders, and the group of entry points, in which the plug-ins of a package are searched."""
+    group = GROUPS.get(package.__name__)
+    return [*dict.fromkeys(str(Path(path)) for path in package.__path__), *([f"entry points {group}"] if group else [])]
 
 
 def options(found: type, skip: int = 0) -> dict[str, Any]:
-    """The arguments of a class after the first `skip`, with their defaults; `*args` and `**kwargs` are none."""
+    """The arguments of a class after the first `skip`, with their defaults. `*args` and `**kwargs` do not count."""
     given = list(inspect.signature(found).parameters.values())[skip:]
     return {p.name: p.default for p in given if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
 def name_of(found: type) -> str:
-    """The name of a class that `load` finds."""
-    return found.__module__.rpartition(".")[2].replace("_", "-")
+    """The name of a class that `load` returned."""
+    return _NAMES.get(found, found.__module__.rpartition(".")[2].replace("_", "-"))
 
 
 def settings(what: str, given: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """The options that are given, if `what` has them, each of the type of its default."""
+    """The given options of `what`, each checked against the type of its default in `known`.
+
+    Raises `UsageError` for an unknown option or a value of another type.
+    """
     for key in given:
         if key not in known:
             raise unknown(f"option of {what}", key, known)
@@ -68,7 +150,10 @@ def settings(what: str, given: dict[str, Any], known: dict[str, Any]) -> dict[st
 
 
 def checked(key: str, value: Any, default: Any) -> Any:
-    """An option's value, of the type of its default; numbers have to be finite."""
+    """The value of an option, converted to float if its default is one.
+
+    Raises `UsageError` if the value is not of the default's type or is not finite.
+    """
     kind = type(default)
     if default is None or default is inspect.Parameter.empty:
         return value
