@@ -202,7 +202,7 @@ def _resident(what: str) -> int:
 
 def _data(shape: Shape, task: str, root: Path) -> Dataset:
     """Found in `root`, or generated there."""
-    return trial.preset_dataset(task, None, shape.preset, root, lambda said: None)
+    return trial.preset_dataset(task, None, shape.preset, root)
 
 
 def _members(shape: Shape, scheme: str, data: Dataset) -> list[Transformer]:

@@ -25,6 +25,7 @@ from ape_cli.models.transformer import Transformer
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution
 from benchmarks._measure import Row, ape, paired, process
 from benchmarks._steps import sequences
 
@@ -41,7 +42,7 @@ def measure() -> Iterator[Row]:
         generation.generate(made, generation.plan(made, seed=1, rows=rows, shard_rows=ROWS), at / "data")
         data, results = open_dataset(at / "data"), at / "results"
         chosen = config.resolve("small", "none", {}, settings={"steps": 1})
-        run = trial.run_trial(chosen, data, open_registry(results), device=device, test=False).run
+        run = trial.run_trial(chosen, data, open_registry(results), Execution(device), test=False).run
         model = factory.build(run.config(), data.structure, data.ids).to(device).eval()
         batches = [batch.to(device) for batch in sequences(data, "test").batches(BATCH)]
 

@@ -27,6 +27,7 @@ from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.run import Run
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import sequences
@@ -58,7 +59,7 @@ class _Plan:
 
 
 def _row(plan: _Plan, device: torch.device, folder: Path) -> Row:
-    data = trial.preset_dataset(TASK, None, plan.preset, folder / "datasets", lambda line: None)
+    data = trial.preset_dataset(TASK, None, plan.preset, folder / "datasets")
     settings = {"steps": plan.total, "validate_every_steps": plan.steps} if plan.validates else {}
     chosen = factory.settle(config.resolve(plan.preset, "none", {}, settings=settings), data)
     hand = _ByHand(chosen, data, plan, device)
@@ -93,7 +94,7 @@ def _in_turn(
             since = _now(device)
         return False
 
-    loop = Loop(chosen, data, store, device=device, stop=turn)
+    loop = Loop(chosen, data, store, Execution(device, stop=turn))
     since = _now(device)
     with suppress(_Enough):
         loop.run()

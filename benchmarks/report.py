@@ -21,6 +21,7 @@ from ape_cli.data.loader import open_dataset
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution
 from benchmarks._measure import Row, Usage, ape, process
 
 SUMMARY = "tables over 10,000 registered runs"
@@ -84,7 +85,7 @@ def _trained(task: str, scheme: str, work: Path) -> tuple[dict, dict[str, dict]]
     made, rows = tasks.make(task), {"train": 100, "validation": 20, "test": 1000}
     generation.generate(made, generation.plan(made, seed=1, rows=rows, shard_rows=1000), folder)
     chosen = config.resolve("tiny", scheme, {}, settings={"steps": 1})
-    found = trial.run_trial(chosen, open_dataset(folder), open_registry(work / "few"), device=torch.device("cpu"))
+    found = trial.run_trial(chosen, open_dataset(folder), open_registry(work / "few"), Execution(torch.device("cpu")))
     kept = (found.run.folder / "eval").iterdir()
     return found.run.read(), {p.name: json.loads(p.read_text(encoding="utf-8")) for p in kept}
 

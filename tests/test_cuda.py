@@ -23,6 +23,7 @@ from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.structure import parse_structure
 from ape_cli.training.cuda_graphs import Replay
+from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
 from tests.training.test_loop import Memory
 
@@ -125,7 +126,7 @@ class Steps:
     """The steps of a loop, one by one."""
 
     def __init__(self, found: Config, data: Dataset, records: bool = True) -> None:
-        self.loop = Loop(found, data, Memory(), device=GPU)
+        self.loop = Loop(found, data, Memory(), Execution(GPU))
         assert isinstance(self.loop.replay, Replay)
         self.loop.replay.records &= records
 
@@ -136,7 +137,7 @@ class Steps:
 
 @pytest.mark.parametrize("scheme", position.names())
 def test_a_step_never_waits(scheme: str, data: Dataset) -> None:
-    loop = Loop(settled(scheme, data, dropout=0.1), data, Memory(), device=GPU)
+    loop = Loop(settled(scheme, data, dropout=0.1), data, Memory(), Execution(GPU))
     loop.model.train()
     batches = [batch for (_, _, batch), _ in zip(loop._batches(), range(3), strict=False)]
     loop._step(batches[0])  # libraries are loaded
@@ -152,7 +153,7 @@ def test_a_step_never_waits(scheme: str, data: Dataset) -> None:
 
 @pytest.mark.parametrize("kind", attention.names())
 def test_a_step_with_any_attention_never_waits(kind: str, words: Dataset) -> None:
-    loop = Loop(settled("rope", words, kind, dropout=0.1), words, Memory(), device=GPU)
+    loop = Loop(settled("rope", words, kind, dropout=0.1), words, Memory(), Execution(GPU))
     loop.model.train()
     _, _, batch = next(iter(loop._batches()))
     loop._step(batch)
@@ -180,7 +181,7 @@ def test_recorded_steps_are_the_usual_ones(scheme: str, dropout: float, data: Da
 @pytest.mark.parametrize("scheme", ["none", "orthogonal-seq", "orthogonal-tree"])
 def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) -> None:
     found = settled(scheme, data, dropout=0.1, steps=24, validate_every_steps=12)
-    straight = Loop(found, data, Memory(), device=GPU)
+    straight = Loop(found, data, Memory(), Execution(GPU))
     straight.run()
     store, stopped = Memory(), 0
 
@@ -190,8 +191,8 @@ def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) ->
         return stopped == 13
 
     with pytest.raises(Stopped):
-        Loop(found, data, store, device=GPU, stop=stop).run()
-    resumed = Loop(found, data, store, device=GPU)
+        Loop(found, data, store, Execution(GPU, stop=stop)).run()
+    resumed = Loop(found, data, store, Execution(GPU))
     assert resumed.at.step == 13
     resumed.run()
     for a, b in zip(straight.model.parameters(), resumed.model.parameters(), strict=True):

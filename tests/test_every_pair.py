@@ -18,6 +18,7 @@ from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import load_tensors
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Stopped
 from tests.conftest import write
 
@@ -49,11 +50,11 @@ def reads(scheme: str, found: Dataset) -> bool:
 
 def check(asked: config.Config, found: Dataset, where: Path) -> None:
     """Straight through, and stopped after two steps and resumed: the same weights and scores."""
-    straight = trial.run_trial(asked, found, open_registry(where / "straight"), device=CPU)
+    straight = trial.run_trial(asked, found, open_registry(where / "straight"), Execution(CPU))
     broken, steps = open_registry(where / "broken"), iter([False, False, True])
     with pytest.raises(Stopped):
-        trial.run_trial(asked, found, broken, device=CPU, stop=lambda: next(steps))
-    resumed = trial.run_trial(asked, found, broken, device=CPU, resume=True)
+        trial.run_trial(asked, found, broken, Execution(CPU, stop=lambda: next(steps)))
+    resumed = trial.run_trial(asked, found, broken, Execution(CPU), existing=ExistingRun.RESUME)
     ours, theirs = (load_tensors(t.run.folder / "model.safetensors")[0] for t in (straight, resumed))
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
@@ -76,7 +77,7 @@ def test_every_scheme_on_every_task(data: dict[str, Dataset], tmp_path: Path, sc
         check(wanted(scheme), found, tmp_path)
     else:  # a scheme for one kind of structure alone; what it cannot read is refused before anything is begun
         with pytest.raises(DataError, match="cannot read"):
-            trial.run_trial(wanted(scheme), found, open_registry(tmp_path), device=CPU)
+            trial.run_trial(wanted(scheme), found, open_registry(tmp_path), Execution(CPU))
         assert not list(tmp_path.iterdir())
 
 

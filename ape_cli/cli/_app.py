@@ -14,6 +14,7 @@ import typer
 import ape_cli
 from ape_cli.cli.console import note
 from ape_cli.core.errors import ApeError
+from ape_cli.core.messages import messages_to
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath, storage_path
 
@@ -73,7 +74,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         with suppress(ValueError):  # signals are the main thread's alone
             signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            function(*args, **kwargs)
+            with messages_to(note):
+                function(*args, **kwargs)
         except ApeError as error:
             note(f"error: {error}")
             raise typer.Exit(error.exit_code) from None

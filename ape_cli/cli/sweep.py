@@ -99,7 +99,7 @@ def sweep(
         return
     for one in grids if engine == "local" else ():
         check_precision(one.precision, where)
-    items = planning.prepare(items, registry, datasets, note)
+    items = planning.prepare(items, registry, datasets)
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
     note(f"{sweep_table.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")
     jobs = [worker.job(item, registry, device, compiled) for item in todo]

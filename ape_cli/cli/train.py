@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -30,8 +31,11 @@ from ape_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
     from ape_cli.data.loader import Dataset
+    from ape_cli.training.execution import ExistingRun
     from ape_cli.training.process_group import ProcessGroup
     from ape_cli.training.trial import Trial
+
+logger = logging.getLogger(__name__)
 
 
 @app.command()
@@ -70,6 +74,7 @@ def train(
     from ape_cli.runs.registry import open_registry
     from ape_cli.structure import linearisation
     from ape_cli.training import data_parallel, trial
+    from ape_cli.training.execution import Execution
     from ape_cli.training.loop import Stopped
 
     chosen_order = None
@@ -77,12 +82,10 @@ def train(
         chosen_order = linearisation.name(*linearisation.checked(order, source_order))
     if data is not None and (task is not None or chosen_order is not None):
         raise UsageError("--data names a whole dataset", got="--data with --task or an order", fix="use one")
-    if resume and overwrite:
-        raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one")
+    existing = _existing(resume, overwrite)
     done = None
-    with data_parallel.joined() as world:
-        heard = note if world.first else _unheard
-        where = world.device(choose_device(device, threads))
+    with data_parallel.joined() as group:
+        where = group.device(choose_device(device, threads))
         check_precision(precision, where)
         name = preset or ("paper" if where.type == "cuda" else "small")
         asked = config.parse_settings(settings or [])
@@ -109,43 +112,44 @@ def train(
             elif task is not None:
                 kind, make = (
                     trial.kind_of(task),
-                    partial(trial.preset_dataset, task, chosen_order, name, datasets, note),
+                    partial(trial.preset_dataset, task, chosen_order, name, datasets),
                 )
-                trial.note_unused(task, chosen_order, name, datasets, note)
+                trial.note_unused(task, chosen_order, name, datasets)
             else:
-                kind, make = trial.choose_dataset(scheme, structure, chosen_order, name, datasets, note)
+                kind, make = trial.choose_dataset(scheme, structure, chosen_order, name, datasets)
             resolved(kind)  # what is wrong with it shows before anything is generated
             note(f"preset: {name} ({config.preset(name).about[kind]}){'' if preset else '; --preset chooses another'}")
             return make()
 
-        found = world.dataset(find)
+        found = group.dataset(find)
         chosen = resolved(loader.kind(found))
-        with _stoppable(world) as stop, console.steps_bar(chosen.unit) if world.first else nullcontext() as watch:
+        with _stoppable(group) as stop, console.steps_bar(chosen.unit) if group.first else nullcontext() as watch:
             try:
                 done = trial.run_trial(
                     chosen,
                     found,
                     open_registry(results),
-                    device=where,
-                    compiled=compiled,
-                    resume=resume,
-                    overwrite=overwrite,
+                    Execution(where, compiled, stop, group),
+                    existing=existing,
                     test=not no_eval,
-                    note=heard,
                     watch=watch,
-                    stop=stop,
-                    world=world,
                 )
             except Stopped:
-                heard("stopped, and stored: the same command with --resume goes on")
+                logger.info("stopped, and stored: the same command with --resume goes on")
     if done is None:
         raise typer.Exit(130)
-    if world.first:
+    if group.first:
         _print(done, as_json)
 
 
-def _unheard(line: str) -> None:
-    """What the first of several processes says, the others need not."""
+def _existing(resume: bool, overwrite: bool) -> ExistingRun:
+    from ape_cli.training.execution import ExistingRun
+
+    if resume and overwrite:
+        raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one")
+    if overwrite:
+        return ExistingRun.OVERWRITE
+    return ExistingRun.RESUME if resume else ExistingRun.REFUSE
 
 
 def _print(done: Trial, as_json: bool) -> None:
@@ -157,12 +161,12 @@ def _print(done: Trial, as_json: bool) -> None:
 
 
 @contextmanager
-def _stoppable(world: ProcessGroup) -> Iterator[Callable[[], bool]]:
+def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
     """The first Ctrl-C (or SIGTERM) asks for a stop at the next step; the second one interrupts.
 
     Of several processes it interrupts none: a scheduler and torchrun may both send one, and torchrun kills in the end.
     """
-    asked, alone = False, world.size == 1
+    asked, alone = False, group.size == 1
 
     def ask(number: int, frame: Any) -> None:
         nonlocal asked

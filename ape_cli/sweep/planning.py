@@ -5,6 +5,7 @@ Looking changes nothing; `prepare` generates the datasets that are missing.
 
 from __future__ import annotations
 
+import logging
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -30,7 +31,7 @@ from ape_cli.training import schedule, trial
 _LOOK = 2.0  # seconds between two looks at what another process generates
 _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
 
-Note = Callable[[str], None]
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ def _alike(config: Config, task: str, order: str | None) -> list[Any]:
     ]
 
 
-def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath, note: Note) -> list[PlannedTrial]:
+def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath) -> list[PlannedTrial]:
     """The trials with their datasets, of which those that are missing are generated.
 
     What another process generates is waited for. A trial is dropped if it turns out to be one of the others.
@@ -248,22 +249,22 @@ def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath
         data, now = item.data, item
         if data.missing and item.state != "finished":
             if data.folder not in ready:
-                _generate(data, item.config.preset, datasets, note)
+                _generate(data, item.config.preset, datasets)
                 ready[data.folder] = _standing(data.folder)
             now = replace(_item(item.config, ready[data.folder], registry), seconds=item.seconds)
         found.setdefault(now.name, now)
     return list(found.values())
 
 
-def _generate(data: Data, preset: str, datasets: StoragePath, note: Note) -> None:
+def _generate(data: Data, preset: str, datasets: StoragePath) -> None:
     """A preset's dataset; where another process is at it, that is waited for."""
     told = False
     while True:
         try:
-            trial.preset_dataset(data.task, data.order, preset, datasets, note)
+            trial.preset_dataset(data.task, data.order, preset, datasets)
             return
         except BusyError as error:
             if not told:
-                note(f"waiting: {error.what} ({error.got})")
+                logger.info(f"waiting: {error.what} ({error.got})")
             told = True
             time.sleep(_LOOK)

@@ -11,12 +11,12 @@ import contextlib
 import io
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ape_cli.core.errors import ApeError, BusyError
 from ape_cli.core.executors import Job, JobContext
+from ape_cli.core.messages import messages_to
 from ape_cli.data.loader import open_dataset
 from ape_cli.models.device import choose_device, use_gpu
 from ape_cli.runs.config import Config
@@ -25,13 +25,12 @@ from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep.planning import PlannedTrial
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.meter import Progress
 
 _PATIENCE = 150.0  # seconds that a trial waits for a run that another process holds, which may be dying
 _LOOK = 2.0  # seconds between two looks
 _TELL = 1.0  # seconds between two lines of a trial's progress
-
-Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,14 @@ def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool) -> 
 def train_one(link: JobContext, work: Work) -> dict[str, Any]:
     """Train, resume or find one run, evaluated; `{"state": "finished" or "elsewhere", ...}`.
 
-    What it notes goes into a log, which stays if it fails: `results/logs/RUN.log`.
+    Its messages go into a log, which stays if it fails: `results/logs/RUN.log`.
     """
     log, path = io.StringIO(), log_of(work.results, work.name)
     with contextlib.suppress(OSError, ApeError):
         path.unlink(missing_ok=True)  # of an earlier failure
     try:
-        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
-            return _train(link, work, lambda line: print(line, file=log))
+        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), messages_to(print):
+            return _train(link, work)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -81,12 +80,13 @@ def log_of(results: StoragePath, run: str) -> StoragePath:
     return results / "logs" / f"{run}.log"
 
 
-def _train(link: JobContext, work: Work, note: Note) -> dict[str, Any]:
+def _train(link: JobContext, work: Work) -> dict[str, Any]:
     from ape_cli.training.loop import Stopped
 
     where = choose_device(work.device)
     use_gpu(where, link.number)
     data, registry = open_dataset(work.data), open_registry(work.results)
+    execution = Execution(where, work.compiled, link.stopping)
     since, told = time.monotonic(), 0.0
 
     def watch(now: Progress) -> None:
@@ -98,13 +98,12 @@ def _train(link: JobContext, work: Work, note: Note) -> dict[str, Any]:
     while True:
         try:
             done = trial.run_trial(
-                *(work.config, data, registry),
-                device=where,
-                compiled=work.compiled,
-                resume=None,
-                note=note,
+                work.config,
+                data,
+                registry,
+                execution,
+                existing=ExistingRun.RESUME_OR_START,
                 watch=watch,
-                stop=link.stopping,
             )
         except BusyError:
             if time.monotonic() - since > _PATIENCE:

@@ -18,7 +18,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
+from ape_cli.core.messages import messages_to
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation.metrics import MetricSums
 from ape_cli.models.checkpoint import Tensors, of_rank
@@ -202,19 +203,24 @@ def joined() -> Iterator[ProcessGroup]:
         return
     import torch.distributed as dist
 
-    world = _from_environment()
+    group = _from_environment()
     try:
-        yield world
+        with nullcontext() if group.first else messages_to(_ignore):
+            yield group
         if dist.is_initialized():  # a run that was stopped
-            world.any(True)  # none leaves before the first has stored it: torchrun would end that one too
+            group.any(True)  # none leaves before the first has stored it: torchrun would end that one too
             dist.destroy_process_group()
     except BaseException as error:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun's, once another rank has ended: this one is about to
-        speaks = world.speaks()
+        speaks = group.speaks()
         _free_group(error)
         if speaks:
             raise
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)) from None
+
+
+def _ignore(message: str) -> None:
+    """Drop a message: the first rank gives it."""
 
 
 def _free_group(error: BaseException) -> None:

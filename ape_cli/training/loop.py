@@ -37,8 +37,8 @@ from ape_cli.models.transformer import loss
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
 from ape_cli.training.cuda_graphs import Replay
+from ape_cli.training.execution import Execution
 from ape_cli.training.meter import Meter, Progress, diverged
-from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
 from ape_cli.training.schedule import learning_rate, total_steps
 
 _SAVE_EVERY = 60.0  # seconds: what a killed run loses at most
@@ -54,7 +54,8 @@ class Stopped(Exception):  # noqa: N818 - not an error: the run can be resumed
 class Loop:
     """A run made ready: model, optimiser, and where it stands.
 
-    `watch` is called every few steps; `stop` is asked after each, and `Stopped` raised when it says so, on any rank.
+    `watch` is called every few steps. `execution.stop` is asked after each step; `Stopped` is raised if it is true on
+    any rank.
     `store` is used by the first rank alone; None on the others.
     Construction raises `DataError` or `UsageError` for what cannot be trained and `RunError` for a
     stored state that does not fit; `run` raises `RunError` when the loss is no longer a number: within a few
@@ -66,16 +67,13 @@ class Loop:
         config: Config,
         data: Dataset,
         store: Store | None,
-        *,
-        device: torch.device,
-        compiled: bool = False,
+        execution: Execution,
         watch: Callable[[Progress], None] | None = None,
-        stop: Callable[[], bool] = lambda: False,
-        world: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
         tune()
+        device, group = execution.device, execution.group
         precision.check_precision(config.precision, device)
-        self.config, self.store, self.device, self.stop, self.world = config, store, device, stop, world
+        self.config, self.store, self.device, self.stop, self.group = config, store, device, execution.stop, group
         self.train, self.validation = data.split("train"), data.split("validation")
         for split in (self.train, self.validation):
             if not split.rows:
@@ -88,7 +86,7 @@ class Loop:
         self.test = data.split("test") if config.kind == "image" and data.manifest.plan.rows["test"] else None
         self.steps, self.every = total_steps(config, self.train)
         self.model = of_data(config, data).to(device)
-        if compiled:
+        if execution.compiled:
             compile_around(self.model)
         self.optimiser = torch.optim.AdamW(
             self.model.parameters(),
@@ -98,9 +96,9 @@ class Loop:
             fused=True,
             capturable=self.on_gpu,
         )
-        torch.manual_seed(world.seed(config.seed))  # dropout; weights have a generator of their own
+        torch.manual_seed(group.seed(config.seed))  # dropout; weights have a generator of their own
         self.at = Cursor()
-        stored = world.loaded(store.load_state() if store else None)
+        stored = group.loaded(store.load_state() if store else None)
         if stored is not None:
             try:
                 self._restore(*stored)
@@ -110,11 +108,11 @@ class Loop:
                     got=str(error).splitlines()[0],
                     fix="--overwrite begins again",
                 ) from error
-        self.parallel = world.parallel(self.model)
+        self.parallel = group.parallel(self.model)
         # steps of several processes wait for one another, and are not recorded
-        records = world.size == 1 and not compiled and not self.model.scheme.waits
+        records = group.size == 1 and not execution.compiled and not self.model.scheme.waits
         self.replay = Replay(self._worked, device, records) if self.on_gpu else None
-        self.meter = Meter(self.at, self.steps, world, watch)
+        self.meter = Meter(self.at, self.steps, group, watch)
         self.epochs = self.steps / self.train.steps(config.batch_size)
         self.storing = 0.0  # seconds that it took, the last time
         self.best: tuple[Tensors, dict[str, Any]] | None = None  # weights that are not stored yet, and about them
@@ -145,7 +143,7 @@ class Loop:
                     self._validate()
                 if at.step % _SHOW_EVERY.get(self.device.type, 10) == 0 or ended:
                     self.meter.show()
-                asked, due = self.world.any(self.stop(), self._due(validates))
+                asked, due = self.group.any(self.stop(), self._due(validates))
                 if asked or ended or due:
                     self._save()
                 if asked and not ended:
@@ -171,7 +169,7 @@ class Loop:
                 config.seed,
                 epoch=epoch,
                 skip=done,
-                share=self.world.share,
+                share=self.group.share,
                 **self.fed_training,
             )
             for number, batch in enumerate(made, done + 1):
@@ -195,7 +193,7 @@ class Loop:
         scores = forward(self.parallel, there, self.config.precision)
         total = loss(scores, there.labels, there.blank, self.config.label_smoothing)
         self.optimiser.zero_grad(set_to_none=True)
-        (total / labels * self.world.size).backward()  # what is made of it is the mean over ranks
+        (total / labels * self.group.size).backward()  # what is made of it is the mean over ranks
         self.optimiser.step()
         correct = ((scores.detach().argmax(-1) == there.labels) & there.label_mask).sum()
         return total.detach(), correct
@@ -240,8 +238,8 @@ class Loop:
 
     def _scored(self, split: Split | ImageSplit) -> MetricSums:
         """A split, by the weights as they stand."""
-        batches = split.batches(self.config.batch_size, share=self.world.share, **self.fed)
-        return self.world.pooled(teacher_forced(self.model, batches, self.device, self.config.precision))
+        batches = split.batches(self.config.batch_size, share=self.group.share, **self.fed)
+        return self.group.pooled(teacher_forced(self.model, batches, self.device, self.config.precision))
 
     # What is stored
 
@@ -257,7 +255,7 @@ class Loop:
     def _save(self) -> None:
         start = time.perf_counter()
         self.meter.read()
-        drawn = self.world.gathered(streams(self.device))
+        drawn = self.group.gathered(streams(self.device))
         if self.store is not None:
             tensors = pack(self.model, self._weights(), self.optimiser) | drawn
             self._clock()
@@ -272,4 +270,4 @@ class Loop:
     def _restore(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
         self.at = Cursor(**cursor)
         unpack(tensors, self.model, self.optimiser)
-        restore_streams(tensors, self.device, self.world.rank, self.world.seed(self.config.seed, self.at.step))
+        restore_streams(tensors, self.device, self.group.rank, self.group.seed(self.config.seed, self.at.step))

@@ -53,9 +53,9 @@ def diverged(step: int, steps: int) -> RunError:
 class Meter:
     """Adds up what steps come to, of all ranks; it waits for the device where it is read, and only there."""
 
-    def __init__(self, at: Cursor, steps: int, world: ProcessGroup, watch: Callable[[Progress], None] | None) -> None:
+    def __init__(self, at: Cursor, steps: int, group: ProcessGroup, watch: Callable[[Progress], None] | None) -> None:
         """`at`: where the run stands; sums go into it."""
-        self.at, self.steps, self.world = at, steps, world
+        self.at, self.steps, self.group = at, steps, group
         self.watch = watch or (lambda progress: None)
         self.recent = _Sums()
         self.unread: list[tuple[Tensor, Tensor]] = []  # of each step: nats and correct labels, on the device
@@ -72,7 +72,7 @@ class Meter:
         """Add what the steps since the last call came to; a `RunError` if the loss of one is no number."""
         if not self.unread:
             return
-        nats, correct = (self.world.sum(torch.stack(values).tolist()) for values in zip(*self.unread, strict=True))
+        nats, correct = (self.group.sum(torch.stack(values).tolist()) for values in zip(*self.unread, strict=True))
         first = self.at.step - len(self.unread) + 1
         self.unread = []
         for step, lost in enumerate(nats, first):

@@ -6,12 +6,11 @@ find that it is done, evaluate on the test split.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-
-import torch
 
 from ape_cli import position, structure, tasks
 from ape_cli.core.errors import BusyError, DataError, RunError, UsageError
@@ -29,11 +28,12 @@ from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import linearisation
 from ape_cli.tasks import _images
+from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Loop, Stopped
 from ape_cli.training.meter import Progress
-from ape_cli.training.process_group import SINGLE_PROCESS, Gone, ProcessGroup
+from ape_cli.training.process_group import Gone, ProcessGroup
 
-Note = Callable[[str], None]
+logger = logging.getLogger(__name__)
 _DATA_SEED = 42
 _DEFAULT_TASK = {  # where a scheme has no data at all: of the first kind of structure that it reads
     "seq": "reverse",
@@ -76,32 +76,30 @@ def preset_plan(
     return made, generation.plan(made, seed=_DATA_SEED, rows=chosen.rows, shard_rows=ROW_GROUP), folder
 
 
-def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath, note: Note) -> Dataset:
+def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Dataset:
     """A task's dataset at a preset's own sizes; generated if it is missing."""
     made, wanted, folder = preset_plan(task, order, preset, root)
     outcome = generation.generate(made, wanted, folder)
     if outcome.written:
-        note(f"generated {folder} ({outcome.written:,} rows)")
+        logger.info(f"generated {folder} ({outcome.written:,} rows)")
     return open_dataset(folder)
 
 
-def note_unused(task: str, order: str | None, preset: str, root: StoragePath, note: Note) -> None:
+def note_unused(task: str, order: str | None, preset: str, root: StoragePath) -> None:
     """Say so where `root` has a dataset that `ape gen` made of the task, as `preset_dataset` does not use it."""
     if kind_of(task) == "image":  # of images there is one dataset
         return
     made, _, folder = preset_plan(task, order, preset, root)
     existing = root / made.title
     if manifest.manifest_path(existing).exists():
-        note(f"data: {folder}, at the sizes of preset {preset}; the existing {existing} is not used")
-        note(f"to train on the existing dataset: --data {existing} in place of --task")
+        logger.info(f"data: {folder}, at the sizes of preset {preset}; the existing {existing} is not used")
+        logger.info(f"to train on the existing dataset: --data {existing} in place of --task")
 
 
 Choice = tuple[str, Callable[[], Dataset]]  # the kind of some data, and how to have it
 
 
-def choose_dataset(
-    scheme: str, wanted: str | None, order: str | None, preset: str, root: StoragePath, note: Note
-) -> Choice:
+def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: str, root: StoragePath) -> Choice:
     """The newest dataset in `root` that the scheme can read, or its default one at the preset's sizes."""
     found, all_of_them = list[StoragePath](), list[StoragePath](root.glob("*/manifest.json"))
     for path in sorted(all_of_them, key=lambda path: path.parent.name):
@@ -114,7 +112,7 @@ def choose_dataset(
     how = "(--data DIR or --task TASK chooses another)"
     if found:
         newest = max(found, key=lambda p: p.stat().st_mtime_ns).parent
-        note(f"data: {newest}, the newest that {scheme} can read {how}")
+        logger.info(f"data: {newest}, the newest that {scheme} can read {how}")
         return given_dataset(newest)
     kinds = [k for k in _DEFAULT_TASK if order is None or k == "tree(k)"]  # an order is of trees
     kinds = [k for k in kinds if _readable(scheme, structure.example(k).expression, wanted)]
@@ -128,8 +126,8 @@ def choose_dataset(
             fix="generate one: `ape gen tree-rotate --branching 3`, `ape gen ring-shift --ring 6`, …",
         )
     task = _DEFAULT_TASK[kinds[0]]
-    note(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
-    return kind_of(task), partial(preset_dataset, task, order, preset, root, note)
+    logger.info(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
+    return kind_of(task), partial(preset_dataset, task, order, preset, root)
 
 
 def given_dataset(folder: StoragePath) -> Choice:
@@ -149,66 +147,66 @@ def run_trial(
     config: Config,
     data: Dataset,
     registry: Registry,
+    execution: Execution,
     *,
-    device: torch.device,
-    compiled: bool = False,
-    resume: bool | None = False,
-    overwrite: bool = False,
+    existing: ExistingRun = ExistingRun.REFUSE,
     test: bool = True,
-    note: Note = lambda line: None,
     watch: Callable[[Progress], None] | None = None,
-    stop: Callable[[], bool] = lambda: False,
-    world: ProcessGroup = SINGLE_PROCESS,
 ) -> Trial:
-    """Train, unless it is done; evaluate on the test split, unless that is done or not wanted.
+    """Train a run unless it is finished, and evaluate it on the test split unless that is done or `test` is False.
 
-    Of several ranks all train; the first alone has to do with the registry, and evaluates when the others have left.
-    `compiled`: by torch.compile, which changes no result. `resume`: go on with a run that was stopped; None: go on
-    with one that was stopped or failed, and begin where there is none. `overwrite`: forget what there is and begin.
-    Raises `RunError` where a begun run is met and neither is said; `train.Stopped` when told to stop.
+    All ranks of a process group train. The first rank alone reads and writes the registry, and evaluates.
+
+    Raises:
+        RunError: The run is unfinished, and `existing` does not resume or overwrite it; or training failed.
+        UsageError: There is no run to resume.
+        BusyError: Another process trains the run.
+        Stopped: `execution.stop` was true; the state is stored.
     """
     config = factory.settle(config, data)
-    run = registry.place(config, data)
-    status = world.tell(lambda: None if overwrite else _status(run))
-    if status == "failed" and resume is False:
+    run, group = registry.place(config, data), execution.group
+    status = group.tell(lambda: None if existing is ExistingRun.OVERWRITE else _status(run))
+    _check_existing(run, status, existing)
+    if status == "finished":
+        logger.info(f"{run.name} is trained already (--overwrite trains it again)")
+    elif group.first:
+        with run.writing():
+            if existing is not ExistingRun.OVERWRITE:
+                _check_unchanged(run, status)
+            _train(run, config, data, registry, status is None, execution, watch)
+    else:
+        with group.together(execution.device):
+            Loop(config, data, None, execution).run()
+    evaluation = _evaluated(run, data, execution) if test and group.first else None
+    return Trial(run, status != "finished", evaluation)
+
+
+def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None:
+    """Check that `existing` allows to train a run of this status, which is None where there is no run."""
+    if existing is ExistingRun.RESUME and status is None:
+        raise UsageError("there is no such run to resume", got=run.name, fix="leave --resume out to begin it")
+    if existing is not ExistingRun.REFUSE:
+        return
+    if status == "failed":
         raise RunError("this run failed", got=run.name, fix="--overwrite begins again; other settings are another run")
-    if status == "stopped" and resume is False:
+    if status == "stopped":
         raise RunError(
             "this run was begun and did not finish",
             got=f"{run.name}: {status}",
             fix="--resume goes on with it, --overwrite begins again",
         )
-    if status is None and resume:
-        raise UsageError("there is no such run to resume", got=run.name, fix="leave --resume out to begin it")
-    if status == "finished":
-        note(f"{run.name} is trained already (--overwrite trains it again)")
-    else:
-
-        def make(store: Run | None) -> Loop:
-            return Loop(config, data, store, device=device, compiled=compiled, watch=watch, stop=stop, world=world)
-
-        if world.first:
-            with run.writing():
-                if not overwrite:
-                    _check_unchanged(run, status)
-                _train(run, config, data, registry, status is None, device, world, make, note)
-        else:
-            with world.together(device):
-                make(None).run()
-    evaluation = _evaluated(run, data, device, note, stop) if test and world.first else None
-    return Trial(run, status != "finished", evaluation)
 
 
-def _evaluated(
-    run: Run, data: Dataset, device: torch.device, note: Note, stop: Callable[[], bool]
-) -> dict[str, Any] | None:
+def _evaluated(run: Run, data: Dataset, execution: Execution) -> dict[str, Any] | None:
     """On the test split, if it has rows; now, unless that was done before."""
     if not data.manifest.plan.rows["test"]:
-        note(f"{data.name} has no test rows: nothing to evaluate")
+        logger.info(f"{data.name} has no test rows: nothing to evaluate")
         return None
     found = run.evaluation(evaluate.name_of(data, "test", "teacher"))
     if found is None:
-        found = evaluate.evaluate(run, data, split="test", decode="teacher", device=device, stop=stop)
+        found = evaluate.evaluate(
+            run, data, split="test", decode="teacher", device=execution.device, stop=execution.stop
+        )
     return found
 
 
@@ -233,25 +231,24 @@ def _train(
     data: Dataset,
     registry: Registry,
     new: bool,
-    device: torch.device,
-    world: ProcessGroup,
-    make: Callable[[Run], Loop],
-    note: Note,
+    execution: Execution,
+    watch: Callable[[Progress], None] | None,
 ) -> None:
     if new:
         run.clear()
-    registered = False
+    registered, group = False, execution.group
     try:
-        with world.together(device):
+        with group.together(execution.device):
             # whatever is wrong with the configuration or the stored state shows here, before a run is registered
-            loop = make(run)
+            loop = Loop(config, data, run, execution, watch)
             if new:
-                registry.begin(run, config, data, describe(device), factory.variant(config, data), world.size)
+                device = describe(execution.device)
+                registry.begin(run, config, data, device, factory.variant(config, data), group.size)
             else:
-                _note_ranks(run, config, world, note)
-                run.resume(world.size, processor())
+                _note_ranks(run, config, group)
+                run.resume(group.size, processor())
             registered = True
-            _note_training(run, config, loop, device, world, note)
+            _note_training(run, config, loop, execution)
             result = loop.run()
     except BaseException as error:
         if registered:
@@ -263,16 +260,19 @@ def _train(
     run.finish(result)
 
 
-def _note_training(run: Run, config: Config, loop: Loop, device: torch.device, world: ProcessGroup, note: Note) -> None:
+def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -> None:
     beyond = position.load(config.scheme).beyond
     if beyond:
-        note(f"{config.scheme} is sized at {config.max_size}: {beyond} (--set max_size=… sizes it otherwise)")
-    where = f"on {device}" if world.size == 1 else f"in {world.size} processes on {device.type}"
-    note(f"training {run.name}: {loop.steps:,} steps of {config.batch_size} rows, {loop.epochs:.3g} epochs, {where}")
+        logger.info(f"{config.scheme} is sized at {config.max_size}: {beyond} (--set max_size=… sizes it otherwise)")
+    device, processes = execution.device, execution.group.size
+    where = f"on {device}" if processes == 1 else f"in {processes} processes on {device.type}"
+    amount = f"{loop.steps:,} steps of {config.batch_size} rows, {loop.epochs:.3g} epochs"
+    logger.info(f"training {run.name}: {amount}, {where}")
 
 
-def _note_ranks(run: Run, config: Config, world: ProcessGroup, note: Note) -> None:
+def _note_ranks(run: Run, config: Config, group: ProcessGroup) -> None:
     before = run.read().get("processes", 1)
-    if before != world.size:
+    if before != group.size:
         same = "the same batches" + (", other masks of dropout" if config.dropout else "")
-        note(f"trained in {before} process{'' if before == 1 else 'es'} so far, in {world.size} from here on: {same}")
+        processes = f"{before} process{'' if before == 1 else 'es'}"
+        logger.info(f"trained in {processes} so far, in {group.size} from here on: {same}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ape_cli.core.executors.local import Local, cores
+from ape_cli.core.messages import messages_to
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import storage_path
 from ape_cli.sweep import worker
@@ -86,7 +87,8 @@ def record(setting: Setting, clock: Clock, pace: Pace, note: Note) -> int:
 
 def _train(chosen: list[PlannedTrial], setting: Setting, clock: Clock, note: Note) -> int:
     registry = open_registry(storage_path(str(setting.results)))
-    chosen = prepare(chosen, registry, storage_path(str(setting.work / "datasets")), note)
+    with messages_to(note):
+        chosen = prepare(chosen, registry, storage_path(str(setting.work / "datasets")))
     jobs = [worker.job(item, registry, setting.device, False) for item in chosen]
     engine = Local(setting.workers, threads=max(1, cores() // setting.workers))
     done, since = 0, {}

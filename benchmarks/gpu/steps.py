@@ -30,6 +30,7 @@ from ape_cli.storage import files
 from ape_cli.storage.paths import storage_path
 from ape_cli.sweep.gpu_sharing import shared_gpu
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
 from benchmarks.gpu import extras
 from benchmarks.gpu.clock import Clock
@@ -101,7 +102,7 @@ class _Forgetful:
 
 def _data(measure: Measure, preset: str, work: Path) -> Dataset:
     root = storage_path(str(work / "datasets"))
-    return trial.preset_dataset(measure.task, measure.order, preset, root, lambda line: None)
+    return trial.preset_dataset(measure.task, measure.order, preset, root)
 
 
 def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, begin: float = 0.0) -> dict[str, float]:
@@ -126,7 +127,10 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     loop = Loop(
-        factory.settle(chosen, data), data, _Forgetful(), device=where, compiled=measure.mode == "compiled", stop=stop
+        factory.settle(chosen, data),
+        data,
+        _Forgetful(),
+        Execution(where, compiled=measure.mode == "compiled", stop=stop),
     )
     if loop.replay is not None:
         loop.replay.records = measure.mode == "recorded"

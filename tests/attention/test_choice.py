@@ -22,6 +22,7 @@ from ape_cli.runs.config import Config
 from ape_cli.runs.record import Record
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution
 from tests.conftest import elsewhere
 from tests.training.test_loop import check_resume
 
@@ -53,7 +54,7 @@ def test_every_choice_has_a_digest_of_its_own() -> None:
 
 
 def test_an_earlier_run_json_is_read(words: Dataset, tmp_path: Path) -> None:
-    done = trial.run_trial(resolve("dot"), words, open_registry(tmp_path), device=CPU).run
+    done = trial.run_trial(resolve("dot"), words, open_registry(tmp_path), Execution(CPU)).run
     about = done.read()
     for late in ("attention", "attention_options"):
         del about["config"][late]
@@ -188,7 +189,7 @@ def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) ->
 def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     """Trained, evaluated both ways, loaded again; and its attention is in the tables."""
     found = open_registry(tmp_path)
-    done = trial.run_trial(resolve(kind), words, found, device=CPU)
+    done = trial.run_trial(resolve(kind), words, found, Execution(CPU))
     assert done.trained
     assert done.run.history()["step"].to_list() == [5, 10, 15, 20]
     assert 0 <= done.evaluation["overall"]["token_accuracy"] <= 1
@@ -209,7 +210,7 @@ def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
         wanted = config.resolve(
             "tiny", "rope", {}, attention=kind, attention_options=attention.options(kind), settings=settings
         )
-        trial.run_trial(wanted, words, found, device=CPU)
+        trial.run_trial(wanted, words, found, Execution(CPU))
     lines = aggregation.lines(found, metric="token_accuracy", decode="teacher", split="test", against=None)[0]
     (shown,) = tables.tables(lines)
     assert [row for row, _ in shown.rows] == [

@@ -15,7 +15,7 @@ MISTAKES = [
     Mistake(
         "gradients of ranks averaged, not summed",
         "Loop._worked",
-        "(total / labels * self.world.size).backward()",
+        "(total / labels * self.group.size).backward()",
         "(total / labels).backward()",
         "training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch",
     ),
@@ -50,15 +50,15 @@ MISTAKES = [
     Mistake(
         "validation of the first rank's share alone",
         "Loop._scored",
-        "self.world.pooled(teacher_forced(self.model, batches, self.device, self.config.precision))",
+        "self.group.pooled(teacher_forced(self.model, batches, self.device, self.config.precision))",
         "teacher_forced(self.model, batches, self.device, self.config.precision)",
         "training/test_data_parallel.py::test_two_ranks_come_to_what_one_process_comes_to",
     ),
     Mistake(
         "every rank says why the run failed",
         "joined",
-        "speaks = world.speaks()",
-        "speaks = world.speaks() is not None",
+        "speaks = group.speaks()",
+        "speaks = group.speaks() is not None",
         "training/test_data_parallel.py::test_ranks_that_diverge_say_so_once",
     ),
     Mistake(

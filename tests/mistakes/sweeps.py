@@ -15,8 +15,8 @@ MISTAKES = [
     Mistake(
         "a run that was stopped is not resumed",
         "_train",
-        "resume=None",
-        "resume=False",
+        "existing=ExistingRun.RESUME_OR_START",
+        "existing=ExistingRun.REFUSE",
         "sweep/test_sweep.py::test_killed_or_stopped_and_started_again_nothing_is_trained_twice",
     ),
     Mistake(

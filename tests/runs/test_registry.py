@@ -20,6 +20,7 @@ from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.runs.run import Run, load_tensors
 from ape_cli.storage import files
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Stopped
 
 CPU = torch.device("cpu")
@@ -32,7 +33,8 @@ def resolve(scheme: str = "rope", seed: int = 1, **settings: Any) -> config.Conf
 
 def run(data: Dataset, where: Path, **options: Any) -> trial.Trial:
     wanted = resolve(**{k: options.pop(k) for k in ("scheme", "seed", "steps", "d_model") if k in options})
-    return trial.run_trial(wanted, data, open_registry(where), device=CPU, **options)
+    execution = Execution(CPU, **{k: options.pop(k) for k in ("stop",) if k in options})
+    return trial.run_trial(wanted, data, open_registry(where), execution, **options)
 
 
 @pytest.mark.slow
@@ -73,7 +75,7 @@ def test_the_same_configuration_is_the_same_run(words: Dataset, tmp_path: Path) 
     assert again.evaluation == first.evaluation
     assert (first.run.folder / "model.safetensors").stat().st_mtime_ns == modified
     assert run(words, tmp_path, d_model=64).run.name != first.run.name
-    assert run(words, tmp_path, overwrite=True).trained
+    assert run(words, tmp_path, existing=ExistingRun.OVERWRITE).trained
 
 
 def stopping_after(steps: int) -> Any:
@@ -89,7 +91,7 @@ def test_a_stopped_run_waits_for_resume(words: Dataset, tmp_path: Path) -> None:
     assert (found.folder / "state" / "state.safetensors").exists()
     with pytest.raises(RunError, match=r"--resume goes on with it, --overwrite begins again"):
         run(words, tmp_path)
-    done = run(words, tmp_path, resume=True)
+    done = run(words, tmp_path, existing=ExistingRun.RESUME)
     assert done.trained
     assert not (found.folder / "state").exists()
     straight = run(words, tmp_path / "other")
@@ -107,15 +109,20 @@ def test_a_run_that_goes_on_with_another_processor_says_so(
             monkeypatch.setattr(module, "processor", lambda chosen=processor: chosen)
         if step < 4:
             with pytest.raises(Stopped):
-                run(words, tmp_path, resume=step > 1, stop=stopping_after(1))
-    about = run(words, tmp_path, resume=True).run.read()
+                run(
+                    words,
+                    tmp_path,
+                    existing=ExistingRun.RESUME if step > 1 else ExistingRun.REFUSE,
+                    stop=stopping_after(1),
+                )
+    about = run(words, tmp_path, existing=ExistingRun.RESUME).run.read()
     assert about["processor"] == here
     assert about["resumed_on"] == [other]
 
 
 def test_resume_without_a_run(words: Dataset, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such run to resume"):
-        run(words, tmp_path, resume=True)
+        run(words, tmp_path, existing=ExistingRun.RESUME)
     assert list(open_registry(tmp_path)) == []  # and no trace of it
 
 
@@ -140,7 +147,7 @@ def test_overwrite_replaces_whatever_is_there(words: Dataset, tmp_path: Path, te
     (done.folder / "run.json").write_text(text)
     with pytest.raises(RunError, match="--overwrite"):
         run(words, tmp_path)
-    assert run(words, tmp_path, overwrite=True).trained
+    assert run(words, tmp_path, existing=ExistingRun.OVERWRITE).trained
 
 
 def test_a_state_that_does_not_fit_is_explained(words: Dataset, tmp_path: Path) -> None:
@@ -155,9 +162,9 @@ def test_a_state_that_does_not_fit_is_explained(words: Dataset, tmp_path: Path) 
     ]:
         found.save_state(bad_tensors, bad_cursor)
         with pytest.raises(RunError, match=r"stored state[\s\S]*--overwrite"):
-            run(words, tmp_path, resume=True)
+            run(words, tmp_path, existing=ExistingRun.RESUME)
     found.save_state(tensors, cursor)
-    assert run(words, tmp_path, resume=True).trained
+    assert run(words, tmp_path, existing=ExistingRun.RESUME).trained
 
 
 def test_files_are_for_all_to_read(words: Dataset, tmp_path: Path) -> None:
@@ -179,7 +186,7 @@ def test_a_full_disk_while_training_is_an_error_like_any_other(
         with pytest.raises(ApeError, match=r"cannot write[\s\S]*No space left"):
             run(words, tmp_path)
     assert not list(tmp_path.rglob("*.safetensors"))
-    assert run(words, tmp_path, resume=True).trained
+    assert run(words, tmp_path, existing=ExistingRun.RESUME).trained
 
 
 def test_a_run_whose_process_is_gone_counts_as_stopped(words: Dataset, tmp_path: Path) -> None:
@@ -188,7 +195,7 @@ def test_a_run_whose_process_is_gone_counts_as_stopped(words: Dataset, tmp_path:
     assert done.run.status == "stopped"
     with files.locked(done.run.folder / ".lock", RunError("busy")):
         assert done.run.status == "running"
-        for options in ({}, {"resume": True}):
+        for options in ({}, {"existing": ExistingRun.RESUME}):
             with pytest.raises(BusyError, match="another process"):
                 run(words, tmp_path, **options)
 
@@ -196,7 +203,7 @@ def test_a_run_whose_process_is_gone_counts_as_stopped(words: Dataset, tmp_path:
 def test_a_failed_run_says_so(words: Dataset, tmp_path: Path) -> None:
     wanted = resolve(lr_peak=1e30, lr_initial=1e30)
     with pytest.raises(RunError, match="no longer a number"):
-        trial.run_trial(wanted, words, open_registry(tmp_path), device=CPU)
+        trial.run_trial(wanted, words, open_registry(tmp_path), Execution(CPU))
     assert next(iter(open_registry(tmp_path))).status == "failed"
 
 

@@ -25,6 +25,7 @@ from ape_cli.storage.locks import Lease
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Stopped
 from tests import google
 from tests.conftest import ape
@@ -170,7 +171,8 @@ def wanted(**settings: Any) -> config.Config:
 
 def run(data: str, results: StoragePath, **options: Any) -> trial.Trial:
     cpu = torch.device("cpu")
-    return trial.run_trial(wanted(), open_dataset(data), open_registry(results), device=cpu, **options)
+    execution = Execution(cpu, **{k: options.pop(k) for k in ("stop",) if k in options})
+    return trial.run_trial(wanted(), open_dataset(data), open_registry(results), execution, **options)
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +256,7 @@ def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, 
     (found,) = open_registry(results)
     assert found.status == "stopped"
     assert (found.folder / "state" / "state.safetensors").exists()
-    done = run(words, results, resume=True)
+    done = run(words, results, existing=ExistingRun.RESUME)
     straight = run(words, tmp_path)
     assert done.evaluation == straight.evaluation
     there = server.objects(f"ape/stopped/runs/{found.name}")
@@ -276,12 +278,12 @@ def test_the_second_writer_is_refused_until_the_first_is_forgotten(server: Serve
     with files.locked(lock, BusyError("busy")):
         found.update(status="running")
         with pytest.raises(BusyError, match=r"is training this run[\s\S]*by process \d+[\s\S]*after 60 seconds"):
-            run(words, storage_path(str(results)), resume=True)
+            run(words, storage_path(str(results)), existing=ExistingRun.RESUME)
     killed = Lease(lock, seconds=1)  # says that it renews every second, and never does
     assert killed.acquire() is None
     while found.status == "running":
         time.sleep(0.1)
-    assert run(words, storage_path(str(results)), resume=True).trained
+    assert run(words, storage_path(str(results)), existing=ExistingRun.RESUME).trained
     assert not killed.claim.exists()
     killed.renew()
     assert not killed.is_ours()
@@ -301,7 +303,7 @@ def test_what_cannot_be_trained_leaves_nothing(server: Server, words: str) -> No
     results = storage_path(address(server, "nothing"))
     cpu = torch.device("cpu")
     with pytest.raises(ApeError, match="heads"):
-        trial.run_trial(wanted(d_model=33), open_dataset(words), open_registry(results), device=cpu)
+        trial.run_trial(wanted(d_model=33), open_dataset(words), open_registry(results), Execution(cpu))
     assert open_registry(results).table()[1] == []  # nor is there anything to complain of
     assert open_registry(results).runs().is_empty()
     assert server.objects("ape/nothing") == {}
@@ -351,8 +353,8 @@ def test_google_s_store_as_far_as_a_stand_in_tells(
             pytest.raises(BusyError, match=r"by process \d+"),
         )
         with locked, refused:
-            run(at("shelf/reverse"), storage_path(at("results")), resume=True)
-        done = run(at("shelf/reverse"), storage_path(at("results")), resume=True)
+            run(at("shelf/reverse"), storage_path(at("results")), existing=ExistingRun.RESUME)
+        done = run(at("shelf/reverse"), storage_path(at("results")), existing=ExistingRun.RESUME)
         straight = run(at("shelf/reverse"), tmp_path)
         assert done.evaluation == straight.evaluation
         assert objects(f"results/runs/{found.name}").keys() == snapshot(straight.run.folder).keys()  # type: ignore[arg-type]

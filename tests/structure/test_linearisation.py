@@ -22,6 +22,7 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.structure import linearisation
 from ape_cli.sweep import planning, specification
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution
 from tests import recursive
 from tests.conftest import write
 from tests.tasks.contract import ORDERS, sides
@@ -146,7 +147,7 @@ def test_runs_are_not_asked_about_another_linearisation(tmp_path: Path, mixed: D
 
     settings = {"steps": 2, "batch_size": 8, "validate_every_steps": 2}
     made = config.resolve("tiny", "rope", position.options("rope"), settings=settings)
-    done = trial.run_trial(made, mixed, open_registry(tmp_path), device=CPU).run
+    done = trial.run_trial(made, mixed, open_registry(tmp_path), Execution(CPU)).run
     same = tree_data(tmp_path / "same", "depth")
     with pytest.raises(DataError, match="another task or order") as error:
         evaluate.evaluate(done, same, split="test", decode="teacher", device=CPU)
@@ -157,14 +158,14 @@ def test_runs_are_not_asked_about_another_linearisation(tmp_path: Path, mixed: D
         assert scores["overall"]["rows"] == 20
 
 
-def test_the_newest_dataset_is_chosen_by_its_whole_name(tmp_path: Path) -> None:
+def test_the_newest_dataset_is_chosen_by_its_whole_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ape_cli")
     wanted = ("depth", "breadth-to-depth")
     for order in wanted:
         tree_data(tmp_path / order, order)
     for order in wanted:
-        notes: list[str] = []
-        trial.choose_dataset("rope", None, order, "tiny", tmp_path, notes.append)
-        assert notes[0].startswith(f"data: {tmp_path / order}, the newest")
+        trial.choose_dataset("rope", None, order, "tiny", tmp_path)
+        assert caplog.messages[-1].startswith(f"data: {tmp_path / order}, the newest")
 
 
 def test_the_plan_of_a_command_has_both() -> None:

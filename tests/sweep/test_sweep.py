@@ -23,6 +23,7 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.storage import files
 from ape_cli.sweep import planning, specification, worker
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution, ExistingRun
 from tests.conftest import ape
 
 GRID = ["--schemes", "rope,none", "--tasks", "copy,tree-copy", "--seeds", "1-2", "--preset", "tiny"]
@@ -275,7 +276,7 @@ def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.Monkey
     """It is waited for, as it may be that of a worker which is dying; in the end it is left to the other."""
     monkeypatch.setattr(worker, "_LOOK", 0.01)
     monkeypatch.setattr(worker, "_PATIENCE", 0.5)
-    data = trial.preset_dataset("copy", None, "tiny", Path("datasets"), lambda line: None)
+    data = trial.preset_dataset("copy", None, "tiny", Path("datasets"))
     point = specification.points(
         [specification.check({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny"
     )
@@ -454,7 +455,8 @@ def test_a_run_that_changes_between_the_look_and_the_lock(here: Path, monkeypatc
     before, looks = run.read(), iter(["stopped", "finished"])
     monkeypatch.setattr(trial, "_status", lambda run: next(looks))
     data, found = open_dataset("datasets/copy-tiny"), open_registry("results")
+    settled = (run.config(), data, found, Execution(torch.device("cpu")))
     with pytest.raises(BusyError, match="has trained this run meanwhile"):
-        trial.run_trial(run.config(), data, found, device=torch.device("cpu"), resume=None)
-    assert not trial.run_trial(run.config(), data, found, device=torch.device("cpu"), resume=None).trained
+        trial.run_trial(*settled, existing=ExistingRun.RESUME_OR_START)
+    assert not trial.run_trial(*settled, existing=ExistingRun.RESUME_OR_START).trained
     assert run.read() == before

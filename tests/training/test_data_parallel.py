@@ -33,6 +33,7 @@ from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import data_parallel
+from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop
 from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
 from tests.conftest import write
@@ -109,7 +110,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
 
     total = [torch.zeros_like(p) for p in model.parameters()]
     for rank in range(3):
-        loop = Loop(wanted, trees, None, device=CPU, world=Apart(rank, 3))
+        loop = Loop(wanted, trees, None, Execution(CPU, group=Apart(rank, 3)))
         loop.model.double()
         loop._step(next(trees.split("train").batches(batch_size, seed=1, structure=reading, share=(rank, 3))))
         for added, p in zip(total, loop.model.parameters(), strict=True):
@@ -128,7 +129,7 @@ def test_each_rank_drops_out_on_its_own(words: Dataset) -> None:
     batch = next(words.split("train").batches(8, seed=1))
 
     def drawn(world: ProcessGroup) -> torch.Tensor:
-        loop = Loop(wanted, words, None, device=CPU, world=world)
+        loop = Loop(wanted, words, None, Execution(CPU, group=world))
         return metrics.forward(loop.model.train(), batch, "fp32").detach()
 
     alone, *others = (drawn(world) for world in (SINGLE_PROCESS, Apart(0, 3), Apart(1, 3), Apart(2, 3)))

@@ -26,6 +26,7 @@ from ape_cli.runs.run import load_tensors
 from ape_cli.storage.sources import ImageSource, LabelledImages
 from ape_cli.tasks import _images
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Loop, Stopped
 from tests.conftest import ape
 from tests.training.test_data_parallel import Apart
@@ -66,7 +67,7 @@ def wanted(scheme: str = "orthogonal-grid", **settings: Any) -> config.Config:
 
 
 def run(data: Dataset, where: Path, scheme: str = "orthogonal-grid", **settings: Any) -> trial.Trial:
-    return trial.run_trial(wanted(scheme, **settings), data, open_registry(where), device=CPU)
+    return trial.run_trial(wanted(scheme, **settings), data, open_registry(where), Execution(CPU))
 
 
 # The loop
@@ -81,8 +82,8 @@ def test_every_scheme_trains_stops_resumes_and_evaluates(data: Dataset, tmp_path
     straight = run(data, tmp_path / "straight", scheme, **chance)
     broken, steps = open_registry(tmp_path / "broken"), iter([False, False, False, True])
     with pytest.raises(Stopped):
-        trial.run_trial(wanted(scheme, **chance), data, broken, device=CPU, stop=lambda: next(steps))
-    resumed = trial.run_trial(wanted(scheme, **chance), data, broken, device=CPU, resume=True)
+        trial.run_trial(wanted(scheme, **chance), data, broken, Execution(CPU, stop=lambda: next(steps)))
+    resumed = trial.run_trial(wanted(scheme, **chance), data, broken, Execution(CPU), existing=ExistingRun.RESUME)
     ours, theirs = (load_tensors(t.run.folder / "model.safetensors")[0] for t in (straight, resumed))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours | theirs)
     assert straight.evaluation is not None
@@ -136,7 +137,7 @@ def test_of_equal_validations_the_lower_loss_is_kept(
             return last[0]
 
         monkeypatch.setattr(Loop, "_scored", scored)
-        loop = Loop(factory.settle(wanted, found), found, None, device=CPU)
+        loop = Loop(factory.settle(wanted, found), found, None, Execution(CPU))
         best = loop.run().best_step
         return best, [row["kept"] for row in loop.at.history] if "kept" in loop.at.history[0] else None
 
@@ -242,7 +243,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Datase
     functional.cross_entropy(scores, batch.labels[:, 0], label_smoothing=0.1).backward()
     total = [torch.zeros_like(p) for p in whole.parameters()]
     for rank in range(3):
-        loop = Loop(settled, data, None, device=CPU, world=Apart(rank, 3))
+        loop = Loop(settled, data, None, Execution(CPU, group=Apart(rank, 3)))
         loop.model.double()
         loop._step(next(train.batches(batch_size, 1, share=(rank, 3), **how)))
         for added, p in zip(total, loop.model.parameters(), strict=True):

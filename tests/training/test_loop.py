@@ -26,6 +26,7 @@ from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
 from ape_cli.structure import parse_structure
 from ape_cli.training import loop
+from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
 from ape_cli.training.meter import Progress
 from ape_cli.training.schedule import learning_rate, total_steps
@@ -88,14 +89,14 @@ def test_learning_rate_of_the_paper() -> None:
 def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
     store = Memory()
     wanted = tiny("rope", words, steps=20, validate_every_steps=1)
-    fit(wanted, words, store, device=CPU)
+    fit(wanted, words, store, Execution(CPU))
     assert [r["lr"] for r in store.history] == [learning_rate(s, 20, wanted) for s in range(20)]
 
     def moved(first: float, peak: float) -> float:
         """How far the weights are from the first ones after two steps, of which the second has the peak rate."""
         found = Memory()
         chosen = tiny("rope", words, steps=2, validate_every_steps=1, lr_initial=first, lr_peak=peak, lr_final=first)
-        fit(chosen, words, found, device=CPU)
+        fit(chosen, words, found, Execution(CPU))
         fresh = factory.build(chosen, "seq", words.ids).state_dict()
         assert found.state is not None
         return float(sum((found.state[0][f"model.{k}"] - v).abs().sum() for k, v in fresh.items()))
@@ -115,7 +116,7 @@ def test_paper_s_steps_and_validations() -> None:
 
 def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
     wanted = tiny("relative", words, beta1=0.8, beta2=0.97, weight_decay=0.3, d_ff=40, decay=0.7, heads=4, dropout=0.25)
-    running = Loop(wanted, words, Memory(), device=CPU)
+    running = Loop(wanted, words, Memory(), Execution(CPU))
     (group,) = running.optimiser.param_groups
     assert group["betas"] == (0.8, 0.97)
     assert group["weight_decay"] == 0.3
@@ -131,7 +132,7 @@ def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
 def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
     """The loss is a mean over real labels: a batch with every row twice gives the same gradient."""
     wanted = tiny("rope", words, dropout=0)
-    running = Loop(wanted, words, Memory(), device=CPU)
+    running = Loop(wanted, words, Memory(), Execution(CPU))
     one = next(words.split("train").batches(8, seed=1))
     twice = Batch(**{k: torch.cat([v, v]) if torch.is_tensor(v) and len(v) > 1 else v for k, v in vars(one).items()})
     gradients = []
@@ -227,7 +228,7 @@ def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, mon
     real = Dataset.split
     monkeypatch.setattr(Dataset, "split", lambda self, name: opened.append(name) or real(self, name))
     store = Memory()
-    result = fit(tiny("rope", words, steps=30), words, store, device=CPU)
+    result = fit(tiny("rope", words, steps=30), words, store, Execution(CPU))
     assert set(opened) == {"train", "validation"}
     accuracies = [r["validation_token_accuracy"] for r in store.history]
     best = int(np.argmax(accuracies))  # the first of equals
@@ -252,7 +253,7 @@ def test_the_best_weights_are_kept_while_training_goes_on(words: Dataset, monkey
 
     monkeypatch.setattr(loop, "teacher_forced", Tally)
     store, known = Memory(), {}
-    running = Loop(tiny("rope", words), words, store, device=CPU)
+    running = Loop(tiny("rope", words), words, store, Execution(CPU))
     running.storing = 100.0
 
     def keep(*args: Any) -> None:
@@ -288,7 +289,7 @@ def test_a_stopped_run_ends_as_if_it_had_not_stopped(
 def check_resume(wanted: Config, data: Dataset) -> None:
     """Bit for bit: weights, optimiser, dropout, order of batches, history, choice of the best."""
     whole = Memory()
-    straight = fit(wanted, data, whole, device=CPU)
+    straight = fit(wanted, data, whole, Execution(CPU))
 
     torch.manual_seed(99)
     store, seen = Memory(), 0
@@ -301,9 +302,9 @@ def check_resume(wanted: Config, data: Dataset) -> None:
 
     for _ in range(len(stops)):
         with pytest.raises(Stopped):
-            fit(wanted, data, store, device=CPU, stop=stop)
+            fit(wanted, data, store, Execution(CPU, stop=stop))
     torch.manual_seed(100)
-    result = fit(wanted, data, store, device=CPU, stop=stop)
+    result = fit(wanted, data, store, Execution(CPU, stop=stop))
     assert result.steps == straight.steps == 20
     assert result.best_step == straight.best_step
     for name, value in weights(whole).items():
@@ -323,7 +324,7 @@ def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: p
     monkeypatch.setattr(loop, "_SAVE_EVERY", 0.0)
     wanted = tiny("orthogonal-seq", words)
     whole = Memory()
-    fit(wanted, words, whole, device=CPU)
+    fit(wanted, words, whole, Execution(CPU))
 
     class Killed(BaseException):
         pass
@@ -346,8 +347,8 @@ def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: p
 
     for victim in (store, Late()):
         with pytest.raises(Killed):
-            fit(wanted, words, victim, device=CPU, watch=watch if victim is store else None)
-        fit(wanted, words, victim, device=CPU)
+            fit(wanted, words, victim, Execution(CPU), watch=watch if victim is store else None)
+        fit(wanted, words, victim, Execution(CPU))
         for name, value in weights(whole).items():
             assert torch.equal(value, weights(victim)[name]), name
         assert [r["step"] for r in victim.history] == [5, 10, 15, 20]
@@ -361,9 +362,9 @@ def test_batches_ahead_are_the_same_batches(words: Dataset, trees: Dataset, monk
     """As on a GPU: a thread makes them, and nothing that is stored can be told from a run without one."""
     wanted = tiny("rope", words)
     alone, beside = Memory(), Memory()
-    fit(wanted, words, alone, device=CPU)
+    fit(wanted, words, alone, Execution(CPU))
     monkeypatch.setattr(loop, "_AHEAD", {"cpu": 3})
-    fit(wanted, words, beside, device=CPU)
+    fit(wanted, words, beside, Execution(CPU))
     for name, value in weights(alone).items():
         assert torch.equal(value, weights(beside)[name]), name
     check_resume(tiny("orthogonal-tree", trees), trees)
@@ -378,7 +379,7 @@ def test_the_thread_ends_with_the_loop(words: Dataset, monkeypatch: pytest.Monke
         return len(threads) == 3
 
     with pytest.raises(Stopped):
-        fit(tiny("rope", words), words, Memory(), device=CPU, stop=stop)
+        fit(tiny("rope", words), words, Memory(), Execution(CPU, stop=stop))
     assert threads == [1, 1, 1]
     assert threading.active_count() == before
 
@@ -398,7 +399,7 @@ def test_what_cannot_be_read_is_an_error_of_the_loop(
 
     monkeypatch.setattr(loop, "_AHEAD", {"cpu": count})
     monkeypatch.setattr(Split, "batches", broken)
-    running = Loop(tiny("rope", words), words, Memory(), device=CPU)
+    running = Loop(tiny("rope", words), words, Memory(), Execution(CPU))
     with pytest.raises(DataError, match="cut short"):
         running.run()
     assert running.at.step == 4
@@ -424,14 +425,14 @@ def test_no_more_is_made_ahead_than_was_said() -> None:
 
 def test_a_loss_that_is_no_number_ends_the_run(words: Dataset) -> None:
     with pytest.raises(RunError, match="no longer a number"):
-        fit(tiny("rope", words, lr_peak=1e30, lr_initial=1e30), words, Memory(), device=CPU)
+        fit(tiny("rope", words, lr_peak=1e30, lr_initial=1e30), words, Memory(), Execution(CPU))
 
 
 @pytest.mark.parametrize(("poisoned", "said"), [(3, 4), (4, 5), (5, 5)])
 def test_nothing_is_stored_that_is_no_number(words: Dataset, poisoned: int, said: int) -> None:
     """Weights that break at a step show in the next one's loss, or where they would be stored (here at step 5)."""
     store = Memory()
-    running = Loop(tiny("rope", words), words, store, device=CPU)
+    running = Loop(tiny("rope", words), words, store, Execution(CPU))
 
     def poison(*args: Any) -> None:
         if running.at.step == poisoned - 1:  # the step itself is counted after it
@@ -505,7 +506,8 @@ def test_compiled_training_comes_to_the_same(words: Dataset, monkeypatch: pytest
     with warnings.catch_warnings():  # torch's own, about itself
         warnings.simplefilter("ignore")
         outcomes = [
-            fit(wanted, words, store, device=CPU, compiled=c) for store, c in zip(stores, (False, True), strict=True)
+            fit(wanted, words, store, Execution(CPU, compiled=c))
+            for store, c in zip(stores, (False, True), strict=True)
         ]
     assert outcomes[0].best_accuracy == pytest.approx(outcomes[1].best_accuracy)
     one, other = (weights(store) for store in stores)
@@ -520,5 +522,5 @@ def test_where_nothing_compiles_it_is_said(words: Dataset, monkeypatch: pytest.M
 
     monkeypatch.setattr(torch, "compile", broken)
     with pytest.raises(UsageError, match=r"torch\.compile does not work here") as error:
-        Loop(tiny("rope", words), words, Memory(), device=CPU, compiled=True)
+        Loop(tiny("rope", words), words, Memory(), Execution(CPU, compiled=True))
     assert error.value.got == "no compiler"

@@ -32,19 +32,20 @@ def test_without_data_a_scheme_gets_a_task_that_it_reads(
     task: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO", "ape_cli")
     kind = type("Kind", (Scheme,), {"structures": structures})
     monkeypatch.setattr(trial.position, "load", lambda name: kind)
     monkeypatch.setattr(trial, "preset_dataset", lambda *words: words[:3])
-    notes: list[str] = []
-    kind_of_data, make = trial.choose_dataset("kind", wanted, order, "tiny", tmp_path, notes.append)
+    kind_of_data, make = trial.choose_dataset("kind", wanted, order, "tiny", tmp_path)
     assert (kind_of_data, make()) == ("sequence", (task, order, "tiny"))
-    assert task in notes[0]
+    assert task in caplog.messages[0]
 
 
 def test_without_data_of_a_structure_it_says_how_to_make_some(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no dataset[\s\S]*tree\(3\)[\s\S]*--branching 3"):
-        trial.choose_dataset("orthogonal", "tree(3)", None, "tiny", tmp_path, print)
+        trial.choose_dataset("orthogonal", "tree(3)", None, "tiny", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -57,16 +58,20 @@ def test_without_data_of_a_structure_it_says_how_to_make_some(tmp_path: Path) ->
     ],
 )
 def test_a_preset_sizes_each_task_by_the_options_it_has(task: str, expected: dict, tmp_path: Path) -> None:
-    found = trial.preset_dataset(task, None, "tiny", tmp_path, lambda line: None)
+    found = trial.preset_dataset(task, None, "tiny", tmp_path)
     assert found.manifest.plan.parameters == expected
     assert found.manifest.plan.rows == {"train": 200, "validation": 40, "test": 40}
 
 
 @pytest.mark.parametrize(("wanted", "task"), [(None, "reverse"), ("grid(2)", "grid-rotate")])
 def test_a_flat_scheme_gets_a_grid_if_it_asks_for_one(
-    wanted: str | None, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wanted: str | None,
+    task: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO", "ape_cli")
     monkeypatch.setattr(trial, "preset_dataset", lambda *words: words)
-    notes: list[str] = []
-    trial.choose_dataset("sinusoidal", wanted, None, "tiny", tmp_path, notes.append)
-    assert f"taking {task} at the sizes" in notes[0]
+    trial.choose_dataset("sinusoidal", wanted, None, "tiny", tmp_path)
+    assert f"taking {task} at the sizes" in caplog.messages[0]

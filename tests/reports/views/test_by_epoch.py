@@ -23,6 +23,7 @@ from ape_cli.reports.views.by_epoch import BEST, CHOSEN, VALIDATION
 from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.training import trial
+from ape_cli.training.execution import Execution
 from tests.conftest import registry_of
 from tests.reports import test_curves
 
@@ -169,14 +170,14 @@ def test_what_was_chosen_on_validation_is_never_better_than_the_best(tmp_path: P
 
 def test_at_the_end_it_is_the_evaluation_of_the_weights_that_were_kept(tmp_path: Path) -> None:
     """Trained, not made by hand: the same weights, the same number; and the best by epoch is another one."""
-    data = trial.preset_dataset("images", None, "tiny", tmp_path / "data", lambda line: None)
+    data = trial.preset_dataset("images", None, "tiny", tmp_path / "data")
     chosen = config.resolve(
         *("tiny", "sinusoidal", position.options("sinusoidal")),
         kind="image",
         settings={"steps": 12, "validate_every_steps": 1, "lr_peak": 0.02},
     )
     runs = open_registry(tmp_path / "results")
-    done = trial.run_trial(chosen, data, runs, device=torch.device("cpu"))
+    done = trial.run_trial(chosen, data, runs, Execution(torch.device("cpu")))
     assert done.evaluation is not None
     result = done.run.read()["result"]
     assert factory.settle(chosen, data).steps == result["steps"] == 12
