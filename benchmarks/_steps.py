@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ape_cli import position, structure, tasks
+from ape_cli import position, tasks
 from ape_cli.data import collation
 from ape_cli.data.collation import Batch, Reading
 from ape_cli.data.loader import Dataset, Split, flatten
 from ape_cli.models import factory
 from ape_cli.models.transformer import Transformer, loss
 from ape_cli.runs import config
+from ape_cli.structure import example, parse_structure
 from ape_cli.tasks import Task
 
 _TASK = {"seq": "reverse", "tree(2)": "tree-rotate", "grid(2)": "grid-rotate"}
@@ -46,7 +47,7 @@ SHAPES = [Shape("small", 64, batches=3), Shape("paper", 16), Shape("paper", 64)]
 def own_structure(scheme: str) -> str:
     """What a scheme is measured on: a product where it reads everything, so that it is not measured twice."""
     first = position.load(scheme).structures[0]
-    return "seq*tree(2)" if first == "any" else structure.example(first).expression
+    return "seq*tree(2)" if first == "any" else example(first).expression
 
 
 def task_of(expression: str) -> str:
@@ -66,7 +67,7 @@ def batches_of(task: str, shape: Shape, expression: str) -> list[Batch]:
     found = flatten(made.sample(rows=range(shape.batch_size * 16), split="train", seed=1).combine_chunks())
     longest = np.argsort(np.maximum(found.source.length, found.target.length), kind="stable")
     chosen = np.linspace(0, 15, shape.batches + 2).round().astype(int)[1:-1]  # neither the shortest nor the longest
-    reading = Reading.of(structure.parse_structure(made.structure), expression)
+    reading = Reading.of(parse_structure(made.structure), parse_structure(expression))
     size = shape.batch_size
     return [collation.collate(found, longest[i * size : (i + 1) * size], reading) for i in chosen]
 
@@ -87,7 +88,8 @@ class Step:
             mean = made.mean_size if expression == made.structure else made.mean_tokens
             settled = settled.model_copy(update={"max_size": round(mean)})
         torch.manual_seed(1)
-        self.model: Transformer = factory.build(settled, made.structure, len(made.id_names)).to(self.device)
+        model = factory.build(settled, parse_structure(made.structure), len(made.id_names))
+        self.model: Transformer = model.to(self.device)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
         self.batches = [b.to(self.device) for b in batches_of(task, shape, expression)]
         self.done = 0

@@ -24,6 +24,7 @@ from ape_cli.models import factory
 from ape_cli.models.device import tune
 from ape_cli.models.transformer import loss
 from ape_cli.runs import config
+from ape_cli.structure import parse_structure
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import Shape, batches_of, sized
 
@@ -72,7 +73,7 @@ def _rows(shape: Shape, p: float) -> Iterator[Row]:
     made = sized("reverse", shape.preset)
     chosen = config.resolve(shape.preset, "none", position.options("none"), settings={"dropout": p})
     torch.manual_seed(1)
-    model = factory.build(chosen, made.structure, len(made.id_names))
+    model = factory.build(chosen, parse_structure(made.structure), len(made.id_names))
     (batch,) = batches_of("reverse", shape, "seq")
     fields = config.preset(shape.preset).fields
     peer = Peer(len(made.id_names), fields["d_model"], fields["d_ff"], fields["heads"], p)

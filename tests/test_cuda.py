@@ -21,7 +21,6 @@ from ape_cli.models.transformer import loss
 from ape_cli.position._tiles import TileStage, cut
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
-from ape_cli.structure import parse_structure
 from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
@@ -49,7 +48,7 @@ def settled(scheme: str, data: Dataset, kind: str = "dot", **settings: Any) -> C
 def data(scheme: str, words: Dataset, trees: Dataset, grids: Dataset) -> Dataset:
     """Of a structure that the scheme reads; its own where it has one."""
     reads = position.load(scheme).reads
-    return next(d for d in (trees, grids, words) if d is words or reads(parse_structure(d.structure)))
+    return next(d for d in (trees, grids, words) if d is words or reads(d.structure))
 
 
 def first(data: Dataset, found: Config, few: bool = False) -> Batch:

@@ -43,9 +43,10 @@ def wanted(scheme: str, **options: Any) -> config.Config:
 
 def reads(scheme: str, found: Dataset) -> bool:
     try:
-        return bool(factory.reading(scheme, found.structure))
+        factory.reading(scheme, found.structure)
     except DataError:
         return False
+    return True
 
 
 def check(asked: config.Config, found: Dataset, where: Path) -> None:

@@ -20,7 +20,7 @@ from ape_cli.data import verification
 from ape_cli.data.manifest import Manifest, read_manifest
 from ape_cli.storage import image_rows, parquet
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import Cyclic, Tree, parse_structure
+from ape_cli.structure import Cyclic, Grid, Seq, Tree
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Sample:
         positions = self.raw[f"{side}_positions"]
         linear = Text(("" if all(len(n) == 1 for n in names) else " ").join(names))
         plan = self.manifest.plan
-        found = parse_structure(plan.structure)
+        found = plan.structure
         if isinstance(found, Tree):
             sides = ["left ", "right "] if plan.parameters.get("binarise") else [""] * found.branching
             if 1 not in positions:
@@ -53,7 +53,7 @@ class Sample:
             order = plan.source_order if side == "source" and plan.source_order else plan.order
             line = Text(f"in {order} order: ", style="dim") + linear
             return Group(_branch(dict(zip(positions, names, strict=True)), 1, sides, None), Text(), line)
-        if found == parse_structure("grid(2)") and max(map(max, positions)) < len(positions):
+        if found == Grid((Seq(), Seq())) and max(map(max, positions)) < len(positions):
             return _grid({(row, column): name for (row, column), name in zip(positions, names, strict=True)})
         if isinstance(found, Cyclic):
             return _ring(positions, names, found.order)
@@ -130,7 +130,7 @@ def _sample(manifest: Manifest, split: str, found: pa.Table) -> Sample | Picture
     plan, names = manifest.plan, manifest.vocabulary
     raw = found.to_pylist()[0]
     if plan.image is None:
-        verification.check_rows(found, parse_structure(plan.structure), len(names))
+        verification.check_rows(found, plan.structure, len(names))
         return Sample(manifest, split, raw)
     label = int(image_rows.labels(found, len(names))[0])
     pixels = image_rows.pixels(found, plan.image)[0].tolist()

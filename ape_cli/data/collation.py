@@ -30,14 +30,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ape_cli import structure
 from ape_cli.core import ragged
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.padding import Padding, exact_length
 from ape_cli.data.position_plan import Planner, PositionPlan
-from ape_cli.structure import LINE, Seq, Structure, Tree
+from ape_cli.structure import LINE, Seq, Structure, Tree, columns
 
 _T = TypeVar("_T")
 Share = tuple[int, int]  # (i, n): every n-th row of a batch, from its row i on
@@ -198,10 +197,10 @@ class Reading:
     columns: tuple[int, ...]  # of each coordinate that is wanted: which of the data's it is, or LINE
 
     @classmethod
-    def of(cls, own: Structure, expression: str | None) -> Reading:
-        """The data's own structure, or that of an expression; a `UsageError` where the data has none such."""
-        wanted = own if expression is None else structure.parse_structure(expression)
-        found = structure.columns(wanted, own)
+    def of(cls, own: Structure, wanted: Structure | None) -> Reading:
+        """As the wanted structure, or the data's own; a `UsageError` where the data has none such."""
+        wanted = own if wanted is None else wanted
+        found = columns(wanted, own)
         if found is None:
             raise UsageError(
                 f"this dataset has no positions of structure {wanted.expression}",

@@ -27,7 +27,7 @@ from ape_cli.storage import image_rows, sequence_rows
 from ape_cli.storage.image_rows import Size
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath, storage_path
-from ape_cli.structure import parse_structure
+from ape_cli.structure import Structure, parse_structure
 
 
 class Facts(Protocol):
@@ -38,7 +38,7 @@ class Facts(Protocol):
     @property
     def order(self) -> str | None: ...  # the name of its linearisation: `breadth`, `breadth-to-depth`, …
     @property
-    def structure(self) -> str: ...
+    def structure(self) -> Structure: ...  # of the positions
     @property
     def mean_size(self) -> float: ...
     @property
@@ -75,7 +75,7 @@ class Dataset:
         return self.manifest.plan.linearisation
 
     @property
-    def structure(self) -> str:
+    def structure(self) -> Structure:
         return self.manifest.plan.structure
 
     @property
@@ -218,7 +218,7 @@ class Split(_Rows[Window, Batch]):
     """The sequences of one split; without a seed the batches are in the order of their lengths.
 
     Options of `batches`:
-    - `structure`: the expression of the structure that positions are read as, by default the dataset's own. It may be
+    - `structure`: what positions are read as, a structure or its expression, by default the dataset's own. It may be
       any that `structure.columns` finds in the data.
     - `padding`: the length that rows are padded to.
     """
@@ -229,14 +229,14 @@ class Split(_Rows[Window, Batch]):
         epoch: int,
         share: Share,
         *,
-        structure: str | None = None,
+        structure: str | Structure | None = None,
         padding: Padding = exact_length,
     ) -> Callable[[Window, I64], Batch]:
-        reading = Reading.of(parse_structure(self.dataset.structure), structure)
+        reading = Reading.of(self.dataset.structure, None if structure is None else parse_structure(structure))
         return partial(collate, reading=reading, share=share, padding=padding)
 
     def _window(self, part: pa.Table) -> Window:
-        verification.check_rows(part, parse_structure(self.dataset.structure), self.dataset.ids)
+        verification.check_rows(part, self.dataset.structure, self.dataset.ids)
         return flatten(part)
 
 

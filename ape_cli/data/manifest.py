@@ -14,17 +14,18 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
+    ValidatorFunctionWrapHandler,
     field_validator,
     model_serializer,
     model_validator,
 )
 
-from ape_cli.core.errors import DataError, PlaceError, UsageError
+from ape_cli.core.errors import DataError, PlaceError
 from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL, SPLITS
 from ape_cli.storage import image_rows, sequence_rows
 from ape_cli.storage.image_rows import Moments, Size
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import linearisation, parse_structure
+from ape_cli.structure import Structure, StructureField, linearisation
 from ape_cli.structure.linearisation import Order
 
 VERSIONS = (1, 2, 3)
@@ -37,7 +38,7 @@ def fingerprint(plan: DatasetPlan, vocabulary: list[str], shards: dict[str, list
     for split, parts in shards.items():
         sums = (sum(s.content[i] for s in parts) % 2**64 for i in (0, 1))
         totals[split] = [plan.rows[split], *sums]
-    identity = json.dumps([plan.version, plan.structure, vocabulary, totals], sort_keys=True)
+    identity = json.dumps([plan.version, plan.structure.expression, vocabulary, totals], sort_keys=True)
     return hashlib.sha256(identity.encode()).hexdigest()
 
 
@@ -70,7 +71,7 @@ class DatasetPlan(_Frozen):
     """Everything that a `gen` command decides: equal plans make equal datasets."""
 
     task: str
-    structure: str
+    structure: StructureField
     order: Order | None  # linearisation of the target, and of the source unless `source_order` is given
     parameters: dict[str, Any]
     seed: int
@@ -94,7 +95,7 @@ class DatasetPlan(_Frozen):
     @property
     def width(self) -> int:
         """Coordinates of a position."""
-        return parse_structure(self.structure).width
+        return self.structure.width
 
     @property
     def version(self) -> int:
@@ -103,13 +104,14 @@ class DatasetPlan(_Frozen):
             return 3
         return 1 if self.width == 1 else 2
 
-    @field_validator("structure")
+    @field_validator("structure", mode="wrap")
     @classmethod
-    def _of_the_language(cls, expression: str) -> str:
+    def _of_the_language(cls, given: Any, parse: ValidatorFunctionWrapHandler) -> Structure:
         try:
-            return parse_structure(expression).expression
-        except (UsageError, RecursionError):
-            raise ValueError(f"not a structure: {expression[:80]!r}") from None
+            found: Structure = parse(given)
+        except (ValidationError, RecursionError):
+            raise ValueError(f"not a structure: {str(given)[:80]!r}") from None
+        return found
 
     @field_validator("image")
     @classmethod

@@ -29,7 +29,6 @@ from ape_cli.models.transformer import Transformer
 from ape_cli.runs.record import DECODINGS, is_sound
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
-from ape_cli.structure import parse_structure
 
 
 def evaluate(
@@ -65,9 +64,7 @@ def evaluate(
         plan, read = data.manifest.plan, reading(config.scheme, data.structure, config.structure)
         task = tasks.make(plan.task, plan.order, plan.source_order, **plan.parameters)
         written = _until(stop, part.batches(batch_size, structure=read))
-        tally = greedy(
-            model, written, device, config.precision, task, Reading.of(parse_structure(plan.structure), read)
-        )
+        tally = greedy(model, written, device, config.precision, task, Reading.of(plan.structure, read))
     evaluation = {
         "run": run.name,
         "dataset": data.name,
@@ -201,7 +198,7 @@ def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
         )
     ours, theirs = (
         structure + (f", binarised from branching {p.get('branching', 2)}" if p.get("binarise") else "")
-        for structure, p in ((own["structure"], own["parameters"]), (plan.structure, plan.parameters))
+        for structure, p in ((own["structure"], own["parameters"]), (plan.structure.expression, plan.parameters))
     )
     if ours != theirs:
         return DataError(

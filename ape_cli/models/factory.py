@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ape_cli import attention, position, structure
+from ape_cli import attention, position
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import augmentation, loader
 from ape_cli.data.collation import Reading
@@ -20,35 +20,37 @@ from ape_cli.data.loader import Dataset, Facts
 from ape_cli.models.image_classifier import Classifier, Tokenising
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, preset, resolve
+from ape_cli.structure import Seq, Structure, columns
 from ape_cli.tasks._images import DIGITS
 
 
-def reading(scheme: str, own: str, wanted: str | None = None) -> str:
+def reading(scheme: str, own: Structure, wanted: Structure | None = None) -> Structure:
     """The structure as which a scheme reads positions of data of structure `own`.
 
     This is `wanted` if it is given. Otherwise it is the data's own structure, or `seq`, the linearisation, if the
     scheme cannot read the data's own or is `flat`. Raises `UsageError` if the scheme cannot read `wanted`, and
     `DataError` if the data has no such positions or none that the scheme can read.
     """
-    found, data = position.load(scheme), structure.parse_structure(own)
-    if wanted is not None and not found.reads(structure.parse_structure(wanted)):
+    found = position.load(scheme)
+    if wanted is not None and not found.reads(wanted):
         allowed = ", ".join(found.structures)
         raise UsageError(
-            f"scheme {scheme!r} cannot read this structure", got=wanted, allowed=allowed, fix="see `ape schemes`"
+            f"scheme {scheme!r} cannot read this structure",
+            got=wanted,
+            allowed=allowed,
+            fix="see `ape schemes`",
         )
-    choices = (
-        [structure.parse_structure(wanted)] if wanted else [structure.Seq()] if found.flat else [data, structure.Seq()]
-    )
+    choices = [wanted] if wanted else [Seq()] if found.flat else [own, Seq()]
     for choice in choices:
         if found.reads(choice):
-            if structure.columns(choice, data) is None:
+            if columns(choice, own) is None:
                 raise DataError(
-                    f"this dataset has no positions of structure {wanted or choice.expression}",
+                    f"this dataset has no positions of structure {choice}",
                     got=f"structure {own}",
                     allowed=f"{own}, once; seq and cyclic(n) along its linearisation, each once; products of these",
                     fix="choose another --structure, or another dataset",
                 )
-            return choice.expression
+            return choice
     raise DataError(
         f"scheme {scheme!r} cannot read this dataset",
         got=f"structure {own}",
@@ -152,7 +154,7 @@ def of_data(config: Config, data: Dataset) -> Model:
     return _classifier(config, data.structure, data.ids, data.image, (moments.mean, moments.std))
 
 
-def build(config: Config, own: str, ids: int) -> Transformer:
+def build(config: Config, own: Structure, ids: int) -> Transformer:
     """The model for sequences of structure `own`, with the weights of its seed. The configuration has to be settled.
 
     `ids` is the number of token ids.
@@ -167,13 +169,17 @@ def build(config: Config, own: str, ids: int) -> Transformer:
 
 
 def _classifier(
-    config: ImageConfig, own: str, classes: int, image: tuple[int, int, int], moments: tuple[list[float], list[float]]
+    config: ImageConfig,
+    own: Structure,
+    classes: int,
+    image: tuple[int, int, int],
+    moments: tuple[list[float], list[float]],
 ) -> Classifier:
     """The model for images, whose tokens are read row by row."""
     how, read = tokenising(config), reading(config.scheme, own, config.structure)
     rows, columns = how.grid(*image[:2])
     stored = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)[None]  # [1, N, 2]
-    places = Reading.of(structure.parse_structure(own), read).places(stored, np.ones((1, rows * columns), dtype=bool))
+    places = Reading.of(own, read).places(stored, np.ones((1, rows * columns), dtype=bool))
     return Classifier(
         image=image,
         positions=torch.from_numpy(places),
@@ -187,7 +193,7 @@ def _classifier(
     )
 
 
-def _of_any_model(config: Config, own: str) -> dict[str, Any]:
+def _of_any_model(config: Config, own: Structure) -> dict[str, Any]:
     """The arguments of every model. The generator draws the scheme's weights first, then the model's."""
     generator = torch.Generator().manual_seed(config.seed)
     scheme = position.make(

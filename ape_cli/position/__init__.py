@@ -324,7 +324,7 @@ def make(
     name: str,
     d_model: int = 512,
     heads: int = 8,
-    structure: str | None = None,
+    structure: str | Structure | None = None,
     max_size: int = 100,
     decay: float | None = None,
     generator: torch.Generator | None = None,
@@ -332,9 +332,9 @@ def make(
 ) -> Scheme:
     """Create a scheme by its name.
 
-    `structure`: an expression, or None for the scheme's own. `max_size`: the size for which bounded schemes are made
-    (length of words, depth of trees). `decay`: the locality bias c; None means the scheme's own default, which is
-    0.98 for orthogonal-* and 1 (none) for the others. `given`: the scheme's own options.
+    `structure`: a structure or its expression, or None for the scheme's own. `max_size`: the size for which bounded
+    schemes are made (length of words, depth of trees). `decay`: the locality bias c; None means the scheme's own
+    default, which is 0.98 for orthogonal-* and 1 (none) for the others. `given`: the scheme's own options.
 
     Raises `UsageError` for arguments that are not valid or do not fit together.
     """

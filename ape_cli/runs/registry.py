@@ -124,7 +124,7 @@ class Registry:
                 "fingerprint": data.manifest.fingerprint,
                 "task": plan.task,
                 "order": plan.linearisation,
-                "structure": plan.structure,
+                "structure": plan.structure.expression,
                 "parameters": plan.parameters,
                 "seed": plan.seed,
                 "rows": plan.rows,

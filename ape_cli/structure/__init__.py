@@ -21,6 +21,7 @@ The methods that take positions use only operators, so they accept NumPy arrays 
 
 from __future__ import annotations
 
+from ape_cli.structure._field import StructureField
 from ape_cli.structure.algebras import Cyclic, Grid, Product, Seq, Structure, Tree, bit_length
 from ape_cli.structure.expressions import LINE, columns, example, matches, parse_structure
 
@@ -31,6 +32,7 @@ __all__ = [
     "Product",
     "Seq",
     "Structure",
+    "StructureField",
     "Tree",
     "bit_length",
     "columns",

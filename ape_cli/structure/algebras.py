@@ -23,6 +23,10 @@ class Structure(ABC):
     def expression(self) -> str:
         """The structure's expression, which `parse_structure` reads."""
 
+    def __str__(self) -> str:
+        """The structure's expression."""
+        return self.expression
+
     @property
     def simple(self) -> tuple[Structure, ...]:
         """The simple factors, one for each coordinate of a position."""

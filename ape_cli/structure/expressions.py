@@ -14,8 +14,8 @@ _RANGES = {"tree": (2, 1000), "grid": (2, 16), "cyclic": (2, 2**31)}
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|\S)")
 
 
-def parse_structure(expression: str) -> Structure:
-    """Parse the expression of a structure.
+def parse_structure(expression: str | Structure) -> Structure:
+    """Parse the expression of a structure. A structure is returned as it is.
 
     Raises `UsageError`, which shows the place of the mistake, if the expression is not valid.
 
@@ -24,7 +24,7 @@ def parse_structure(expression: str) -> Structure:
     >>> parse_structure(" seq * (tree(3) * grid(2)) ").expression
     'seq*tree(3)*grid(2)'
     """
-    return _Parser(expression).whole()
+    return expression if isinstance(expression, Structure) else _Parser(expression).whole()
 
 
 class _Parser:

@@ -25,6 +25,7 @@ from ape_cli.runs.run import Run
 from ape_cli.storage import files
 from ape_cli.storage.image_rows import Size
 from ape_cli.storage.paths import StoragePath
+from ape_cli.structure import Structure
 from ape_cli.sweep.specification import Point, SweepSpecification, points
 from ape_cli.training import schedule, trial
 
@@ -41,7 +42,7 @@ class Data:
     folder: StoragePath
     task: str
     order: str | None
-    structure: str
+    structure: Structure
     mean_size: float
     mean_tokens: float
     fingerprint: str

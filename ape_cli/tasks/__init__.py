@@ -37,7 +37,7 @@ from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.storage import sequence_rows
 from ape_cli.storage.image_rows import Moments
-from ape_cli.structure import Tree, linearisation, parse_structure
+from ape_cli.structure import Structure, Tree, linearisation, parse_structure
 from ape_cli.structure.linearisation import Order
 from ape_cli.structure.trees import in_level_order, linearise
 from ape_cli.tasks._rows import Rows, Source, Tokens, join
@@ -74,7 +74,7 @@ class Task(ABC):
     @property
     @abstractmethod
     def structure(self) -> str:
-        """Of the positions; an expression, as `structure.parse` takes it."""
+        """Of the positions; an expression, as `structure.parse_structure` takes it."""
 
     @abstractmethod
     def draw(self, key: U64) -> Source:
@@ -121,6 +121,10 @@ class Task(ABC):
             )
 
     @property
+    def _algebra(self) -> Structure:
+        return parse_structure(self.structure)
+
+    @property
     def id_names(self) -> list[str]:
         return [*SPECIAL, *self.symbols()]
 
@@ -157,7 +161,7 @@ class Task(ABC):
     @property
     def columns(self) -> pa.Schema:
         """Of its shards."""
-        return sequence_rows.schema(parse_structure(self.structure).width)
+        return sequence_rows.schema(self._algebra.width)
 
     def content(self, part: pa.Table) -> tuple[int, int]:
         """Of rows, for a fingerprint."""
@@ -185,7 +189,7 @@ class Task(ABC):
         """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]."""
         if order is None or (order == "breadth" and in_level_order(tokens.starts, tokens.position)):
             return tokens.starts, tokens.position, tokens.symbol
-        tree = parse_structure(self.structure)
+        tree = self._algebra
         assert isinstance(tree, Tree)
         place = linearise(ragged.rows_of(tokens.starts), tokens.position, order, tree.branching)
         return tokens.starts, tokens.position[place], tokens.symbol[place]

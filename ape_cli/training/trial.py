@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ape_cli import position, structure, tasks
+from ape_cli import position, tasks
 from ape_cli.core.errors import BusyError, DataError, RunError, UsageError
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import Dataset, open_dataset
@@ -26,7 +26,7 @@ from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import linearisation
+from ape_cli.structure import Structure, example, linearisation, parse_structure
 from ape_cli.tasks import _images
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Loop, Stopped
@@ -99,8 +99,14 @@ def note_unused(task: str, order: str | None, preset: str, root: StoragePath) ->
 Choice = tuple[str, Callable[[], Dataset]]  # the kind of some data, and how to have it
 
 
-def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: str, root: StoragePath) -> Choice:
-    """The newest dataset in `root` that the scheme can read, or its default one at the preset's sizes."""
+def choose_dataset(
+    scheme: str, structure: str | Structure | None, order: str | None, preset: str, root: StoragePath
+) -> Choice:
+    """The newest dataset in `root` that the scheme can read, or its default one at the preset's sizes.
+
+    `structure`: the structure as which positions are read, or its expression; None for the scheme's choice.
+    """
+    wanted = None if structure is None else parse_structure(structure)
     found, all_of_them = list[StoragePath](), list[StoragePath](root.glob("*/manifest.json"))
     for path in sorted(all_of_them, key=lambda path: path.parent.name):
         try:
@@ -115,12 +121,12 @@ def choose_dataset(scheme: str, wanted: str | None, order: str | None, preset: s
         logger.info(f"data: {newest}, the newest that {scheme} can read {how}")
         return given_dataset(newest)
     kinds = [k for k in _DEFAULT_TASK if order is None or k == "tree(k)"]  # an order is of trees
-    kinds = [k for k in kinds if _readable(scheme, structure.example(k).expression, wanted)]
+    kinds = [k for k in kinds if _readable(scheme, example(k), wanted)]
     if not kinds:
         raise DataError(
             f"no dataset in {root} has such positions",
             got=f"scheme {scheme}"
-            + (f", structure {wanted}" if wanted else "")
+            + (f", structure {wanted.expression}" if wanted else "")
             + (f", order {order}" if order else ""),
             allowed="tree(k), grid(n) and cyclic(n) as the data has them; seq and cyclic(n) along its linearisation",
             fix="generate one: `ape gen tree-rotate --branching 3`, `ape gen ring-shift --ring 6`, …",
@@ -136,11 +142,12 @@ def given_dataset(folder: StoragePath) -> Choice:
     return kind_of(plan.task), partial(open_dataset, folder)
 
 
-def _readable(scheme: str, own: str, wanted: str | None) -> bool:
+def _readable(scheme: str, own: Structure, wanted: Structure | None) -> bool:
     try:
-        return bool(factory.reading(scheme, own, wanted))
+        factory.reading(scheme, own, wanted)
     except DataError:
         return False
+    return True
 
 
 def run_trial(

@@ -21,6 +21,7 @@ from ape_cli.evaluation import metrics
 from ape_cli.models import factory, precision
 from ape_cli.models.transformer import loss
 from ape_cli.runs import config
+from ape_cli.structure import Seq
 
 SCHEMES = ("none", "rope", "alibi", "orthogonal-seq")
 LENGTHS = {"cuda": (512, 2048, 8192, 16_384), "cpu": (32, 64)}
@@ -36,7 +37,7 @@ def growth(scheme: str, length: int, preset: str, device: str, backend: str | No
     # the length of a bounded scheme does not matter here, and a run of this length is not trained
     chosen = config.resolve(preset, scheme, position.options(scheme), settings={"dropout": 0.0})
     chosen = chosen.model_copy(update={"decay": factory.locality(chosen), "max_size": length})
-    model = factory.build(chosen, "seq", 23).to(where)
+    model = factory.build(chosen, Seq(), 23).to(where)
     ids = torch.randint(3, 23, (1, length), generator=torch.Generator().manual_seed(1))
     at, none = torch.arange(length)[None], torch.zeros(1, dtype=torch.int64).numpy()
     mask = torch.ones_like(ids, dtype=torch.bool)

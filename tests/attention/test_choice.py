@@ -66,7 +66,7 @@ def test_an_earlier_run_json_is_read(words: Dataset, tmp_path: Path) -> None:
 
 
 def test_settings_reach_the_kind(words: Dataset) -> None:
-    model = factory.build(factory.settle(resolve("clustered", clusters=5), words), "seq", words.ids)
+    model = factory.build(factory.settle(resolve("clustered", clusters=5), words), words.structure, words.ids)
     kind = model.encoder[0].self_attention.kind
     assert (kind.clusters, kind.iterations) == (5, 5)
     for call, message in [
@@ -140,7 +140,7 @@ def test_all_else_is_allowed(words: Dataset) -> None:
 
 def test_an_encoder_s_kind_needs_an_encoder(words: Dataset) -> None:
     with pytest.raises(UsageError, match="acts in the encoder alone"):
-        factory.build(factory.settle(resolve("clustered", encoder_layers=0), words), "seq", words.ids)
+        factory.build(factory.settle(resolve("clustered", encoder_layers=0), words), words.structure, words.ids)
 
 
 def test_a_bias_of_no_content_is_added(words: Dataset) -> None:
@@ -199,7 +199,7 @@ def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     )[0].to_dicts()  # fmt: skip
     assert line["attention"] == kind
     assert (f"attention={kind}" in line["variant"]) == (kind != "dot")
-    model = factory.build(done.run.config(), "seq", words.ids)
+    model = factory.build(done.run.config(), words.structure, words.ids)
     assert model.encoder[0].self_attention.kind.name == kind
 
 
@@ -231,7 +231,7 @@ def test_a_stopped_run_ends_as_if_it_had_not_stopped(words: Dataset, kind: str) 
 @pytest.mark.slow
 def test_scores_do_not_depend_on_the_batch_size(words: Dataset) -> None:
     for kind in ALL:
-        model = factory.build(factory.settle(resolve(kind), words), "seq", words.ids)
+        model = factory.build(factory.settle(resolve(kind), words), words.structure, words.ids)
         found = []
         for size in (1, 7, 40):
             columns = metrics.teacher_forced(model, words.split("test").batches(size), CPU, "fp32").columns()

@@ -76,7 +76,7 @@ def test_positions_of_several_coordinates_are_version_2(tmp_path: Path) -> None:
     """Lists of pairs, encoded as all lists are; pyarrow and polars read the same rows from them."""
     task = tasks.make("grid-rotate", side_mean=4, side_std=1)
     manifest = generate(task, plan(task), tmp_path).manifest
-    assert (manifest.schema_version, manifest.plan.structure) == (2, "grid(2)")
+    assert (manifest.schema_version, manifest.plan.structure.expression) == (2, "grid(2)")
     assert json.loads((tmp_path / "manifest.json").read_text())["schema_version"] == 2
     file = pq.ParquetFile(tmp_path / "data" / "train-00000-of-00004.parquet")
     types = {f.name: str(f.type) for f in file.schema_arrow}

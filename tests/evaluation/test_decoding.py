@@ -42,7 +42,7 @@ class Scripted(torch.nn.Module):
 def written(lines: list[list[int]], batch: Batch, task: tasks.Task, expression: str | None = None) -> list[int]:
     """How many labels of each row are met."""
     model = Scripted(torch.tensor(lines))
-    reading = Reading.of(parse_structure(task.structure), expression)
+    reading = Reading.of(parse_structure(task.structure), None if expression is None else parse_structure(expression))
     tally = decoding.greedy(model, [batch], CPU, "fp32", task, reading)
     return tally.columns()["correct"].tolist()
 
@@ -146,11 +146,11 @@ def test_places_follow_from_the_symbols(tmp_path: Path, name: str, order: str, o
     data = write(tmp_path / "data", name, target, rows=(20, 20, 60), **options)
     plan = data.manifest.plan
     task = tasks.make(plan.task, plan.order, plan.source_order, **plan.parameters)
-    own = parse_structure(plan.structure)
-    for expression in (plan.structure, "seq", f"seq*{plan.structure}"):
-        for batch in data.split("test").batches(32, structure=expression):
+    own = plan.structure
+    for read in (own, Seq(), parse_structure(f"seq*{own.expression}")):
+        for batch in data.split("test").batches(32, structure=read):
             model = Scripted(batch.labels)
-            tally = decoding.greedy(model, [batch], CPU, "fp32", task, Reading.of(own, expression))
+            tally = decoding.greedy(model, [batch], CPU, "fp32", task, Reading.of(own, read))
             found = tally.columns()
             assert (found["correct"] == found["tokens"]).all()
             assert torch.equal(model.read * (model.read != SOS), batch.input_ids * (batch.input_ids != SOS))
@@ -177,7 +177,7 @@ def test_grids_and_rings_stand_where_their_shape_says(tmp_path: Path) -> None:
     for name, options in (("grid-rotate", {"side_mean": 3, "side_std": 1}), ("ring-shift", {"ring": 5})):
         data = write(tmp_path / name, name, **options)
         plan = data.manifest.plan
-        task, own = tasks.make(plan.task, plan.order, **plan.parameters), parse_structure(plan.structure)
+        task, own = tasks.make(plan.task, plan.order, **plan.parameters), plan.structure
         for batch in data.split("test").batches(16):
             model = Scripted(batch.labels)
             tally = decoding.greedy(model, [batch], CPU, "fp32", task, Reading.of(own, None))

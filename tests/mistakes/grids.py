@@ -29,8 +29,8 @@ MISTAKES = [
     Mistake(
         "a flat baseline that sees rows and columns unasked",
         "reading",
-        "[structure.Seq()] if found.flat else [data, structure.Seq()]",
-        "[data, structure.Seq()]",
+        "[Seq()] if found.flat else [own, Seq()]",
+        "[own, Seq()]",
         "models/test_factory.py::test_a_run_keeps_its_name_unless_a_structure_is_asked_for",
     ),
     Mistake(

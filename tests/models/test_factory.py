@@ -13,25 +13,29 @@ from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import Seq
+from ape_cli.structure import Cyclic, Grid, Seq, Structure, Tree, parse_structure
 
 
 def wanted(scheme: str, structure: str | None = None, **settings: object) -> Config:
     return config.resolve("tiny", scheme, position.options(scheme), structure=structure, settings=settings)
 
 
-@pytest.mark.parametrize("own", ["seq", "tree(2)", "grid(2)", "cyclic(6)"])
-def test_a_flat_scheme_reads_everything_along_its_linearisation(own: str) -> None:
-    assert factory.reading("sinusoidal", own) == "seq"
+def grid(axes: int) -> Grid:
+    return Grid((Seq(),) * axes)
+
+
+@pytest.mark.parametrize("own", [Seq(), Tree(2), grid(2), Cyclic(6)])
+def test_a_flat_scheme_reads_everything_along_its_linearisation(own: Structure) -> None:
+    assert factory.reading("sinusoidal", own) == Seq()
 
 
 def test_a_structure_that_is_asked_for_is_read() -> None:
-    assert factory.reading("sinusoidal", "grid(2)", "grid(2)") == "grid(2)"
-    assert factory.reading("sinusoidal", "grid(3)", "seq*seq*seq") == "grid(3)"
+    assert factory.reading("sinusoidal", grid(2), grid(2)) == grid(2)
+    assert factory.reading("sinusoidal", grid(3), parse_structure("seq*seq*seq")) == grid(3)
     with pytest.raises(DataError, match="no positions of structure grid"):
-        factory.reading("sinusoidal", "tree(2)", "grid(2)")
+        factory.reading("sinusoidal", Tree(2), grid(2))
     with pytest.raises(UsageError, match="cannot read this structure"):
-        factory.reading("sinusoidal", "tree(2)", "tree(2)")
+        factory.reading("sinusoidal", Tree(2), Tree(2))
 
 
 @pytest.mark.parametrize("scheme", position.names())
@@ -40,7 +44,7 @@ def test_a_scheme_that_is_not_flat_reads_what_the_data_is(scheme: str) -> None:
     if found.flat:
         assert found.reads(Seq())
     elif "grid(n)" in found.structures or "any" in found.structures:
-        assert factory.reading(scheme, "grid(2)") == "grid(2)"
+        assert factory.reading(scheme, grid(2)) == grid(2)
 
 
 def test_a_run_keeps_its_name_unless_a_structure_is_asked_for(grids: Dataset, tmp_path: StoragePath) -> None:

@@ -24,7 +24,6 @@ from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
-from ape_cli.structure import parse_structure
 from ape_cli.training import loop
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
@@ -97,7 +96,7 @@ def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
         found = Memory()
         chosen = tiny("rope", words, steps=2, validate_every_steps=1, lr_initial=first, lr_peak=peak, lr_final=first)
         fit(chosen, words, found, Execution(CPU))
-        fresh = factory.build(chosen, "seq", words.ids).state_dict()
+        fresh = factory.build(chosen, words.structure, words.ids).state_dict()
         assert found.state is not None
         return float(sum((found.state[0][f"model.{k}"] - v).abs().sum() for k, v in fresh.items()))
 
@@ -125,7 +124,7 @@ def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
     assert running.model.scheme.shape.heads == running.model.decoder[0].cross_attention.heads == 4
     attention = running.model.decoder[0].cross_attention.dropout
     assert attention == running.model.dropout.p == running.model.encoder[0].ff.dropout == 0.25
-    other = factory.build(wanted.model_copy(update={"seed": 4}), "seq", words.ids)
+    other = factory.build(wanted.model_copy(update={"seed": 4}), words.structure, words.ids)
     assert not torch.equal(other.embedding, running.model.embedding)
 
 
@@ -139,7 +138,7 @@ def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
     for found in (one, twice):
         running._step(found)
         gradients.append([p.grad.clone() for p in running.model.parameters()])
-        running.model.load_state_dict(factory.build(wanted, "seq", words.ids).state_dict())
+        running.model.load_state_dict(factory.build(wanted, words.structure, words.ids).state_dict())
     for a, b in zip(*gradients, strict=True):
         assert torch.allclose(a, b, atol=1e-5)
 
@@ -235,7 +234,7 @@ def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, mon
     assert store.model is not None
     assert store.model[1]["step"] == result.best_step == store.history[best]["step"]
     assert result.best_accuracy == max(accuracies)
-    model = factory.build(tiny("rope", words), "seq", words.ids)
+    model = factory.build(tiny("rope", words), words.structure, words.ids)
     model.load_state_dict(store.model[0])
     again = metrics.teacher_forced(model, words.split("validation").batches(16), CPU, "fp32")
     assert again.token_accuracy == result.best_accuracy
@@ -282,7 +281,7 @@ def test_a_stopped_run_ends_as_if_it_had_not_stopped(
     trees: Dataset, words: Dataset, grids: Dataset, scheme: str
 ) -> None:
     found = position.load(scheme)
-    data = next(d for d in (words, trees, grids) if found.reads(parse_structure(d.structure)))
+    data = next(d for d in (words, trees, grids) if found.reads(d.structure))
     check_resume(tiny(scheme, data), data)
 
 

@@ -13,7 +13,7 @@ from ape_cli.core.errors import UsageError, pick, unknown
 from ape_cli.runs.config._fields import KINDS, AnyConfig, Config, ImageConfig, SequenceConfig, read_config, read_json
 from ape_cli.runs.config._presets import PRESETS, Preset, preset
 from ape_cli.runs.config._settings import parse_settings, parse_values
-from ape_cli.structure import parse_structure
+from ape_cli.structure import Structure
 
 __all__ = [
     "KINDS",
@@ -47,7 +47,7 @@ def resolve(
     scheme_options: dict[str, Any],
     *,
     kind: str = "sequence",
-    structure: str | None = None,
+    structure: str | Structure | None = None,
     attention: str = "dot",
     attention_options: dict[str, Any] | None = None,
     seed: int = 42,
@@ -86,12 +86,12 @@ def resolve(
             raise UsageError(
                 f"{one} and {other} exclude each other", got="both", allowed="one of them", fix="set one only"
             )
+    fields["structure"] = structure  # an expression is parsed by the field
     try:
         return KINDS[kind](
             preset=preset_name,
             scheme=scheme,
             scheme_options=chosen,
-            structure=None if structure is None else parse_structure(structure).expression,
             attention=attention,
             attention_options=chosen_attention,
             seed=seed,
@@ -100,6 +100,9 @@ def resolve(
         )
     except ValidationError as error:
         first = error.errors()[0]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, UsageError):  # of a structure's expression: it says more
+            raise cause from error
         where = ".".join(map(str, first["loc"]))
         raise UsageError(
             f"bad value of {where}",

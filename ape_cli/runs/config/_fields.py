@@ -8,6 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
+from ape_cli.structure import StructureField
+
 _LATE = {"structure", "attention", "attention_options", "label_smoothing"}  # they came when there were runs already
 
 
@@ -22,7 +24,7 @@ class Config(BaseModel):
     preset: str
     scheme: str
     scheme_options: dict[str, Any] = {}
-    structure: str | None = None  # what positions are read as; None: the scheme's choice (`build.reading`)
+    structure: StructureField | None = None  # what positions are read as; None: the scheme's choice (`build.reading`)
     seed: int = Field(42, ge=0, lt=2**63)
 
     d_model: int = Field(gt=0, le=16_384)
