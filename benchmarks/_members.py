@@ -51,12 +51,12 @@ class Joined(NamedTuple):
         mask = _stacked([b.source_mask for b in batches])
         mask[:, :, 0] = True  # of rows that are padding too, which must see something
         return cls(
-            _stacked([b.source_ids for b in batches]),
-            max((b.source_positions for b in batches), key=lambda at: at.shape[1]),
-            mask,
-            _stacked([b.input_ids for b in batches]),
-            max((b.input_positions for b in batches), key=lambda at: at.shape[1]),
-            _stacked([b.labels for b in batches]),
+            source_ids=_stacked([b.source_ids for b in batches]),
+            source_positions=max((b.source_positions for b in batches), key=lambda at: at.shape[1]),
+            source_mask=mask,
+            input_ids=_stacked([b.input_ids for b in batches]),
+            input_positions=max((b.input_positions for b in batches), key=lambda at: at.shape[1]),
+            labels=_stacked([b.labels for b in batches]),
         )
 
 
@@ -86,7 +86,7 @@ class Singles:
     def __call__(self, batches: Sequence[Batch]) -> Tensor:
         losses = []
         for model, optimiser, b in zip(self.members, self.optimisers, batches, strict=True):
-            scores = model(b.source_ids, b.source_positions, b.source_mask, b.input_ids, b.input_positions)
+            scores = model(*b.inputs)
             losses.append(_step(optimiser, loss(scores, b.labels) / b.label_mask.sum()))
         return torch.stack(losses)
 

@@ -99,9 +99,7 @@ class Step:
         if batch is None:
             batch = self.batches[self.done % len(self.batches)]
             self.done += 1
-        scores = self.model(
-            batch.source_ids, batch.source_positions, batch.source_mask, batch.input_ids, batch.input_positions
-        )
+        scores = self.model(*batch.inputs)
         value = loss(scores, batch.labels) / batch.labels.numel()
         self.optimiser.zero_grad(set_to_none=True)
         value.backward()

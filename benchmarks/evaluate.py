@@ -60,5 +60,5 @@ def measure() -> Iterator[Row]:
 @torch.no_grad()
 def _forward(model: Transformer, batches: list[Batch]) -> float:
     for b in batches:
-        scores = model(b.source_ids, b.source_positions, b.source_mask, b.input_ids, b.input_positions)
+        scores = model(*b.inputs)
     return float(scores[0, 0, 0])  # on a GPU: wait for it

@@ -57,7 +57,8 @@ def measure() -> Iterator[Row]:
         pair = pair_of([a for a, _ in times], [b for _, b in times])
         count = len(ours.batches)
         absolute = {"gathered s": pair.a / count, "ours s": pair.b / count}
-        yield Row(f"gathered / ours; {shape.name}", pair.ratio, 3.0, True, pair.low, pair.high, absolute)
+        what = f"gathered / ours; {shape.name}"
+        yield Row(what, pair.ratio, bar=3.0, at_least=True, low=pair.low, high=pair.high, absolute=absolute)
 
 
 def check(ours: Step, theirs: Step) -> None:

@@ -138,9 +138,7 @@ class _ByHand:
         return float(right)
 
     def scores(self, batch: Batch) -> Tensor:
-        return self.model(
-            batch.source_ids, batch.source_positions, batch.source_mask, batch.input_ids, batch.input_positions
-        )
+        return self.model(*batch.inputs)
 
 
 def _now(device: torch.device) -> float:

@@ -63,7 +63,14 @@ class Link:
     def of(cls, scheme: Scheme, q_context: Context, k_context: Context) -> Link:
         """The link between two contexts. It is causal if the keys are a decoder's own."""
         decay = scheme.decay(q_context, k_context)
-        return cls(q_context, k_context, decay, k_context.mask, q_context.mask, k_context.causal)
+        return cls(
+            q_context,
+            k_context,
+            decay=decay,
+            keys=k_context.mask,
+            queries=q_context.mask,
+            causal=k_context.causal,
+        )
 
     @cached_property
     def in_frame(self) -> Link:

@@ -21,7 +21,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import image_batches, verification
 from ape_cli.data.collation import WHOLE, Batch, Reading, Share, Side, Window, collate
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
-from ape_cli.data.manifest import Manifest, read_manifest
+from ape_cli.data.manifest import DatasetPlan, Manifest, read_manifest
 from ape_cli.data.padding import Padding, exact_length
 from ape_cli.storage import image_rows, sequence_rows
 from ape_cli.storage.image_rows import Size
@@ -56,27 +56,41 @@ def kind(data: Facts) -> str:
     return "sequence" if data.image is None else "image"
 
 
-class Dataset:
+class FactsOfPlan:
+    """Those of the `Facts` that follow from a dataset's plan."""
+
+    plan: DatasetPlan
+
+    @property
+    def task(self) -> str:
+        return self.plan.task
+
+    @property
+    def order(self) -> str | None:
+        return self.plan.linearisation
+
+    @property
+    def structure(self) -> Structure:
+        return self.plan.structure
+
+    @property
+    def image(self) -> Size | None:
+        return self.plan.image
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return self.plan.parameters
+
+
+class Dataset(FactsOfPlan):
     """A dataset whose shards were found whole, with its `Facts`. Make one with `open`."""
 
     def __init__(self, folder: StoragePath, manifest: Manifest) -> None:
-        self.folder, self.manifest = folder, manifest
+        self.folder, self.manifest, self.plan = folder, manifest, manifest.plan
 
     @property
     def name(self) -> str:
         return self.folder.resolve().name
-
-    @property
-    def task(self) -> str:
-        return self.manifest.plan.task
-
-    @property
-    def order(self) -> str | None:
-        return self.manifest.plan.linearisation
-
-    @property
-    def structure(self) -> Structure:
-        return self.manifest.plan.structure
 
     @property
     def mean_size(self) -> float:
@@ -91,17 +105,9 @@ class Dataset:
         return self.manifest.fingerprint
 
     @property
-    def image(self) -> Size | None:
-        return self.manifest.plan.image
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return self.manifest.plan.parameters
-
-    @property
     def width(self) -> int:
         """Coordinates of a stored position."""
-        return self.manifest.plan.width
+        return self.plan.width
 
     @property
     def ids(self) -> int:
@@ -288,7 +294,8 @@ def flatten(part: pa.Table) -> Window:
 
     def side(name: str) -> Side:
         ids, column = (part[f"{name}_{what}"].chunk(0) for what in ("ids", "positions"))
-        return Side(ids.offsets.to_numpy().astype(np.int64), ids.values.to_numpy(), sequence_rows.positions(column))
+        starts = ids.offsets.to_numpy().astype(np.int64)
+        return Side(starts=starts, ids=ids.values.to_numpy(), positions=sequence_rows.positions(column))
 
     op = part["op"].chunk(0)
     return Window(

@@ -230,7 +230,7 @@ class Scheme(nn.Module):
             state = self.prepare_planned(positions, plan, beside.state if beside else None)
         else:
             state = self.prepare_beside(positions, beside.state) if beside else self.prepare(positions)
-        return Context(positions, mask, state, causal, plan)
+        return Context(positions, mask=mask, state=state, causal=causal, plan=plan)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         """The hook for embeddings: add positions to the tokens, or mix them in. [B, N, D] -> the same"""
@@ -360,7 +360,7 @@ def make(
             fix="see `ape schemes`",
         )
     chosen = plugins.settings(name, given, options(name))
-    shape = Shape(d_model, heads, wanted, max_size, rate, generator)
+    shape = Shape(d_model=d_model, heads=heads, structure=wanted, max_size=max_size, decay=rate, generator=generator)
     scheme = found(shape, **chosen)
     scheme.name = name
     return scheme

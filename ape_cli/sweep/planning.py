@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from ape_cli.core.errors import BusyError, DataError, RunError
-from ape_cli.data.loader import open_dataset
+from ape_cli.data.loader import FactsOfPlan, open_dataset
 from ape_cli.data.manifest import DatasetPlan, manifest_path, read_manifest
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
@@ -23,9 +23,7 @@ from ape_cli.runs.config import Config, read_config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
-from ape_cli.storage.image_rows import Size
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import Structure
 from ape_cli.sweep.specification import Point, SweepSpecification, points
 from ape_cli.training import schedule, trial
 
@@ -36,21 +34,24 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Data:
-    """The dataset of a trial, there or not: `dataset.Facts`. Its fingerprint is "" where nobody knows it yet."""
+class Data(FactsOfPlan):
+    """The dataset of a trial, there or not, with its `Facts`. Its fingerprint is "" where nobody knows it yet."""
 
     folder: StoragePath
-    task: str
-    order: str | None
-    structure: Structure
+    plan: DatasetPlan
     mean_size: float
     mean_tokens: float
     fingerprint: str
-    image: Size | None
-    parameters: dict[str, Any]
-    train_rows: int
-    tested: bool  # whether it has test rows
     missing: bool  # or some of its shards are
+
+    @property
+    def train_rows(self) -> int:
+        return self.plan.rows["train"]
+
+    @property
+    def tested(self) -> bool:
+        """Whether it has test rows."""
+        return self.plan.rows["test"] > 0
 
 
 @dataclass(frozen=True)
@@ -146,12 +147,15 @@ def _state(run: Run, data: Data) -> str:
 
 def _standing(folder: StoragePath) -> Data:
     manifest = read_manifest(folder)
-    own = manifest.plan
     there = {name for name, _ in files.entries(folder / "data")}
     missing = any(s.file.removeprefix("data/") not in there for shards in manifest.shards.values() for s in shards)
     return Data(
-        *(folder, own.task, own.linearisation, own.structure, manifest.mean_size, manifest.mean_tokens),
-        *(manifest.fingerprint, own.image, own.parameters, own.rows["train"], own.rows["test"] > 0, missing),
+        folder=folder,
+        plan=manifest.plan,
+        mean_size=manifest.mean_size,
+        mean_tokens=manifest.mean_tokens,
+        fingerprint=manifest.fingerprint,
+        missing=missing,
     )
 
 
@@ -176,11 +180,13 @@ def _of_task(point: Point, datasets: StoragePath, past: _Past) -> Data:
                 fix="move it away, name another folder with --datasets, or name it with --data",
             )
         return _standing(folder)
-    size, tokens, fingerprint = made.mean_size, made.mean_tokens, past.fingerprint(wanted)
-    tested = wanted.rows["test"] > 0
     return Data(
-        *(folder, wanted.task, wanted.linearisation, wanted.structure, size, tokens, fingerprint),
-        *(wanted.image, wanted.parameters, wanted.rows["train"], tested, True),
+        folder=folder,
+        plan=wanted,
+        mean_size=made.mean_size,
+        mean_tokens=made.mean_tokens,
+        fingerprint=past.fingerprint(wanted),
+        missing=True,
     )
 
 

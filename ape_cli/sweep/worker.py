@@ -51,7 +51,16 @@ def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool) -> 
     return Job(
         item.run.name,
         train_one,
-        (Work(item.run.name, item.config, item.data.folder, registry.folder, device, compiled),),
+        (
+            Work(
+                name=item.run.name,
+                config=item.config,
+                data=item.data.folder,
+                results=registry.folder,
+                device=device,
+                compiled=compiled,
+            ),
+        ),
     )
 
 

@@ -183,7 +183,10 @@ class Task(ABC):
         target = self._linear(self.store(self.answer(source)), self.order)
         source = self.store(source)
         line = self._linear(source, self.source_order or self.order)
-        return sequence_rows.table(index, line, target, source.size, source.op, self.ops), shared
+        made = sequence_rows.table(
+            row=index, source=line, target=target, size=source.size, op=source.op, op_names=self.ops
+        )
+        return made, shared
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar
 
@@ -62,8 +62,8 @@ class Portion:
     def part(self, rows: range) -> Portion:
         """Some of its rows, which are no copies."""
         own = slice(rows.start - self.first, rows.stop - self.first)
-        arrays = (self.pixels[own], self.labels[own], self.shared[own])
-        return Portion(self.split, self.seed, rows.start, *arrays, self.classes, self.shuffled)
+        pixels, labels, shared = self.pixels[own], self.labels[own], self.shared[own]
+        return replace(self, first=rows.start, pixels=pixels, labels=labels, shared=shared)
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
         """These rows as a table of a shard's schema, and how many of them the training split has too."""
@@ -204,7 +204,16 @@ class Images:
 
         def whole(split: str, part: LabelledImages, keys: list[bytes]) -> Portion:
             shared = np.array([split != "train" and key in seen for key in keys], dtype=bool)
-            return Portion(split, seed, 0, part.pixels, part.labels, shared, self._source.classes, self.shuffled)
+            return Portion(
+                split=split,
+                seed=seed,
+                first=0,
+                pixels=part.pixels,
+                labels=part.labels,
+                shared=shared,
+                classes=self._source.classes,
+                shuffled=self.shuffled,
+            )
 
         return {split: whole(split, *found[split]) for split in SPLITS}
 

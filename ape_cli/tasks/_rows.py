@@ -31,8 +31,14 @@ class Source(Tokens):
     def take(self, rows: I64) -> Source:
         """The chosen rows, in the chosen order."""
         place, starts = ragged.take(self.starts, rows)
-        op, chosen = (None if x is None else x[rows] for x in (self.op, self.chosen))
-        return Source(starts, self.position[place], self.symbol[place], self.size[rows], op, chosen)
+        return Source(
+            starts=starts,
+            position=self.position[place],
+            symbol=self.symbol[place],
+            size=self.size[rows],
+            op=None if self.op is None else self.op[rows],
+            chosen=None if self.chosen is None else self.chosen[rows],
+        )
 
 
 Rows = TypeVar("Rows", bound=Tokens)
@@ -48,4 +54,11 @@ def join(parts: list[Source]) -> Source:
         columns = [getattr(p, name) for p in parts]
         return None if columns[0] is None else np.concatenate(columns)
 
-    return Source(starts, *(cat(n) for n in ("position", "symbol", "size", "op", "chosen")))
+    return Source(
+        starts=starts,
+        position=cat("position"),
+        symbol=cat("symbol"),
+        size=cat("size"),
+        op=cat("op"),
+        chosen=cat("chosen"),
+    )

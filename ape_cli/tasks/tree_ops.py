@@ -81,7 +81,7 @@ class TreeOps(PlainTrees):
         position[place], symbols[place] = trees.graft(heap, 3, self.branching), symbol
         position[cut[:-1]], symbols[cut[:-1]] = 1, FIRST_SYMBOL + self.leaves + self.operators + op
         position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, symbol[pointed]
-        return Source(cut, position, symbols, depth, op, heap[pointed])
+        return Source(starts=cut, position=position, symbol=symbols, size=depth, op=op, chosen=heap[pointed])
 
     def _grow(self, depth: I64, key: U64) -> tuple[I64, I64, np.ndarray]:
         """Trees that do not need more symbols than there are, each the first such of its own stream."""

@@ -89,7 +89,16 @@ def _record(given: argparse.Namespace, out: Path, work: Path, clock: Clock, note
     pace, best = _pace(measured)
     precision = given.precision or ("tf32" if given.device == "cuda" else "fp32")
     workers, then = given.workers or best, given.then * 60
-    setting = Setting(given.preset, precision, given.device, workers, out, work, given.results, then)
+    setting = Setting(
+        preset=given.preset,
+        precision=precision,
+        device=given.device,
+        workers=workers,
+        out=out,
+        work=work,
+        recorded=given.results,
+        then=then,
+    )
     if given.dry_run:
         planned, left = schedule_within(setting.waiting(), clock.left + setting.then, setting.workers, pace)
         describe(planned, left, setting, pace, note)

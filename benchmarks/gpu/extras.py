@@ -41,7 +41,18 @@ def growth(scheme: str, length: int, preset: str, device: str, backend: str | No
     ids = torch.randint(3, 23, (1, length), generator=torch.Generator().manual_seed(1))
     at, none = torch.arange(length)[None], torch.zeros(1, dtype=torch.int64).numpy()
     mask = torch.ones_like(ids, dtype=torch.bool)
-    batch = metrics.sent(Batch(ids, at + 1, mask, ids, at, ids, none, none, none), model, where)
+    made = Batch(
+        source_ids=ids,
+        source_positions=at + 1,
+        source_mask=mask,
+        input_ids=ids,
+        input_positions=at,
+        labels=ids,
+        row=none,
+        size=none,
+        op=none,
+    )
+    batch = metrics.sent(made, model, where)
 
     def both_ways() -> None:
         if device == "cuda":

@@ -73,9 +73,9 @@ class Finding:
     structure: str | None
     law: str
     about: str
-    float64: float | None
-    float32: float | None
-    holds: bool
+    float64: float | None = None  # the error in this precision; None where it was not measured
+    float32: float | None = None
+    holds: bool = False
     trouble: str | None = None  # the error, if the law could not be measured
 
     @property
@@ -107,7 +107,7 @@ def check(name: str) -> Iterator[Finding]:
     for options, expressions in (({}, every), *((variant, every[:1]) for variant in position.load(name).variants)):
         for expression in expressions:
             for law, measure in LAWS.items():
-                blank = Finding(name, options, expression, law, _about(measure), None, None, False)
+                blank = Finding(subject=name, options=options, structure=expression, law=law, about=_about(measure))
                 yield from _finding(blank, partial(_of_scheme, blank))
 
 
@@ -119,13 +119,15 @@ def _check_attention(name: str) -> Iterator[Finding]:
         yield _broken(name, error)
         return
     for law, measure in OF_ATTENTION.items():
-        blank = Finding(name, {}, None, law, _about(measure), None, None, False)
+        blank = Finding(subject=name, options={}, structure=None, law=law, about=_about(measure))
         yield from _finding(blank, partial(_of_kind, kind, law))
 
 
 def _broken(name: str, error: ApeError) -> Finding:
     """The finding for a file that cannot be imported."""
-    return Finding(name, {}, "", "import", "Its file defines it", None, None, False, str(error))
+    return Finding(
+        subject=name, options={}, structure="", law="import", about="Its file defines it", trouble=str(error)
+    )
 
 
 def _of_scheme(blank: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
