@@ -126,26 +126,26 @@ class Steps:
 
     def __init__(self, found: Config, data: Dataset, records: bool = True) -> None:
         self.loop = Loop(found, data, Memory(), Execution(GPU))
-        assert isinstance(self.loop.replay, Replay)
-        self.loop.replay.records &= records
+        assert isinstance(self.loop.step.replay, Replay)
+        self.loop.step.replay.records &= records
 
     def run(self) -> list[Tensor]:
         self.loop.run()
-        return [p.detach().clone() for p in self.loop.model.parameters()]
+        return [p.detach().clone() for p in self.loop.setup.model.parameters()]
 
 
 @pytest.mark.parametrize("scheme", position.names())
 def test_a_step_never_waits(scheme: str, data: Dataset) -> None:
     loop = Loop(settled(scheme, data, dropout=0.1), data, Memory(), Execution(GPU))
-    loop.model.train()
-    batches = [batch for (_, _, batch), _ in zip(loop._batches(), range(3), strict=False)]
-    loop._step(batches[0])  # libraries are loaded
+    loop.setup.model.train()
+    batches = [batch for (_, _, batch), _ in zip(loop.setup.batches(loop.at), range(3), strict=False)]
+    loop._train_on(batches[0])  # libraries are loaded
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
         for batch in batches:
             there = batch.to(GPU)
-            loop._worked(there, loop.replay.labels if loop.replay else 1)
+            loop.step.update(there, loop.step.replay.labels if loop.step.replay else 1)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -153,13 +153,13 @@ def test_a_step_never_waits(scheme: str, data: Dataset) -> None:
 @pytest.mark.parametrize("kind", attention.names())
 def test_a_step_with_any_attention_never_waits(kind: str, words: Dataset) -> None:
     loop = Loop(settled("rope", words, kind, dropout=0.1), words, Memory(), Execution(GPU))
-    loop.model.train()
-    _, _, batch = next(iter(loop._batches()))
-    loop._step(batch)
+    loop.setup.model.train()
+    _, _, batch = next(iter(loop.setup.batches(loop.at)))
+    loop._train_on(batch)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        loop._worked(batch.to(GPU), 1)
+        loop.step.update(batch.to(GPU), 1)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -171,8 +171,8 @@ def test_recorded_steps_are_the_usual_ones(scheme: str, dropout: float, data: Da
     found = settled(scheme, data, dropout=dropout, steps=24, validate_every_steps=24)
     recorded = Steps(found, data)
     one, other = recorded.run(), Steps(found, data, records=False).run()
-    assert recorded.loop.replay is not None
-    assert recorded.loop.replay.recorded, "no shape came twice"
+    assert recorded.loop.step.replay is not None
+    assert recorded.loop.step.replay.recorded, "no shape came twice"
     for a, b in zip(one, other, strict=True):
         assert torch.allclose(a, b, rtol=1e-3, atol=2e-5)
 
@@ -194,7 +194,7 @@ def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) ->
     resumed = Loop(found, data, store, Execution(GPU))
     assert resumed.at.step == 13
     resumed.run()
-    for a, b in zip(straight.model.parameters(), resumed.model.parameters(), strict=True):
+    for a, b in zip(straight.setup.model.parameters(), resumed.setup.model.parameters(), strict=True):
         assert torch.allclose(a, b, rtol=1e-3, atol=2e-5)
 
 

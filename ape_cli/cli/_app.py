@@ -62,6 +62,10 @@ Tasks = Annotated[
 Presets = Annotated[
     list[str] | None, typer.Option("--preset", help="Only runs of this preset; several: the option again.")
 ]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Log metrics: json-lines, tensorboard, or your own; may be repeated."),
+]
 Threads = Annotated[int | None, typer.Option(help="CPU threads; default all cores.")]
 RESULTS, DATASETS = Path("results"), Path("datasets")
 

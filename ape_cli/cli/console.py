@@ -6,13 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:  # rich comes in where something is drawn
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
-
-    from ape_cli.training.meter import Progress
+from typing import Any
 
 
 def note(line: str) -> None:
@@ -66,47 +60,6 @@ def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
             bar.update(job, rate=f"{speed:,.0f} rows/s" if speed else "")
 
         yield tick
-
-
-@contextmanager
-def steps_bar(unit: str) -> Iterator[Callable[[Progress], None]]:
-    """Loss, accuracy, tokens/s or images/s, time left: a live line on a terminal, else a line a validation.
-
-    `unit`: what is counted in a second.
-    """
-    from rich import progress
-    from rich.console import Console
-
-    columns = [
-        progress.TextColumn("training"),
-        progress.BarColumn(bar_width=24),
-        progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.fields[line]}"),
-        progress.TimeRemainingColumn(),
-    ]
-    hidden = not sys.stderr.isatty()
-    with progress.Progress(*columns, console=Console(stderr=True), disable=hidden, transient=True) as bar:
-        yield _Display(bar, unit)
-
-
-class _Display:
-    """Shows a run's progress."""
-
-    def __init__(self, bar: Bar, unit: str) -> None:
-        self.bar, self.unit = bar, unit
-        self.validated = 0
-        self.job: TaskID | None = None
-
-    def __call__(self, now: Progress) -> None:
-        if self.job is None:  # a resumed run begins where it stood
-            self.job = self.bar.add_task("steps", total=now.steps, line="", completed=now.step)
-        line = f"loss {now.loss:.4f}  accuracy {now.accuracy:.2%}  {now.tokens_per_second:,.0f} {self.unit}/s"
-        if now.validation is not None:
-            line += f"  validation {now.validation:.2%}"
-        self.bar.update(self.job, completed=now.step, line=line)
-        if self.bar.disable and now.validated != self.validated:
-            note(f"step {now.step}/{now.steps}  {line}")
-            self.validated = now.validated
 
 
 def accuracy_of(unit: str) -> str:

@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, app, command, dataset_folder
+from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Log, Results, app, command, dataset_folder
 from ape_cli.cli.console import answer, note, print_table, say
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
-    from ape_cli.cli.sweep_table import Line
+    from collections.abc import Callable
+
+    from ape_cli.cli.sweep_table import Line, Watch
+    from ape_cli.core.executors import Executor, Job
     from ape_cli.runs.registry import Registry
+    from ape_cli.storage.paths import StoragePath
     from ape_cli.sweep.planning import PlannedTrial
+    from ape_cli.sweep.specification import SweepSpecification
 
 _TAIL = 12  # lines of a failed trial's log
 
@@ -50,19 +55,19 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     compiled: Annotated[bool, typer.Option("--compile", help="By torch.compile.")] = False,
+    log: Log = None,
     results: Results = RESULTS,
     datasets: Datasets = DATASETS,
     as_json: Json = False,
 ) -> None:
     """Train and evaluate a grid of runs: what is finished is skipped, what was stopped goes on."""
     runtime.share_cores()
-    from ape_cli.cli import sweep_table
     from ape_cli.core import executors
     from ape_cli.models.device import choose_device, gpu_count
     from ape_cli.models.precision import check_precision
     from ape_cli.runs.registry import open_registry
     from ape_cli.sweep import planning, specification, worker
-    from ape_cli.sweep.gpu_sharing import shared_gpu
+    from ape_cli.training import loggers
 
     given = _given(schemes, tasks, data, orders, seeds, structures, attentions, preset, precision, settings)
     grids = [
@@ -72,21 +77,15 @@ def sweep(
     # the nodes of a cluster choose for themselves
     where = choose_device(device if engine == "local" else "auto")
     pick("device", device, ["auto", "cpu", "cuda"])
-    usual = "paper" if where.type == "cuda" or gpus_per_trial else "small"
-    if not all(one.preset for one in grids):
-        note(f"preset: {usual}; --preset chooses another")
+    for name in log or []:
+        loggers.load(name)
     registry = open_registry(results)
-    items, left = planning.of_grids(
-        grids, usual, registry, datasets, lambda d: dataset_folder(storage_path(d), datasets)
-    )
-    for line in left:
-        note(f"left out: {line}")
-    if not items:
-        raise UsageError("the sweep has no trials", got="; ".join(left), fix="choose schemes that can read the data")
-    items = planning.shard(items, *_share(share))
+    usual = "paper" if where.type == "cuda" or gpus_per_trial else "small"
+    items = planning.shard(_trials(grids, usual, registry, datasets), *_share(share))
+    local_gpu = engine == "local" and where.type == "cuda"
     made = executors.make(
         engine,
-        workers=gpu_count() if workers is None and engine == "local" and where.type == "cuda" else workers,
+        workers=gpu_count() if workers is None and local_gpu else workers,
         threads=threads,
         retries=retries,
         address=address,
@@ -100,16 +99,44 @@ def sweep(
     for one in grids if engine == "local" else ():
         check_precision(one.precision, where)
     items = planning.prepare(items, registry, datasets)
+    watch = _work(items, made, lambda item: worker.job(item, registry, device, compiled, log or ()), local_gpu)
+    _print_end(items, watch.lines, registry, as_json)
+    if watch.count("finished") < len(watch.lines):
+        raise typer.Exit(1)
+
+
+def _trials(
+    grids: list[SweepSpecification], usual: str, registry: Registry, datasets: StoragePath
+) -> list[PlannedTrial]:
+    """The trials of the grids as they stand; of those that are left out it says why. `usual`: the default preset."""
+    from ape_cli.sweep import planning
+
+    if not all(one.preset for one in grids):
+        note(f"preset: {usual}; --preset chooses another")
+    items, left = planning.of_grids(
+        grids, usual, registry, datasets, lambda d: dataset_folder(storage_path(d), datasets)
+    )
+    for line in left:
+        note(f"left out: {line}")
+    if not items:
+        raise UsageError("the sweep has no trials", got="; ".join(left), fix="choose schemes that can read the data")
+    return items
+
+
+def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTrial], Job], local_gpu: bool) -> Watch:
+    """Run the trials that are not finished, those that another process runs last, and show how they stand."""
+    from ape_cli.cli import sweep_table
+    from ape_cli.models.device import gpu_count
+    from ape_cli.sweep.gpu_sharing import shared_gpu
+
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
     note(f"{sweep_table.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")
-    jobs = [worker.job(item, registry, device, compiled) for item in todo]
-    several = engine == "local" and where.type == "cuda" and (made.slots or 1) > gpu_count()
-    with shared_gpu(several), sweep_table.watching(todo, made.slots) as watch, closing(made.work(jobs)) as events:
+    jobs = [job(item) for item in todo]
+    several = local_gpu and (engine.slots or 1) > gpu_count()
+    with shared_gpu(several), sweep_table.watching(todo, engine.slots) as watch, closing(engine.work(jobs)) as events:
         for event in events if jobs else ():
             watch.heed(event)
-    _print_end(items, watch.lines, registry, as_json)
-    if watch.count("finished") < len(todo):
-        raise typer.Exit(1)
+    return watch
 
 
 def _given(

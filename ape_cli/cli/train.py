@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from ape_cli.cli._app import (
     RESULTS,
     Datasets,
     Json,
+    Log,
     Results,
     Somewhere,
     Threads,
@@ -31,7 +33,10 @@ from ape_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
     from ape_cli.data.loader import Dataset
-    from ape_cli.training.execution import ExistingRun
+    from ape_cli.runs.config import Config
+    from ape_cli.runs.registry import Registry
+    from ape_cli.storage.paths import StoragePath
+    from ape_cli.training.execution import Execution, ExistingRun
     from ape_cli.training.process_group import ProcessGroup
     from ape_cli.training.trial import Trial
 
@@ -57,6 +62,7 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     precision: Annotated[str, typer.Option(help="fp32, tf32 (GPUs alone) or bf16.")] = "fp32",
     compiled: Annotated[bool, typer.Option("--compile", help="By torch.compile; pays on a GPU, if at all.")] = False,
+    log: Log = None,
     threads: Threads = None,
     results: Results = RESULTS,
     datasets: Datasets = DATASETS,
@@ -64,82 +70,109 @@ def train(
 ) -> None:
     """Train one run, evaluate it on the test split, register it. torchrun -m ape_cli train …: in several processes."""
     runtime.share_cores()
-    from ape_cli import position
-    from ape_cli.attention import options
+    from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.data import loader
     from ape_cli.models.device import choose_device
-    from ape_cli.models.factory import locality
     from ape_cli.models.precision import check_precision
     from ape_cli.runs import config
     from ape_cli.runs.registry import open_registry
-    from ape_cli.structure import linearisation
-    from ape_cli.training import data_parallel, trial
+    from ape_cli.training import data_parallel, loggers
     from ape_cli.training.execution import Execution
-    from ape_cli.training.loop import Stopped
 
-    chosen_order = None
-    if order or source_order:
-        chosen_order = linearisation.name(*linearisation.checked(order, source_order))
+    chosen_order = _order(order, source_order)
     if data is not None and (task is not None or chosen_order is not None):
         raise UsageError("--data names a whole dataset", got="--data with --task or an order", fix="use one")
     existing = _existing(resume, overwrite)
-    done = None
     with data_parallel.joined() as group:
         where = group.device(choose_device(device, threads))
         check_precision(precision, where)
-        name = preset or ("paper" if where.type == "cuda" else "small")
+        usual = "paper" if where.type == "cuda" else "small"
         asked = config.parse_settings(settings or [])
-
-        def resolved(kind: str) -> config.Config:
-            found = config.resolve(
-                name,
-                scheme,
-                position.options(scheme),
-                kind=kind,
-                structure=structure,
-                attention=attention,
-                attention_options=options(attention),
-                seed=seed,
-                precision=precision,
-                settings=asked,
-            )
-            locality(found)
-            return found
-
-        def find() -> Dataset:
-            if data is not None:
-                kind, make = trial.given_dataset(dataset_folder(data, datasets))
-            elif task is not None:
-                kind, make = (
-                    trial.kind_of(task),
-                    partial(trial.preset_dataset, task, chosen_order, name, datasets),
-                )
-                trial.note_unused(task, chosen_order, name, datasets)
-            else:
-                kind, make = trial.choose_dataset(scheme, structure, chosen_order, name, datasets)
-            resolved(kind)  # what is wrong with it shows before anything is generated
-            note(f"preset: {name} ({config.preset(name).about[kind]}){'' if preset else '; --preset chooses another'}")
-            return make()
-
-        found = group.dataset(find)
-        chosen = resolved(loader.kind(found))
-        with _stoppable(group) as stop, console.steps_bar(chosen.unit) if group.first else nullcontext() as watch:
-            try:
-                done = trial.run_trial(
-                    chosen,
-                    found,
-                    open_registry(results),
-                    Execution(where, compiled, stop, group),
-                    existing=existing,
-                    test=not no_eval,
-                    watch=watch,
-                )
-            except Stopped:
-                logger.info("stopped, and stored: the same command with --resume goes on")
+        chosen_loggers = [ProgressBar, *map(loggers.load, log or [])]
+        wanted = _Wanted(preset or usual, scheme, structure, attention, chosen_order, seed, precision, asked)
+        found = group.dataset(partial(wanted.dataset, data, task, datasets, usual=preset is None))
+        with _stoppable(group) as stop:
+            execution = Execution(where, compiled, stop, group, chosen_loggers)
+            chosen = wanted.config(loader.kind(found))
+            done = _trained(chosen, found, open_registry(results), execution, existing, test=not no_eval)
     if done is None:
         raise typer.Exit(130)
     if group.first:
         _print(done, as_json)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What the options say of the configuration and the data."""
+
+    preset: str
+    scheme: str
+    structure: str | None
+    attention: str
+    order: str | None  # the name of a linearisation
+    seed: int
+    precision: str
+    settings: dict[str, Any]
+
+    def config(self, kind: str) -> Config:
+        """The configuration for data of a kind, `sequence` or `image`."""
+        from ape_cli import attention, position
+        from ape_cli.models.factory import locality
+        from ape_cli.runs import config
+
+        found = config.resolve(
+            self.preset,
+            self.scheme,
+            position.options(self.scheme),
+            kind=kind,
+            structure=self.structure,
+            attention=self.attention,
+            attention_options=attention.options(self.attention),
+            seed=self.seed,
+            precision=self.precision,
+            settings=self.settings,
+        )
+        locality(found)
+        return found
+
+    def dataset(self, data: StoragePath | None, task: str | None, datasets: StoragePath, usual: bool) -> Dataset:
+        """Find the dataset, or generate it. `usual`: whether the preset is the default one."""
+        from ape_cli.runs import config
+        from ape_cli.training import trial
+
+        if data is not None:
+            kind, make = trial.given_dataset(dataset_folder(data, datasets))
+        elif task is not None:
+            kind = trial.kind_of(task)
+            make = partial(trial.preset_dataset, task, self.order, self.preset, datasets)
+            trial.note_unused(task, self.order, self.preset, datasets)
+        else:
+            kind, make = trial.choose_dataset(self.scheme, self.structure, self.order, self.preset, datasets)
+        self.config(kind)  # what is wrong with it shows before anything is generated
+        about = config.preset(self.preset).about[kind]
+        logger.info(f"preset: {self.preset} ({about}){'; --preset chooses another' if usual else ''}")
+        return make()
+
+
+def _order(order: str | None, source_order: str | None) -> str | None:
+    """The name of the linearisation that is asked for, if there is one."""
+    from ape_cli.structure import linearisation
+
+    return linearisation.name(*linearisation.checked(order, source_order)) if order or source_order else None
+
+
+def _trained(
+    chosen: Config, data: Dataset, registry: Registry, execution: Execution, existing: ExistingRun, *, test: bool
+) -> Trial | None:
+    """The trial, or None if it was stopped."""
+    from ape_cli.training import trial
+    from ape_cli.training.loop import Stopped
+
+    try:
+        return trial.run_trial(chosen, data, registry, execution, existing=existing, test=test)
+    except Stopped:
+        logger.info("stopped, and stored: the same command with --resume goes on")
+        return None
 
 
 def _existing(resume: bool, overwrite: bool) -> ExistingRun:

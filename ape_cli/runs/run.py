@@ -5,6 +5,7 @@ model.safetensors  the best weights by validation token accuracy
 state/             what resuming needs; gone when the run is finished
 history.parquet    a line a validation
 eval/*.json        one per dataset x split x decoding
+logs/              files of metric loggers (`--log`), if there are any
 """
 
 from __future__ import annotations
@@ -124,15 +125,12 @@ class Run:
         self._drop_state()
 
     def _drop_state(self) -> None:
-        state = self.folder / "state"
-        for path in state.glob("*") if state.is_dir() else ():
-            path.unlink()
-        if state.is_dir():
-            state.rmdir()
+        _remove(self.folder / "state")
 
     def clear(self) -> None:
         """Forget everything but the folder, to begin again."""
         self._drop_state()
+        _remove(self.logs)
         for name in ("model.safetensors", "history.parquet", "run.json"):
             (self.folder / name).unlink(missing_ok=True)
         for path in (self.folder / "eval").glob("*.json"):
@@ -146,6 +144,11 @@ class Run:
                 self.folder.rmdir()
 
     # What was found
+
+    @property
+    def logs(self) -> StoragePath:
+        """The folder for files of metric loggers."""
+        return self.folder / "logs"
 
     @property
     def has_weights(self) -> bool:
@@ -182,6 +185,17 @@ class Run:
             else:
                 good += [] if found is None else [found]
         return good, bad
+
+
+def _remove(folder: StoragePath) -> None:
+    """Delete a folder with everything in it, if there is one."""
+    if not folder.is_dir():
+        return
+    paths: list[StoragePath] = list(folder.iterdir())
+    for path in paths:
+        _remove(path) if path.is_dir() else path.unlink()
+    if folder.is_dir():
+        folder.rmdir()
 
 
 def load_tensors(path: StoragePath) -> tuple[Tensors, dict[str, Any]]:

@@ -11,7 +11,9 @@ import contextlib
 import io
 import time
 import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ape_cli.core.errors import ApeError, BusyError
@@ -26,7 +28,7 @@ from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep.planning import PlannedTrial
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
-from ape_cli.training.meter import Progress
+from ape_cli.training.loggers import LoggedRun, LoggerFactory, MetricLogger, is_validation, load
 
 _PATIENCE = 150.0  # seconds that a trial waits for a run that another process holds, which may be dying
 _LOOK = 2.0  # seconds between two looks
@@ -43,9 +45,10 @@ class Work:
     results: StoragePath
     device: str
     compiled: bool
+    loggers: tuple[str, ...] = ()  # names
 
 
-def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool) -> Job:
+def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool, loggers: Sequence[str] = ()) -> Job:
     """A trial as an engine's job."""
     assert item.run is not None
     return Job(
@@ -59,6 +62,7 @@ def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool) -> 
                 results=registry.folder,
                 device=device,
                 compiled=compiled,
+                loggers=tuple(loggers),
             ),
         ),
     )
@@ -89,21 +93,33 @@ def log_of(results: StoragePath, run: str) -> StoragePath:
     return results / "logs" / f"{run}.log"
 
 
+class _Telling(MetricLogger):
+    """Tells the process that runs the sweep how far a trial is, at most once a second."""
+
+    def __init__(self, link: JobContext, run: LoggedRun) -> None:
+        self.link, self.steps, self.told = link, run.steps, 0.0
+        self.validation = run.history[-1]["validation_token_accuracy"] if run.history else None
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        if is_validation(metrics):
+            self.validation = metrics["validation_token_accuracy"]
+        elif time.monotonic() - self.told > _TELL:
+            self.told, accuracy = time.monotonic(), metrics["recent_token_accuracy"]
+            self.link.tell({"step": step, "steps": self.steps, "accuracy": accuracy, "validation": self.validation})
+
+    def close(self) -> None:
+        """Do nothing: the end of the job is told by itself."""
+
+
 def _train(link: JobContext, work: Work) -> dict[str, Any]:
     from ape_cli.training.loop import Stopped
 
     where = choose_device(work.device)
     use_gpu(where, link.number)
     data, registry = open_dataset(work.data), open_registry(work.results)
-    execution = Execution(where, work.compiled, link.stopping)
-    since, told = time.monotonic(), 0.0
-
-    def watch(now: Progress) -> None:
-        nonlocal told
-        if time.monotonic() - told > _TELL:
-            told = time.monotonic()
-            link.tell({"step": now.step, "steps": now.steps, "accuracy": now.accuracy, "validation": now.validation})
-
+    loggers: list[LoggerFactory] = [partial(_Telling, link), *map(load, work.loggers)]
+    execution = Execution(where, work.compiled, link.stopping, loggers=loggers)
+    since = time.monotonic()
     while True:
         try:
             done = trial.run_trial(
@@ -112,7 +128,6 @@ def _train(link: JobContext, work: Work) -> dict[str, Any]:
                 registry,
                 execution,
                 existing=ExistingRun.RESUME_OR_START,
-                watch=watch,
             )
         except BusyError:
             if time.monotonic() - since > _PATIENCE:

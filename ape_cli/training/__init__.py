@@ -1,1 +1,5 @@
-"""Training: the loop, the learning-rate schedule, progress, process groups, and whole trials."""
+"""Training: the loop, the learning-rate schedule, metric loggers, process groups, and whole trials."""
+
+import pkgutil
+
+__path__ = pkgutil.extend_path(__path__, __name__)  # so that a folder ape_cli/training/loggers elsewhere is found

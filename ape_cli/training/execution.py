@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 import torch
 
+from ape_cli.training.loggers import LoggerFactory
 from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 
@@ -29,9 +30,10 @@ def _never() -> bool:
 
 @dataclass(frozen=True)
 class Execution:
-    """The device and the processes that train, and the signal that stops them."""
+    """The device and the processes that train, the signal that stops them, and who gets the metrics."""
 
     device: torch.device
     compiled: bool = False  # use torch.compile, which changes no result
     stop: Callable[[], bool] = _never  # asked after each step: whether to store the state and stop
     group: ProcessGroup = SINGLE_PROCESS
+    loggers: Sequence[LoggerFactory] = ()  # opened for each run; of a process group by the first rank alone

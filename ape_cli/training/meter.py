@@ -1,14 +1,12 @@
-"""What the steps of a run came to: summed up for its record, and for who watches it.
+"""Sums over the steps of a run: since the last validation, and since metrics were last logged.
 
-Units: loss in nats a token; token accuracy a fraction; tokens are real ones, source and target. An image counts as one
-token, its label.
+Units: nats; seconds; tokens of source and target without padding. An image counts as one token, its label.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -19,22 +17,9 @@ from ape_cli.models.checkpoint import Cursor
 from ape_cli.training.process_group import ProcessGroup
 
 
-@dataclass(frozen=True)
-class Progress:
-    """What a display shows."""
-
-    step: int
-    steps: int
-    loss: float  # nats a token, over the last few steps
-    accuracy: float  # token accuracy, over the last few steps
-    tokens_per_second: float  # real source and target tokens
-    validated: int  # the step of the last validation, 0 before the first
-    validation: float | None  # its token accuracy
-
-
 @dataclass
 class _Sums:
-    """Over the steps since the display was last told; not stored."""
+    """Over the steps since metrics were last logged; not stored."""
 
     nats: float = 0.0
     correct: int = 0
@@ -53,19 +38,18 @@ def diverged(step: int, steps: int) -> RunError:
 class Meter:
     """Adds up what steps come to, of all ranks; it waits for the device where it is read, and only there."""
 
-    def __init__(self, at: Cursor, steps: int, group: ProcessGroup, watch: Callable[[Progress], None] | None) -> None:
-        """`at`: where the run stands; sums go into it."""
+    def __init__(self, at: Cursor, steps: int, group: ProcessGroup) -> None:
+        """`at`: the progress of the run, to which sums are added. `steps`: of the whole run."""
         self.at, self.steps, self.group = at, steps, group
-        self.watch = watch or (lambda progress: None)
-        self.recent = _Sums()
+        self._recent = _Sums()
         self.unread: list[tuple[Tensor, Tensor]] = []  # of each step: nats and correct labels, on the device
-        self.shown = time.perf_counter()
+        self.since = self.shown = time.perf_counter()
 
     def add(self, nats: Tensor, correct: Tensor, labels: int, sources: int) -> None:
         """One step, done. nats, correct: of this rank's rows, scalars. labels, sources: tokens of the whole batch."""
         self.at.step += 1
         self.unread.append((nats, correct))
-        for sums in (self.at, self.recent):
+        for sums in (self.at, self._recent):
             sums.labels, sums.tokens = sums.labels + labels, sums.tokens + labels + sources
 
     def read(self) -> None:
@@ -78,24 +62,23 @@ class Meter:
         for step, lost in enumerate(nats, first):
             if not math.isfinite(lost):
                 raise diverged(step, self.steps)
-        for sums in (self.at, self.recent):
+        for sums in (self.at, self._recent):
             for lost, right in zip(nats, correct, strict=True):
                 sums.nats, sums.correct = sums.nats + lost, sums.correct + int(right)
 
-    def show(self) -> None:
-        """Tell who watches what happened since the last time."""
+    def clock(self) -> None:
+        """Add the time since the last call, or since the start, to the seconds of the run."""
+        now = time.perf_counter()
+        self.at.seconds, self.since = self.at.seconds + now - self.since, now
+
+    def recent(self) -> dict[str, float]:
+        """The metrics of the steps since the last call (`loggers/__init__.py` describes them)."""
         self.read()
-        at, now = self.at, time.perf_counter()
-        labels = max(1, self.recent.labels)
-        self.watch(
-            Progress(
-                step=at.step,
-                steps=self.steps,
-                loss=self.recent.nats / labels,
-                accuracy=self.recent.correct / labels,
-                tokens_per_second=self.recent.tokens / max(1e-9, now - self.shown),
-                validated=at.history[-1]["step"] if at.history else 0,
-                validation=at.history[-1]["validation_token_accuracy"] if at.history else None,
-            )
-        )
-        self.recent, self.shown = _Sums(), now
+        now, sums, labels = time.perf_counter(), self._recent, max(1, self._recent.labels)
+        found = {
+            "recent_loss": sums.nats / labels,
+            "recent_token_accuracy": sums.correct / labels,
+            "tokens_per_second": sums.tokens / max(1e-9, now - self.shown),
+        }
+        self._recent, self.shown = _Sums(), now
+        return found

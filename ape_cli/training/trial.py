@@ -29,8 +29,8 @@ from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Structure, example, linearisation, parse_structure
 from ape_cli.tasks import _images
 from ape_cli.training.execution import Execution, ExistingRun
+from ape_cli.training.loggers import LoggedRun, opened
 from ape_cli.training.loop import Loop, Stopped
-from ape_cli.training.meter import Progress
 from ape_cli.training.process_group import Gone, ProcessGroup
 
 logger = logging.getLogger(__name__)
@@ -158,7 +158,6 @@ def run_trial(
     *,
     existing: ExistingRun = ExistingRun.REFUSE,
     test: bool = True,
-    watch: Callable[[Progress], None] | None = None,
 ) -> Trial:
     """Train a run unless it is finished, and evaluate it on the test split unless that is done or `test` is False.
 
@@ -180,7 +179,7 @@ def run_trial(
         with run.writing():
             if existing is not ExistingRun.OVERWRITE:
                 _check_unchanged(run, status)
-            _train(run, config, data, registry, status is None, execution, watch)
+            _train(run, config, data, registry, status is None, execution)
     else:
         with group.together(execution.device):
             Loop(config, data, None, execution).run()
@@ -239,7 +238,6 @@ def _train(
     registry: Registry,
     new: bool,
     execution: Execution,
-    watch: Callable[[Progress], None] | None,
 ) -> None:
     if new:
         run.clear()
@@ -247,7 +245,7 @@ def _train(
     try:
         with group.together(execution.device):
             # whatever is wrong with the configuration or the stored state shows here, before a run is registered
-            loop = Loop(config, data, run, execution, watch)
+            loop = Loop(config, data, run, execution)
             if new:
                 device = describe(execution.device)
                 registry.begin(run, config, data, device, factory.variant(config, data), group.size)
@@ -256,7 +254,8 @@ def _train(
                 run.resume(group.size, processor())
             registered = True
             _note_training(run, config, loop, execution)
-            result = loop.run()
+            with opened(execution.loggers, _logged(run, config, loop)) as loggers:
+                result = loop.run(loggers)
     except BaseException as error:
         if registered:
             resumable = isinstance(error, Stopped | Gone | KeyboardInterrupt)
@@ -267,13 +266,17 @@ def _train(
     run.finish(result)
 
 
+def _logged(run: Run, config: Config, loop: Loop) -> LoggedRun:
+    return LoggedRun(run.name, config, run.logs, loop.setup.steps, tuple(loop.at.history), loop.at.step)
+
+
 def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -> None:
     beyond = position.load(config.scheme).beyond
     if beyond:
         logger.info(f"{config.scheme} is sized at {config.max_size}: {beyond} (--set max_size=… sizes it otherwise)")
     device, processes = execution.device, execution.group.size
     where = f"on {device}" if processes == 1 else f"in {processes} processes on {device.type}"
-    amount = f"{loop.steps:,} steps of {config.batch_size} rows, {loop.epochs:.3g} epochs"
+    amount = f"{loop.setup.steps:,} steps of {config.batch_size} rows, {loop.setup.epochs:.3g} epochs"
     logger.info(f"training {run.name}: {amount}, {where}")
 
 

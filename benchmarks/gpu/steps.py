@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -132,10 +132,10 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
         _Forgetful(),
         Execution(where, compiled=measure.mode == "compiled", stop=stop),
     )
-    if loop.replay is not None:
-        loop.replay.records = measure.mode == "recorded"
+    if loop.step.replay is not None:
+        loop.step.replay.records = measure.mode == "recorded"
     # no validation in what is measured
-    loop.every = steps + 1
+    loop.setup = replace(loop.setup, validate_every=steps + 1)
     start = time.perf_counter()
     try:
         loop.run()
@@ -152,20 +152,20 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     }
     if where.type == "cuda":
         found["peak_gb"] = torch.cuda.max_memory_allocated() / 1e9
-        found["shapes"] = float(len(loop.replay.seen)) if loop.replay else 0.0
+        found["shapes"] = float(len(loop.step.replay.seen)) if loop.step.replay else 0.0
         begun = time.perf_counter()
-        loop._scored(loop.validation)
+        loop.validator.score(loop.setup.validation)
         found["validation_s"] = time.perf_counter() - begun
     return found
 
 
 def _tflop(loop: Loop) -> float:
     """Products of weights and tokens in a step, forward and twice backward, for tokens that are there."""
-    plan, weights = loop.train.dataset.manifest, {"encoder": 0, "decoder": 0}
-    for name, value in loop.model.named_parameters():
+    plan, weights = loop.setup.train.dataset.manifest, {"encoder": 0, "decoder": 0}
+    for name, value in loop.setup.model.named_parameters():
         if (part := name.split(".")[0]) in weights and value.dim() == 2:
             weights[part] += value.numel()
-    return 6 * sum(weights.values()) * plan.mean_tokens * loop.config.batch_size / 1e12
+    return 6 * sum(weights.values()) * plan.mean_tokens * loop.setup.config.batch_size / 1e12
 
 
 def steps(preset: str, device: str, out: Path, work: Path, clock: Clock, note: Callable[[str], None]) -> dict[str, Any]:

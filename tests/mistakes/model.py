@@ -21,7 +21,7 @@ MISTAKES = [
     ),
     Mistake(
         "the best checkpoint chosen on the test set",
-        "Loop.__init__",
+        "set_up",
         'data.split("train"), data.split("validation")',
         'data.split("train"), data.split("test")',
         "training/test_loop.py::test_best_by_validation_and_the_test_split_is_never_read",
@@ -35,7 +35,7 @@ MISTAKES = [
     ),
     Mistake(
         "a schedule that is created and never stepped",
-        "Loop._step",
+        "TrainingStep.__call__",
         'group["lr"] = self.rate',
         "pass",
         "training/test_loop.py::test_the_optimiser_follows_the_schedule",
@@ -56,14 +56,14 @@ MISTAKES = [
     ),
     Mistake(
         "weights stored that are no number",
-        "Loop._weights",
+        "Checkpointer._weights",
         "not (value.sum().isfinite() or value.isfinite().all())",
         "value is None",
         "training/test_loop.py::test_nothing_is_stored_that_is_no_number",
     ),
     Mistake(
         "the best weights not kept apart from those that are trained on",
-        "Loop._validate",
+        "Checkpointer.keep",
         "{name: value.clone() for name, value in self._weights().items()}",
         "self._weights()",
         "training/test_loop.py::test_the_best_weights_are_kept_while_training_goes_on",

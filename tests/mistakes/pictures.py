@@ -7,16 +7,16 @@ from tests.mistakes._mistake import Mistake
 MISTAKES = [
     Mistake(
         "the best weights of images chosen on the test set",
-        "Loop._validate",
-        "tally = self._scored(self.validation)",
-        "tally = self._scored(self.test or self.validation)",
+        "Validator.scores",
+        "tally = self.score(self.setup.validation)",
+        "tally = self.score(self.setup.test or self.setup.validation)",
         "training/test_image_runs.py::test_the_test_split_is_recorded_and_chooses_nothing",
     ),
     Mistake(
         "ties of few validation images left to the first epoch",
-        "Loop._validate",
-        "tally.cross_entropy if self.config.ties_by_loss else 0.0",
-        "0.0 if self.config.ties_by_loss else 0.0",
+        "Validator.scores",
+        "tally.cross_entropy if self.setup.config.ties_by_loss else 0.0",
+        "0.0 if self.setup.config.ties_by_loss else 0.0",
         "training/test_image_runs.py::test_of_equal_validations_the_lower_loss_is_kept",
     ),
     Mistake(

@@ -7,15 +7,15 @@ from tests.mistakes._mistake import Mistake
 MISTAKES = [
     Mistake(
         "each rank divides by the labels of its own rows",
-        "Loop._step",
+        "TrainingStep.__call__",
         "batch.counts",
         "(int(batch.label_mask.sum()), int(batch.source_mask.sum()))",
         "training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch",
     ),
     Mistake(
         "gradients of ranks averaged, not summed",
-        "Loop._worked",
-        "(total / labels * self.group.size).backward()",
+        "TrainingStep.update",
+        "(total / labels * self.setup.execution.group.size).backward()",
         "(total / labels).backward()",
         "training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch",
     ),
@@ -49,9 +49,9 @@ MISTAKES = [
     ),
     Mistake(
         "validation of the first rank's share alone",
-        "Loop._scored",
-        "self.group.pooled(teacher_forced(self.model, batches, self.device, self.config.precision))",
-        "teacher_forced(self.model, batches, self.device, self.config.precision)",
+        "Validator.score",
+        "execution.group.pooled(teacher_forced(self.setup.model, batches, execution.device, config.precision))",
+        "teacher_forced(self.setup.model, batches, execution.device, config.precision)",
         "training/test_data_parallel.py::test_two_ranks_come_to_what_one_process_comes_to",
     ),
     Mistake(

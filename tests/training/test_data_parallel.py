@@ -111,9 +111,9 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
     total = [torch.zeros_like(p) for p in model.parameters()]
     for rank in range(3):
         loop = Loop(wanted, trees, None, Execution(CPU, group=Apart(rank, 3)))
-        loop.model.double()
-        loop._step(next(trees.split("train").batches(batch_size, seed=1, structure=reading, share=(rank, 3))))
-        for added, p in zip(total, loop.model.parameters(), strict=True):
+        loop.setup.model.double()
+        loop._train_on(next(trees.split("train").batches(batch_size, seed=1, structure=reading, share=(rank, 3))))
+        for added, p in zip(total, loop.setup.model.parameters(), strict=True):
             assert p.grad is not None
             added.add_(p.grad)
     for (name, p), added in zip(model.named_parameters(), total, strict=True):
@@ -130,7 +130,7 @@ def test_each_rank_drops_out_on_its_own(words: Dataset) -> None:
 
     def drawn(world: ProcessGroup) -> torch.Tensor:
         loop = Loop(wanted, words, None, Execution(CPU, group=world))
-        return metrics.forward(loop.model.train(), batch, "fp32").detach()
+        return metrics.forward(loop.setup.model.train(), batch, "fp32").detach()
 
     alone, *others = (drawn(world) for world in (SINGLE_PROCESS, Apart(0, 3), Apart(1, 3), Apart(2, 3)))
     assert torch.equal(alone, others[0])

@@ -28,6 +28,7 @@ from ape_cli.tasks import _images
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Loop, Stopped
+from ape_cli.training.validation import Validator
 from tests.conftest import ape
 from tests.training.test_data_parallel import Apart
 
@@ -132,11 +133,11 @@ def test_of_equal_validations_the_lower_loss_is_kept(
         left = iter([SimpleNamespace(token_accuracy=a, cross_entropy=b) for a, b in measured])
         last = []
 
-        def scored(loop: Loop, split: Any) -> Any:
+        def scored(validator: Validator, split: Any) -> Any:
             last[:] = [next(left)] if split.name == "validation" else last
             return last[0]
 
-        monkeypatch.setattr(Loop, "_scored", scored)
+        monkeypatch.setattr(Validator, "score", scored)
         loop = Loop(factory.settle(wanted, found), found, None, Execution(CPU))
         best = loop.run().best_step
         return best, [row["kept"] for row in loop.at.history] if "kept" in loop.at.history[0] else None
@@ -244,9 +245,9 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Datase
     total = [torch.zeros_like(p) for p in whole.parameters()]
     for rank in range(3):
         loop = Loop(settled, data, None, Execution(CPU, group=Apart(rank, 3)))
-        loop.model.double()
-        loop._step(next(train.batches(batch_size, 1, share=(rank, 3), **how)))
-        for added, p in zip(total, loop.model.parameters(), strict=True):
+        loop.setup.model.double()
+        loop._train_on(next(train.batches(batch_size, 1, share=(rank, 3), **how)))
+        for added, p in zip(total, loop.setup.model.parameters(), strict=True):
             assert p.grad is not None
             added.add_(p.grad)
     for (name, p), added in zip(whole.named_parameters(), total, strict=True):

@@ -6,7 +6,7 @@ import functools
 import itertools
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -24,10 +24,10 @@ from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
-from ape_cli.training import loop
+from ape_cli.training import checkpointing, loop, setup, validation
 from ape_cli.training.execution import Execution
+from ape_cli.training.loggers import MetricLogger
 from ape_cli.training.loop import Loop, Stopped
-from ape_cli.training.meter import Progress
 from ape_cli.training.schedule import learning_rate, total_steps
 
 CPU = torch.device("cpu")
@@ -116,16 +116,16 @@ def test_paper_s_steps_and_validations() -> None:
 def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
     wanted = tiny("relative", words, beta1=0.8, beta2=0.97, weight_decay=0.3, d_ff=40, decay=0.7, heads=4, dropout=0.25)
     running = Loop(wanted, words, Memory(), Execution(CPU))
-    (group,) = running.optimiser.param_groups
+    (group,) = running.setup.optimiser.param_groups
     assert group["betas"] == (0.8, 0.97)
     assert group["weight_decay"] == 0.3
-    assert running.model.encoder[0].ff.inner.out_features == 40
-    assert running.model.scheme.shape.decay == 0.7
-    assert running.model.scheme.shape.heads == running.model.decoder[0].cross_attention.heads == 4
-    attention = running.model.decoder[0].cross_attention.dropout
-    assert attention == running.model.dropout.p == running.model.encoder[0].ff.dropout == 0.25
+    assert running.setup.model.encoder[0].ff.inner.out_features == 40
+    assert running.setup.model.scheme.shape.decay == 0.7
+    assert running.setup.model.scheme.shape.heads == running.setup.model.decoder[0].cross_attention.heads == 4
+    attention = running.setup.model.decoder[0].cross_attention.dropout
+    assert attention == running.setup.model.dropout.p == running.setup.model.encoder[0].ff.dropout == 0.25
     other = factory.build(wanted.model_copy(update={"seed": 4}), words.structure, words.ids)
-    assert not torch.equal(other.embedding, running.model.embedding)
+    assert not torch.equal(other.embedding, running.setup.model.embedding)
 
 
 def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
@@ -136,9 +136,9 @@ def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
     twice = Batch(**{k: torch.cat([v, v]) if torch.is_tensor(v) and len(v) > 1 else v for k, v in vars(one).items()})
     gradients = []
     for found in (one, twice):
-        running._step(found)
-        gradients.append([p.grad.clone() for p in running.model.parameters()])
-        running.model.load_state_dict(factory.build(wanted, words.structure, words.ids).state_dict())
+        running._train_on(found)
+        gradients.append([p.grad.clone() for p in running.setup.model.parameters()])
+        running.setup.model.load_state_dict(factory.build(wanted, words.structure, words.ids).state_dict())
     for a, b in zip(*gradients, strict=True):
         assert torch.allclose(a, b, atol=1e-5)
 
@@ -250,16 +250,16 @@ def test_the_best_weights_are_kept_while_training_goes_on(words: Dataset, monkey
         def __init__(self, *args: Any) -> None:
             self.token_accuracy = next(falling)
 
-    monkeypatch.setattr(loop, "teacher_forced", Tally)
+    monkeypatch.setattr(validation, "teacher_forced", Tally)
     store, known = Memory(), {}
     running = Loop(tiny("rope", words), words, store, Execution(CPU))
-    running.storing = 100.0
+    running.checkpointer.storing = 100.0
 
     def keep(*args: Any) -> None:
         if running.at.step == 4:  # the step is counted after it
-            known.update({name: value.clone() for name, value in running.model.state_dict().items()})
+            known.update({name: value.clone() for name, value in running.setup.model.state_dict().items()})
 
-    running.optimiser.register_step_post_hook(keep)
+    running.setup.optimiser.register_step_post_hook(keep)
     assert running.run().best_step == 5
     assert store.models == [{"step": 5, "validation_token_accuracy": 0.9}]
     assert store.model is not None
@@ -320,7 +320,7 @@ def check_resume(wanted: Config, data: Dataset) -> None:
 @pytest.mark.slow
 def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was done after the last stored state is done again, and the end is the same."""
-    monkeypatch.setattr(loop, "_SAVE_EVERY", 0.0)
+    monkeypatch.setattr(checkpointing, "_SAVE_EVERY", 0.0)
     wanted = tiny("orthogonal-seq", words)
     whole = Memory()
     fit(wanted, words, whole, Execution(CPU))
@@ -330,10 +330,13 @@ def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: p
 
     store = Memory()
 
-    def watch(progress: Progress) -> None:
-        if progress.step == 10 and not store.history[2:]:
-            store.killed = True  # type: ignore[attr-defined]
-            raise Killed
+    class Killing(MetricLogger):
+        def log(self, step: int, metrics: Mapping[str, float]) -> None:
+            if step == 10 and "recent_loss" in metrics and not store.history[2:]:
+                store.killed = True  # type: ignore[attr-defined]
+                raise Killed
+
+        def close(self) -> None: ...
 
     class Late(Memory):
         """Writes the model and the history, then dies before the state."""
@@ -346,7 +349,7 @@ def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: p
 
     for victim in (store, Late()):
         with pytest.raises(Killed):
-            fit(wanted, words, victim, Execution(CPU), watch=watch if victim is store else None)
+            Loop(wanted, words, victim, Execution(CPU)).run([Killing()] if victim is store else [])
         fit(wanted, words, victim, Execution(CPU))
         for name, value in weights(whole).items():
             assert torch.equal(value, weights(victim)[name]), name
@@ -436,10 +439,10 @@ def test_nothing_is_stored_that_is_no_number(words: Dataset, poisoned: int, said
     def poison(*args: Any) -> None:
         if running.at.step == poisoned - 1:  # the step itself is counted after it
             with torch.no_grad():
-                running.model.embedding[0, 0] = float("nan")
-                running.model.embedding[5] = float("nan")
+                running.setup.model.embedding[0, 0] = float("nan")
+                running.setup.model.embedding[5] = float("nan")
 
-    running.optimiser.register_step_post_hook(poison)
+    running.setup.optimiser.register_step_post_hook(poison)
     with pytest.raises(RunError, match=rf"no longer a number[\s\S]*step {said} of 20"):
         running.run()
     assert store.state is None
@@ -499,7 +502,7 @@ def test_compiled_training_comes_to_the_same(words: Dataset, monkeypatch: pytest
 
     Without the last stage of compilation, the making of machine code, which would take half a minute.
     """
-    monkeypatch.setattr(loop, "compile_around", functools.partial(factory.compile_around, backend="aot_eager"))
+    monkeypatch.setattr(setup, "compile_around", functools.partial(factory.compile_around, backend="aot_eager"))
     wanted = tiny("orthogonal-seq", words, steps=2, validate_every_steps=2, dropout=0.0)
     stores = Memory(), Memory()
     with warnings.catch_warnings():  # torch's own, about itself

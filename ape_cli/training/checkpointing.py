@@ -1,0 +1,91 @@
+"""Checkpoints of a running training: when they are stored, the best weights, and resuming from one.
+
+A checkpoint is enough to resume after any kind of stop. On a CPU the run then ends with the same weights, bit for bit,
+as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from ape_cli.core.errors import RunError
+from ape_cli.models.checkpoint import Cursor, Store, Tensors, pack, restore_streams, streams, unpack
+from ape_cli.training.meter import Meter, diverged
+from ape_cli.training.setup import Setup
+
+_SAVE_EVERY = 60.0  # seconds: what a killed run loses at most
+_SAVE_SHARE = 0.02  # of the time: at a validation, state is stored if that takes no more
+
+
+def restore(setup: Setup, store: Store | None) -> Cursor:
+    """Seed dropout, or load the stored checkpoint into the model, the optimiser and the random streams.
+
+    All ranks call it; `store` is None on all but the first. Returns the progress of the run. Raises `RunError` if the
+    stored state does not fit the run.
+    """
+    config, device, group = setup.config, setup.execution.device, setup.execution.group
+    torch.manual_seed(group.seed(config.seed))  # dropout; weights have a generator of their own
+    stored = group.loaded(store.load_state() if store else None)
+    if stored is None:
+        return Cursor()
+    tensors, cursor = stored
+    try:
+        at = Cursor(**cursor)
+        unpack(tensors, setup.model, setup.optimiser)
+        restore_streams(tensors, device, group.rank, group.seed(config.seed, at.step))
+    except (KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(
+            "the stored state of the run does not fit it",
+            got=str(error).splitlines()[0],
+            fix="--overwrite begins again",
+        ) from error
+    return at
+
+
+class Checkpointer:
+    """Stores checkpoints and the best weights of a run. The first rank alone has a store."""
+
+    def __init__(self, setup: Setup, store: Store | None, meter: Meter) -> None:
+        self.setup, self.store, self.meter = setup, store, meter
+        self.storing = 0.0  # seconds that it took, the last time
+        self.best: tuple[Tensors, dict[str, Any]] | None = None  # weights that are not stored yet, and about them
+        self.saved = time.perf_counter()
+
+    def due(self, validated: bool) -> bool:
+        """Whether to store a checkpoint now, by the clock of the rank that stores it."""
+        patience = self.storing / _SAVE_SHARE if validated else _SAVE_EVERY
+        return self.store is not None and time.perf_counter() - self.saved > min(patience, _SAVE_EVERY)
+
+    def keep(self, about: dict[str, Any]) -> None:
+        """Keep the weights as they are as the best ones. They are stored with the next checkpoint."""
+        if self.store is not None:
+            self.best = {name: value.clone() for name, value in self._weights().items()}, about
+
+    def save(self) -> None:
+        """Store the best weights, the history and the state. All ranks call it."""
+        start = time.perf_counter()
+        self.meter.read()
+        at, setup = self.meter.at, self.setup
+        drawn = setup.execution.group.gathered(streams(setup.execution.device))
+        if self.store is not None:
+            tensors = pack(setup.model, self._weights(), setup.optimiser) | drawn
+            self.meter.clock()
+            if self.best is not None:
+                self.store.save_model(*self.best)
+                self.best = None
+            self.store.save_history(at.history)
+            self.store.save_state(tensors, vars(at))
+        self.saved = time.perf_counter()
+        self.storing = self.saved - start
+
+    def _weights(self) -> Tensors:
+        """The weights on the CPU. Raises `RunError` if one of them is not a number."""
+        weights = self.setup.model.state_dict()
+        for value in weights.values():
+            # a sum takes one pass; it may overflow where every weight is a number
+            if not (value.sum().isfinite() or value.isfinite().all()):
+                raise diverged(self.meter.at.step, self.setup.steps)
+        return {name: value.cpu() for name, value in weights.items()}

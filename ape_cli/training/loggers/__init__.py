@@ -1,0 +1,91 @@
+"""Metric loggers: one file per logger. The file's stem, with `_` replaced by `-`, is the name for `--log`.
+
+The training loop logs metrics of two kinds, each with the number of optimiser steps that are done. Losses are in nats
+for each token, accuracies and `kept` are fractions, and tokens are counted without padding. An image is one token.
+
+| when | metrics |
+|---|---|
+| every few steps | `recent_loss`, `recent_token_accuracy` (since the last time), `tokens_per_second` |
+| at each validation | `epoch`, `loss`, `token_accuracy` (since the last validation), `lr`, `validation_loss`, `validation_token_accuracy`, `seconds`, `tokens` |
+| the same, for images | also `test_loss`, `test_token_accuracy`, and `kept`: 1 if these are the best weights so far |
+"""  # noqa: E501 - a table
+
+from __future__ import annotations
+
+import importlib.util
+import pkgutil
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from ape_cli.core import plugins
+from ape_cli.core.errors import UsageError
+from ape_cli.runs.config import Config
+from ape_cli.storage.paths import StoragePath
+
+__path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/training/loggers elsewhere adds to these
+
+
+@dataclass(frozen=True)
+class LoggedRun:
+    """The run that a logger is opened for."""
+
+    name: str
+    config: Config
+    folder: StoragePath  # where the logger may write files; deleted if the run is overwritten
+    steps: int  # of the whole run
+    history: Sequence[Mapping[str, Any]]  # the validations so far, if the run is resumed
+    step: int = 0  # the step that the run starts or resumes after
+
+
+class MetricLogger(ABC):
+    """Receives the metrics of one run. A logger that `--log` finds is constructed with a `LoggedRun`."""
+
+    needs: ClassVar[str | None] = None  # a package that is not installed with ape-cli
+
+    @abstractmethod
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Receive the metrics after `step` optimiser steps."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what is not written yet. The run has ended, was stopped, or has failed."""
+
+
+LoggerFactory: TypeAlias = Callable[[LoggedRun], MetricLogger]
+
+
+def is_validation(metrics: Mapping[str, float]) -> bool:
+    """Whether the metrics are those of a validation, and not those of the last few steps."""
+    return "validation_loss" in metrics
+
+
+def names() -> list[str]:
+    """The names of all loggers, from the files in this folder."""
+    return plugins.names(sys.modules[__name__])
+
+
+def load(name: str) -> LoggerFactory:
+    """The class of a logger.
+
+    Raises `UsageError` for an unknown name and for a logger whose package is missing, and `ApeError` if the file of the
+    logger cannot be imported.
+    """
+    found = plugins.load(sys.modules[__name__], "logger", name, MetricLogger)  # type: ignore[type-abstract]
+    if found.needs and importlib.util.find_spec(found.needs) is None:
+        raise UsageError(f"{found.needs} is not installed", got=f"--log {name}", fix=f"pip install {found.needs}")
+    return found
+
+
+@contextmanager
+def opened(factories: Sequence[LoggerFactory], run: LoggedRun) -> Iterator[list[MetricLogger]]:
+    """Open loggers for a run, and close each of them at the end of the block, whatever happens in it."""
+    with ExitStack() as stack:
+        loggers: list[MetricLogger] = []
+        for make in factories:
+            loggers.append(make(run))
+            stack.callback(loggers[-1].close)
+        yield loggers

@@ -1,0 +1,105 @@
+"""What a run is trained with: its splits, its model, its optimiser, and the order of its batches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ape_cli.core.errors import DataError
+from ape_cli.data.collation import Labelled
+from ape_cli.data.loader import Dataset, ImageSplit, Split
+from ape_cli.data.padding import few_lengths
+from ape_cli.models.checkpoint import Cursor
+from ape_cli.models.device import tune
+from ape_cli.models.factory import compile_around, feed, of_data
+from ape_cli.models.precision import check_precision
+from ape_cli.models.transformer import Model
+from ape_cli.runs.config import Config
+from ape_cli.training.execution import Execution
+from ape_cli.training.schedule import total_steps
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A run before its first step."""
+
+    config: Config
+    execution: Execution
+    train: Split | ImageSplit
+    validation: Split | ImageSplit
+    test: Split | ImageSplit | None  # of images, whose test accuracy is recorded as well and decides nothing
+    training_options: dict[str, Any]  # of the batches that are trained on
+    scoring_options: dict[str, Any]  # of the batches that are scored
+    steps: int
+    validate_every: int  # steps
+    model: Model
+    optimiser: torch.optim.Optimizer
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.execution.device.type == "cuda"
+
+    @property
+    def epochs(self) -> float:
+        return self.steps / self.train.steps(self.config.batch_size)
+
+    def batches(self, at: Cursor) -> Iterator[tuple[int, int, Labelled]]:
+        """Batches without end, from the cursor on: the epoch, how many of its batches are then done, and the batch.
+
+        It runs ahead of the cursor, so it reads the cursor only at the start.
+        """
+        config, done = self.config, at.batch
+        for epoch in itertools.count(at.epoch):
+            made = self.train.batches(
+                config.batch_size,
+                config.seed,
+                epoch=epoch,
+                skip=done,
+                share=self.execution.group.share,
+                **self.training_options,
+            )
+            for number, batch in enumerate(made, done + 1):
+                yield epoch, number, batch.planned(self.model.scheme).pinned() if self.on_gpu else batch
+            done = 0
+
+
+def set_up(config: Config, data: Dataset, execution: Execution) -> Setup:
+    """Build the model and the optimiser of a run, and open its splits.
+
+    Raises:
+        DataError: A split is empty.
+        UsageError: The precision or the compilation is not possible on the device.
+    """
+    tune()
+    check_precision(config.precision, execution.device)
+    train, validation = data.split("train"), data.split("validation")
+    for split in (train, validation):
+        if not split.rows:
+            raise DataError(f"the {split.name} split is empty", got=data.name, fix="generate rows for it")
+    scoring, training = (feed(config, data, training=chosen) for chosen in (False, True))
+    if execution.device.type == "cuda" and config.kind == "sequence":
+        training["padding"] = few_lengths
+    test = data.split("test") if config.kind == "image" and data.manifest.plan.rows["test"] else None
+    steps, every = total_steps(config, train)
+    model = of_data(config, data).to(execution.device)
+    if execution.compiled:
+        compile_around(model)
+    optimiser = _optimiser(config, model, execution.device)
+    return Setup(config, execution, train, validation, test, training, scoring, steps, every, model, optimiser)
+
+
+def _optimiser(config: Config, model: Model, device: torch.device) -> torch.optim.Optimizer:
+    """AdamW. On a GPU its learning rate is a tensor, so that a recorded step reads the rate of each step."""
+    on_gpu = device.type == "cuda"
+    return torch.optim.AdamW(
+        model.parameters(),
+        lr=torch.tensor(config.lr_initial, device=device) if on_gpu else config.lr_initial,
+        betas=(config.beta1, config.beta2),
+        weight_decay=config.weight_decay,
+        fused=True,
+        capturable=on_gpu,
+    )

@@ -1,0 +1,60 @@
+"""Validation: scores of the weights as they are, and whether they are the best so far.
+
+The best weights have the highest token accuracy on the validation split. Of equal ones the first is kept, or, for
+images, the one with the lower loss. Token accuracy is a ratio of two sums over the whole split, without padding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ape_cli.data.loader import ImageSplit, Split
+from ape_cli.evaluation.metrics import MetricSums, teacher_forced
+from ape_cli.models.checkpoint import Cursor
+from ape_cli.training.setup import Setup
+
+
+@dataclass(frozen=True)
+class ValidationScores:
+    """The scores of one validation."""
+
+    validation: MetricSums
+    test: MetricSums | None
+    loss: float  # what decides between equal accuracies: nats for each token, or 0 where nothing does
+
+    def is_best(self, at: Cursor) -> bool:
+        """Whether these weights are better than the best ones before."""
+        return (self.validation.token_accuracy, -self.loss) > (at.best_accuracy, -at.best_loss)
+
+    def metrics(self, kept: bool) -> tuple[dict[str, float], dict[str, float]]:
+        """The metrics of the validation split, and those of the test split, none if there is no test split.
+
+        `kept`: whether these are the best weights so far.
+        """
+        found = {
+            "validation_loss": self.validation.cross_entropy,
+            "validation_token_accuracy": self.validation.token_accuracy,
+        }
+        if self.test is None:
+            return found, {}
+        test = {"test_loss": self.test.cross_entropy, "test_token_accuracy": self.test.token_accuracy, "kept": kept}
+        return found, test
+
+
+class Validator:
+    """Scores the weights of a run. Each rank of a process group scores its share and gets the scores of the whole."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+
+    def scores(self) -> ValidationScores:
+        """The scores of the weights as they are."""
+        tally = self.score(self.setup.validation)
+        test = None if self.setup.test is None else self.score(self.setup.test)
+        return ValidationScores(tally, test, tally.cross_entropy if self.setup.config.ties_by_loss else 0.0)
+
+    def score(self, split: Split | ImageSplit) -> MetricSums:
+        """The sums of a split, over all ranks."""
+        config, execution = self.setup.config, self.setup.execution
+        batches = split.batches(config.batch_size, share=execution.group.share, **self.setup.scoring_options)
+        return execution.group.pooled(teacher_forced(self.setup.model, batches, execution.device, config.precision))
