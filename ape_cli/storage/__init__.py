@@ -1,1 +1,1 @@
-"""Files: folders and object stores, atomic writes, locks, the rows of Parquet files, and sources of images."""
+"""Storage: paths and object stores, atomic file writes, locks, the rows of Parquet files, and sources of images."""

@@ -1,4 +1,4 @@
-"""A bucket of an object store: how it is reached, and what a user is told when it is not."""
+"""Buckets of object stores: how they are connected, and how their errors are explained to the user."""
 
 from __future__ import annotations
 
@@ -18,53 +18,66 @@ _BOTH: dict[str, tuple[str, ...]] = {
     "scheme": ("http", "https"),
     "anonymous": ("true", "false"),
 }
-OPTIONS = {"s3": _BOTH | {"region": ()}, "gs": _BOTH}  # of an address, with their values where these are few
-_ATTEMPTS, _CONNECT, _SILENT = 4, 4.0, 5.0  # of a request to S3: how often; seconds to connect, and without a byte
-_PATIENCE = 20.0  # seconds of attempts of a request to Google's
+OPTIONS = {"s3": _BOTH | {"region": ()}, "gs": _BOTH}  # option of an address -> allowed values; () allows any value
+_ATTEMPTS, _CONNECT, _SILENT = 4, 4.0, 5.0  # per S3 request: attempts; seconds to connect; seconds without data
+_PATIENCE = 20.0  # seconds for all attempts of one request to Google Cloud Storage
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket, and how it is reached: what the addresses in it share."""
+    """A bucket and its connection options, which all paths in it share.
+
+    A `Bucket` can be pickled; the other process opens its own connection.
+    """
 
     kind: str
     name: str
-    query: str  # the options, as they were given
+    query: str  # the options of the address, as given
 
     @cached_property
     def guards(self) -> list[Callable[[Any], None]]:
-        """Called with each object (a `Remote`) before and after its upload; they raise an error if a lease was lost."""
+        """Functions that are called with each `RemotePath` before and after its upload.
+
+        They raise an error if a lease was lost.
+        """
         return []
 
     @cached_property
     def system(self) -> Any:
-        """The `pyarrow.fs.FileSystem`."""
+        """The `pyarrow.fs.FileSystem`, connected at first use. Raises `PlaceError` if that fails."""
         given = dict(parse_qsl(self.query))
         with explained(self):
             return _s3(self.name, given) if self.kind == "s3" else _gcs(given)
 
     def check(self) -> None:
-        """Raise `PlaceError` if there is no such bucket. Asked once, and only where something is missing."""
+        """Raise `PlaceError` if the bucket does not exist.
+
+        The store is asked only once per `Bucket`, and callers use this only when an object is missing.
+        """
         _ = self._exists
 
     @cached_property
     def _exists(self) -> bool:
+        """True, also if the store does not allow the question. Raises `PlaceError` if the bucket does not exist."""
         try:
             kind = self.system.get_file_info(self.name).type.name
-        except OSError:  # not for us to ask
+        except OSError:  # the credentials may not allow this question
             return True
         if kind == "NotFound":
             raise _no_bucket(self)
         return True
 
-    def __reduce__(self) -> tuple[Any, ...]:  # another process connects itself
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle only the address, so that another process opens its own connection."""
         return Bucket, (self.kind, self.name, self.query)
 
     def __str__(self) -> str:
+        """The address of the bucket, without options."""
         return f"{self.kind}://{self.name}"
 
 
 def _s3(bucket: str, given: dict[str, str]) -> Any:
+    """Connect to S3. `given` are the options of the address; the environment variables of AWS come second."""
     from pyarrow import fs
 
     environment = os.environ.get
@@ -82,6 +95,7 @@ def _s3(bucket: str, given: dict[str, str]) -> Any:
 
 
 def _gcs(given: dict[str, str]) -> Any:
+    """Connect to Google Cloud Storage. `given` are the options of the address."""
     from datetime import timedelta
 
     from pyarrow import fs
@@ -95,7 +109,7 @@ def _gcs(given: dict[str, str]) -> Any:
     )
 
 
-# What a user is told ------------------------------------------------------------------------------
+# Errors -------------------------------------------------------------------------------------------
 
 CREDENTIALS = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
@@ -107,12 +121,18 @@ _UNREACHABLE = ("NETWORK_CONNECTION", "curlCode", "CURL error", "UNAVAILABLE")
 
 
 def _no_bucket(bucket: Bucket) -> PlaceError:
+    """The error for a bucket that does not exist."""
     return PlaceError("no such bucket", got=str(bucket), fix="create it first, or mend its name")
 
 
 @contextmanager
 def explained(bucket: Bucket) -> Iterator[None]:
-    """A store's error as one of ours. A missing object stays a FileNotFoundError, if its bucket is there."""
+    """Turn the errors of the object store in this block into errors of ours.
+
+    A missing object stays a `FileNotFoundError`.
+
+    Raises `PlaceError` for any other `OSError`, and for a missing object if its bucket does not exist either.
+    """
     try:
         yield
     except FileNotFoundError:
@@ -123,7 +143,8 @@ def explained(bucket: Bucket) -> Iterator[None]:
 
 
 def _explanation(bucket: Bucket, said: str) -> ApeError:
-    # the SDK's sentence ends with what was wrong; the rest is which call of it failed
+    """The error for the message `said` of the store's SDK."""
+    # the cause is at the end of the SDK's message; the rest only names the SDK call that failed
     got = said.rpartition("Details: ")[2].partition(" (Request ID")[0].partition(" error_info=")[0]
     store = KINDS[bucket.kind]
     if "NO_SUCH_BUCKET" in said:

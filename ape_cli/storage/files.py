@@ -1,8 +1,8 @@
-"""Files that are either whole or absent.
+"""Atomic writes of files: a file with a final name is always complete.
 
-Every artefact is written as `.NAME.tmp` in its own folder (the leading dot keeps it out of every
-Parquet reader), flushed to the disk, and renamed. A reader never sees half a file under a final name.
-In an object store (`place.py`) it is written to this machine's temporary folder first, and uploaded whole.
+Each file is written as `.NAME.tmp` in its own folder, flushed to the disk, and then renamed. The leading dot hides the
+temporary file from Parquet readers. Therefore a reader never sees an incomplete file under a final name. A file for an
+object store (`paths.py`) is first written to the temporary folder of this machine and then uploaded as a whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ U = TypeVar("U")
 
 
 def folder(path: StoragePath) -> StoragePath:
-    """`path` as an existing folder; a clear error where it cannot be one."""
+    """Create the folder `path` with its parents if necessary, and return it.
+
+    Raises `ApeError` if the folder cannot be created.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -40,6 +43,7 @@ def folder(path: StoragePath) -> StoragePath:
 
 
 def cannot_write(path: StoragePath, error: OSError) -> ApeError:
+    """The `ApeError` that says why `path` cannot be written, with a fix for a full disk or for missing permission."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return ApeError(
         f"cannot write {path}",
@@ -50,7 +54,12 @@ def cannot_write(path: StoragePath, error: OSError) -> ApeError:
 
 @contextmanager
 def replacing(path: StoragePath) -> Iterator[Path]:
-    """A temporary name beside `path`; when the block ends well it becomes `path`, else it is removed."""
+    """Yield a temporary path; at the end of the block, its file atomically replaces `path`.
+
+    If the block raises an exception, the temporary file is removed and `path` is unchanged.
+
+    Raises `ApeError` if `path` is a folder or cannot be written.
+    """
     if isinstance(path, RemotePath):
         with _uploading(path) as temporary:
             yield temporary
@@ -75,17 +84,21 @@ def replacing(path: StoragePath) -> Iterator[Path]:
 
 @contextmanager
 def _uploading(path: RemotePath) -> Iterator[Path]:
+    """Yield a local temporary path; at the end of the block, its file is uploaded to `path`."""
     with _elsewhere(path) as temporary:
         try:
             yield temporary
-        except OSError as error:  # this machine's
+        except OSError as error:  # an error of this machine's disk, not of the object store
             raise cannot_write(temporary, error) from error
         path.upload(temporary)
 
 
 @contextmanager
 def local(path: StoragePath) -> Iterator[Path]:
-    """A file of this machine with the bytes of `path`: itself, or a copy that goes with the block."""
+    """Yield a local file with the content of `path`.
+
+    A local `path` is yielded itself. An object is downloaded to a temporary copy, which is removed after the block.
+    """
     if isinstance(path, Path):
         yield path
         return
@@ -96,39 +109,46 @@ def local(path: StoragePath) -> Iterator[Path]:
 
 @contextmanager
 def _elsewhere(path: RemotePath) -> Iterator[Path]:
-    """A file's name in a temporary folder."""
+    """Yield a path called `path.name` in a new temporary folder, which is removed after the block."""
     with tempfile.TemporaryDirectory(prefix="ape-") as here:
         yield Path(here) / path.name
 
 
 def _umask() -> int:
+    """The umask of this process. Python can read it only by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
 def write_text(path: StoragePath, text: str) -> None:
+    """Write `text` to `path` atomically, in UTF-8. Raises `ApeError` if `path` cannot be written."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_bytes(path: StoragePath, content: bytes) -> None:
+    """Write `content` to `path` atomically. Raises `ApeError` if `path` cannot be written."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
 def write_json(path: StoragePath, value: Any) -> None:
+    """Write `value` to `path` atomically, as indented JSON.
+
+    Raises `ApeError` if `path` cannot be written, and `ValueError` if `value` contains NaN or an infinity.
+    """
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def sha256(path: StoragePath) -> str:
-    """Of the file's bytes, in hexadecimal."""
+    """The SHA-256 digest of the bytes of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def entries(folder: StoragePath) -> list[tuple[str, bool]]:
-    """What is in a folder, by name, and whether it is a folder itself; nothing where there is none."""
+    """List a folder: pairs of a name and whether it is a folder, sorted; empty if there is no such folder."""
     if isinstance(folder, RemotePath):
         return sorted((entry.name, entry.is_dir()) for entry in folder.iterdir())
     if not folder.is_dir():
@@ -138,7 +158,10 @@ def entries(folder: StoragePath) -> list[tuple[str, bool]]:
 
 
 def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterator[U]:
-    """`do` of each item, in their order. In an object store, where every answer takes its time, several at once."""
+    """Yield `do(item)` for each item, in the order of the items.
+
+    If `where` is in an object store, where each request has a long latency, up to 16 calls run at once in threads.
+    """
     if not isinstance(where, RemotePath):
         yield from map(do, items)
         return
@@ -156,9 +179,12 @@ def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterat
 
 @contextmanager
 def locked(path: StoragePath, busy: ApeError) -> Iterator[None]:
-    """Hold `path` as a lock that ends with the process; `busy` is raised where another holds it.
+    """Hold `path` as a lock during the block. Raises `busy` if another process holds it.
 
-    In an object store it is a lease (`lease.py`), which a process that was killed holds for a while longer.
+    The lock of a local path is released when the process ends, even if it is killed. In an object store the lock is a
+    lease (`locks.py`): after a process was killed, its lease stays for up to a minute.
+
+    Raises `ApeError` if the lock file cannot be created.
     """
     if isinstance(path, RemotePath):
         with locks.held(path, busy):
@@ -179,13 +205,16 @@ def locked(path: StoragePath, busy: ApeError) -> Iterator[None]:
 
 
 def _acquire(path: Path) -> int | None:
-    """The locked file, open; None if another process keeps it. `is_locked` may hold it for an instant."""
+    """Open the lock file and lock it; return its file descriptor, or None if another process holds the lock.
+
+    It tries ten times, because `is_locked` in another process may hold the lock for an instant.
+    """
     for _ in range(10):
         handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.exists() and os.fstat(handle).st_ino == path.stat().st_ino:
-                return handle  # and not a file that its last holder has just removed
+                return handle  # the check makes sure that the last holder has not just removed this file
         except BlockingIOError:
             time.sleep(0.01)
         os.close(handle)
@@ -193,7 +222,7 @@ def _acquire(path: Path) -> int | None:
 
 
 def is_locked(path: StoragePath) -> bool:
-    """Whether some process holds `path` as its lock at this moment."""
+    """Whether some process holds the lock `path` at this moment."""
     if isinstance(path, RemotePath):
         return locks.is_held(path)
     try:

@@ -1,8 +1,10 @@
-"""A shard of labelled images: its Arrow schema, and the pixels in it.
+"""Rows of an image dataset: the Arrow schema of a shard, its pixels and its labels.
 
-Images are PNG, lossless, in the form in which Hugging Face's library keeps them, and say so in the schema's metadata:
-`datasets.load_dataset(DIR)` gives images and named labels. The content of a row is its pixels, whatever a version of
-zlib makes of them.
+Images are stored as PNG (lossless), in the form that the `datasets` library of Hugging Face uses. The metadata of the
+schema declares it, so that `datasets.load_dataset(DIR)` returns images and named labels. The content hash of a row is
+computed from its pixels, so it does not depend on the version of zlib that compressed the PNG.
+
+Shapes: R rows (images), H height, W width, C channels: 1 (gray) or 3 (RGB).
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _AGAIN = "generate it again"
 
 
 class Moments(BaseModel):
-    """Mean and standard deviation of each channel of the training images; pixel values are fractions of 255."""
+    """Mean and standard deviation of each channel of the training images. Pixel values are divided by 255."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -36,11 +38,14 @@ class Moments(BaseModel):
 
 
 def schema(classes: list[str] | None = None) -> pa.Schema:
-    """The schema of a shard of images; the names of its `classes` are metadata, which tell no schemas apart."""
+    """The Arrow schema of a shard of images.
+
+    The names of the `classes` are stored as metadata. Two schemas that differ only in metadata are equal.
+    """
     image = pa.struct([pa.field("bytes", pa.binary()), pa.field("path", pa.string())])
     fields = [
         pa.field("row", pa.uint64(), nullable=False),
-        pa.field("image", image),  # nullable, as that library has them: else it would not see what they are
+        pa.field("image", image),  # must be nullable: otherwise `datasets` does not recognise images
         pa.field("label", pa.int64()),
         pa.field("size", pa.uint16(), nullable=False),
     ]
@@ -53,7 +58,7 @@ def schema(classes: list[str] | None = None) -> pa.Schema:
 
 
 def pillow() -> ModuleType:
-    """Pillow's `Image`, or a `UsageError` that says how to have it."""
+    """Import and return Pillow's module `Image`. Raises `UsageError` if Pillow is not installed."""
     try:
         from PIL import Image
     except ImportError:
@@ -63,10 +68,17 @@ def pillow() -> ModuleType:
 
 
 def table(row: U64, pixels: np.ndarray, labels: I64, classes: list[str]) -> pa.Table:
-    """A table of the schema. row [R], pixels uint8 [R, H, W, C], labels int64 [R] in 0 .. classes - 1"""
+    """Build a table with the schema of a shard of images.
+
+    `row`: uint64 [R], row numbers. `pixels`: uint8 [R, H, W, C]. `labels`: int64 [R], in 0 .. len(classes) - 1. The
+    column `size` becomes the larger of H and W.
+
+    Raises `UsageError` if Pillow is not installed.
+    """
     image = pillow()
 
     def png(one: np.ndarray) -> bytes:
+        """Encode one image, uint8 [H, W, C], as PNG."""
         written = io.BytesIO()
         image.fromarray(one[..., 0] if one.shape[-1] == 1 else one).save(written, "png")
         return written.getvalue()
@@ -83,7 +95,12 @@ def table(row: U64, pixels: np.ndarray, labels: I64, classes: list[str]) -> pa.T
 
 
 def pixels(part: pa.Table, size: Size) -> np.ndarray:
-    """The images of a table, uint8 [R, H, W, C]; a `DataError` for one that is damaged or of another size."""
+    """Decode the images of a table. Returns uint8 [R, H, W, C].
+
+    `size` is the expected (H, W, C).
+
+    Raises `DataError` if an image is missing, damaged or of another size, and `UsageError` if Pillow is not installed.
+    """
     image = pillow()
     found = np.empty((len(part), *size), dtype=np.uint8)
     wanted = (*size[:2], "L" if size[2] == 1 else "RGB")
@@ -95,7 +112,7 @@ def pixels(part: pa.Table, size: Size) -> np.ndarray:
             with image.open(io.BytesIO(encoded), formats=["PNG"]) as opened:
                 there = opened.height, opened.width, opened.mode
                 pixels = np.asarray(opened) if there == wanted else None
-        except Exception as error:  # what Pillow comes upon in a damaged file is of many kinds
+        except Exception as error:  # Pillow raises many kinds of exceptions for damaged files
             kind = "no PNG" if isinstance(error, image.UnidentifiedImageError) else str(error)
             raise DataError(f"the image of row {row} cannot be read", got=kind, fix=_AGAIN) from error
         if pixels is None:
@@ -106,7 +123,7 @@ def pixels(part: pa.Table, size: Size) -> np.ndarray:
 
 
 def labels(part: pa.Table, classes: int) -> I64:
-    """The labels of a table, int64 [R]; a `DataError` where one is of no class."""
+    """The labels of a table, int64 [R]. Raises `DataError` if a label is null or not in 0 .. classes - 1."""
     found: I64 = part["label"].fill_null(-1).to_numpy()
     wrong = np.flatnonzero((found < 0) | (found >= classes))
     if wrong.size:
@@ -117,7 +134,12 @@ def labels(part: pa.Table, classes: int) -> I64:
 
 
 def content(part: pa.Table, size: Size) -> tuple[int, int]:
-    """Two sums over the rows, modulo 2^64, of hashes of number, label and pixels."""
+    """Hash the rows of a table: two sums, modulo 2^64, of hashes of the row number, the label and the pixels.
+
+    `size` is the expected (H, W, C). The sums of several tables can be added.
+
+    Raises `DataError` if an image is missing, damaged or of another size.
+    """
     sums = [0, 0]
     for row, label, one in zip(part["row"].to_pylist(), part["label"].to_pylist(), pixels(part, size), strict=True):
         digest = hashlib.blake2b(f"{row} {label} {one.shape} ".encode() + one.tobytes(), digest_size=16).digest()

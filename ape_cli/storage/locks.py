@@ -1,15 +1,22 @@
-"""A lock in an object store, where there is none: a claim that its holder renews, and loses when it does not.
+"""Locks in an object store: a lock is a lease, which its holder renews and which expires otherwise.
 
-A claim on `.lock` is an object `.lock.60s.ID` beside it: for 60 seconds from its last writing, by the store's clock.
-Whoever wants the lock writes a claim of its own, then lists all of them, and withdraws if another one is alive. Of
-two that come at once the later to write sees the other, whatever the order of their requests; both may withdraw,
-and come again a moment later. A thread renews the claim every quarter of its time.
+A claim on `.lock` is an object `.lock.60s.ID` beside it. It is valid for 60 seconds after its last write, by the
+store's clock. To take the lock, a process writes its own claim, then lists all claims, and withdraws its own if another
+one is alive. If two processes do this at the same time, the one that wrote last sees the claim of the other, whatever
+the order of their requests. Both may withdraw; then they try again a moment later. A thread renews the claim after
+every quarter of its duration.
 
-What this gives, on a store whose listings show what was written before (S3, MinIO and Google's do):
-two processes never hold a lock at once, as long as each claim is renewed. One that was cut off, or asleep, for longer
-than its claim lasts is told so at its next write, which it does not make (`guard`), and no longer renews.
-What it does not give: an upload under way when its claim ends may still arrive, after another has taken over; the
-store has no way to refuse it. And `is_held` compares with the clock of this machine: it is for what is shown.
+Guarantees, on a store whose listings show all earlier writes (S3, MinIO and Google Cloud Storage do):
+
+- Two processes never hold a lock at once, as long as each claim is renewed.
+- A process that was disconnected or asleep for longer than its claim lasts gets an error before its next write
+  (`Lease.guard`), and no longer renews the claim.
+
+Limits:
+
+- An upload that is under way when the claim expires may still arrive after another process has taken the lock. The
+  store has no way to reject it.
+- `is_held` compares with the clock of this machine. Use it only for display.
 """
 
 from __future__ import annotations
@@ -26,30 +33,34 @@ from contextlib import contextmanager, suppress
 from ape_cli.core.errors import ApeError
 from ape_cli.storage.object_store import RemotePath
 
-SECONDS = 60  # a claim lasts; the time after which a process that was killed is forgotten
-_SAFE = 5 / 6  # of that time, its holder relies on it: stores tell times in whole seconds
+SECONDS = 60  # duration of a claim; after it, the lock of a killed process is free
+_SAFE = 5 / 6  # fraction of the duration that the holder relies on, because stores round times to whole seconds
 _TRIES = 3
 
 
 class Lease:
-    """One claim of this process. Make one with `held`."""
+    """One claim of this process on a lock. Make one with `held`.
+
+    `lock` is the path of the lock, and `seconds` is the duration of the claim in seconds.
+    """
 
     def __init__(self, lock: RemotePath, seconds: int) -> None:
+        """Prepare a claim with a unique name; nothing is written yet."""
         self.lock, self.seconds = lock, seconds
         self.claim = lock.with_name(f"{lock.name}.{seconds}s.{uuid.uuid4().hex}")
-        self.until = 0.0  # by `_clock`; the claim is ours so long
+        self.until = 0.0  # end of the time in which the claim is valid for us, by `_clock`
         self.ended = threading.Event()
 
     def acquire(self) -> str | None:
-        """None if it is ours now, else the name of a claim that is alive."""
+        """Try to take the lock. Returns None on success, else the name of a claim that is alive."""
         alive: list[RemotePath] = []
         for attempt in range(_TRIES):
-            time.sleep(attempt * int(self.claim.name[-4:], 16) / 0xFFFF)  # not all at the same moment again
+            time.sleep(attempt * int(self.claim.name[-4:], 16) / 0xFFFF)  # a random wait against new collisions
             start = _clock()
             self._write()
             claims = {c.name: c for c in _claims(self.lock)}
             mine = claims.pop(self.claim.name, None)
-            now = mine.stat().st_mtime_ns if mine else 0  # the store's
+            now = mine.stat().st_mtime_ns if mine else 0  # by the store's clock
             alive = [c for c in claims.values() if _expires(c) > now]
             if mine and not alive:
                 self.until = start + _SAFE * self.seconds
@@ -60,19 +71,24 @@ class Lease:
         return alive[0].name if alive else self.claim.name
 
     def renew(self) -> None:
+        """Write the claim again, if it is still valid and still exists; otherwise give the lock up."""
         start = _clock()
         if self.is_ours() and self.claim.exists():
             self._write()
-            if self.is_ours():  # still: nobody has taken it for dead meanwhile
+            if self.is_ours():  # the claim did not expire during the write, so nobody has removed it
                 self.until = start + _SAFE * self.seconds
                 return
         self.until = 0.0
 
     def is_ours(self) -> bool:
+        """Whether this process may rely on holding the lock now."""
         return _clock() < self.until
 
     def guard(self, path: RemotePath) -> None:
-        """Raise an error if `path` lies in the folder of a lock that is no longer ours."""
+        """Check that this process may write `path`.
+
+        Raises `ApeError` if `path` lies in the folder of the lock and the lock is no longer ours.
+        """
         if path.path.startswith(f"{self.lock.parent.path}/") and not self.is_ours():
             raise ApeError(
                 "another process may have taken over here: this one could not renew its lease in time",
@@ -82,23 +98,29 @@ class Lease:
             )
 
     def keep(self) -> None:
-        """Renew it until it ends."""
+        """Renew the claim regularly until `ended` is set. This runs in a thread."""
         while not self.ended.wait(self.seconds / 4):
             with suppress(ApeError, OSError):  # the next attempt may get through
                 self.renew()
 
     def release(self) -> None:
-        """Remove the claim; what fails here, time brings."""
+        """Remove the claim. Errors are ignored, because the claim expires anyway."""
         with suppress(ApeError, OSError):
             self.claim.unlink(missing_ok=True)
 
     def _write(self) -> None:
+        """Write the claim; its content names the host and the process."""
         self.claim.write_bytes(json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode())
 
 
 @contextmanager
 def held(lock: RemotePath, busy: ApeError, seconds: int = SECONDS) -> Iterator[Lease]:
-    """Hold `lock`; `busy`, with its holder's name, is raised where another process holds it."""
+    """Hold `lock` during the block, and yield the lease.
+
+    `seconds` is the duration of a claim. During the block, `Lease.guard` checks each upload to the same bucket.
+
+    Raises `busy`, extended by the holder's name, if another process holds the lock.
+    """
     lease = Lease(lock, seconds)
     try:
         holder = lease.acquire()
@@ -120,29 +142,31 @@ def held(lock: RemotePath, busy: ApeError, seconds: int = SECONDS) -> Iterator[L
 
 
 def is_held(lock: RemotePath) -> bool:
-    """Whether some process seems to hold `lock`, by this machine's clock."""
+    """Whether some process seems to hold `lock`, by the clock of this machine."""
     return any(_expires(claim) > time.time_ns() for claim in _claims(lock))
 
 
 def _claims(lock: RemotePath) -> list[RemotePath]:
+    """All claims on the lock, valid or expired."""
     return list(lock.parent.glob(f"{lock.name}.*s.*"))
 
 
 def _expires(claim: RemotePath) -> int:
-    """Nanoseconds since 1970."""
+    """The time at which a claim expires, in nanoseconds since 1970."""
     return claim.stat().st_mtime_ns + int(claim.name.split(".")[-2].removesuffix("s")) * 10**9
 
 
 def _busy(busy: ApeError, claim: RemotePath, seconds: int) -> ApeError:
+    """A copy of the error `busy` that also names the holder of the lock, if its claim can be read."""
     try:
         about = json.loads(claim.read_bytes())
         holder = f", by process {about['process']} on {about['host']}"
-    except (FileNotFoundError, KeyError, ValueError):  # gone meanwhile, or half written
+    except (FileNotFoundError, KeyError, ValueError):  # the claim was removed meanwhile, or is incomplete
         holder = ""
     fix = f"{busy.fix}; one that was killed is forgotten after {seconds} seconds"
     return type(busy)(busy.what, got=f"{busy.got}{holder}", allowed=busy.allowed, fix=fix)
 
 
 def _clock() -> float:
-    """Seconds, which pass while the machine sleeps too."""
+    """A clock in seconds that also advances while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.time()

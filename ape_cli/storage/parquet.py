@@ -1,4 +1,4 @@
-"""Parquet files of a dataset: how they are written, and how they are opened and checked."""
+"""Parquet files of a dataset: write shards, and open shards with a check of their schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ _SPLIT = "BYTE_STREAM_SPLIT"
 
 
 def writer(path: Path, wanted: pa.Schema = SCHEMA) -> pq.ParquetWriter:
-    """BYTE_STREAM_SPLIT and zstd without dictionaries: smaller and faster on such data."""
+    """Open a Parquet writer for a shard with the schema `wanted`.
+
+    Columns of integers use the encoding BYTE_STREAM_SPLIT and zstd compression, without dictionaries. This is smaller
+    and faster for such data.
+    """
     encoding = dict.fromkeys((leaf for field in wanted for leaf in _numbers(field.name, field.type)), _SPLIT)
     return pq.ParquetWriter(
         path,
@@ -30,21 +34,25 @@ def writer(path: Path, wanted: pa.Schema = SCHEMA) -> pq.ParquetWriter:
 
 
 def _numbers(path: str, kind: pa.DataType) -> list[str]:
-    """The column of numbers at a path of the schema, if there is one."""
+    """The path of the leaf column of integers in a (nested) field: a list of one path, or an empty list."""
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         return _numbers(f"{path}.list.element", kind.value_type)
     return [path] if pa.types.is_integer(kind) else []
 
 
 def _told(found: pa.Schema) -> str:
+    """Describe a schema for an error message."""
     at = found.get_field_index("source_positions")
     return ", ".join(found.names) + (f"; positions are {found.field(at).type}" if at >= 0 else "")
 
 
 def read_shard(path: StoragePath, wanted: pa.Schema = SCHEMA) -> pq.ParquetFile:
-    """An open shard, if it is a Parquet file of the schema."""
+    """Open a shard and check its schema; row data is not read yet.
+
+    Raises `DataError` if the file cannot be read as Parquet, or if its schema is not `wanted`.
+    """
     try:
-        # in an object store, the columns of a row group come by few requests
+        # pre_buffer reads the columns of a row group with few requests to the object store
         file = pq.ParquetFile(path.opened(), pre_buffer=True) if isinstance(path, RemotePath) else pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix="generate it again") from error

@@ -1,16 +1,20 @@
-"""Where datasets and results lie: a folder of this machine, or an address in an object store.
+"""Paths of datasets and results: a local folder, or an address in an object store.
 
-`of` reads what a user names. A folder is a `pathlib.Path`; `s3://bucket/path` and `gs://bucket/path` are a `Remote`,
-which has the part of pathlib's names that the stages use, over `pyarrow.fs` (imported at the first request).
+`storage_path` parses what a user typed. A local path becomes a `pathlib.Path`. An address `s3://bucket/path` or
+`gs://bucket/path` becomes a `RemotePath`. It implements the methods of pathlib that the stages use, on top of
+`pyarrow.fs`, which is imported at the first request.
 
-`s3://bucket/path?endpoint_override=http://localhost:9000` is another server than Amazon's, as the environment's
-AWS_ENDPOINT_URL is; `OPTIONS` has what else may stand there. Credentials never do: they come from the usual
-environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, the machine's role;
-GOOGLE_APPLICATION_CREDENTIALS).
+Options follow the path as a query. For example, `s3://bucket/path?endpoint_override=http://localhost:9000` names
+another server than Amazon's, like the environment variable AWS_ENDPOINT_URL. `OPTIONS` in `_bucket.py` lists all
+options. Credentials are never part of an address. They come from the usual environment (AWS_ACCESS_KEY_ID and
+AWS_SECRET_ACCESS_KEY, AWS_PROFILE, the machine's role; GOOGLE_APPLICATION_CREDENTIALS).
 
-An object store has no folders: an address is one if names of objects go on from it, `mkdir` does nothing, and where
-a file is removed pyarrow leaves an empty object `folder/`. It cannot rename: an object is uploaded whole
-(`files.replacing`). It has no locks: see `lease.py`.
+An object store differs from a file system in these points:
+
+- It has no folders. An address counts as a folder if the names of objects continue from it. `mkdir` does nothing. When
+  a file is removed, pyarrow leaves an empty object `folder/`.
+- It cannot rename. An object is uploaded as a whole (`files.replacing`).
+- It has no locks. `locks.py` implements a lease instead.
 """
 
 from __future__ import annotations
@@ -29,7 +33,14 @@ StoragePath: TypeAlias = Path | RemotePath
 
 
 def storage_path(text: str | StoragePath) -> StoragePath:
-    """The place that a user names. Raises `UsageError` for an address that is none."""
+    """Parse a local path or an address of an object store.
+
+    `text` is a string, or a path that was parsed before, which is returned as it is. Nothing is requested from the
+    object store.
+
+    Raises `UsageError` if the address has an unknown kind, no bucket, credentials, an unknown option or an unknown
+    value of an option, or if it was given as a `Path`.
+    """
     if isinstance(text, RemotePath):
         return text
     if isinstance(text, Path) and text.parts[:1] in {(f"{kind}:",) for kind in KINDS}:

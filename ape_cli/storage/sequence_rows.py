@@ -1,4 +1,9 @@
-"""A shard: its Arrow schema by the number of coordinates of a position, and the rows in it."""
+"""Rows of a sequence dataset: the Arrow schema of a shard, its positions and its content hash.
+
+The schema depends on the number of coordinates of a position.
+
+Shapes: R rows, T tokens (of all rows together), C coordinates of a position.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ _LISTS = {
 
 
 def schema(width: int = 1) -> pa.Schema:
-    """The schema of a shard whose positions have `width` coordinates."""
+    """The Arrow schema of a shard whose positions have `width` coordinates."""
     fields = [pa.field("row", pa.uint64(), nullable=False)]
     for name, kind in _LISTS.items():
         element = pa.field("element", getattr(pa, kind)(), nullable=False)
@@ -28,7 +33,7 @@ def schema(width: int = 1) -> pa.Schema:
     return pa.schema(fields)
 
 
-SCHEMA = schema()  # of version 1
+SCHEMA = schema()  # the schema of version 1 of the format
 
 
 def table(
@@ -39,15 +44,18 @@ def table(
     op: I64 | None,
     op_names: list[str],
 ) -> pa.Table:
-    """A table of a shard's schema from whole arrays; `source` and `target` are (starts, positions, ids).
+    """Build a table with the schema of a shard.
 
-    Positions are [T], or [T, C] where they have several coordinates.
+    `source` and `target` are triples (starts, positions, ids): `starts` is int64 [R+1], `ids` is int64 [T], and
+    `positions` is int64 [T], or [T, C] for positions with several coordinates. Each side has its own T. `row` is uint64
+    [R] and `size` is int64 [R]. `op` is int64 [R], indices into `op_names`, or None if the rows have no operator.
     """
 
     wanted = schema(1 if source[1].ndim == 1 else source[1].shape[1])
 
     def lists(name: str, starts: I64, values: I64) -> pa.ListArray:
-        kind = wanted.field(name).type  # spelled out: its inner field is "element", as the Parquet standard says
+        """The list column `name` from flat values, [T] or [T, C], that `starts` cuts into rows."""
+        kind = wanted.field(name).type  # must be explicit: the Parquet standard calls the inner field "element"
         if values.ndim == 1:
             return pa.ListArray.from_arrays(_array(starts, pa.int32()), _array(values, kind.value_type), type=kind)
         flat = _array(values.ravel(), kind.value_type.value_type)
@@ -68,9 +76,9 @@ def table(
 
 
 def _array(values: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """An Arrow array of a type of numbers, over the same memory where that is its type already. [T]
+    """Convert a NumPy array of integers, [T], to an Arrow array of type `kind`, without a copy if the type is the same.
 
-    Not by `pa.array`, nor by a cast afterwards: the first use of those imports for as long as 10,000 rows take.
+    `pa.array` and a cast afterwards are avoided: their first use imports modules for as long as 10,000 rows take.
     """
     same = rng.unsigned(values) if kind == pa.uint64() else values.astype(kind.to_pandas_dtype(), copy=False)
     numbers = np.ascontiguousarray(same)
@@ -78,7 +86,7 @@ def _array(values: np.ndarray, kind: pa.DataType) -> pa.Array:
 
 
 def positions(column: pa.ListArray) -> U64:
-    """The positions of all rows, flat. [T], or [T, C] where they have several coordinates."""
+    """The positions of all rows, flat: uint64 [T], or [T, C] for positions with several coordinates."""
     flat = column.values
     if pa.types.is_fixed_size_list(flat.type):
         return flat.flatten().to_numpy().reshape(-1, flat.type.list_size)
@@ -86,7 +94,10 @@ def positions(column: pa.ListArray) -> U64:
 
 
 def content(part: pa.Table) -> tuple[int, int]:
-    """Two 64-bit sums over the rows' hashes; sums of parts add up, whatever the parts are."""
+    """Hash the rows of a table: two 64-bit sums, modulo 2^64, over the hashes of the rows.
+
+    The sums of several parts can be added, and the result does not depend on how the rows are divided into parts.
+    """
     word = part["row"].to_numpy().astype(np.uint64)
     starts, at, where = (np.zeros(0, dtype=np.uint64),) * 3
     for name in ("source", "target"):
@@ -95,7 +106,7 @@ def content(part: pa.Table) -> tuple[int, int]:
         there, at = at, rng.fold(positions(places))
         if not (
             np.array_equal(before, starts) and np.array_equal(there, at)
-        ):  # a target may stand where its source does
+        ):  # if the target has the positions of the source, the hash of the positions is reused
             where = _placed(starts, at)
         word = rng.mix(word + rng.content(starts, where, ids.values.to_numpy()))
     word = rng.mix(word + part["size"].to_numpy().astype(np.uint64) * np.uint64(256) + _codes(part["op"]))
@@ -103,7 +114,10 @@ def content(part: pa.Table) -> tuple[int, int]:
 
 
 def _placed(starts: I64, at: U64) -> U64:
-    """A hash of each position and its place in its row. [R+1], [T] -> [T]"""
+    """Hash each position together with its place in its row.
+
+    `starts`: int64 [R+1]; `at`: uint64 [T], the hashes of the positions. Returns uint64 [T].
+    """
     place = np.arange(starts[-1])
     place -= np.repeat(starts[:-1], np.diff(starts))
     place <<= 40
@@ -111,12 +125,12 @@ def _placed(starts: I64, at: U64) -> U64:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array: its only chunk, or a copy of all."""
+    """A chunked column as one array: its only chunk, or a concatenated copy."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _codes(op: pa.ChunkedArray) -> U64:
-    """The number of each row's operator in the list of their names, 99 for none. [R]"""
+    """The index of each row's operator in the dictionary of names, 99 for none. Returns uint64 [R]."""
     if op.null_count == len(op):
         return np.full(len(op), 99, dtype=np.uint64)
     return _whole(op).indices.fill_null(99).to_numpy().astype(np.uint64)

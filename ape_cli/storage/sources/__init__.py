@@ -1,10 +1,10 @@
-"""Labelled images as people have them: CIFAR's archives, Parquet as on the Hugging Face hub, scikit-learn's digits.
+"""Sources of labelled images: archives of CIFAR, Parquet files as on the Hugging Face hub, and scikit-learn's digits.
 
-Nothing is fetched from anywhere, and nothing is written: archives are read in memory. A folder called `digits` is
-`./digits`. Rows keep the order that they have in the source.
+Nothing is downloaded and nothing is written: archives are read in memory. The name `digits` always means scikit-learn's
+digits; write `./digits` for a folder of that name. Rows keep the order of the source.
 
-Pixels are uint8 [R, H, W, C]: R images, H rows from the top, W columns from the left, C = 1 (gray) or 3 (red, green,
-blue). Labels are int64 [R].
+Shapes: R images, H rows from the top, W columns from the left, C channels: 1 (gray) or 3 (red, green, blue). Pixels are
+uint8 [R, H, W, C] and labels are int64 [R].
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ FORMATS = (
 
 
 def open_source(where: str, label: str | None = None) -> ImageSource:
-    """The source of that name, path of a file or path of a folder, read whole.
+    """Read all images and labels of a source.
 
-    `label`: which labels, where there are several: `fine` or `coarse` of CIFAR-100, a column of Parquet. None: `fine`
-    of CIFAR-100, the only column of labels. Raises `UsageError` for what cannot be asked, `DataError` for what is
-    missing, foreign or damaged.
+    `where` is `digits`, or the path of a file or folder. `label` selects the labels if the source has several: `fine`
+    or `coarse` for CIFAR-100, or the name of a column of a Parquet file. The default is `fine` for CIFAR-100, and the
+    only column of labels for Parquet.
+
+    Raises `UsageError` if the request is invalid, and `DataError` if the source is missing, damaged or of an unknown
+    format.
     """
     if where == "digits":
         return _digits.read(label)
@@ -49,7 +52,10 @@ def open_source(where: str, label: str | None = None) -> ImageSource:
 
 
 def _reader(path: Path) -> Callable[[str | None], ImageSource]:
-    """What reads the labels that are asked for, by what stands at `path`."""
+    """The function that reads the source at `path`; its argument is `label`.
+
+    Raises `DataError` if there is no source at `path`, or more than one.
+    """
     if not path.exists():
         raise DataError("there is no such file or folder", got=path, allowed=FORMATS, fix="check its name")
     found = _in_folder(path) if path.is_dir() else _in_file(path)
@@ -61,6 +67,7 @@ def _reader(path: Path) -> Callable[[str | None], ImageSource]:
 
 
 def _in_file(path: Path) -> dict[str, Callable[[str | None], ImageSource]]:
+    """The readers of the sources in a file, by description."""
     if path.suffix == ".parquet":
         return {str(path): lambda label: _parquet.read(path, {"train": [path]}, label)}
     if _folders.is_tar(path):
@@ -69,6 +76,7 @@ def _in_file(path: Path) -> dict[str, Callable[[str | None], ImageSource]]:
 
 
 def _in_folder(path: Path) -> dict[str, Callable[[str | None], ImageSource]]:
+    """The readers of the sources in a folder, by description."""
     found = _cifar.sources(path, _folders.in_folder(path, _cifar.FILES))
     shards = _shards.found(path)
     if shards:

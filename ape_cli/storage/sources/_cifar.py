@@ -1,9 +1,14 @@
-"""CIFAR-10 and CIFAR-100 as published: the binary version, and the one for Python.
+"""CIFAR-10 and CIFAR-100 as published: the binary version and the Python version.
 
 Source: https://www.cs.toronto.edu/~kriz/cifar.html (Krizhevsky 2009).
-A record of the binary version is 1 byte of label (CIFAR-100: 2, coarse then fine) and 3,072 of pixels: a plane of red,
-one of green, one of blue, each 32x32 row by row. The version for Python has the same pixels as rows of an array.
-Deviation: a batch may hold any number of records, not just 10,000 or 50,000.
+
+A record of the binary version has 1 byte for the label (CIFAR-100: 2 bytes, coarse then fine) and 3,072 bytes for the
+pixels: a red, a green and a blue plane, each 32x32 and stored row by row. The Python version stores the same pixels as
+the rows of an array.
+
+Deviation: a batch may have any number of records, not only 10,000 or 50,000.
+
+Shapes: R images.
 """
 
 from __future__ import annotations
@@ -28,33 +33,40 @@ _AGAIN = "fetch or extract the archive again"
 
 @dataclass(frozen=True)
 class _Version(ABC):
-    """One of the four; labels by what a user calls them, the default first."""
+    """One of the four published versions: CIFAR-10 or CIFAR-100, binary or Python."""
 
     name: str
-    train: tuple[str, ...]  # names of files
+    train: tuple[str, ...]  # names of the files of the training split
     test: str
 
     @property
     @abstractmethod
     def labels(self) -> list[str]:
-        """What a user may ask for, the default first."""
+        """The values of `label` that a user may choose, the default first."""
 
     @property
     @abstractmethod
     def meta(self) -> list[str]:
-        """The files that name the classes."""
+        """The names of the files that contain the names of the classes."""
 
     @abstractmethod
-    def classes(self, files: Files, label: str) -> list[str]: ...
+    def classes(self, files: Files, label: str) -> list[str]:
+        """The names of the classes, by label. Raises `DataError` if the file is damaged."""
 
     @abstractmethod
-    def batch(self, name: str, content: bytes, label: str) -> LabelledImages: ...
+    def batch(self, name: str, content: bytes, label: str) -> LabelledImages:
+        """Parse the file `name`. Raises `DataError` if its content is damaged."""
 
     @property
     def files(self) -> list[str]:
+        """The names of all files of this version."""
         return [*self.train, self.test, *self.meta]
 
     def read(self, path: Path, files: Files, label: str | None) -> ImageSource:
+        """Read the source at `path` from its `files`.
+
+        Raises `DataError` if a file is missing or damaged, and `UsageError` if there is no such `label`.
+        """
         which = chosen(label, self.labels)
         gone = [name for name in self.files if name not in files]
         if gone:
@@ -68,22 +80,28 @@ class _Version(ABC):
 
 @dataclass(frozen=True)
 class _Binary(_Version):
-    places: dict[str, int]  # byte of a record
-    named: dict[str, str]  # file of the classes' names
+    """A binary version: files of records with a fixed length."""
+
+    places: dict[str, int]  # label -> index of its byte in a record
+    named: dict[str, str]  # label -> name of the file that lists its classes
 
     @property
     def labels(self) -> list[str]:
+        """The values of `label` that a user may choose, the default first."""
         return list(self.places)
 
     @property
     def meta(self) -> list[str]:
+        """The names of the files that contain the names of the classes."""
         return list(self.named.values())
 
     def classes(self, files: Files, label: str) -> list[str]:
+        """The names of the classes: the non-empty lines of a text file."""
         lines = files[self.named[label]]().decode("utf-8", "replace").splitlines()
         return [line.strip() for line in lines if line.strip()]
 
     def batch(self, name: str, content: bytes, label: str) -> LabelledImages:
+        """Split the file into records. Raises `DataError` if its length is not a multiple of the record's length."""
         record = len(self.places) + _PIXELS
         if not content or len(content) % record:
             raise DataError(
@@ -98,19 +116,24 @@ class _Binary(_Version):
 
 @dataclass(frozen=True)
 class _Python(_Version):
-    keys: dict[str, str]  # of a batch
-    named: dict[str, str]  # key of the classes' names
-    named_in: str
+    """A Python version: files of pickled dictionaries."""
+
+    keys: dict[str, str]  # label -> its key in the dictionary of a batch
+    named: dict[str, str]  # label -> key of the names of its classes
+    named_in: str  # name of the file that contains them
 
     @property
     def labels(self) -> list[str]:
+        """The values of `label` that a user may choose, the default first."""
         return list(self.keys)
 
     @property
     def meta(self) -> list[str]:
+        """The name of the file that contains the names of the classes."""
         return [self.named_in]
 
     def classes(self, files: Files, label: str) -> list[str]:
+        """The names of the classes, from the pickled dictionary. Raises `DataError` if they are not a list of texts."""
         names = _value(self.named_in, _pickled.load(self.named_in, files[self.named_in]()), self.named[label])
         texts = [name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in _list(names)]
         if not texts or not all(isinstance(text, str) for text in texts):
@@ -118,6 +141,7 @@ class _Python(_Version):
         return texts
 
     def batch(self, name: str, content: bytes, label: str) -> LabelledImages:
+        """Read pixels and labels from the pickled dictionary. Raises `DataError` if their types or shapes are wrong."""
         found = _pickled.load(name, content)
         data, labels = _value(name, found, "data"), _list(_value(name, found, self.keys[label]))
         if not isinstance(data, np.ndarray) or data.ndim != 2 or data.shape[1] != _PIXELS or not len(data):
@@ -128,25 +152,29 @@ class _Python(_Version):
 
 
 def _from_planes(flat: np.ndarray) -> np.ndarray:
-    """Three planes, each row by row, to pixels. [R, 3072] -> [R, 32, 32, 3]"""
+    """Convert three colour planes, each stored row by row, to pixels. uint8 [R, 3072] -> uint8 [R, 32, 32, 3]"""
     return np.ascontiguousarray(flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
 
 
 def _joined(batches: list[LabelledImages]) -> LabelledImages:
+    """Concatenate the batches of a split."""
     return LabelledImages(np.concatenate([b.pixels for b in batches]), np.concatenate([b.labels for b in batches]))
 
 
 def _value(name: str, found: dict[str, Any], key: str) -> Any:
+    """The value of `key` in the dictionary of the file `name`. Raises `DataError` if the key is missing."""
     if key not in found:
         raise _odd(name, f"no {key}, only {', '.join(found) or 'nothing'}")
     return found[key]
 
 
 def _list(value: Any) -> list[Any]:
+    """`value` if it is a list, else an empty list, which later checks reject."""
     return value if isinstance(value, list) else []
 
 
 def _odd(name: str, got: str) -> DataError:
+    """The error for a file whose content is not as published."""
     return DataError(f"{name} does not hold what it does in a CIFAR", got=got, fix=_AGAIN)
 
 
@@ -182,7 +210,11 @@ FILES = frozenset(name for version in _VERSIONS for name in version.files)
 
 
 def sources(path: Path, folders: dict[str, Files]) -> dict[str, Callable[[str | None], ImageSource]]:
-    """What reads each CIFAR among these files: two of a version's names in one folder, so that a lost file is told."""
+    """The readers of all CIFAR versions among the files of these folders, by description.
+
+    A version counts as present if at least two of its file names are in one folder. Reading it then reports the files
+    that are missing.
+    """
     return {
         f"{version.name} ({folder})": partial(version.read, path, found)
         for folder, found in folders.items()

@@ -1,8 +1,10 @@
-"""Encoded images -> one array of pixels, by Pillow.
+"""Decode encoded images with Pillow into one array of pixels.
 
-Gray images (modes L and 1) keep one channel where all are gray; the others are converted to RGB (from P and CMYK too).
-A camera's note of how it was held is followed, as `datasets` does. Transparency, moving images and more than 8 bits a
-channel are refused: what they should look like is not ours to say.
+If all images of a source are gray (modes L and 1), the arrays have one channel. Otherwise all images are converted to
+RGB (also from P and CMYK). The EXIF orientation of the camera is applied, as the `datasets` library does. Images with
+transparency, animation or more than 8 bits per channel are rejected, because there is no unique conversion.
+
+Shapes: R images, H height, W width, C channels.
 """
 
 from __future__ import annotations
@@ -21,20 +23,24 @@ from ape_cli.storage.sources._source import size, sizes_differ
 if TYPE_CHECKING:
     from PIL import Image
 
-_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # none that runs a program to decode, as EPS does
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # none that runs a program, as EPS does
 _GRAY, _COLOUR = ("L", "1"), ("RGB", "P", "CMYK")
 
 
 class Canvas:
-    """An array for so many images of one size, and how far it is filled. The first image decides the size."""
+    """An array for `rows` images of one size, filled one by one. The first image decides the size."""
 
     def __init__(self, rows: int) -> None:
+        """Create an empty canvas; the array is allocated with the first image."""
         self.rows = rows
         self.filled = 0
         self.pixels: np.ndarray | None = None  # uint8 [rows, H, W, C]
 
     def paint(self, images: Iterable[tuple[str, bytes]]) -> None:
-        """Decodes each of (its place for errors, its bytes). The caller brings no more than there are rows."""
+        """Decode each pair of (place for error messages, encoded bytes). There must not be more images than free rows.
+
+        Raises `DataError` if an image cannot be decoded, is not supported, differs in size, or needs too much memory.
+        """
         bomb = image_rows.pillow().DecompressionBombWarning
         with warnings.catch_warnings():
             warnings.simplefilter("error", bomb)
@@ -42,25 +48,29 @@ class Canvas:
                 self._add(place, _decoded(place, encoded))
 
     def _add(self, place: str, image: np.ndarray) -> None:
-        """image: uint8 [H, W, C]"""
+        """Append one image, uint8 [H, W, C]. Raises `DataError` if it has another size than the first."""
         if self.pixels is None:
             self.pixels = _room((self.rows, *image.shape))
         if image.shape[:2] != self.pixels.shape[1:3]:
             raise sizes_differ(f"{size(image)}, {place}", f"{size(self.pixels)}, as the first")
         if image.shape[2] > self.pixels.shape[3]:
-            self.pixels = self.pixels.repeat(3, axis=3)  # all before were gray
-        self.pixels[self.filled] = image  # gray in all three channels, where there are three
+            self.pixels = self.pixels.repeat(3, axis=3)  # all earlier images were gray
+        self.pixels[self.filled] = image  # a gray image is broadcast to all channels
         self.filled += 1
 
 
 def alike(canvases: dict[str, Canvas]) -> dict[str, np.ndarray]:
-    """Their pixels, all gray or all RGB; none of those without images."""
+    """The pixels of each canvas with the same number of channels everywhere: 1 if all are gray, else 3.
+
+    Canvases without images are left out.
+    """
     found = {name: canvas.pixels for name, canvas in canvases.items() if canvas.pixels is not None}
     channels = max((pixels.shape[3] for pixels in found.values()), default=1)
     return {name: pixels if pixels.shape[3] == channels else pixels.repeat(3, axis=3) for name, pixels in found.items()}
 
 
 def _room(shape: tuple[int, ...]) -> np.ndarray:
+    """Allocate an array of uint8. Raises `DataError` if there is not enough memory."""
     try:
         return np.empty(shape, np.uint8)
     except MemoryError as error:
@@ -72,7 +82,10 @@ def _room(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _decoded(place: str, encoded: bytes) -> np.ndarray:
-    """uint8 [H, W, 1] of a gray image, [H, W, 3] of any other."""
+    """Decode an image: uint8 [H, W, 1] if it is gray, else uint8 [H, W, 3].
+
+    Raises `DataError` if it cannot be decoded or is not supported.
+    """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
@@ -84,7 +97,7 @@ def _decoded(place: str, encoded: bytes) -> np.ndarray:
             return pixels[..., None] if gray else pixels
     except DataError:
         raise
-    except Exception as error:  # what Pillow's readers come upon in a damaged file is of many kinds
+    except Exception as error:  # Pillow raises many kinds of exceptions for damaged files
         kind = "no image" if isinstance(error, UnidentifiedImageError) else str(error)
         raise DataError(
             "an image cannot be decoded", got=f"{kind} ({place})", allowed=", ".join(_FORMATS), fix="leave it out"
@@ -92,6 +105,7 @@ def _decoded(place: str, encoded: bytes) -> np.ndarray:
 
 
 def _check(place: str, image: Image.Image) -> None:
+    """Raise `DataError` for transparency, an unsupported mode or animation."""
     wrong = None
     if image.has_transparency_data:
         wrong = "an image with transparency", "paint it on a background first"

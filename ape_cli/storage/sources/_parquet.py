@@ -1,8 +1,10 @@
-"""Labelled images in Parquet, as on the Hugging Face hub and as `ape gen` writes them.
+"""Labelled images in Parquet files, as on the Hugging Face hub and as written by `ape gen`.
 
-A column has the images, encoded (PNG, JPEG …), as binary or as a struct with a binary field `bytes`; another has a
-label each, a number or a text. The schema's metadata `huggingface` names the classes of numbers (`ClassLabel`);
-without it they are called by their numbers. Classes of texts are the texts, sorted.
+One column contains encoded images (PNG, JPEG …), as binary or as a struct with a binary field `bytes`. Another column
+contains the labels, as integers or texts. For integers, the schema's metadata `huggingface` names the classes
+(`ClassLabel`); without it, each number is its own name. For texts, the classes are the sorted distinct texts.
+
+Shapes: R images.
 """
 
 from __future__ import annotations
@@ -23,20 +25,26 @@ from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.storage.sources import _decode
 from ape_cli.storage.sources._source import ImageSource, LabelledImages, known, of_labels, source
 
-_NAMES = ("label", "labels", "class", "classes", "target", "category")  # of a label's column, where no metadata tells
-_AT_ONCE = 256  # images that are in memory as they are encoded
+_NAMES = ("label", "labels", "class", "classes", "target", "category")  # usual names of a label column
+_AT_ONCE = 256  # encoded images that are in memory at once
 _MOST_CLASSES = 2**16
 
 
 @dataclass(frozen=True)
 class _Columns:
+    """The columns to read: the images and the labels."""
+
     image: pa.Field
     label: pa.Field
-    classes: list[str] | None  # by label, where the metadata has them
+    classes: list[str] | None  # names by label, if the metadata has them
 
 
 def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSource:
-    """The source at `path`, whose splits have these files, in their order."""
+    """Read the source at `path`. `files` are the Parquet files of each split, in order.
+
+    Raises `DataError` if a file is damaged, or its columns or values do not fit, and `UsageError` if the column of
+    labels is unknown or ambiguous.
+    """
     shards = {split: [_Shard(file) for file in parts] for split, parts in files.items()}
     every = [shard for parts in shards.values() for shard in parts]
     columns = _columns(every[0], label)
@@ -50,9 +58,10 @@ def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSo
 
 
 class _Shard:
-    """An open file."""
+    """An open Parquet file. Raises `DataError` if it cannot be read."""
 
     def __init__(self, path: Path) -> None:
+        """Open the file at `path` and read its schema."""
         self.path = path
         with self._reading():
             self.file = pq.ParquetFile(path)
@@ -61,6 +70,7 @@ class _Shard:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
+        """Turn errors of reading in this block into `DataError`."""
         try:
             yield
         except (pa.ArrowException, OSError) as error:
@@ -70,7 +80,7 @@ class _Shard:
             ) from error
 
     def check(self, columns: _Columns) -> None:
-        """It has the columns of the first shard."""
+        """Raise `DataError` if this file does not have the columns of the first shard."""
         for field in (columns.image, columns.label):
             own = [f for f in self.schema if f.name == field.name]
             if len(own) != 1 or own[0].type != field.type:
@@ -82,7 +92,7 @@ class _Shard:
                 )
 
     def column(self, name: str) -> Iterator[tuple[int, pa.Array]]:
-        """Parts of a column, each with the number of its first row in the file."""
+        """Yield the parts of a column, each with the index of its first row in the file."""
         start = 0
         with self._reading():
             for batch in self.file.iter_batches(_AT_ONCE, columns=[name]):
@@ -91,7 +101,10 @@ class _Shard:
 
 
 def _columns(shard: _Shard, label: str | None) -> _Columns:
-    """The column of the images and that of the labels that are asked for."""
+    """Choose the column of images, and the column of labels that `label` selects.
+
+    Raises `DataError` if there is not exactly one column of images, or no column of labels.
+    """
     images = [field for field in shard.schema if _is_image(field.type)]
     if len(images) != 1:
         raise DataError(
@@ -107,7 +120,13 @@ def _columns(shard: _Shard, label: str | None) -> _Columns:
 
 
 def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: str | None) -> str:
-    """The name of the column of labels."""
+    """Choose the column of labels among the `usable` columns; `named` are those with names of classes.
+
+    Without `label`, it tries in this order: columns with names of classes, columns with a usual name, all usable
+    columns. If several remain, the fine labels of CIFAR-100 are preferred.
+
+    Raises `UsageError` if `label` is unknown or the choice is ambiguous, and `DataError` if there is no usable column.
+    """
     if label is not None:
         which = next((name for name in (label, f"{label}_label") if name in usable), None)
         if which is None:
@@ -133,6 +152,7 @@ def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: st
 
 
 def _is_image(kind: pa.DataType) -> bool:
+    """Whether a column of this type can contain encoded images."""
     if pa.types.is_struct(kind):
         at = kind.get_field_index("bytes")
         return at >= 0 and _is_bytes(kind.field(at).type)
@@ -154,7 +174,10 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
-    """The names of classes by column, from the metadata that Hugging Face's library writes; in the schema's order."""
+    """The names of classes by column, in the order of the schema.
+
+    They come from the metadata that the `datasets` library writes. The result is empty if there are none.
+    """
     try:
         features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
         named = {name: features[name]["names"] for name in schema.names if "names" in features.get(name, {})}
@@ -168,7 +191,7 @@ def _is_names(found: Any) -> bool:
 
 
 def _labels(shards: list[_Shard], name: str) -> pa.ChunkedArray:
-    """The labels of a split, as they are stored."""
+    """The labels of a split, as stored. Raises `DataError` if a label is null."""
     parts = []
     for shard in shards:
         for start, part in shard.column(name):
@@ -185,6 +208,10 @@ def _labels(shards: list[_Shard], name: str) -> pa.ChunkedArray:
 
 
 def _classes(columns: _Columns, labels: dict[str, pa.ChunkedArray]) -> list[str]:
+    """The names of the classes: from the metadata, the sorted texts, or the numbers from 0 to the largest label.
+
+    Raises `DataError` if the largest number is 65,536 or more.
+    """
     if columns.classes:
         return columns.classes
     values = pc.unique(
@@ -204,14 +231,14 @@ def _classes(columns: _Columns, labels: dict[str, pa.ChunkedArray]) -> list[str]
 
 
 def _numbers(values: pa.ChunkedArray, classes: list[str]) -> np.ndarray:
-    """Labels by their classes. int64 [R]"""
+    """Convert stored labels to indices into `classes`. Returns int64 [R]."""
     if pa.types.is_string(values.type):
         values = pc.index_in(values, pa.array(classes))
     return of_labels(values.to_numpy())
 
 
 def _pixels(shards: dict[str, list[_Shard]], image: str) -> dict[str, np.ndarray]:
-    """The images of each split, decoded one by one into one array."""
+    """Decode the images of each split into one array, one image at a time."""
     canvases = {}
     for split, parts in shards.items():
         canvases[split] = _decode.Canvas(sum(shard.rows for shard in parts))
@@ -221,7 +248,10 @@ def _pixels(shards: dict[str, list[_Shard]], image: str) -> dict[str, np.ndarray
 
 
 def _encoded(shard: _Shard, image: str) -> Iterator[tuple[str, bytes]]:
-    """Each image as it is stored, with its place for errors."""
+    """Yield the encoded bytes of each image, with its place for error messages.
+
+    Raises `DataError` if a row has no image.
+    """
     for start, part in shard.column(image):
         whole = pc.struct_field(part, "bytes") if pa.types.is_struct(part.type) else part
         for number, encoded in enumerate(whole.to_pylist(), start):

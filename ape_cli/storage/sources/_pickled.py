@@ -1,13 +1,14 @@
-"""The pickles of CIFAR's Python version, read as data: nothing in them is ever imported, called or unpickled.
+"""Read the pickles of CIFAR's Python version safely: nothing in them is imported, called or unpickled.
 
-A pickle is a program for a stack machine. Here is a machine that knows the few instructions of numbers, text, lists,
-dictionaries and arrays of bytes, and no other: where an array is made, it looks at the names and arguments that numpy
-would be called with, and makes one of its own. What `pickle.Unpickler` would look up, call or take from the process
-(any other global, an instance, a copyreg extension, a persistent id) is an error here, and so is a key that is no text:
-the hash of a deep tuple may take for ever.
+A pickle is a program for a stack machine. This module implements a machine that knows only the instructions for
+numbers, texts, lists, dictionaries and arrays of bytes. When the program builds an array, the machine compares the
+names and arguments of the numpy calls with the expected ones, and builds the array itself. Everything else that
+`pickle.Unpickler` would look up, call or take from the process is an error: any other global, an instance, a copyreg
+extension, a persistent id. A key that is not a text is also an error, because the hash of a deeply nested tuple may
+take forever.
 
-Python 2 wrote them: its text comes as bytes, and keys are read as text. Other versions of the same by Python 3,
-protocols 2 to 4, are read too.
+The published files were written by Python 2. Their texts are read as bytes, and their keys as text. The same structures
+pickled by Python 3, with protocols 2 to 4, can be read too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 
 from ape_cli.core.errors import DataError
 
-_MOST = 2_000_000  # instructions; 50,000 images with two labels and a name each take 350,000
+_MOST = 2_000_000  # instructions; 50,000 images with two labels and one name each need 350,000
 _NUMBERS = ("BININT", "BININT1", "BININT2", "LONG1")
 _VALUES = (*_NUMBERS, "BINUNICODE", "SHORT_BINUNICODE", "BINBYTES", "SHORT_BINBYTES")
 _OLD_TEXT = ("BINSTRING", "SHORT_BINSTRING")
@@ -38,32 +39,38 @@ _NAMES = {
 
 
 class _RefusedError(Exception):
-    """What stands in a pickle and is not data."""
+    """The pickle contains something that is not data."""
 
 
 @dataclass(frozen=True)
 class _Global:
-    """Stands for a name that a pickle asks for."""
+    """Placeholder for a global name that a pickle asks for."""
 
     name: str
 
 
 @dataclass(eq=False)
 class _Array:
-    """Stands for an array in the making."""
+    """Placeholder for an array that is being built."""
 
     values: np.ndarray | None = None
 
 
 class _Bytes:
-    """Stands for numpy's type of bytes, the only one here."""
+    """Placeholder for numpy's dtype of bytes, the only dtype that is supported."""
 
 
 def load(name: str, content: bytes) -> dict[str, Any]:
-    """The dictionary that the file `name` holds, by text; arrays are uint8, text of Python 2 is bytes."""
+    """Read the dictionary that is pickled in `content`.
+
+    The keys of the result are text, arrays are uint8, and texts of Python 2 are bytes. `name` is the file's name, for
+    errors.
+
+    Raises `DataError` if the pickle is damaged or contains anything but numbers, texts and arrays of bytes.
+    """
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "invalid .*escape sequence", DeprecationWarning)  # in a damaged name
+            warnings.filterwarnings("ignore", "invalid .*escape sequence", DeprecationWarning)  # from a damaged name
             found = _Machine().run(content)
         if not isinstance(found, dict):
             raise _RefusedError(f"a {type(found).__name__} instead of a dictionary")
@@ -79,6 +86,7 @@ def load(name: str, content: bytes) -> dict[str, Any]:
 
 
 def _finished(value: Any) -> Any:
+    """Replace a placeholder of an array by the array. Raises `_RefusedError` if it was never filled."""
     if not isinstance(value, _Array):
         return value
     if value.values is None:
@@ -87,9 +95,13 @@ def _finished(value: Any) -> Any:
 
 
 class _Machine:
-    """A stack of values, marks in it, and a memo of values by number."""
+    """The stack machine: a stack of values, marks in the stack, and a memo of values by number.
+
+    Its methods raise `_RefusedError` for anything that is not data.
+    """
 
     def __init__(self) -> None:
+        """Start with an empty stack and define the supported instructions."""
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
@@ -119,7 +131,7 @@ class _Machine:
         }
 
     def run(self, content: bytes) -> Any:
-        """What is on the stack when the program stops."""
+        """Run the program, and return the only value on the stack at its end."""
         argument: Any
         for count, (op, argument, _) in enumerate(pickletools.genops(content)):
             if count == _MOST:
@@ -127,7 +139,7 @@ class _Machine:
             if op.name in _VALUES:
                 self.stack.append(argument)
             elif op.name in _OLD_TEXT:
-                self.stack.append(argument.encode("latin-1"))  # as genops has decoded it
+                self.stack.append(argument.encode("latin-1"))  # reverses the decoding by genops
             elif op.name in _FIXED:
                 self.stack.append(_FIXED[op.name])
             elif op.name == "STOP":
@@ -140,7 +152,7 @@ class _Machine:
         return found
 
     def _last(self, count: int) -> tuple[Any, ...]:
-        """Takes the last `count` values, none of them from before the last mark."""
+        """Pop the last `count` values, which must be after the last mark."""
         if len(self.stack) - count < (self.marks[-1] if self.marks else 0):
             raise _RefusedError("fewer values than an instruction takes")
         found = tuple(self.stack[-count:])
@@ -148,47 +160,53 @@ class _Machine:
         return found
 
     def _since_mark(self) -> list[Any]:
+        """Pop the last mark and all values after it."""
         start = self.marks.pop()
         found = self.stack[start:]
         del self.stack[start:]
         return found
 
     def _remember(self, number: int) -> None:
+        """Store the last value in the memo."""
         self.memo[number] = self.stack[-1]
 
     def _extend(self, values: Any) -> None:
+        """Append `values` to the list on top of the stack."""
         target = self.stack[-1]
         if not isinstance(target, list):
             raise _RefusedError("values appended to what is no list")
         target.extend(values)
 
     def _update(self, values: Any) -> None:
+        """Add alternating keys and values to the dictionary on top of the stack."""
         target = self.stack[-1]
         if not isinstance(target, dict):
             raise _RefusedError("items set in what is no dictionary")
         target.update(zip(map(_text, values[::2]), values[1::2], strict=True))
 
     def _global(self, name: str) -> None:
+        """Push a placeholder for the global `name`, if it is one of those that an array needs."""
         if name not in _NAMES:
             raise _RefusedError(f"it asks for {name.replace(' ', '.')}")
         self.stack.append(_Global(_NAMES[name]))
 
     def _build(self, state: Any) -> None:
+        """Apply a state to the placeholder on top of the stack."""
         target = self.stack[-1]
         if isinstance(target, _Array):
             target.values = _array(*state)
-        elif not isinstance(target, _Bytes):  # whose state is the order of bytes in a number, and they have one each
+        elif not isinstance(target, _Bytes):  # its state is the byte order, which single bytes do not need
             raise _RefusedError("a state for what is no array")
 
 
 def _called(function: Any, arguments: Any) -> Any:
-    """What numpy's own functions would make of their arguments, if they are those of an array of bytes."""
+    """The result of calling a placeholder of a numpy function, if the arguments are those of an array of bytes."""
     match function, arguments:
         case _Global("reconstruct"), (_Global("ndarray"), (0,), "b" | b"b"):
             return _Array()
         case _Global("dtype"), ("u1" | b"u1", 0 | 1, 0 | 1):
             return _Bytes()
-        case _Global("encode"), (str(text), "latin1"):  # so Python 3 writes bytes in protocol 2
+        case _Global("encode"), (str(text), "latin1"):  # Python 3 writes bytes like this in protocol 2
             return text.encode("latin-1")
     if isinstance(function, _Global):
         raise _RefusedError(f"{function.name} of other arguments than an array of bytes has")
@@ -196,7 +214,7 @@ def _called(function: Any, arguments: Any) -> Any:
 
 
 def _array(version: Any, shape: Any, kind: Any, by_columns: Any, content: Any) -> np.ndarray:
-    """The state of an array, as numpy writes it. uint8 of that shape, read-only"""
+    """Build an array from its pickled state as numpy writes it. Returns uint8 of the given shape, read-only."""
     if not isinstance(kind, _Bytes) or not isinstance(content, bytes):
         raise _RefusedError("an array of other values than bytes")
     if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
@@ -207,6 +225,7 @@ def _array(version: Any, shape: Any, kind: Any, by_columns: Any, content: Any) -
 
 
 def _text(value: Any) -> str:
+    """A key or name as text; bytes are decoded as Latin-1."""
     if isinstance(value, bytes):
         return value.decode("latin-1")
     if not isinstance(value, str):

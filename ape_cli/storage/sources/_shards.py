@@ -1,4 +1,4 @@
-"""Which of a folder's Parquet files is which split, told as Hugging Face's `load_dataset` does, by their names."""
+"""Assign the Parquet files of a folder to splits by their names, as `load_dataset` of Hugging Face does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ape_cli.core.errors import DataError
 
-_WORDS = {  # in names of files and folders; those that Hugging Face's `load_dataset` knows
+_WORDS = {  # words in names of files and folders that `load_dataset` of Hugging Face knows
     "train": ("train", "training"),
     "validation": ("validation", "valid", "dev", "val"),
     "test": ("test", "testing", "eval", "evaluation"),
@@ -17,15 +17,19 @@ _SHARD = re.compile(r"(.*)-(\d{5,})-of-(\d{5,})")
 
 
 def found(path: Path) -> list[Path]:
-    """The Parquet files of a folder, at most two folders down, in the order of their names; no hidden ones."""
+    """Find the Parquet files in a folder and up to two levels below, sorted by path. Hidden files are skipped."""
     found = (file for depth in ("", "*/", "*/*/") for file in path.glob(f"{depth}*.parquet"))
     return sorted(f for f in found if not any(part.startswith((".", "_")) for part in f.relative_to(path).parts))
 
 
 def by_split(path: Path, shards: list[Path]) -> dict[str, list[Path]]:
-    """A folder's Parquet files by split: by their names, else by the folders that they lie in; all train if none tells.
+    """Group Parquet files by split.
 
-    Raises `DataError` where that is not clear, or where a shard is missing.
+    The split is taken from the name of the file, else from the folders that contain it. If no name tells a split, all
+    files belong to `train`.
+
+    Raises `DataError` if the split of a file is ambiguous, if only some files name a split, if a split is in several
+    folders, or if a shard is missing.
     """
     split_of = {file: _split(file.relative_to(path)) for file in shards}
     if not any(split_of.values()):
@@ -46,9 +50,12 @@ def by_split(path: Path, shards: list[Path]) -> dict[str, list[Path]]:
 
 
 def _split(file: Path) -> str | None:
-    """
+    """The split that the name of a file or of its folders tells, or None.
+
     >>> _split(Path("data/train-00000-of-00001.parquet")), _split(Path("dev/x.parquet")), _split(Path("x.parquet"))
     ('train', 'validation', None)
+
+    Raises `DataError` if a name tells two splits.
     """
     for part in (file.stem, *reversed(file.parts[:-1])):
         found = {_SPLIT[word] for word in re.findall("[a-z]+", part.lower()) if word in _SPLIT}
@@ -60,6 +67,7 @@ def _split(file: Path) -> str | None:
 
 
 def _check_shards(split: str, parts: list[Path]) -> None:
+    """Raise `DataError` if the files of a split are in several folders, or a shard NAME-00000-of-00001 is missing."""
     folders = sorted({str(part.parent) for part in parts})
     if len(folders) > 1:
         raise DataError(

@@ -1,4 +1,7 @@
-"""What a source is: labels within its classes, images of one size, and a name."""
+"""The type of a source of images, and its checks: labels are within the classes, images have one size.
+
+Shapes: R images, H height, W width, C channels: 1 (gray) or 3 (RGB).
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ household_furniture insects large_carnivores large_man-made_outdoor_things large
 large_omnivores_and_herbivores medium_mammals non-insect_invertebrates people reptiles small_mammals trees vehicles_1
 vehicles_2"""
 CLASSES = {"cifar-10": _CIFAR_10.split(), "cifar-100": _FINE.split(), "cifar-100-coarse": _COARSE.split()}
-_MISPRINTS = {"cra": "crab"}  # of the hub's copy of CIFAR-100
+_MISPRINTS = {"cra": "crab"}  # in the copy of CIFAR-100 on the Hugging Face hub
 
 
 @dataclass(frozen=True)
 class LabelledImages:
-    """Labelled images of one size."""
+    """Images of one size, each with a label."""
 
     pixels: np.ndarray  # uint8 [R, H, W, C], C = 1 (gray) or 3 (RGB)
     labels: np.ndarray  # int64 [R], indices into the classes
@@ -38,28 +41,31 @@ class LabelledImages:
 
 @dataclass(frozen=True)
 class ImageSource:
-    """A set of labelled images. Make one with `sources.open`."""
+    """A set of labelled images in splits. Make one with `sources.open_source`."""
 
-    name: str  # fit for a file's name: [a-z0-9-]
+    name: str  # can be part of a file name: [a-z0-9-]
     classes: list[str]  # names by label
-    splits: dict[str, LabelledImages]  # "train" always; "validation" and "test" where the source has them
+    splits: dict[str, LabelledImages]  # always has "train"; "validation" and "test" if the source has them
 
 
 def chosen(label: str | None, allowed: Sequence[str]) -> str:
-    """The label that is asked for; the first of `allowed` where none is."""
+    """The requested label, or the first of `allowed` for None. Raises `UsageError` if it is not allowed."""
     return allowed[0] if label is None else pick("label", label, allowed)
 
 
 def known(classes: list[str]) -> str | None:
-    """Which of the CIFARs has these classes."""
+    """The name of the CIFAR dataset that has exactly these classes, or None."""
     mended = [_MISPRINTS.get(name, name) for name in classes]
     return next((name for name, own in CLASSES.items() if own == mended), None)
 
 
 def source(path: Path, classes: list[str], splits: dict[str, LabelledImages]) -> ImageSource:
-    """The checked source; a split without rows is left out.
+    """Check images and labels, and make the source. Splits without rows are left out.
 
-    It is named by what it is where it is a CIFAR (by its classes and size), else by where it lies.
+    If the classes and the image size are those of a CIFAR dataset, the source gets its name. Otherwise the name comes
+    from `path`.
+
+    Raises `DataError` if there are no training images, a label is out of range, or images differ in size.
     """
     there = {name: splits[name] for name in SPLITS if name in splits and len(splits[name].labels)}
     if "train" not in there:
@@ -74,6 +80,7 @@ def source(path: Path, classes: list[str], splits: dict[str, LabelledImages]) ->
 
 
 def _check_labels(split: str, labels: np.ndarray, classes: list[str]) -> None:
+    """Raise `DataError` if a label is not in 0 .. len(classes) - 1."""
     wrong = np.flatnonzero((labels < 0) | (labels >= len(classes)))
     if wrong.size:
         raise DataError(
@@ -85,12 +92,13 @@ def _check_labels(split: str, labels: np.ndarray, classes: list[str]) -> None:
 
 
 def _check_size(split: str, pixels: np.ndarray, first: np.ndarray) -> None:
+    """Raise `DataError` if images, [..., H, W, C], have another size than those of the training split."""
     if pixels.shape[1:] != first.shape[1:]:
         raise sizes_differ(f"{size(pixels)} in {split}", f"{size(first)}, as in train")
 
 
 def size(pixels: np.ndarray) -> str:
-    """Of the images [..., H, W, C], height first.
+    """Describe the size of images, [..., H, W, C], with the height first.
 
     >>> size(np.zeros((7, 8, 32, 3)))
     '8 x 32 RGB'
@@ -100,15 +108,18 @@ def size(pixels: np.ndarray) -> str:
 
 
 def sizes_differ(got: str, first: str) -> DataError:
+    """The error for images of different sizes."""
     return DataError("images of different sizes", got=got, allowed=first, fix="scale them to one size first")
 
 
 def of_labels(values: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Convert labels to int64 [R]."""
     return np.asarray(values, dtype=np.int64)
 
 
 def _fit_for_a_file(path: Path) -> str:
-    """
+    """Derive a name from a path: lower case, without extensions, and with hyphens for other characters.
+
     >>> _fit_for_a_file(Path("data/My Birds_2.tar.gz"))
     'my-birds-2'
     """
