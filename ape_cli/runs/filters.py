@@ -1,4 +1,4 @@
-"""Filters: which runs a command is about, by scheme, task and preset."""
+"""Filters select runs by scheme, task and preset."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 from ape_cli.core.errors import ApeError, nearest, pick
 from ape_cli.runs.config import PRESETS
 
-_MOST = 12  # combinations that an error lists
+_MOST = 12  # maximum number of combinations that an error lists
 
 
 class RunKind(NamedTuple):
-    """What filters look at in a run. `tasks`: all names of its task, the most specific one last."""
+    """The properties of a run that filters compare.
+
+    `tasks` has all names of the run's task, the most specific one last.
+    """
 
     scheme: str
     tasks: tuple[str, ...]
@@ -21,7 +24,10 @@ class RunKind(NamedTuple):
 
 
 def kind(scheme: str, preset: str, task: str, order: str | None, parameters: dict[str, Any]) -> RunKind:
-    """The kind of a run: a tree task is also its column, `tree-copy/depth`, and images are also their source.
+    """The kind of a run. Some runs have two names for their task.
+
+    A tree task is also called by its linearisation, as in `tree-copy/depth`. The task `images` is also called by its
+    source.
 
     >>> kind("rope", "small", "tree-copy", "depth", {}).tasks
     ('tree-copy', 'tree-copy/depth')
@@ -33,28 +39,31 @@ def kind(scheme: str, preset: str, task: str, order: str | None, parameters: dic
 
 @dataclass(frozen=True)
 class Filter:
-    """The runs with one of the schemes, one of the tasks and one of the presets; an empty list means any."""
+    """Selects the runs with one of the schemes, one of the tasks and one of the presets. An empty tuple selects all."""
 
     schemes: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     presets: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """As it is given on the command line."""
+        """The filter as options of the command line."""
         return " ".join(f"--{option} {name}" for option, names, _ in self._options() for name in names)
 
     def _options(self) -> Iterator[tuple[str, tuple[str, ...], int]]:
-        """Each option with its names, and the field of `Kind` that it looks at."""
+        """Yield each option: its name, the names it was given, and the index of its field in `RunKind`."""
         yield from zip(("scheme", "task", "preset"), (self.schemes, self.tasks, self.presets), range(3), strict=True)
 
     def picks(self, run: RunKind) -> bool:
-        """Whether a run is wanted."""
+        """Whether the filter selects this run."""
         return all(not names or _has_one(run, field, names) for _, names, field in self._options())
 
     def check(self, there: Collection[RunKind], where: str) -> None:
-        """That every name is one that a run has, and that some run is wanted; else an `ApeError` that says what is.
+        """Check that each name of the filter occurs in some run, and that some run is selected.
 
-        `there`: the kinds of all runs; `where`: where those are, in words. Where there are no runs, no filter is wrong.
+        `there` are the kinds of all runs, and `where` says in words where they are. Without any runs, every filter is
+        valid.
+
+        Raises `ApeError` that lists what exists, if the check fails.
         """
         if not there:
             return
@@ -84,6 +93,7 @@ class Filter:
 
 
 def _names(run: RunKind, field: int) -> tuple[str, ...]:
+    """The names of a run for one option."""
     found = run[field]
     return (found,) if isinstance(found, str) else found
 
@@ -97,7 +107,7 @@ ANY = Filter()
 
 
 def make(schemes: list[str] | None, tasks: list[str] | None, presets: list[str] | None) -> Filter:
-    """The filter of repeated options. Raises `UsageError` for a preset that does not exist."""
+    """Make a filter from repeated options of the command line. Raises `UsageError` if a preset does not exist."""
     once = [tuple(dict.fromkeys(names or ())) for names in (schemes, tasks, presets)]
     for name in once[2]:
         pick("preset", name, PRESETS)

@@ -1,6 +1,6 @@
-"""What `run.json` and `eval/*.json` hold, checked when they are read.
+"""The schema of `run.json` and `eval/*.json`, which is checked when they are read.
 
-Fields that nothing reads back (versions, commit, device, times) are not looked at.
+Fields that are never read back (versions, commit, device, times) are not checked.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ape_cli.runs.config import AnyConfig
 from ape_cli.storage.paths import StoragePath
 
 VERSION = 1
-DECODINGS = ("teacher", "greedy")  # of evaluations
+DECODINGS = ("teacher", "greedy")  # how an evaluation generates outputs
 
 
 class Trained(BaseModel):
-    """The dataset of a run."""
+    """The dataset that a run was trained on."""
 
     name: str
     path: str
@@ -34,7 +34,7 @@ class Trained(BaseModel):
 
 
 class TrainingResult(BaseModel):
-    """What training came to."""
+    """The result of training."""
 
     steps: int
     best_step: int
@@ -45,24 +45,27 @@ class TrainingResult(BaseModel):
 
 
 class Record(BaseModel):
-    """run.json"""
+    """The content of `run.json`."""
 
     version: Literal[1]
     status: Literal["running", "stopped", "failed", "finished"]
     config: AnyConfig
     variant: dict[str, Any] = {}
     dataset: Trained
-    processes: int = Field(1, ge=1)  # that train it together, the last time it was begun or resumed
+    processes: int = Field(1, ge=1)  # processes that trained together when it was last started or resumed
     result: TrainingResult | None = None
 
     @model_validator(mode="after")
     def _finished_with_a_result(self) -> Record:
+        """Check that a finished run has a result."""
         if self.status == "finished" and self.result is None:
             raise ValueError("finished, and without a result")
         return self
 
 
 class Metrics(BaseModel):
+    """Metrics of an evaluation, over all rows or a group of rows."""
+
     token_accuracy: float = Field(ge=0, le=1)
     exact_match: float = Field(ge=0, le=1)
     cross_entropy: float | None = None
@@ -71,15 +74,19 @@ class Metrics(BaseModel):
 
 
 class SizeMetrics(Metrics):
+    """Metrics of the rows of one size."""
+
     size: int
 
 
 class OpMetrics(Metrics):
+    """Metrics of the rows with one operator."""
+
     op: str
 
 
 class Evaluation(BaseModel):
-    """eval/*.json"""
+    """The content of `eval/*.json`."""
 
     dataset: str
     fingerprint: str
@@ -88,11 +95,17 @@ class Evaluation(BaseModel):
     overall: Metrics
     by_size: list[SizeMetrics]
     by_op: list[OpMetrics] = []
-    by_class: list[Metrics] = []  # of images
+    by_class: list[Metrics] = []  # for images only
 
 
 def read(path: StoragePath, kind: type[BaseModel], again: str) -> dict[str, Any]:
-    """A JSON file as it is, if it is what it should be; else a `RunError` that tells to do `again`."""
+    """Read a JSON file and check it against the model `kind`.
+
+    The result is the JSON itself, including unchecked fields. `again` is the fix that an error suggests.
+
+    Raises `RunError` if the file is damaged or cannot be read, `FileNotFoundError` if it does not exist, and
+    `PlaceError` if the object store fails.
+    """
     try:
         raw = from_json(path.read_bytes(), allow_inf_nan=False)
         kind.model_validate(raw)
@@ -109,11 +122,11 @@ def read(path: StoragePath, kind: type[BaseModel], again: str) -> dict[str, Any]
 
 
 def is_sound(metrics: dict[str, Any]) -> bool:
-    """Whether all numbers are numbers."""
+    """Whether all numbers are finite."""
     return all(math.isfinite(v) for v in metrics.values() if isinstance(v, float))
 
 
 def variant_text(about: dict[str, Any]) -> str:
-    """What a run has set otherwise than its preset and scheme say: `attention=linear, decay=1`."""
+    """The settings of a run that differ from its preset and scheme, for example `attention=linear, decay=1`."""
     pairs = sorted(about.get("variant", {}).items())
     return ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in pairs)

@@ -1,7 +1,8 @@
-"""All runs under a folder; the index is a scan, and many machines may write to one folder.
+"""The registry of all runs under a folder.
 
-RUN is task-order-scheme-seed and a short hash of the configuration and the data: the same
-configuration is the same run.
+There is no index file: the folder is scanned each time, so many machines may write to it. The name of a run consists of
+task, linearisation, scheme, seed, and a short hash of the configuration and the data. Therefore the same configuration
+on the same data is always the same run.
 """
 
 from __future__ import annotations
@@ -23,27 +24,39 @@ from ape_cli.storage import files
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath, storage_path
 
-if TYPE_CHECKING:  # imported where it is needed, so that listing is fast and training needs no polars
+if TYPE_CHECKING:  # imported lazily: listing stays fast, and training needs no polars
     import polars as pl
 
     from ape_cli.data.loader import Dataset, Facts
 
 
 class Registry:
-    """All runs under a folder, or those of some names, or those that a filter picks. Make one with `open`."""
+    """All runs under a folder, optionally restricted. Make one with `open_registry`.
+
+    `folder` contains the folder `runs`. `names` restricts the registry to runs of these names. `chosen` is a filter,
+    which `sound` applies.
+    """
 
     def __init__(self, folder: StoragePath, names: frozenset[str] | None = None, chosen: Filter = filters.ANY) -> None:
+        """Nothing is read from the folder yet."""
         self.folder, self.names, self.chosen = folder, names, chosen
 
     def only(self, names: Iterable[str]) -> Registry:
-        """The runs of these names alone."""
+        """A registry of the runs with these names only."""
         return Registry(self.folder, frozenset(names), self.chosen)
 
     def where(self, chosen: Filter) -> Registry:
-        """The same registry, of which `sound` (and all that reads runs by it) has the chosen runs alone."""
+        """A registry with another filter.
+
+        `sound`, and everything that reads runs with it, then yields only the selected runs.
+        """
         return Registry(self.folder, self.names, chosen)
 
     def __iter__(self) -> Iterator[Run]:
+        """Yield all runs with a matching name, sorted by name; the filter is not applied.
+
+        Raises `RunError` if the folder of results is a file.
+        """
         runs = self.folder / "runs"
         if self.folder.exists() and not self.folder.is_dir():
             raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with --results")
@@ -51,17 +64,19 @@ class Registry:
         yield from (Run(runs / name) for name in names if self.names is None or name in self.names)
 
     def sound(self, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any]]]:
-        """The chosen runs that can be read, each with its run.json; `bad` gets a line about each that cannot.
+        """Yield each selected run that can be read, with the content of its run.json.
 
-        Raises `ApeError` at the end where there are runs and the filter picks none of them. One after the other, so
-        that no more of ten thousand runs is in memory than what is made of them.
+        For each run that cannot be read, a line of text is appended to `bad`. Runs are yielded one at a time, so that
+        tens of thousands of records are never in memory together.
+
+        Raises `ApeError` after the last run, if there are runs but the filter selects none or has an unknown name.
         """
 
         def read(run: Run) -> tuple[Run, dict[str, Any] | None]:
             try:
                 return run, run.read()
             except RunError as error:
-                # what an object store keeps of a run that was never begun
+                # an object store may keep the empty folder of a run that was never started
                 if isinstance(run.folder, RemotePath) and not any(run.folder.iterdir()):
                     return run, None
                 bad.append(f"{run.name}: {error.what}{f' ({error.got})' if error.got else ''}")
@@ -79,7 +94,10 @@ class Registry:
         self.chosen.check(kinds, str(self.folder))
 
     def find(self, name: str) -> Run:
-        """A run by its name, its folder here, or a beginning that only it has."""
+        """Find a run by its name, its path, or a unique prefix of its name.
+
+        Raises `UsageError` if there is no such run, or if several names have this prefix.
+        """
         names = [run.name for run in self]
         path = storage_path(name)
         wanted = path.name if path.resolve().parent == (self.folder / "runs").resolve() else name
@@ -93,7 +111,7 @@ class Registry:
         raise unknown("run", name, names)
 
     def place(self, config: Config, data: Facts) -> Run:
-        """Where the run of this settled configuration on this data stands, whether or not it exists."""
+        """The run of a resolved configuration on a dataset, whether it exists or not."""
         parts = [data.task, data.order, config.scheme, str(config.seed), config.digest(data.fingerprint)]
         return Run(self.folder / "runs" / "-".join(p for p in parts if p))
 
@@ -109,6 +127,7 @@ class Registry:
         """Write the first run.json.
 
         `machine` is what `models.device.describe` returns. `variant` has the fields that differ from the preset.
+        `processes` is the number of processes that train together.
         """
         here = dict(machine)
         plan = data.manifest.plan
@@ -142,11 +161,11 @@ class Registry:
         files.write_json(run.folder / "run.json", about)
 
     def runs(self) -> pl.DataFrame:
-        """One line a run."""
+        """A table with one row per run. Runs that cannot be read are left out."""
         return self.table()[0]
 
     def table(self) -> tuple[pl.DataFrame, list[str]]:
-        """One line a run, and a line of text about each that cannot be read."""
+        """A table with one row per run, and a line of text about each run that cannot be read."""
         import polars as pl
 
         lines, bad = [], list[str]()
@@ -194,14 +213,20 @@ _COLUMNS = {
 
 
 def open_registry(folder: str | StoragePath) -> Registry:
-    """The registry in a folder or at an address, where there need not be anything yet."""
+    """The registry in a folder or at an address, which need not exist yet.
+
+    Raises `UsageError` for an invalid address.
+    """
     return Registry(storage_path(folder))
 
 
 @lru_cache(maxsize=1)
 def _commit() -> str | None:
-    """What the environment says in APE_COMMIT, for a copy without its history. Else the commit of this program's own
-    checkout, with a + where it has changes; None outside of one."""
+    """The git commit of this program, or None if it is unknown.
+
+    The environment variable APE_COMMIT comes first; it is meant for copies without a git history. Otherwise it is the
+    commit of the program's own checkout, with a "+" if tracked files have changes.
+    """
     if told := os.environ.get("APE_COMMIT"):
         return told
     here = Path(ape_cli.__file__).resolve().parent

@@ -1,11 +1,15 @@
-"""One run's folder, `results/runs/RUN/`: one writer, every file whole or absent, nothing a pickle.
+"""The folder of one run, `results/runs/RUN/`.
 
-run.json           resolved config, dataset, versions, git commit, status, timings
-model.safetensors  the best weights by validation token accuracy
-state/             what resuming needs; gone when the run is finished
-history.parquet    a line a validation
-eval/*.json        one per dataset x split x decoding
-logs/              files of metric loggers (`--log`), if there are any
+Only one process may write at a time. Files are written atomically, and none of them is a pickle.
+
+| file | content |
+|---|---|
+| run.json | resolved configuration, dataset, versions, git commit, status, times |
+| model.safetensors | the best weights by validation token accuracy |
+| state/ | what is needed to resume; removed when the run is finished |
+| history.parquet | one row per validation |
+| eval/*.json | one file per dataset, split and decoding |
+| logs/ | files of metric loggers (`--log`), if there are any |
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from ape_cli.runs.record import Evaluation, Record, TrainingResult
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 
-if TYPE_CHECKING:  # imported where tables are read, so that training needs no polars
+if TYPE_CHECKING:  # imported lazily: training needs no polars
     import polars as pl
 
 
@@ -32,19 +36,24 @@ Tensors = dict[str, Any]  # name -> torch.Tensor; this package does not import t
 
 
 class Run:
-    """One run's folder. It is what `train.Loop` stores into."""
+    """The folder of one run. `training.loop.Loop` stores its state and its results with it.
+
+    Methods that save a file raise `ApeError` if it cannot be written.
+    """
 
     def __init__(self, folder: StoragePath) -> None:
+        """Nothing is read; the folder need not exist."""
         self.folder = folder
 
     @property
     def name(self) -> str:
+        """The name of the run, which is the name of its folder."""
         return self.folder.name
 
     # run.json
 
     def read(self) -> dict[str, Any]:
-        """run.json, checked; a `RunError` says what is wrong with it."""
+        """The checked content of run.json. Raises `RunError` if it is missing or damaged."""
         again = f"train it again with --overwrite, or remove {self.folder}"
         try:
             return record.read(self.folder / "run.json", Record, again)
@@ -52,46 +61,56 @@ class Run:
             raise RunError("the run has no run.json", got=str(self.folder), fix=again) from None
 
     def config(self) -> Config:
+        """The configuration of the run. Raises `RunError` if run.json is missing or damaged."""
         return read_config(self.read()["config"])
 
     def update(self, **fields: Any) -> None:
+        """Set fields of run.json. Raises `RunError` if it is missing or damaged."""
         files.write_json(self.folder / "run.json", self.read() | fields)
 
     @property
     def status(self) -> str:
+        """The status of the run, see `status_in`. Raises `RunError` if run.json is missing or damaged."""
         return self.status_in(self.read())
 
     def status_in(self, about: dict[str, Any]) -> str:
-        """`finished`, `stopped`, `failed`, `running`; a run whose process is gone is `stopped`."""
+        """The status `finished`, `stopped`, `failed` or `running`, given the content of run.json.
+
+        A run is `stopped` if run.json says `running` but no process holds its lock.
+        """
         said = str(about["status"])
         return "stopped" if said == "running" and not files.is_locked(self.folder / ".lock") else said
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """The right to write; one process at a time."""
+        """Hold the write lock of the run during the block. Raises `BusyError` if another process holds it."""
         busy = BusyError("another process is training this run", got=self.name, fix="wait for it, or stop it")
         with files.locked(self.folder / ".lock", busy):
             yield
 
     def settled(self) -> str:
-        """The status when nobody else writes; while another process does, a `BusyError` that says which."""
+        """The status, read under the lock. Raises `BusyError` if another process holds it."""
         with self.writing():
             said = str(self.read()["status"])
         return "stopped" if said == "running" else said
 
-    # What train.Loop stores
+    # What training.loop.Loop stores
 
     def save_state(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
+        """Save the state for resuming: tensors, and a JSON object `cursor` that says how far training is."""
         self._save(self.folder / "state" / "state.safetensors", tensors, cursor)
 
     def load_state(self) -> tuple[Tensors, dict[str, Any]] | None:
+        """The saved state for resuming, or None if there is none. Raises `RunError` if its file is damaged."""
         path = self.folder / "state" / "state.safetensors"
         return load_tensors(path) if path.exists() else None
 
     def save_model(self, tensors: Tensors, about: dict[str, Any]) -> None:
+        """Save the best weights, with a JSON object `about` them."""
         self._save(self.folder / "model.safetensors", tensors, about)
 
     def save_history(self, rows: list[dict[str, Any]]) -> None:
+        """Save the history of validations, one row each."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -99,21 +118,26 @@ class Run:
             pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
 
     def _save(self, path: StoragePath, tensors: Tensors, about: dict[str, Any]) -> None:
+        """Write a safetensors file with the JSON object `about` in its metadata."""
         import safetensors.torch
 
         contiguous = {k: v.detach().contiguous() for k, v in tensors.items()}
         with files.replacing(path) as temporary:
             try:
-                # one key: several would be written in an order that changes from run to run
+                # only one key: safetensors writes several keys in an order that changes from run to run
                 safetensors.torch.save_file(contiguous, temporary, metadata={"ape": json.dumps(about, sort_keys=True)})
             except safetensors.SafetensorError as error:
                 full = f"os error {errno.ENOSPC}" in str(error)
                 raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
 
-    # Life
+    # Life cycle
 
     def resume(self, processes: int, processor: dict[str, str]) -> None:
-        """Mark it as running again. `resumed_on` lists the processors that it went on with, if they have changed."""
+        """Set the status to `running` again, with the present number of processes.
+
+        `processor` describes the processor of this machine. If it differs from the last one, it is appended to
+        `resumed_on`.
+        """
         about, here = self.read(), processor
         resumed_on = about.get("resumed_on", [])
         moved = here != [about.get("processor", here), *resumed_on][-1]
@@ -121,14 +145,16 @@ class Run:
         self.update(status="running", processes=processes, **more)
 
     def finish(self, result: TrainingResult) -> None:
+        """Set the status to `finished`, save the result, and remove the state for resuming."""
         self.update(status="finished", finished=now(), result=result.model_dump())
         self._drop_state()
 
     def _drop_state(self) -> None:
+        """Remove the state for resuming."""
         _remove(self.folder / "state")
 
     def clear(self) -> None:
-        """Forget everything but the folder, to begin again."""
+        """Remove the weights, the history, run.json, the state and all evaluations, so that the run can start again."""
         self._drop_state()
         _remove(self.logs)
         for name in ("model.safetensors", "history.parquet", "run.json"):
@@ -137,13 +163,13 @@ class Run:
             path.unlink()
 
     def forget(self) -> None:
-        """Remove the folder of a run that was never begun, if there is nothing in it but its lock."""
+        """Remove the folder of a run that was never started, if it contains nothing but its lock."""
         if all(p.name == ".lock" or p.name.startswith(".lock.") for p in self.folder.iterdir()):
             (self.folder / ".lock").unlink(missing_ok=True)
-            with suppress(OSError):  # not empty: in an object store it goes with the lease
+            with suppress(OSError):  # in an object store, the lease is still in the folder; it is removed later
                 self.folder.rmdir()
 
-    # What was found
+    # Results
 
     @property
     def logs(self) -> StoragePath:
@@ -152,9 +178,11 @@ class Run:
 
     @property
     def has_weights(self) -> bool:
+        """Whether the best weights were saved."""
         return (self.folder / "model.safetensors").exists()
 
     def history(self) -> pl.DataFrame:
+        """The history of validations, one row each; an empty table if there is none."""
         import polars as pl
 
         path = self.folder / "history.parquet"
@@ -164,17 +192,18 @@ class Run:
             return pl.read_parquet(here)
 
     def save_evaluation(self, name: str, evaluation: dict[str, Any]) -> None:
+        """Save an evaluation as `eval/NAME.json`."""
         files.write_json(self.folder / "eval" / f"{name}.json", evaluation)
 
     def evaluation(self, name: str) -> dict[str, Any] | None:
-        """One evaluation by its file's name, None if it was not made."""
+        """The evaluation `eval/NAME.json`, or None if it does not exist. Raises `RunError` if it is damaged."""
         try:
             return record.read(self.folder / "eval" / f"{name}.json", Evaluation, "remove it and run `ape eval`")
         except FileNotFoundError:
             return None
 
     def evaluations(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """All of them, by name; and a line about each that cannot be read."""
+        """All evaluations sorted by file name, and a line of text about each that cannot be read."""
         good, bad = [], []
         entries = files.entries(self.folder / "eval")
         for name in (name.removesuffix(".json") for name, _ in entries if name.endswith(".json")):
@@ -199,7 +228,10 @@ def _remove(folder: StoragePath) -> None:
 
 
 def load_tensors(path: StoragePath) -> tuple[Tensors, dict[str, Any]]:
-    """Tensors and the JSON beside them. Anything but a whole safetensors file of ours is a `RunError`."""
+    """Read tensors from a safetensors file, and the JSON object in its metadata.
+
+    Raises `RunError` if the file is damaged or was not written by this program.
+    """
     import safetensors
 
     again = "train the run again with --overwrite"
@@ -215,4 +247,5 @@ def load_tensors(path: StoragePath) -> tuple[Tensors, dict[str, Any]]:
 
 
 def now() -> str:
+    """The current time in UTC, in ISO 8601 format, with a resolution of one second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

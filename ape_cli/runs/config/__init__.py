@@ -1,6 +1,6 @@
-"""The configuration of a run: presets, overrides, and the name that it gives the run.
+"""The configuration of a run: presets, settings that override them, and the hash that becomes part of the run's name.
 
-Any field can be set; an unknown one is an error that names the nearest.
+Every field can be set. An unknown field is an error that names the nearest match.
 """
 
 from __future__ import annotations
@@ -54,11 +54,16 @@ def resolve(
     precision: str = "fp32",
     settings: dict[str, Any] | None = None,
 ) -> Config:
-    """A preset with its overrides, checked.
+    """Apply settings to a preset and check the result.
 
-    `kind`: `sequence`, or `image`: of the data, and so of the model. `settings`: field -> value. `scheme_options`,
-    `attention_options`: the options that the scheme and the kind of attention have, with their defaults; a setting may
-    be one of them too. Raises `UsageError`.
+    `kind` is the kind of data, `sequence` or `image`, which also decides the model. `settings` maps fields to values. A
+    setting may also be an option of the scheme or of the attention. `scheme_options` and `attention_options` are the
+    options that these have, with their defaults.
+
+    Setting `epochs` replaces the preset's `steps`, and the other way round. The same holds for `validate_every_epochs`
+    and `validate_every_steps`.
+
+    Raises `UsageError` if a name is unknown, a value is invalid, or two settings exclude each other.
     """
     fields = dict(preset(preset_name).of(kind))
     chosen: dict[str, Any] = {}
@@ -113,6 +118,7 @@ def resolve(
 
 
 def _no_setting(key: str, value: Any, kind: str, known: set[str]) -> UsageError:
+    """The error for a setting that does not exist for this kind of data."""
     for other, found in KINDS.items():
         if key in found.model_fields:
             what = f"{key} is a setting of the model for {other}s"
@@ -121,4 +127,5 @@ def _no_setting(key: str, value: Any, kind: str, known: set[str]) -> UsageError:
 
 
 def _how(field: str) -> str:
+    """How to set a field on the command line."""
     return f"--{field} VALUE" if field in _OWN else f"--set {field}=VALUE"

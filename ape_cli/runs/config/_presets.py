@@ -1,9 +1,11 @@
-"""Presets: model and training, and the sizes of the data that go with them.
+"""Presets: settings of the model and of training, and the matching sizes of the data.
 
-`paper`: tables 4 and 5 and what the authors' first release adds. `medium`: the paper's data (its lengths, depths,
-vocabularies and numbers of rows) with the model of `small`, a quarter of the paper's width; it has no images. `small`:
-each run ends within about three minutes on two CPU cores and the schemes still separate (images: digits in less, those
-of CIFAR in more). `tiny`: a smoke test in seconds.
+- `paper`: tables 4 and 5 of the paper, and what the authors' first release adds.
+- `medium`: the paper's data (its lengths, depths, vocabularies and numbers of rows) with the model of `small`, which is
+  a quarter as wide as the paper's. It has no settings for images.
+- `small`: each run takes at most about three minutes on two CPU cores, and the schemes still differ. Digits take less
+  time and the images of CIFAR more.
+- `tiny`: a smoke test in seconds.
 
 Every run stops after the number of steps (or epochs) of its preset, whatever its scheme, and keeps the weights with the
 best validation token accuracy. The learning-rate schedule ends at the same step.
@@ -19,17 +21,17 @@ from ape_cli.core.errors import UsageError, pick
 
 @dataclass(frozen=True)
 class Preset:
-    """Model and training, and the sizes of the data that go with them."""
+    """Settings of the model and of training, and the matching sizes of the data."""
 
-    fields: dict[str, Any]  # of sequences
-    images: dict[str, Any] | None  # of images; None: the preset has no settings for them
+    fields: dict[str, Any]  # settings for sequences
+    images: dict[str, Any] | None  # settings for images; None if the preset has none
     rows: dict[str, int]
-    sizes: dict[str, Any]  # options of tasks, each for those that have it
-    about: dict[str, str]  # of each kind of data that the preset has
-    augment: str = "none"  # of images whose mirror images are of the same class
+    sizes: dict[str, Any]  # options of tasks; each applies to the tasks that have it
+    about: dict[str, str]  # description for each kind of data that the preset has
+    augment: str = "none"  # for images whose mirror images have the same class
 
     def of(self, kind: str) -> dict[str, Any]:
-        """The fields for a kind of data. Raises `UsageError` where the preset has none."""
+        """The settings for a kind of data. Raises `UsageError` if the preset has none."""
         found = self.images if kind == "image" else self.fields
         if found is None:
             allowed = ", ".join(name for name, other in PRESETS.items() if other.images is not None)
@@ -39,7 +41,7 @@ class Preset:
 
 _TOKENISER = {"convolution_size": 3, "convolution_stride": 1, "pool_size": 3, "pool_stride": 2}  # table 5
 
-_QUARTER_WIDTH = {  # table 4, a quarter as wide; fewer steps take a higher learning rate and no dropout
+_QUARTER_WIDTH = {  # table 4, a quarter as wide; a higher learning rate and no dropout suit fewer steps
     "d_model": 128,
     "d_ff": 512,
     "heads": 4,
@@ -172,4 +174,5 @@ PRESETS = {
 
 
 def preset(name: str) -> Preset:
+    """The preset called `name`. Raises `UsageError` if there is none."""
     return PRESETS[pick("preset", name, PRESETS)]

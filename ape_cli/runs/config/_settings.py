@@ -1,4 +1,4 @@
-"""Settings as they are written on a command line: `key=value`, and `key=value,value` of a sweep."""
+"""Parse settings of the command line: `key=value`, and `key=value,value` of a sweep."""
 
 from __future__ import annotations
 
@@ -8,29 +8,38 @@ from typing import Any
 
 from ape_cli.core.errors import UsageError
 
-_COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')  # outside quotes: an even number of them follow
+_COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')  # a comma outside quotes: an even number of quotes follows
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """`key=value` strings; values are numbers, true, false, or text.
+    """Parse `key=value` strings. A value is a number, true, false, or text.
 
     >>> parse_settings(["decay=1", "d_model=64"])
     {'decay': 1, 'd_model': 64}
+
+    Raises `UsageError` for a string of another form, or a key that is set twice.
     """
     return {key: _value(text) for key, text in _cut(pairs).items()}
 
 
 def parse_values(pairs: list[str]) -> dict[str, Any]:
-    """`key=value,value` strings, each with all the values that a field is to have in turn; in quotes with its commas.
+    """Parse `key=value,value` strings: the list of values that a sweep tries for each key.
+
+    A value with commas is written in quotes.
 
     >>> parse_values(["decay=1,0.98", "learned=true", 'augment="crop,flip",none'])
     {'decay': [1, 0.98], 'learned': [True], 'augment': ['crop,flip', 'none']}
+
+    Raises `UsageError` for a string of another form, or a key that is set twice.
     """
     return {key: [_value(part.strip()) for part in _COMMA.split(text)] for key, text in _cut(pairs).items()}
 
 
 def _cut(pairs: list[str]) -> dict[str, str]:
-    """Keys and the texts of their values."""
+    """Split each string into a key and the text of its value.
+
+    Raises `UsageError` for a string of another form, or a key that is set twice.
+    """
     found: dict[str, str] = {}
     for pair in pairs:
         key, equals, text = (part.strip() for part in pair.partition("="))
@@ -43,7 +52,7 @@ def _cut(pairs: list[str]) -> dict[str, str]:
 
 
 def _value(text: str) -> Any:
-    """A number, true, false, or the text itself."""
+    """Parse a number, true or false; any other text is returned as it is."""
     try:
         return json.loads(text, parse_constant=_not_json)
     except (ValueError, RecursionError):
@@ -51,4 +60,5 @@ def _value(text: str) -> Any:
 
 
 def _not_json(text: str) -> float:
+    """Reject NaN and Infinity, which Python's JSON parser would accept."""
     raise ValueError(f"{text} is not a number")
