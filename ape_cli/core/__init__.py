@@ -1,1 +1,1 @@
-"""The base of every other package: errors, process settings, random streams, plug-in discovery, executors."""
+"""Code that every other package uses: errors, process settings, random streams, plug-in discovery and executors."""

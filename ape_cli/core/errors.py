@@ -1,7 +1,7 @@
-"""What a user is told when something of theirs is wrong: what, got, allowed, fix.
+"""User errors. Each says what is wrong, what was given (got), what is allowed, and how to fix it.
 
-Everything that a user can cause is an `ApeError`; the command line prints it without a traceback. An
-`AssertionError` or any other exception is a defect of ours and keeps its traceback.
+Everything that a user can cause is an `ApeError`, which the command line prints without a traceback. An
+`AssertionError`, or any other exception, is a bug of this program and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ _Name = TypeVar("_Name", bound=str)
 
 
 class ApeError(ValueError):
-    """A user-facing error; `exit_code` is what the command ends with."""
+    """Base class of user errors.
+
+    `what` says what is wrong, `got` what was given, `allowed` what would be valid, and `fix` what to do. The message
+    has one line for each that is given. The command line exits with the status `exit_code`.
+    """
 
     exit_code = 1
 
     def __init__(self, what: str, *, got: object = None, allowed: object = None, fix: str | None = None) -> None:
+        """Store the parts and build the message from them."""
         self.what, self.got, self.allowed, self.fix = what, got, allowed, fix
         lines = [what]
         for label, value in (("got", got), ("allowed", allowed), ("fix", fix)):
@@ -28,25 +33,25 @@ class ApeError(ValueError):
 
 
 class UsageError(ApeError):
-    """The command line (or an argument of the Python surface) is wrong; nothing was started."""
+    """The command line, or an argument of the Python interface, is invalid. Nothing was started."""
 
     exit_code = 2
 
 
 class DataError(ApeError):
-    """A dataset on disk is missing, foreign, damaged, or does not fit what is asked of it."""
+    """A dataset on disk is missing, damaged, of an unknown format, or does not fit the request."""
 
 
 class RunError(ApeError):
-    """A run on disk is missing, damaged, in use, or does not fit what is asked of it."""
+    """A run on disk is missing, damaged, in use, or does not fit the request."""
 
 
 class PlaceError(ApeError):
-    """An address that cannot be used: no such bucket, no right to it, nobody there."""
+    """An address cannot be used: the bucket does not exist, access is denied, or the server cannot be reached."""
 
 
 class BusyError(ApeError):
-    """Another process is at the same thing; it may be done when it ends."""
+    """Another process is working on the same thing. A later attempt may succeed."""
 
 
 def unknown(kind: str, name: str, allowed: Iterable[str], searched: Iterable[str] = ()) -> UsageError:
@@ -73,12 +78,15 @@ def unknown(kind: str, name: str, allowed: Iterable[str], searched: Iterable[str
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that is most like this one; None where none is."""
+    """The most similar name, or None if no name is similar."""
     return next(iter(difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)), None)
 
 
 def pick(kind: str, name: str, allowed: Iterable[_Name]) -> _Name:
-    """The one of `allowed` that is called `name`, else the `unknown` error."""
+    """Return the element of `allowed` that is called `name`.
+
+    Raises `UsageError` (see `unknown`) if there is none.
+    """
     names = {str(other): other for other in allowed}
     if name not in names:
         raise unknown(kind, name, names)

@@ -1,6 +1,6 @@
 """Ragged rows as flat arrays: row r of `values` is `values[starts[r]:starts[r + 1]]`.
 
-Shapes: R rows, T values in all; `starts` is int64 [R+1].
+Shapes: R rows, N chosen rows, T values in all. `starts` is int64 [R+1].
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ from ape_cli.core.rng import I64
 
 
 def starts_of(sizes: I64) -> I64:
-    """Where each row begins, and where the last one ends. [R] -> [R+1]"""
+    """The start of each row, followed by the end of the last row. int64 [R] -> int64 [R+1]"""
     starts = np.zeros(sizes.size + 1, dtype=np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
 
 
 def rows_of(starts: I64) -> I64:
-    """Which row each value belongs to. [R+1] -> [T]"""
+    """The row that each value belongs to. int64 [R+1] -> int64 [T]"""
     return np.repeat(np.arange(starts.size - 1), np.diff(starts))
 
 
 def take(starts: I64, rows: I64) -> tuple[I64, I64]:
-    """The values of the chosen rows, in the chosen order: their flat places and the new starts.
+    """The values of the chosen rows, in the chosen order.
+
+    `starts` is int64 [R+1] and `rows` is int64 [N]. Returns the flat indices of the values, and the starts of the
+    chosen rows, int64 [N+1].
 
     >>> take(np.array([0, 2, 2, 5]), np.array([2, 0]))
     (array([2, 3, 4, 0, 1]), array([0, 3, 5]))

@@ -1,11 +1,12 @@
-"""Counter-based randomness: every row has its own stream, and every draw of it an address.
+"""Counter-based random numbers: each row has its own stream, and each draw of a stream has an address.
 
-A stream is a 64-bit key; the draw at address `i` is `mix(key + i * GAMMA)`, the SplitMix64 generator
-(Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators", figure 17) read at any
-place. So a row depends on nothing but (seed, split, row): not on the rows beside it, nor on how many
-there are, nor on who generates them. Whole arrays at once, no state.
+A stream is a 64-bit key. The draw at address `i` is `mix(key + i * GAMMA)`, which is the SplitMix64 generator (Steele,
+Lea and Flood 2014, "Fast splittable pseudorandom number generators", figure 17) evaluated at any position. Therefore a
+row depends only on (seed, split, row). It does not depend on other rows, on their number, or on the process that
+generates it. All functions work on whole arrays and have no state.
 
-Shapes: any, by broadcasting. dtype uint64, wrapping.
+Shapes: any, by broadcasting, unless a function says otherwise. R rows, T tokens in all, C coordinates of a position.
+Words and keys are uint64, and their arithmetic wraps.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ I64 = NDArray[np.int64]
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, odd
 
 
-_STEP = 32_768  # words that a core keeps at hand, beside as many of scratch
+_STEP = 32_768  # words that fit into the cache of a core, together with as many of scratch memory
 
 
 def mix(x: U64) -> U64:
-    """The SplitMix64 finaliser, a bijection on 64-bit words. Works on a copy."""
+    """The finaliser of SplitMix64, a bijection on 64-bit words. The argument is not changed."""
     return _mixed(np.array(x, dtype=np.uint64, order="C"))
 
 
 def _mixed(x: U64) -> U64:
-    """`mix` in the place of a contiguous array of our own: eight passes, made over words that are at hand."""
+    """Apply `mix` in place to a contiguous array that the caller owns.
+
+    The eight passes are made over blocks of words that stay in the cache.
+    """
     flat = x.reshape(-1)
     scratch = np.empty(min(_STEP, flat.size), dtype=np.uint64)
     for first in range(0, flat.size, _STEP):
@@ -43,12 +47,12 @@ def _mixed(x: U64) -> U64:
 
 
 def unsigned(x: np.ndarray) -> U64:
-    """As uint64, wrapping; over the same memory where the numbers are of 64 bits already."""
+    """Convert to uint64, wrapping. An array of 64-bit integers is viewed, not copied."""
     return x.view(np.uint64) if x.dtype == np.int64 else x.astype(np.uint64, copy=False)
 
 
 def bits(key: U64, address: U64 | I64) -> U64:
-    """64 random bits for each key at each address (broadcast against each other).
+    """64 random bits for each key at each address, which are broadcast against each other.
 
     >>> bits(np.uint64([1234567]), np.uint64([1, 2]))  # SplitMix64 seeded with 1234567
     array([6457827717110365317, 3203168211198807973], dtype=uint64)
@@ -57,28 +61,32 @@ def bits(key: U64, address: U64 | I64) -> U64:
 
 
 def below(word: U64, bound: I64 | int) -> I64:
-    """An integer uniform on 0 .. bound-1 from the upper half of a random word (bias below bound / 2^32)."""
+    """Map random words to integers, uniform on 0 .. bound-1. Returns int64.
+
+    It uses the upper half of each word. The bias is below bound / 2^32.
+    """
     scaled = (word >> np.uint64(32)) * unsigned(np.asarray(bound))
     scaled >>= np.uint64(32)
     return scaled.view(np.int64)
 
 
 def child(key: U64, label: str) -> U64:
-    """An independent stream of each key, named by what it is for."""
+    """An independent stream for each key. `label` says what it is for; only its first eight bytes count."""
     word = np.uint64(int.from_bytes(label.encode()[:8].ljust(8, b"\0"), "little"))
     return mix(mix(key ^ word) + _GAMMA)
 
 
 def rows(seed: int, split: str, index: U64 | I64) -> U64:
-    """The key of each row of a split. [R] -> [R]"""
+    """The key of each row of a split. `index`: [R]. Returns uint64 [R]."""
     root = child(mix(np.array([seed % 2**64], dtype=np.uint64) + _GAMMA), split)
     return bits(root, index)
 
 
 def normal(key: U64, mean: float, std: float, low: int, high: int) -> I64:
-    """The discretised normal: N(mean, std^2) rounded to the nearest integer, one per key. [R] -> [R]
+    """Sample the discretised normal distribution: N(mean, std^2), rounded to the nearest integer.
 
-    A value outside low..high is drawn again, so the tails are cut, not piled up at the ends.
+    One value is drawn for each key: uint64 [R] -> int64 [R]. A value outside low..high is drawn again. Thus the tails
+    are cut off and do not pile up at the limits.
     """
     out = np.full(key.shape, low - 1, dtype=np.int64)
     pending = np.arange(key.size)
@@ -95,7 +103,10 @@ def normal(key: U64, mean: float, std: float, low: int, high: int) -> I64:
 
 
 def fold(position: U64 | I64) -> U64:
-    """One word for each position: itself, or a hash of its coordinates in their order. [T] or [T, C] -> [T]"""
+    """One word for each position: the position itself, or a hash of its coordinates in order.
+
+    `position`: integers [T] or [T, C]. Returns uint64 [T].
+    """
     if position.ndim == 1:
         return unsigned(position)
     word = np.zeros(len(position), dtype=np.uint64)
@@ -105,9 +116,10 @@ def fold(position: U64 | I64) -> U64:
 
 
 def content(row_starts: I64, position: U64 | I64, symbol: U64 | I64) -> U64:
-    """A 64-bit hash of each row's set of (position, symbol) pairs; the order of the pairs does not matter.
+    """A 64-bit hash of each row's set of (position, symbol) pairs. The order of the pairs does not matter.
 
-    `row_starts` [R+1] cuts the flat arrays into rows: `position` [T] or [T, C], `symbol` [T]. -> [R]
+    `row_starts` [R+1] cuts the flat arrays into rows. `position` is [T] or [T, C], and `symbol` is [T]. Returns uint64
+    [R].
     """
     word = fold(position) * np.uint64(0xD6E8FEB86659FD93)
     word += unsigned(symbol) * _GAMMA
@@ -115,9 +127,9 @@ def content(row_starts: I64, position: U64 | I64, symbol: U64 | I64) -> U64:
 
 
 def _sums(starts: I64, word: U64) -> U64:
-    """The sum over each row, wrapping. [R+1], [T] -> [R]"""
+    """The sum over each row, wrapping. `starts`: int64 [R+1]; `word`: uint64 [T]. Returns uint64 [R]."""
     total = np.zeros(starts.size - 1, dtype=np.uint64)
-    filled = np.flatnonzero(starts[1:] > starts[:-1])  # `reduceat` knows no empty rows
+    filled = np.flatnonzero(starts[1:] > starts[:-1])  # `reduceat` does not support empty rows
     if filled.size:
         total[filled] = np.add.reduceat(word[: starts[-1]], starts[filled])
     return total

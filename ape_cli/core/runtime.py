@@ -1,4 +1,4 @@
-"""Settings of a process that make it faster and change no result."""
+"""Settings of a process that make it faster without changing any result."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-_LOOK = 0.15  # seconds in which other programs are looked at
-_BUSY = 0.5  # cores
-_SPINS = "10000"  # of libgomp's loop, some microseconds: about as fast as its own choice, which is up to 300,000
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+_LOOK = 0.15  # seconds for which the load by other programs is measured
+_BUSY = 0.5  # cores that others keep busy, from which on the machine counts as shared
+_SPINS = "10000"  # iterations of libgomp's wait loop, some microseconds; as fast as its default of up to 300,000
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
 
 
 def keep_memory() -> None:
-    """What is freed stays with the process, to be used again: fresh pages cost more than a pass over them.
+    """Keep freed memory in the process for reuse, because fresh pages cost more than a pass over them.
 
-    glibc gives blocks of 32 MiB and more back at once, and what lies free at the end of its heap too. Other
-    allocators are left as they are.
+    By default, glibc returns blocks of 32 MiB and more to the system at once, and also the free memory at the end of
+    its heap. Other allocators are not changed.
     """
     if sys.platform == "linux":
-        with suppress(AttributeError):  # a C library without it
+        with suppress(AttributeError):  # not every C library has mallopt
             mallopt = ctypes.CDLL(None).mallopt
             mallopt(_MMAP_THRESHOLD, 2**30)
-            mallopt(_TRIM_THRESHOLD, -1)  # never
+            mallopt(_TRIM_THRESHOLD, -1)  # never trim the heap
 
 
 def share_cores() -> None:
-    """Before torch is imported: how its threads wait for one another, unless the environment says it already.
+    """Choose how the threads of torch wait for each other, unless the environment decides it.
 
-    Threads that spin while they wait are fast on a quiet machine. Where other programs use the cores they spin in the
-    place of the thread that they wait for, and training took up to six times as long; there they sleep. No result
-    depends on it, as the number of threads stays.
+    Call it before torch is imported; afterwards it does nothing. Threads that spin while they wait are fast on an idle
+    machine. If other programs use the cores, spinning threads take the place of the thread that they wait for; training
+    then took up to six times as long. In this case the threads sleep instead. The number of threads does not change, so
+    results do not change either.
     """
     if "torch" in sys.modules or any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")):
         return
@@ -42,14 +43,14 @@ def share_cores() -> None:
     if busy_cores(before, _ticks(), _LOOK, counts_nice=os.nice(0) > 0) >= _BUSY:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     else:
-        os.environ["GOMP_SPINCOUNT"] = _SPINS  # so that others who come later find room
+        os.environ["GOMP_SPINCOUNT"] = _SPINS  # so that programs that start later get their share
 
 
-Ticks = dict[int, list[int]]  # of each core: those of user, nice, system, idle, iowait, irq, softirq, steal
+Ticks = dict[int, list[int]]  # core -> its ticks of user, nice, system, idle, iowait, irq, softirq, steal
 
 
 def _ticks() -> Ticks:
-    """Of the cores that this process may use; none where the system does not tell."""
+    """The ticks of the cores that this process may use; empty if the system does not report them."""
     try:
         own = os.sched_getaffinity(0)
         lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
@@ -60,7 +61,10 @@ def _ticks() -> Ticks:
 
 
 def busy_cores(before: Ticks, after: Ticks, seconds: float, *, counts_nice: bool) -> float:
-    """How many cores others kept busy between two looks. `counts_nice`: programs that give way to others, too."""
+    """How many cores were busy on average between two measurements that are `seconds` apart.
+
+    `counts_nice` says whether programs with a low priority (nice) count too.
+    """
     busy = [0, 1, 2, 5, 6, 7] if counts_nice else [0, 2, 5, 6, 7]
     spent = sum(after[core][i] - before[core][i] for core in before.keys() & after.keys() for i in busy)
     return spent / (seconds * os.sysconf("SC_CLK_TCK"))

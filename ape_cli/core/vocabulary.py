@@ -1,4 +1,4 @@
-"""The ids and splits that every dataset has. Symbols of a task have the ids from `FIRST_SYMBOL` on."""
+"""Token ids and splits that all datasets share. The symbols of a task have ids from `FIRST_SYMBOL`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Engines: where independent jobs are worked off. `local`: processes of this machine; `ray`: tasks of a Ray cluster.
+"""Executors run independent jobs. `local` uses processes of this machine, and `ray` uses tasks of a Ray cluster.
 
-An engine knows nothing of what a job does. A job may be run again when the process or the machine that it ran on
-is gone, so what it does must be the same done twice: a shard is whole or absent, a run goes on from what it stored.
+On the command line, an executor is called an engine (`--engine`). An executor does not know what a job does. A job may
+be run again if its process or machine dies, so it must be idempotent: a shard is written atomically, and a run resumes
+from its stored state.
 """
 
 from __future__ import annotations
@@ -21,22 +22,25 @@ from ape_cli.core.errors import ApeError, UsageError
 
 
 class JobContext(Protocol):
-    """What a job is given to speak to whoever waits for it."""
+    """What a job gets as its first argument, to communicate with the process that waits for it."""
 
     @property
     def number(self) -> int:
-        """Which of the machine's workers it is, from 0; a cluster that gives out GPUs by itself says 0."""
+        """The index of the worker on its machine, from 0. It is always 0 on a cluster that assigns GPUs itself."""
 
     def tell(self, value: Any) -> None:
-        """Send something on; it arrives as an event, if it arrives."""
+        """Send `value` to the waiting process as an event. Delivery is not guaranteed."""
 
     def stopping(self) -> bool:
-        """Whether the job was asked to end soon; it may then raise `KeyboardInterrupt`."""
+        """Whether the job was asked to end soon. It may then raise `KeyboardInterrupt`."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """`call(link, *args)`, a function of a module, so that other processes can import it."""
+    """A job: the call `call(link, *args)`, where `link` is a `JobContext`.
+
+    `call` must be a function of a module, so that other processes can import it. `key` identifies the job in events.
+    """
 
     key: str
     call: Callable[..., Any]
@@ -45,7 +49,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Event:
-    """`value` is what was told, what a job came to, or its `Failure`. A job that is run again starts again."""
+    """Something that happened to the job called `key`.
+
+    `value` is what the job told, its result, or its `Failure`. A job that is run again has a second `started`.
+    """
 
     key: str
     kind: Literal["started", "told", "done", "failed"]
@@ -54,34 +61,42 @@ class Event:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a job failed: the user's error if it was one, and the text that tells."""
+    """Why a job failed: the user error, if it was one, and a text for the user."""
 
     error: ApeError | None
     text: str
 
     def raised(self) -> Exception:
+        """The exception to raise for this failure."""
         return self.error or RuntimeError(self.text)
 
 
 class Executor(ABC):
-    """Works jobs off, several at once."""
+    """Base class of executors. An executor runs several jobs at once."""
 
     @property
     @abstractmethod
     def slots(self) -> int | None:
-        """How many at once; None where that is a cluster's to know."""
+        """How many jobs run at once, or None if the cluster decides."""
 
     @abstractmethod
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
-        """Every job ends with one `done` or `failed`. Closing the iterator asks running jobs to stop, and waits."""
+        """Run all jobs and yield their events. Every job ends with exactly one `done` or `failed`.
+
+        Closing the iterator asks the running jobs to stop, and waits for them.
+        """
 
 
 def names() -> list[str]:
+    """The names of all executors."""
     return plugins.names(sys.modules[__name__])
 
 
 def make(name: str, **options: Any) -> Executor:
-    """The engine of a name. Options that are None are left out; one that the engine does not have is an error."""
+    """Make the executor called `name`. Options that are None are left out.
+
+    Raises `UsageError` if there is no such executor, if it does not have one of the options, or if a value is invalid.
+    """
     found = plugins.load(sys.modules[__name__], "engine", name, Executor)  # type: ignore[type-abstract]
     known = inspect.signature(found).parameters
     given = {key: value for key, value in options.items() if value is not None}
@@ -97,26 +112,32 @@ def make(name: str, **options: Any) -> Executor:
 
 
 def at_least(option: str, value: float | None, least: float) -> None:
-    """A `UsageError` if an engine's option is given and too small, or no number."""
+    """Raise `UsageError` if the value of an option is given and is not a finite number from `least` on."""
     if value is not None and not least <= value < math.inf:
         raise UsageError(f"bad --{option}", got=value, allowed=f"{least} or more", fix="leave it out")
 
 
 def outcome(link: JobContext, job: Job) -> Event:
-    """Run a job: what it came to, or its failure. Only `KeyboardInterrupt` gets through."""
+    """Run a job, and return the event `done` with its result, or `failed`.
+
+    Only `KeyboardInterrupt` is passed on.
+    """
     try:
         return Event(job.key, "done", job.call(link, *job.args))
     except KeyboardInterrupt:
         raise
     except ApeError as error:
         return Event(job.key, "failed", Failure(_portable(error), str(error)))
-    except BaseException:  # whatever it is, the others go on
+    except BaseException:  # a failing job must not stop the others
         return Event(job.key, "failed", Failure(None, traceback.format_exc()))
 
 
 def _portable(error: ApeError) -> ApeError:
-    """The error as it can be sent to another process, its message and exit status kept."""
+    """The error in a form that can be sent to another process with its message.
+
+    An error that cannot be pickled, or that changes its message when it is pickled, becomes an `ApeError`.
+    """
     try:
         return error if str(pickle.loads(pickle.dumps(error))) == str(error) else ApeError(str(error))
-    except Exception:  # an error of somebody's own with arguments of its own
+    except Exception:  # an error class of a plug-in may have other arguments
         return ApeError(str(error))

@@ -1,4 +1,4 @@
-"""A Ray cluster, joined or started, and what a user is told when it is not there or too small."""
+"""Join or start a Ray cluster, with errors for a cluster that is missing or too small."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from typing import Any
 
 from ape_cli.core.errors import ApeError, UsageError
 
-_KNOCK = 10.0  # seconds that a cluster gets to answer at all
+_KNOCK = 10.0  # seconds within which a cluster must accept a connection
 
 
 @contextmanager
 def joined(address: str | None) -> Iterator[Any]:
-    """Ray, connected; afterwards disconnected, and a cluster of our own stopped."""
+    """Connect to the Ray cluster at `address`, or start one if it is None, and yield the module `ray`.
+
+    After the block the connection is closed, and a cluster that was started here is stopped.
+
+    Raises `ApeError` if the cluster cannot be joined or started, and `UsageError` for an invalid address.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     if address is None and "RAY_AUTH_TOKEN_PATH" not in os.environ:
@@ -28,7 +33,7 @@ def joined(address: str | None) -> Iterator[Any]:
     import ray
     import ray.util.scheduling_strategies
 
-    # somebody's own schemes are on the path; a relative one means the folder that the command was given in
+    # a user's own schemes are on this path; relative entries refer to the folder where the command was started
     path = os.pathsep.join(os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p)  # noqa: PTH100
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -42,7 +47,7 @@ def joined(address: str | None) -> Iterator[Any]:
     except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError, TimeoutError) as error:
         raise _unreachable(address, str(error).strip().splitlines()[0]) from error
     finally:
-        for number, handler in handlers.items():  # Ray puts its own in their place
+        for number, handler in handlers.items():  # Ray replaces them by its own
             signal.signal(number, handler or signal.SIG_DFL)
     try:
         yield ray
@@ -51,6 +56,7 @@ def joined(address: str | None) -> Iterator[Any]:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
+    """Split an address HOST:PORT. Raises `UsageError` if it has another form."""
     host, _, port = address.rpartition(":")
     if "//" in address or not host or not (port.isdecimal() and 0 < int(port[:6]) < 65_536):
         raise UsageError(
@@ -60,7 +66,10 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def _knock(address: str) -> None:
-    """Whether anybody is there at all; Ray would ask for minutes."""
+    """Check that something accepts connections at the address, because Ray itself would try for minutes.
+
+    Raises `ApeError` if nothing does.
+    """
     try:
         socket.create_connection(host_and_port(address), timeout=_KNOCK).close()
     except OSError as error:
@@ -68,7 +77,12 @@ def _knock(address: str) -> None:
 
 
 def fits(ray: Any, wanted: dict[str, float]) -> None:
-    """That some node could hold a task; nothing would ever begin otherwise, and nobody would say so."""
+    """Check that some node of the cluster has the `wanted` resources.
+
+    Otherwise Ray would wait forever without a message.
+
+    Raises `UsageError` if no node has them.
+    """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(all(node.get(kind, 0) >= count for kind, count in wanted.items()) for node in nodes):
         have = "; ".join(f"{node.get('CPU', 0):g} CPUs, {node.get('GPU', 0):g} GPUs" for node in nodes)
@@ -81,6 +95,7 @@ def fits(ray: Any, wanted: dict[str, float]) -> None:
 
 
 def _unreachable(address: str | None, reason: str) -> ApeError:
+    """The error for a cluster that cannot be joined or started."""
     return ApeError(
         "cannot join the Ray cluster" if address else "cannot start Ray",
         got=f"{address or 'a cluster of our own'}: {reason}",

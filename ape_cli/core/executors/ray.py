@@ -1,14 +1,15 @@
-"""Jobs as tasks of a Ray cluster: of the one at `address`, or of one that is started here and ends with the work.
+"""Run jobs as tasks of a Ray cluster: the one at `address`, or one that is started here and stopped after the work.
 
-A task is run again when its worker or its node dies. Every node must have this program, and see the folders that the
-jobs name: by a shared file system, at the same place, or as s3:// and gs:// addresses. Jobs run in the folder of the
-one who asks, so relative names mean the same.
+A task is run again if its worker or its node dies. Every node must have this program installed, and must see the
+folders that the jobs name: by a shared file system, at the same path, or as s3:// and gs:// addresses. Jobs run in the
+working directory of the caller, so relative paths have the same meaning.
 
 Token authentication is on unless RAY_AUTH_MODE says otherwise, and usage statistics are off unless
-RAY_USAGE_STATS_ENABLED does. A cluster of our own gets a token of its own, which is never written down.
+RAY_USAGE_STATS_ENABLED says otherwise. A cluster that is started here gets its own token, which is never written to a
+file.
 
-Ray keeps no worker of tasks that take a share of a GPU, and torch takes seconds to come in, so several short jobs make
-one task.
+Ray does not reuse workers for tasks that use a fraction of a GPU, and the import of torch takes seconds. Therefore
+several short jobs can form one task.
 """
 
 from __future__ import annotations
@@ -27,13 +28,21 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.executors import Event, Executor, Failure, Job, at_least, outcome
 from ape_cli.core.executors._cluster import fits, host_and_port, joined
 
-_ASK = 2.0  # seconds between two questions whether to stop
-_POLL = 0.25  # seconds between two looks at what the tasks told
-_STOP = 30.0  # seconds that running tasks get to store what they have
+_ASK = 2.0  # seconds between two checks by a job whether to stop
+_POLL = 0.25  # seconds between two polls for events
+_STOP = 30.0  # seconds that running tasks have to save their state
 
 
 class Ray(Executor):
-    """`workers`: at most so many tasks at once; without it, as many as the cluster has room for."""
+    """Runs jobs as tasks of a Ray cluster.
+
+    `workers` is the maximum number of tasks at once; by default the cluster decides. `retries` is how often a task is
+    run again after its worker or node died. `address` is HOST:PORT or `auto`; without it, a cluster is started here.
+    `cpus_per_trial` and `gpus_per_trial` are the resources of a task, and `trials_per_task` is the number of jobs in a
+    task.
+
+    Raises `UsageError` if ray is not installed or an option is invalid.
+    """
 
     def __init__(
         self,
@@ -44,6 +53,7 @@ class Ray(Executor):
         gpus_per_trial: float = 0.0,
         trials_per_task: int = 1,
     ) -> None:
+        """Check the options; the cluster is joined by `work`."""
         if importlib.util.find_spec("ray") is None:
             raise UsageError("ray is not installed", got="--engine ray", fix="pip install 'ray>=2.60'")
         at_least("workers", workers, 1)
@@ -61,10 +71,17 @@ class Ray(Executor):
 
     @property
     def slots(self) -> int | None:
+        """How many tasks run at once, or None if the cluster decides."""
         return self.workers
 
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
-        with redirect_stdout(sys.stderr), joined(self.address) as ray:  # it prints what it has to say of its nodes
+        """Run all jobs and yield their events. Every job ends with exactly one `done` or `failed`.
+
+        Closing the iterator asks the running jobs to stop, and waits for them.
+
+        Raises `ApeError` if the cluster cannot be joined, and `UsageError` if no node has room for a task.
+        """
+        with redirect_stdout(sys.stderr), joined(self.address) as ray:  # Ray prints messages about its nodes
             here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                 ray.get_runtime_context().get_node_id(), soft=False
             )
@@ -82,22 +99,25 @@ class Ray(Executor):
 
 
 class _Tasks:
-    """The tasks of some jobs: those that wait here, those that the cluster has, and the jobs that have ended."""
+    """The tasks for a list of jobs: waiting here, running on the cluster, and the keys of jobs that have ended."""
 
     def __init__(self, ray: Any, board: Any, task: Any, at_once: int) -> None:
+        """Start with no tasks. At most `at_once` tasks run on the cluster."""
         self.ray, self.board, self.task, self.at_once = ray, board, task, at_once
         self.waiting: deque[list[Job]] = deque()
         self.running: dict[Any, list[Job]] = {}
         self.ended: set[str] = set()
 
     def add(self, batches: list[list[Job]]) -> None:
+        """Add tasks, each a list of jobs."""
         self.waiting.extend(batches)
 
     def unfinished(self) -> bool:
+        """Whether any task is waiting or running."""
         return bool(self.waiting or self.running)
 
     def events(self) -> Iterator[Event]:
-        """What happened since the last call, after a moment."""
+        """Start waiting tasks, wait for a moment, and yield what happened since the last call."""
         while self.waiting and len(self.running) < self.at_once:
             batch = self.waiting.popleft()
             self.running[self.task.remote(self.board, batch, str(Path.cwd()))] = batch
@@ -107,16 +127,21 @@ class _Tasks:
             yield from map(self._counted, self._fresh(self._result(task)))
 
     def _fresh(self, events: list[Event]) -> Iterator[Event]:
-        """Without those of jobs that have ended: a batch that is run again tells them a second time."""
+        """Drop the events of jobs that have ended: a task that is run again sends them a second time."""
         return (event for event in events if event.key not in self.ended)
 
     def _counted(self, event: Event) -> Event:
+        """Remember the job as ended if this is its last event."""
         if event.kind in ("done", "failed"):
             self.ended.add(event.key)
         return event
 
     def _result(self, task: Any) -> list[Event]:
-        """How the jobs of a task ended. Of one that was lost for good, jobs that may not be to blame go alone."""
+        """The final events of the jobs of a task.
+
+        If a task of several jobs was lost for good, each of its unfinished jobs is run again as its own task, because
+        only one of them may be the cause.
+        """
         batch = self.running.pop(task)
         try:
             found: list[Event] = self.ray.get(task)
@@ -130,7 +155,7 @@ class _Tasks:
         return found
 
     def cancel(self) -> None:
-        """Ask what runs to stop, so that a run stores what it has; then make it."""
+        """Ask running tasks to stop, so that runs save their state, and cancel those that do not stop in time."""
         with suppress(self.ray.exceptions.RayError):
             running = list(self.running)
             self.board.stop.remote()
@@ -140,43 +165,52 @@ class _Tasks:
 
 
 class _Board:
-    """An actor on the node of the one who asks: events, until they are taken."""
+    """A Ray actor on the caller's node that holds events until they are fetched."""
 
     def __init__(self) -> None:
+        """Start without events."""
         self.events: list[Event] = []
         self.stopped = False
 
     def stop(self) -> None:
+        """Ask all jobs to stop."""
         self.stopped = True
 
     def stopping(self) -> bool:
+        """Whether the jobs were asked to stop."""
         return self.stopped
 
     def put(self, event: Event) -> None:
+        """Add an event."""
         self.events.append(event)
 
     def take(self) -> list[Event]:
+        """Remove and return all events."""
         found, self.events = self.events, []
         return found
 
 
 class _ToBoard:
-    """The link of a job in a task."""
+    """The `JobContext` of a job in a Ray task."""
 
-    number = 0  # Ray shows a task the GPUs that it was given, and no others
+    number = 0  # a task sees only the GPUs that Ray assigned to it
 
     def __init__(self, board: Any, key: str) -> None:
         self.board, self.key = board, key
         self.asked, self.answer = time.monotonic(), False
 
     def put(self, event: Event) -> None:
+        """Send an event to the board."""
         self.board.put.remote(event)
 
     def tell(self, value: Any) -> None:
         self.put(Event(self.key, "told", value))
 
     def stopping(self) -> bool:
-        """As the board says, which is asked every few seconds; one that is gone cannot want anything to stop."""
+        """Whether the board says to stop.
+
+        The board is asked every few seconds. If it is gone, the last answer remains.
+        """
         import ray
 
         if time.monotonic() - self.asked > _ASK:
@@ -187,7 +221,10 @@ class _ToBoard:
 
 
 def _batch(board: Any, jobs: list[Job], folder: str) -> list[Event]:
-    """One task: its jobs, one after the other. The board may be told less than what is returned, never more."""
+    """Run the jobs of one task, one after the other, in the working directory `folder`.
+
+    All final events are returned. They are also sent to the board, where some may be missing, but never others.
+    """
     try:
         os.chdir(folder)
     except OSError as error:
@@ -199,7 +236,7 @@ def _batch(board: Any, jobs: list[Job], folder: str) -> list[Event]:
         link.put(Event(job.key, "started"))
         try:
             ended.append(outcome(link, job))
-        except KeyboardInterrupt:  # it was asked to stop, and so are the others
+        except KeyboardInterrupt:  # all jobs were asked to stop
             break
         link.put(ended[-1])
     return ended
