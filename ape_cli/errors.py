@@ -4,8 +4,8 @@
 >>> try:
 ...     tasks.make("revers")
 ... except errors.UsageError as error:
-...     print(error.what, error.got, error.fix, sep="; ")
-unknown task; 'revers'; did you mean 'reverse'?
+...     print(error.what, error.got, sep="; ")
+unknown task; 'revers'
 """
 
 from ape_cli.core.errors import ApeError, BusyError, DataError, PlaceError, RunError, UsageError

@@ -185,8 +185,7 @@ def surface(results: str) -> dict[str, Any]:
     trees: list[dict[str, Any]] = [{"branching": 3, "depth_mean": 3}, {"sizes": (2, 4), "order": "depth"}]
     options = [*((name, {}) for name in tasks.names()), *itertools.product(SHORT["TREE"].split("|"), trees)]
     for name, given in options:
-        task = tasks.make(name, **given)
-        tables = [task.sample(rows=range(300), split=split, seed=42) for split in ("train", "test")]
+        tables = [tasks.make(name, **given).sample(rows=range(300), split=one, seed=42) for one in ("train", "test")]
         found[f"task {name} {given}"] = [sha(f"{table.schema} {table.to_pydict()}".encode()) for table in tables]
     n, x = torch.arange(1, 7), torch.linspace(-1, 1, 384).view(1, 6, 64)
     q, k = x.view(1, 4, 6, 16), x.cos().view(1, 4, 6, 16)
