@@ -1,8 +1,10 @@
-"""What the grid tasks share: rectangles of symbols over a small vocabulary, so that symbols repeat.
+"""The base class of the grid tasks.
 
-Structure: the regular grid of two dimensions (paper, section 3.3). The tasks are ours. Positions are
-(row, column) from 0; source and target stand in row-major order. There is no EOS: the end is in the
-structure. Shapes: R grids, T cells in all.
+A grid is a rectangle of symbols over a small vocabulary, so that symbols repeat. Its structure is the regular grid of
+two dimensions (paper, section 3.3). The tasks are ours. Positions are (row, column), counted from 0. Sources and
+targets are stored in row-major order. There is no EOS token, because the structure says where a grid ends.
+
+Shapes: R grids, T cells in all.
 """
 
 from __future__ import annotations
@@ -24,9 +26,13 @@ _MAX_SIDE = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Grids(Sized):
-    """A grid drawn uniformly, height and width each from the discretised N(10, 1); subclasses say what becomes of it.
+    """A grid of symbols that are drawn uniformly. Subclasses define the target.
 
-    The size of a source is its longer side; with `sizes` the grids are squares.
+    Height and width are drawn independently, each from the discretised N(10, 1). The size of a source is its longer
+    side. With `sizes`, the grids are squares.
+
+    Arguments: `side_mean` and `side_std`, of the distribution of each side, in cells; `vocabulary`, the number of
+    symbols. Raises `UsageError` if an option is out of range.
     """
 
     extent: ClassVar[str] = "side"
@@ -38,17 +44,24 @@ class Grids(Sized):
 
     @property
     def limits(self) -> tuple[int, int, str]:
+        """The smallest and the largest side that can be drawn, and an empty reason."""
         return 1, _MAX_SIDE, ""
 
     def check(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range."""
         super().check()
         check_whole("vocabulary", self.vocabulary, 1, 60_000)
 
     @property
     def structure(self) -> str:
+        """The expression of the structure of the positions: a grid of two dimensions."""
         return "grid(2)"
 
     def draw(self, key: U64) -> Source:
+        """Draw one grid for each key. uint64 [R] -> `Source` of R rows
+
+        The size of each row is the longer side of its grid.
+        """
         assert not self.sizes
         height, width = (
             rng.normal(rng.child(key, side), self.side_mean, self.side_std, 1, _MAX_SIDE)
@@ -60,12 +73,13 @@ class Grids(Sized):
         return Source(starts, position, symbol, np.maximum(height, width))
 
     def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on."""
         return letters(self.vocabulary)
 
     @property
     @over_sizes
     def mean_size(self) -> float:
-        """Mean of the longer side: the sum over n of n P(the longer one is n)."""
+        """The mean of the longer side, in cells: the sum over n of n P(the longer side is n)."""
         chance = self._side_chances()
         longer = np.diff(np.cumsum(chance) ** 2, prepend=0.0)
         return float(longer @ np.arange(1, _MAX_SIDE + 1))
@@ -73,11 +87,14 @@ class Grids(Sized):
     @property
     @over_sizes
     def mean_tokens(self) -> float:
-        """Mean number of cells; the sides are independent."""
+        """The mean number of cells: the square of the mean side, because the sides are independent."""
         return float(self._side_chances() @ np.arange(1, _MAX_SIDE + 1)) ** 2
 
     def _side_chances(self) -> np.ndarray:
-        """P(a side is n), n = 1 .. 1000, of the discretised normal with its tails cut. [1000]"""
+        """The probability that a side is n, for n = 1..1000: float64 [1000].
+
+        The distribution is the discretised normal with its tails cut off.
+        """
         edges = np.arange(1, _MAX_SIDE + 2) - 0.5 - self.side_mean
         if self.side_std == 0:
             chance = np.diff((edges > 0).astype(float))
@@ -87,7 +104,11 @@ class Grids(Sized):
 
 
 def cells(height: I64, width: I64) -> tuple[I64, I64, I64]:
-    """Grids in row-major order: starts [R+1], number of each cell in its grid [T], (row, column) [T, 2]."""
+    """Enumerate the cells of grids in row-major order.
+
+    `height` and `width`: int64 [R]. Returns starts int64 [R+1] (where each grid begins, and the end), the number of
+    each cell in its grid int64 [T], and the cells' (row, column) int64 [T, 2].
+    """
     starts = ragged.starts_of(height * width)
     cell = np.arange(starts[-1]) - np.repeat(starts[:-1], height * width)
     row, column = np.divmod(cell, np.repeat(width, height * width))

@@ -1,4 +1,7 @@
-"""Rows of tokens, as flat arrays: what tasks draw and answer. Shapes: R rows, T tokens in all, C coordinates."""
+"""Rows of tokens as flat arrays. Tasks draw sources and return targets in this form.
+
+Shapes: R rows, T tokens in all, C coordinates of a position. All arrays are int64.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,26 @@ from ape_cli.core.rng import I64
 
 @dataclass(frozen=True)
 class Tokens:
-    """Rows of (position, symbol) pairs, flat. `symbol` is a model id, from 3 on."""
+    """Rows of (position, symbol) pairs as flat arrays.
 
-    starts: I64  # [R+1]
-    position: I64  # [T], or [T, C] for a structure of C > 1 simple factors
+    Row r has the tokens `starts[r]` to `starts[r + 1] - 1`. Symbols are the ids that models read, from 3 on.
+    """
+
+    starts: I64  # [R+1], where each row begins, and the end
+    position: I64  # [T], or [T, C] for a structure that has C > 1 simple factors
     symbol: I64  # [T]
 
 
 @dataclass(frozen=True)
 class Source(Tokens):
-    """Sources before they are linearised, with what `answer` has to know about each."""
+    """Sources before they are linearised, with the columns that `Task.answer` needs for each of them."""
 
-    size: I64  # [R] length of the word, depth of the tree
-    op: I64 | None = None  # [R] tree-ops: which of the four
-    chosen: I64 | None = None  # [R] tree-ops: the root of the chosen subtree, seen from the tree's root
+    size: I64  # [R] length of a word, depth of a tree, longer side of a grid, number of places of a ring
+    op: I64 | None = None  # [R] tree-ops only: which of the four operators, 0..3
+    chosen: I64 | None = None  # [R] tree-ops only: heap index of the chosen subtree's root within the tree
 
     def take(self, rows: I64) -> Source:
-        """The chosen rows, in the chosen order."""
+        """Select rows, in the given order. `rows`: int64, row numbers."""
         place, starts = ragged.take(self.starts, rows)
         return Source(
             starts=starts,
@@ -45,7 +51,7 @@ Rows = TypeVar("Rows", bound=Tokens)
 
 
 def join(parts: list[Source]) -> Source:
-    """All rows of all parts, one after the other."""
+    """Concatenate the rows of all parts. The parts have the same optional columns."""
     if len(parts) == 1:
         return parts[0]
     starts = ragged.starts_of(np.concatenate([np.diff(p.starts) for p in parts]))

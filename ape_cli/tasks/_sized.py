@@ -1,11 +1,11 @@
-"""Tasks whose sources differ in size: drawn from a discretised normal distribution, or listed in `sizes`.
+"""Tasks whose sources differ in size. Sizes are drawn from a discretised normal distribution, or listed in `sizes`.
 
-With `sizes`, row r of a split has size number r modulo the number of sizes, in ascending order. So a split with
-n rows of each of s sizes has n * s rows, and a smaller dataset is a prefix of a larger one. A source that belongs
-to another split is drawn again at the same size, so every size has exactly the same number of rows.
+With `sizes`, row r of a split has size number r modulo the number of sizes, in ascending order. A split with n rows of
+each of s sizes therefore has n * s rows, and a smaller dataset is a prefix of a larger one. A source that belongs to
+another split is drawn again at the same size, so every size has exactly the same number of rows.
 
-A size is the length of a word, the depth of a tree (of a binarised tree the depth before it is binarised), or
-the height and the width of a square grid.
+A size is the length of a word, the depth of a tree, or the height and the width of a square grid. For a binarised
+tree it is the depth before the tree is binarised.
 """
 
 from __future__ import annotations
@@ -26,24 +26,34 @@ from ape_cli.core.rng import U64
 from ape_cli.tasks import LATE, Source, Task, join
 
 _MOST_SIZES = 1000
-_LONGEST = 80  # characters of a folder's name that list sizes
+_LONGEST = 80  # number of characters that the list of sizes may have in a folder's name
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sized(Task):
-    """Base of the tasks on words, trees and grids. `sizes`: the sizes to draw; empty: those of the normal."""
+    """Base of the tasks on words, trees and grids.
 
-    extent: ClassVar[str]  # length, depth or side: the name of a size, and the prefix of two options
+    Arguments: `sizes`, the sizes to draw. If it is empty, sizes are drawn from the normal distribution, whose options
+    are EXTENT_mean and EXTENT_std. The mean is in units of a size.
+
+    Raises `UsageError` if an option is out of range, or if a size is bad, given twice or one of too many.
+    """
+
+    extent: ClassVar[str]  # length, depth or side: names a size, and is the prefix of two options
 
     sizes: tuple[int, ...] = field(default=(), metadata=LATE)
 
     @property
     @abstractmethod
     def limits(self) -> tuple[int, int, str]:
-        """The smallest and the largest size that can be drawn, and why it is the largest."""
+        """The smallest and the largest size that can be drawn, and words that explain the largest in error messages."""
 
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
+        """Check given options for contradictions.
+
+        Raises `UsageError` if `sizes` is given together with the mean or the deviation of the normal distribution.
+        """
         both = sorted(options.keys() & {f"{cls.extent}_mean", f"{cls.extent}_std"})
         if both and options.get("sizes"):
             raise UsageError(
@@ -53,6 +63,7 @@ class Sized(Task):
             )
 
     def __post_init__(self) -> None:
+        """Check the options and sort `sizes`. Raises `UsageError` if an option is bad."""
         given: Any = self.sizes
         if not isinstance(given, tuple | list) or not all(type(size) is int for size in given):
             allowed = "whole numbers, for example --sizes 30,40,60, or sizes=(30, 40, 60) in Python"
@@ -64,12 +75,12 @@ class Sized(Task):
             raise UsageError("too many sizes", got=len(given), allowed=f"up to {_MOST_SIZES}", fix="give fewer")
         object.__setattr__(self, "sizes", tuple(sorted(given)))
         if self.sizes:
-            _ = self._at_sizes  # each is checked as it is made
+            _ = self._at_sizes  # the constructor of each part checks it
         else:
             self.check()
 
     def check(self) -> None:
-        """That the options of a task with a normal distribution make sense; else a `UsageError`."""
+        """Check the options of a task without `sizes`. Raises `UsageError` if one is out of range."""
         mean, std = (getattr(self, f"{self.extent}_{part}") for part in ("mean", "std"))
         low, high, why = self.limits
         if std == 0 and not low <= mean <= high:
@@ -90,15 +101,16 @@ class Sized(Task):
 
     @property
     def parts(self) -> tuple[Self, ...]:
-        """The task at each of its sizes; without sizes the task itself."""
+        """One task for each of the sizes; without `sizes`, the task itself."""
         return self._at_sizes if self.sizes else (self,)
 
     @cached_property
     def _at_sizes(self) -> tuple[Self, ...]:
+        """One task for each size in `sizes`. Creating them checks each size. Raises `UsageError`."""
         return tuple(self._at(size) for size in self.sizes)
 
     def _at(self, size: int) -> Self:
-        """The task with sources of one size."""
+        """The task whose sources all have one size. Raises `UsageError` that names the size."""
         options: dict[str, Any] = {f"{self.extent}_mean": float(size), f"{self.extent}_std": 0.0, "sizes": ()}
         try:
             return replace(self, **options)
@@ -109,7 +121,10 @@ class Sized(Task):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """As of every task; of the normal distribution and the sizes those that are in use."""
+        """The options, as the manifest keeps them.
+
+        Of the normal distribution and `sizes`, only the options that are in use are included.
+        """
         found = super().parameters
         if not self.sizes:
             return found
@@ -118,6 +133,7 @@ class Sized(Task):
 
     @property
     def title(self) -> str:
+        """The name of the dataset's folder, with the sizes. A long list is shortened to its ends and a hash."""
         if not self.sizes:
             return super().title
         listed = "-".join(map(str, self.sizes))
@@ -127,10 +143,11 @@ class Sized(Task):
         return f"{super().title}-sizes-{listed}"
 
     def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
-        """The wanted numbers, or the usual ones, are those of each size."""
+        """The number of rows of each split. The given and the default numbers count the rows of each size."""
         return {split: count * len(self.parts) for split, count in super().rows(wanted, seed).items()}
 
     def settle(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
+        """Draw the sources of rows. See `Task.settle`. Each row is drawn by the task of its size."""
         if not self.sizes:
             return super().settle(index, split, seed)
         which = index % np.uint64(len(self.sizes))
@@ -150,7 +167,10 @@ _Own = TypeVar("_Own", bound=Sized)
 
 
 def over_sizes(of: Callable[[_Own], float]) -> Callable[[_Own], float]:
-    """A number that a task with one distribution of sizes has; of a task with `sizes` its mean over them."""
+    """Decorate a property so that a task with `sizes` returns its mean over the sizes.
+
+    The decorated function computes the value for a task with one distribution of sizes.
+    """
 
     @wraps(of)
     def mean(self: _Own) -> float:

@@ -1,12 +1,13 @@
-"""What the tree tasks share: random full trees, leaves and operators from vocabularies apart.
+"""The base classes of the tree tasks: random full trees, with separate vocabularies for leaves and operators.
 
-Paper, appendix B: binary trees, depth from the discretised N(7, 1). Positions are heap indices: the root
-is 1, the children of i are 2i and 2i+1. Leaf symbols come first in the ids, then operator symbols.
+Paper, appendix B: binary trees, whose depth is drawn from the discretised N(7, 1). Positions are heap indices: the root
+is 1, and the children of i are 2i and 2i+1. The ids of leaf symbols come before those of operator symbols.
 
-Ours: `branching` k, trees whose nodes have k children or none; `binarise`, which stores source and target
-as binary trees, left child the first child, right child the next sibling (`trees.binarise`). They are drawn
-and answered as k-ary trees, so the rows of both forms hold the same trees.
-Shapes: R rows, T nodes in all.
+Two options are ours. With `branching` k, the nodes of a tree have k children or none. With `binarise`, sources and
+targets are stored as binary trees, in which the left child is the first child and the right child is the next sibling
+(`structure.trees.binarise`). They are drawn and answered as k-ary trees, so the rows of both forms hold the same trees.
+
+Shapes: R rows, T nodes in all, k branches.
 """
 
 from __future__ import annotations
@@ -26,13 +27,18 @@ from ape_cli.structure import Tree, bit_length, trees
 from ape_cli.tasks import LATE, Rows, Source, check_whole
 from ape_cli.tasks._sized import Sized, over_sizes
 
-_MOST_NODES = 1_000_000  # of a tree, on average at the greatest depths that are drawn
-_MEASURED = 2_000  # draws
+_MOST_NODES = 1_000_000  # the expected number of nodes of a tree of the greatest depth must not exceed it
+_MEASURED = 2_000  # number of draws by which the mean depth of binarised trees is measured
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trees(Sized):
-    """A random tree with random symbols; subclasses say what becomes of it."""
+    """A random tree with random symbols. Subclasses define the target.
+
+    Arguments: `depth_mean` and `depth_std`, of the distribution of depths, in levels; `branching`, the number of
+    children of an inner node; `binarise`, whether trees are stored as binary trees. Raises `UsageError` if an option is
+    out of range or if the trees would be too large.
+    """
 
     ordered: ClassVar[bool] = True
     extent: ClassVar[str] = "depth"
@@ -45,13 +51,16 @@ class Trees(Sized):
 
     @property
     def _form(self) -> str:
+        """The kind of trees in words, for error messages."""
         return f"{'binarised ' if self.binarise else ''}tree({self.branching})"
 
     @property
     def limits(self) -> tuple[int, int, str]:
+        """The smallest and the largest depth that can be drawn, and the reason for the largest."""
         return self.least_depth, self.max_depth, f" (the deepest {self._form} that heap indices hold)"
 
     def check(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""
         check_whole("branching", self.branching, 2, 1000)
         super().check()
         nodes = trees.mean_nodes(self.greatest_depth, self.branching)
@@ -65,34 +74,40 @@ class Trees(Sized):
 
     @property
     def structure(self) -> str:
+        """The expression of the structure of the positions: a tree, in the form that is stored."""
         return Tree(2 if self.binarise else self.branching).expression
 
     @property
     @abstractmethod
     def leaves(self) -> int:
-        """How many leaf symbols there are."""
+        """The number of leaf symbols."""
 
     @property
     @abstractmethod
     def operators(self) -> int:
-        """How many operator symbols there are."""
+        """The number of operator symbols."""
 
     @property
     def max_depth(self) -> int:
-        """Of trees whose paths fit heap indices in the form that is stored."""
+        """The greatest depth at which every path fits into a heap index of the stored form."""
         return Tree(2).max_depth // self.branching if self.binarise else Tree(self.branching).max_depth
 
     @property
     def greatest_depth(self) -> int:
-        """Four deviations above the mean: deeper trees are too rare to count."""
+        """The depth four standard deviations above the mean, at most `max_depth`.
+
+        Deeper trees are too rare to matter for the checks.
+        """
         return min(self.max_depth, round(self.depth_mean + 4 * self.depth_std))
 
     def depths(self, key: U64) -> np.ndarray:
+        """Draw the depths of sources. uint64 [R] -> int64 [R]"""
         assert not self.sizes
         stream = rng.child(key, "size")
         return rng.normal(stream, self.depth_mean, self.depth_std, self.least_depth, self.max_depth)
 
     def draw(self, key: U64) -> Source:
+        """Draw one tree for each key, in level order. uint64 [R] -> `Source` of R rows"""
         depth = self.depths(key)
         heap, starts, leaf = trees.grow(depth, rng.child(key, "shape"), self.branching)
         word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(starts)), heap)
@@ -102,7 +117,10 @@ class Trees(Sized):
         return Source(starts, heap, symbol, depth)
 
     def store(self, rows: Rows) -> Rows:
-        """Binary trees, if that is wanted; the size of a source is then the depth of its binary tree."""
+        """The rows as the dataset holds them: binary trees if `binarise` is set, else unchanged.
+
+        The size of a binarised source is the depth of its binary tree.
+        """
         if not self.binarise:
             return rows
         position = trees.binarise(rows.position, self.branching)
@@ -112,17 +130,22 @@ class Trees(Sized):
         return replace(rows, **changes)
 
     def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on: leaf symbols as x0, x1, then operators as f0, f1 and so on."""
         return [f"x{i}" for i in range(self.leaves)] + [f"f{i}" for i in range(self.operators)]
 
     @property
     @over_sizes
     def mean_size(self) -> float:
+        """The mean depth. For binarised trees it is the mean depth of the binary trees."""
         return self._binary_depth if self.binarise else self.depth_mean
 
     @cached_property
     def _binary_depth(self) -> float:
-        """Mean depth of the binarised sources, measured on 2,000 draws of one fixed stream: a function of the
-        options alone, some tenths of a step from the distribution's own at most."""
+        """The mean depth of the binarised sources, measured on 2,000 draws of one fixed stream.
+
+        It is a function of the options alone. It differs from the mean of the distribution by some tenths of a level at
+        most.
+        """
         keys = rng.rows(0, "binarise", np.arange(_MEASURED))
         parts = np.array_split(keys, 1 + int(_MEASURED * self.mean_tokens / 1_000_000))
         return float(np.concatenate([self.store(self.draw(part)).size for part in parts]).mean())
@@ -130,28 +153,33 @@ class Trees(Sized):
     @property
     @over_sizes
     def mean_tokens(self) -> float:
+        """The expected number of nodes of a tree that has the mean depth, rounded."""
         return trees.mean_nodes(round(self.depth_mean), self.branching)
 
-    # How a target unfolds, for decoding without its nodes' places -----------------------------
+    # How a target grows, for decoding when the positions of its nodes are not given -----------
 
     def closing(self, op: I64, pointer: I64) -> I64:
-        """The symbol that is a leaf of each target though it is an operator; -1 where there is none. [R] each
+        """The operator symbol that is a leaf in each target, or -1 if there is none.
 
-        `op`: the row's operator; `pointer`: the symbol at the index leaf. They matter to tree-ops alone.
+        int64 [R], int64 [R] -> int64 [R]
+
+        `op`: the row's operator; `pointer`: the symbol at the index leaf. Only tree-ops uses them.
         """
         return np.full_like(op, -1)
 
     def opens(self, position: I64, symbol: I64, closing: I64) -> I64:
-        """The places that open when a node is written. [R] each -> [R, k] of the stored structure, 0 for none
+        """The positions that open when a node is written. int64 [R] each -> int64 [R, branches of the stored tree]
 
-        An operator opens its children, leaves and the row's `closing` symbol open none. In a binarised
-        tree an operator opens the left one, and whatever has siblings after it the right one. What no
-        heap index holds does not open, nor does anything at position 0.
+        Position 0 stands for none. An operator opens its children; a leaf and the row's `closing` symbol open none. In
+        a binarised tree an operator opens its left child, and a node that has later siblings opens its right child. A
+        position that no heap index can hold does not open. A node at position 0 opens nothing.
         """
         first = FIRST_SYMBOL + self.leaves
         grows = (position > 0) & (symbol >= first) & (symbol < first + self.operators) & (symbol != closing)
         if self.binarise:
-            earlier = bit_length(position ^ (position + 1)) - 1  # siblings: as many steps to the right at the end
+            earlier = (
+                bit_length(position ^ (position + 1)) - 1
+            )  # earlier siblings: steps to the right at the path's end
             wanted = np.stack([grows, (position > 1) & (earlier < self.branching - 1)], axis=1)
         else:
             wanted = np.repeat(grows[:, None], self.branching, axis=1)
@@ -163,18 +191,24 @@ class Trees(Sized):
 
 @dataclass(frozen=True, kw_only=True)
 class PlainTrees(Trees):
-    """Trees over a vocabulary split evenly into leaves and operators (paper: 10 and 10)."""
+    """Trees over one vocabulary that is split evenly into leaves and operators (paper: 10 and 10).
+
+    Arguments: those of `Trees`, and `vocabulary`, the number of leaf and operator symbols together.
+    """
 
     vocabulary: int = 20
 
     def check(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range."""
         super().check()
         check_whole("vocabulary", self.vocabulary, 2, 60_000)
 
     @property
     def leaves(self) -> int:
+        """The number of leaf symbols: half of the vocabulary, rounded up."""
         return (self.vocabulary + 1) // 2
 
     @property
     def operators(self) -> int:
+        """The number of operator symbols: half of the vocabulary, rounded down."""
         return self.vocabulary // 2

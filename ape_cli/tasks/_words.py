@@ -1,6 +1,9 @@
-"""What the word tasks share: words over a small vocabulary, so that symbols repeat.
+"""The base class of the word tasks. A word has symbols of a small vocabulary, so that symbols repeat.
 
-Paper, appendix B: length from the discretised N(100, 10), vocabulary of 20. Positions are 0..n-1.
+Paper, appendix B: the length is drawn from the discretised N(100, 10), and the vocabulary has 20 symbols. Positions
+are 0..n-1.
+
+Shapes: R words.
 """
 
 from __future__ import annotations
@@ -19,7 +22,11 @@ from ape_cli.tasks._sized import Sized, over_sizes
 
 @dataclass(frozen=True, kw_only=True)
 class Words(Sized):
-    """A word drawn uniformly; subclasses say what becomes of it."""
+    """A word of symbols that are drawn uniformly. Subclasses define the target.
+
+    Arguments: `length_mean` and `length_std`, of the distribution of lengths, in symbols; `vocabulary`, the number of
+    symbols. Raises `UsageError` if an option is out of range.
+    """
 
     extent: ClassVar[str] = "length"
 
@@ -29,17 +36,21 @@ class Words(Sized):
 
     @property
     def limits(self) -> tuple[int, int, str]:
+        """The smallest and the largest length of the options, and an empty reason."""
         return 1, 60_000, ""
 
     def check(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range."""
         super().check()
         check_whole("vocabulary", self.vocabulary, 1, 60_000)
 
     @property
     def structure(self) -> str:
+        """The expression of the structure of the positions: a sequence."""
         return "seq"
 
     def draw(self, key: U64) -> Source:
+        """Draw one word for each key. uint64 [R] -> `Source` of R rows"""
         assert not self.sizes
         size = rng.normal(rng.child(key, "size"), self.length_mean, self.length_std, 1, 65_535)
         starts = ragged.starts_of(size)
@@ -48,14 +59,17 @@ class Words(Sized):
         return Source(starts, place, FIRST_SYMBOL + rng.below(word, self.vocabulary), size)
 
     def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on."""
         return letters(self.vocabulary)
 
     @property
     @over_sizes
     def mean_size(self) -> float:
+        """The mean length."""
         return self.length_mean
 
     @property
     @over_sizes
     def mean_tokens(self) -> float:
+        """The mean number of symbols, which is the mean length."""
         return self.length_mean

@@ -1,4 +1,4 @@
-"""Expressions over the cyclic group of three elements, reduced by one step."""
+"""The task `c3`: expressions over the cyclic group of three elements, reduced by one step."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ape_cli.tasks._trees import Trees
 
 @dataclass(frozen=True, kw_only=True)
 class C3(Trees):
-    """Reduce every subtree of depth 1 to a leaf, once: the sum of its leaves modulo 3.
+    """Replace every subtree of depth 1 by a leaf, once. The leaf is the sum of the subtree's leaves modulo 3.
 
-    A lone leaf has nothing to reduce and is its own answer. Ids 3, 4, 5 are the elements 0, 1, 2; 6 is +.
+    A tree that is a single leaf is its own target. Ids 3, 4 and 5 are the elements 0, 1 and 2; id 6 is +.
 
     >>> task = C3(order="breadth", depth_mean=2, depth_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=5).to_pylist()[0]
@@ -31,13 +31,16 @@ class C3(Trees):
 
     @property
     def leaves(self) -> int:
+        """The number of leaf symbols: the three elements of the group."""
         return 3
 
     @property
     def operators(self) -> int:
+        """The number of operator symbols: the addition."""
         return 1
 
     def answer(self, source: Source) -> Tokens:
+        """The target of each source: the expression after one reduction step."""
         leaf = source.symbol < FIRST_SYMBOL + 3
         parent, first = trees.children(source.starts, leaf, self.branching)
         ripe = leaf[first]
@@ -58,4 +61,5 @@ class C3(Trees):
         return Tokens(starts, source.position[keep], symbol[keep])
 
     def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on."""
         return ["0", "1", "2", "+"]

@@ -1,4 +1,4 @@
-"""The word itself."""
+"""The task `copy`: the target is the word itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ape_cli.tasks._words import Words
 
 @dataclass(frozen=True, kw_only=True)
 class Copy(Words):
-    """Repeat a word as it is.
+    """Copy a word.
 
     >>> row = Copy(length_mean=8).sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> row["source_ids"] == row["target_ids"]
@@ -20,4 +20,5 @@ class Copy(Words):
     summary = "the word itself: abca -> abca"
 
     def answer(self, source: Source) -> Tokens:
+        """The target of each source: the same word."""
         return Tokens(source.starts, source.position, source.symbol)

@@ -1,4 +1,4 @@
-"""The grid itself."""
+"""The task `grid_copy`: the target is the grid itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ape_cli.tasks._grids import Grids
 
 @dataclass(frozen=True, kw_only=True)
 class GridCopy(Grids):
-    """Repeat a grid as it is.
+    """Copy a grid.
 
     >>> row = GridCopy(side_mean=3).sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> row["source_ids"] == row["target_ids"], row["source_positions"] == row["target_positions"]
@@ -20,4 +20,5 @@ class GridCopy(Grids):
     summary = "the grid itself"
 
     def answer(self, source: Source) -> Tokens:
+        """The target of each source: the same grid."""
         return Tokens(source.starts, source.position, source.symbol)

@@ -1,4 +1,4 @@
-"""The grid, a quarter turn clockwise."""
+"""The task `grid_rotate`: the target is the grid after a quarter turn clockwise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ape_cli.tasks._grids import Grids, cells
 
 @dataclass(frozen=True, kw_only=True)
 class GridRotate(Grids):
-    """Turn a grid clockwise: its first row becomes the last column, so that height and width change places.
+    """Turn a grid clockwise. Its first row becomes the last column, so height and width are exchanged.
 
     >>> task = GridRotate(side_mean=2)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -25,7 +25,10 @@ class GridRotate(Grids):
     summary = "a quarter turn clockwise: abc/def -> da/eb/fc"
 
     def answer(self, source: Source) -> Tokens:
-        """Target cell (i, j) is source cell (h-1-j, i), for a source of h rows and w columns."""
+        """The target of each source: the rotated grid.
+
+        The target's cell (i, j) is the source's cell (h-1-j, i), for a source of h rows and w columns.
+        """
         first, after = source.starts[:-1], source.starts[1:]
         height, width = source.position[after - 1].T + 1  # the last cell is (h-1, w-1)
         starts, _, position = cells(width, height)

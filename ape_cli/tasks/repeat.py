@@ -1,4 +1,4 @@
-"""The word, several times over."""
+"""The task `repeat`: the target is the word, several times in a row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from ape_cli.tasks._words import Words
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat(Words):
-    """Write a word twice (or `repeats` times) in a row.
+    """Write a word twice, or `repeats` times, in a row.
+
+    Arguments: those of `Words`, and `repeats`. Raises `UsageError` if an option is out of range.
 
     >>> row = Repeat(length_mean=8).sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> row["source_ids"] * 2 == row["target_ids"]
@@ -25,15 +27,18 @@ class Repeat(Words):
     repeats: int = 2
 
     def check(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range."""
         super().check()
         longest = self.length_mean + 6 * self.length_std
         check_whole("repeats", self.repeats, 1, max(1, int(1_000_000 / longest)))
 
     @property
     def mean_answer_tokens(self) -> float:
+        """The mean number of symbols of a target."""
         return self.mean_tokens * self.repeats
 
     def answer(self, source: Source) -> Tokens:
+        """The target of each source: the repeated word, whose positions count on."""
         rows = np.arange(source.size.size)
         place, _ = ragged.take(source.starts, np.repeat(rows, self.repeats))
         starts = source.starts * self.repeats

@@ -1,4 +1,4 @@
-"""The word, last symbol first."""
+"""The task `reverse`: the target is the word in reverse order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ape_cli.tasks._words import Words
 
 @dataclass(frozen=True, kw_only=True)
 class Reverse(Words):
-    """Turn a word around.
+    """Reverse a word.
 
     >>> row = Reverse(length_mean=8).sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> row["source_ids"][::-1] == row["target_ids"]
@@ -22,6 +22,7 @@ class Reverse(Words):
     summary = "the word backwards: abcd -> dcba"
 
     def answer(self, source: Source) -> Tokens:
+        """The target of each source: the word in reverse order."""
         first, after = source.starts[:-1], source.starts[1:]
         back = np.repeat(first + after - 1, np.diff(source.starts)) - np.arange(source.symbol.size)
         return Tokens(source.starts, source.position, source.symbol[back])

@@ -1,4 +1,7 @@
-"""A ring, turned by an offset that stands before it."""
+"""The task `ring_shift`: the target is a ring of symbols, turned by an offset that precedes it in the source.
+
+Shapes: R rows, n places of a ring.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,14 @@ from ape_cli.tasks import Source, Task, Tokens, check_whole, letters
 
 @dataclass(frozen=True, kw_only=True)
 class RingShift(Task):
-    """Turn a ring of n symbols forward: what stands at place i goes to place i + s modulo n.
+    """Turn a ring of n symbols forward: the symbol at place i moves to place i + s modulo n.
 
-    The source is the offset s, a symbol of its own that stands at place 0, the ring's origin, and then the
-    symbols at places 0..n-1; the target is the turned ring from place 0 on. There is no EOS: the end is in
-    the structure (paper, section 3.4.2: periodic domains). The task is ours; every ring has the same size.
+    The source consists of the offset s and the symbols at the places 0..n-1. The offset is a symbol of its own at place
+    0, the ring's origin. The target is the turned ring from place 0 on. There is no EOS token, because the structure
+    says where a ring ends (paper, section 3.4.2: periodic domains). The task is ours. Every ring has the same size.
+
+    Arguments: `ring`, the number n of places; `vocabulary`, the number of symbols besides the offsets. Raises
+    `UsageError` if an option is out of range.
 
     >>> task = RingShift(ring=5)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
@@ -35,14 +41,17 @@ class RingShift(Task):
     vocabulary: int = 20
 
     def __post_init__(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range."""
         check_whole("ring", self.ring, 2, 30_000)
         check_whole("vocabulary", self.vocabulary, 1, 30_000)
 
     @property
     def structure(self) -> str:
+        """The expression of the structure of the positions: a ring of n places."""
         return f"cyclic({self.ring})"
 
     def draw(self, key: U64) -> Source:
+        """Draw one offset and one ring for each key. uint64 [R] -> `Source` of R rows with n + 1 tokens each"""
         rows, n = key.size, self.ring
         place = np.arange(n)
         word = rng.bits(rng.child(key, "symbols")[:, None], place)  # [R, n]
@@ -53,20 +62,24 @@ class RingShift(Task):
         return Source(np.arange(rows + 1) * (n + 1), position, FIRST_SYMBOL + symbol.ravel(), size)
 
     def answer(self, source: Source) -> Tokens:
+        """The target of each source: the turned ring, n tokens."""
         rows, n = source.size.size, self.ring
         symbol = source.symbol.reshape(rows, n + 1)
         offset = symbol[:, :1] - FIRST_SYMBOL - self.vocabulary
-        before = (np.arange(n) - offset) % n  # the source's place of what stands at each place of the target
+        before = (np.arange(n) - offset) % n  # where the symbol at each place of the target is in the source
         turned = np.take_along_axis(symbol[:, 1:], before, axis=1)
         return Tokens(np.arange(rows + 1) * n, np.tile(np.arange(n), rows), turned.ravel())
 
     def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on: the ring's symbols, then the offsets +0, +1 and so on."""
         return letters(self.vocabulary) + [f"+{s}" for s in range(self.ring)]
 
     @property
     def mean_size(self) -> float:
+        """The number of places of a ring, which all rows share."""
         return float(self.ring)
 
     @property
     def mean_tokens(self) -> float:
+        """The number of tokens of a source: the ring and the offset."""
         return self.ring + 1.0

@@ -1,4 +1,4 @@
-"""The tree itself."""
+"""The task `tree_copy`: the target is the tree itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ape_cli.tasks._trees import PlainTrees
 
 @dataclass(frozen=True, kw_only=True)
 class TreeCopy(PlainTrees):
-    """Repeat a tree as it is.
+    """Copy a tree.
 
     >>> row = TreeCopy(depth_mean=2).sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> row["source_ids"] == row["target_ids"], row["source_positions"] == row["target_positions"]
@@ -20,4 +20,5 @@ class TreeCopy(PlainTrees):
     summary = "the tree itself"
 
     def answer(self, source: Source) -> Tokens:
+        """The target of each source: the same tree."""
         return Tokens(source.starts, source.position, source.symbol)

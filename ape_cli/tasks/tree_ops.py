@@ -1,4 +1,7 @@
-"""Operations on a subtree that is addressed by its content."""
+"""The task `tree_ops`: operations on a subtree that is addressed by its content.
+
+Shapes: R rows, T nodes in all.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,22 @@ EXTRACT, FLIP_EXTRACT, TRUNCATE, NO_OP = range(4)
 
 @dataclass(frozen=True, kw_only=True)
 class TreeOps(PlainTrees):
-    """Apply one of four operators to a tree of unique nodes and one of its subtrees.
+    """Apply one of four operators to a tree, whose symbols are unique, and one of its subtrees.
 
-    The source is operator(index, tree): the index is a leaf that carries the symbol of the chosen
-    subtree's root, a node drawn uniformly. `extract`: the subtree. `flip-extract`: its mirror image.
-    `truncate`: the tree with the subtree replaced by a leaf of its root's symbol. `no-op`: the tree.
-    The tree has depth d-1, so that the whole source has the drawn depth d. A tree with more leaves
-    than there are leaf symbols is drawn again; no symbol ever repeats within one. Of any branching, the
-    source's root has its two children, the index and the tree, at places 2 and 3.
+    The source is operator(index, tree). The index is a leaf that carries the symbol of the root of the chosen subtree;
+    that root is a node that is drawn uniformly. The operator determines the target:
+
+    - `extract`: the subtree;
+    - `flip-extract`: the mirror image of the subtree;
+    - `truncate`: the tree, with the subtree replaced by a leaf that has the symbol of the subtree's root;
+    - `no-op`: the tree.
+
+    The tree has depth d-1, so that the whole source has the drawn depth d. A tree that has more leaves than there are
+    leaf symbols is drawn again. No symbol occurs twice in a tree. For any branching, the root of the source has its two
+    children, the index and the tree, at the heap indices 2 and 3.
+
+    Arguments: those of `PlainTrees`. Raises `UsageError` if an option is out of range, or if the vocabulary is too
+    small for unique symbols.
 
     >>> task = TreeOps(order="breadth", depth_mean=3, depth_std=0, vocabulary=16)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -47,6 +58,10 @@ class TreeOps(PlainTrees):
     vocabulary: int = 128
 
     def check(self) -> None:
+        """Check the options.
+
+        Raises `UsageError` if one is out of range, or if trees of the greatest depth would rarely fit the vocabulary.
+        """
         super().check()
         reach = self.greatest_depth
         fits = trees.leaves_distribution(reach - 1, max(self.leaves, 2048), self.branching)[-1].cumsum()
@@ -60,21 +75,24 @@ class TreeOps(PlainTrees):
             )
 
     def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on: leaves, operators of the tree, then the four operators."""
         return [*super().symbols(), *self.ops]
 
     @property
     @over_sizes
     def mean_tokens(self) -> float:
+        """The expected number of nodes of a source that has the mean depth, rounded."""
         return trees.mean_nodes(max(0, round(self.depth_mean) - 1), self.branching) + 2
 
     def draw(self, key: U64) -> Source:
+        """Draw one source for each key. uint64 [R] -> `Source` of R rows with `op` and `chosen`"""
         depth = self.depths(key)
         heap, starts, leaf = self._grow(depth - 1, rng.child(key, "shape"))
         symbol = FIRST_SYMBOL + self._unique(starts, leaf, rng.child(key, "symbols"))
         nodes = np.diff(starts)
         pointed = starts[:-1] + rng.below(rng.child(key, "node"), nodes)
         op = rng.below(rng.child(key, "operator"), 4)
-        # two nodes more in front of each tree: the operator at 1 and the index leaf at 2
+        # Each row gets two nodes before its tree: the operator at heap index 1 and the index leaf at 2.
         cut = starts + 2 * np.arange(starts.size)
         position, symbols = np.empty(cut[-1], dtype=np.int64), np.empty(cut[-1], dtype=np.int64)
         place = np.arange(heap.size) + 2 * (ragged.rows_of(starts) + 1)
@@ -84,7 +102,11 @@ class TreeOps(PlainTrees):
         return Source(starts=cut, position=position, symbol=symbols, size=depth, op=op, chosen=heap[pointed])
 
     def _grow(self, depth: I64, key: U64) -> tuple[I64, I64, np.ndarray]:
-        """Trees that do not need more symbols than there are, each the first such of its own stream."""
+        """Draw trees whose leaves are at most as many as the leaf symbols, each the first such tree of its stream.
+
+        `depth`: int64 [R]; `key`: uint64 [R]. Returns heap int64 [T], starts int64 [R+1], and leaf bool [T], like
+        `structure.trees.grow`.
+        """
         parts: list[tuple[I64, I64, np.ndarray]] = []
         chosen, pending, drawn = np.zeros(depth.size, dtype=np.int64), np.arange(depth.size), 0
         attempt = 0
@@ -92,9 +114,8 @@ class TreeOps(PlainTrees):
             words = rng.bits(key[pending], np.array(attempt))
             heap, starts, leaf = trees.grow(depth[pending], words, self.branching)
             nodes = np.diff(starts)
-            fits = (
-                nodes - nodes // self.branching <= self.leaves
-            )  # all but the inner ones: k of them have k^2 + 1 nodes
+            # A full tree of n nodes has n // branching inner nodes; all others are leaves.
+            fits = nodes - nodes // self.branching <= self.leaves
             chosen[pending[fits]] = drawn + np.flatnonzero(fits)
             parts.append((heap, nodes, leaf))
             drawn += pending.size
@@ -105,7 +126,11 @@ class TreeOps(PlainTrees):
         return heap[place], starts, leaf[place]
 
     def _unique(self, starts: I64, leaf: np.ndarray, key: U64) -> I64:
-        """A symbol for each node, none twice in a tree: places in a random permutation. [T], from 0"""
+        """A symbol for each node, counted from 0, so that no symbol occurs twice in a tree: int64 [T].
+
+        The symbols come from a random permutation of the leaf symbols and one of the operators. `starts`: int64 [R+1];
+        `leaf`: bool [T]; `key`: uint64 [R].
+        """
         symbol = np.empty(leaf.size, dtype=np.int64)
         for kind, count, first in ((leaf, self.leaves, 0), (~leaf, self.operators, self.leaves)):
             used = np.add.reduceat(kind, starts[:-1], dtype=np.int64)
@@ -114,10 +139,11 @@ class TreeOps(PlainTrees):
         return symbol
 
     def answer(self, source: Source) -> Tokens:
+        """The target of each source: the result of the operator."""
         assert source.op is not None
         assert source.chosen is not None
         k, tree, rows = self.branching, Tree(self.branching), source.size.size
-        # all but the operator and the index leaf, seen from the tree's own root
+        # Take all nodes but the operator and the index leaf, with heap indices counted from the tree's own root.
         inner = source.starts - 2 * np.arange(rows + 1)
         row = ragged.rows_of(inner)
         place = 2 * (row + 1)
@@ -132,11 +158,11 @@ class TreeOps(PlainTrees):
         kept = np.flatnonzero(whole | (inside ^ truncating) | (heap == root))
         row, heap, down = row[kept], heap[kept], down[kept]
         extracting = source.op <= FLIP_EXTRACT
-        heap -= ((source.chosen - 1) * extracting)[row] * trees.power(k, down)  # `trees.reroot`
+        heap -= ((source.chosen - 1) * extracting)[row] * trees.power(k, down)  # as `trees.reroot` does
         flipped = np.flatnonzero((source.op == FLIP_EXTRACT)[row])
         heap[flipped] = trees.mirror(heap[flipped], k)
         return Tokens(ragged.starts_of(np.bincount(row, minlength=rows)), heap, symbol[kept])
 
     def closing(self, op: I64, pointer: I64) -> I64:
-        """The chosen root's symbol, where its subtree is cut off."""
+        """The symbol of the chosen root for `truncate`, which makes it a leaf; else -1. int64 [R] each -> int64 [R]"""
         return np.where(op == TRUNCATE, pointer, -1)

@@ -1,4 +1,7 @@
-"""The mirror image of a tree: children in reverse order at all depths, left for right in binary trees."""
+"""The task `tree_rotate`: the target is the mirror image of a tree.
+
+The children are in reverse order at all depths. In binary trees this exchanges left and right.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from ape_cli.tasks._trees import PlainTrees
 
 @dataclass(frozen=True, kw_only=True)
 class TreeRotate(PlainTrees):
-    """Mirror a tree, recursively (the paper's rotation; not the rotation of search trees).
+    """Mirror a tree recursively. This is the paper's rotation, not the rotation of search trees.
 
     >>> task = TreeRotate(order="breadth", depth_mean=2, depth_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -24,4 +27,5 @@ class TreeRotate(PlainTrees):
     summary = "the mirror image, recursively: f(x, g(y, z)) -> f(g(z, y), x)"
 
     def answer(self, source: Source) -> Tokens:
+        """The target of each source: its mirror image."""
         return Tokens(source.starts, trees.mirror(source.position, self.branching), source.symbol)
