@@ -1,25 +1,36 @@
-"""Augmentation of training images: random crop, horizontal flip, AutoAugment's policy for CIFAR-10.
+"""Augmentation of training images: random crop, horizontal flip, and AutoAugment's policy for CIFAR-10.
 
-Sources: Cubuk et al. 2019, arXiv:1805.09501 (the 25 sub-policies found on reduced CIFAR-10, in its appendix, and its
-table of operations and ranges); Hassani et al. 2021, arXiv:2104.05704 (the recipe of compact transformers on CIFAR).
-The operations are Pillow's, as they were in AutoAugment's own program.
+Sources: Cubuk et al. 2019, arXiv:1805.09501 (its appendix has the 25 sub-policies that were found on reduced CIFAR-10,
+and its table of operations has the ranges); Hassani et al. 2021, arXiv:2104.05704 (the recipe of compact transformers
+on CIFAR). The operations are those of Pillow, as in AutoAugment's own program.
 
-Crop: the image is padded with black on each side by an eighth of that axis (4 pixels of 32; rounded, halves to even,
-at least 1), and cut out at an offset uniform on 0..2 paddings, each axis its own. Flip: left and right exchanged, by a
-fair coin. AutoAugment: one of 25 sub-policies, uniformly; of its two operations each with its own probability.
+- Crop: the image is padded with black on each side by an eighth of that axis (4 pixels of 32). The padding is rounded,
+  halves to even, and is at least 1. The image is then cut out at an offset that is uniform on 0..2 paddings, for each
+  axis separately.
+- Flip: left and right are exchanged with probability 1/2.
+- AutoAugment: one of 25 sub-policies is drawn uniformly. Each of its two operations is applied with its own
+  probability.
 
-What the paper leaves open is read as torchvision reads it: bins 0..9 go in equal steps from no effect to the range's
-end, and what has two directions takes one by a fair coin. (Solarize in bin 0 still turns 255 into 0.) A translation is
-of whole pixels, towards zero; pixels are the nearest ones, not mixed. Empty ground is mid gray, 128: near the mean of
-CIFAR (125, 123, 114), and not bound to one data set.
-Rotations are about the image's centre, shears about its upper left corner, as in both programs.
-AutoAugment's own program differs: brightness, color, contrast and sharpness are 0.1 + 0.18 bin, without a coin, so bins
-below 5 weaken; magnitudes are bin/10 of the range, translations at most 9 pixels; posterize keeps 4 to 1 bits for
-8 to 4 here; empty ground is the mean; the crop and flip come after.
+Where the paper leaves something open, this module does what torchvision does. Bins 0..9 go in equal steps from no
+effect to the end of the range. An operation that has two directions draws one with probability 1/2. (Solarize in bin 0
+still turns 255 into 0.) A translation is by whole pixels, rounded towards zero. Pixels are taken from the nearest
+pixel, without interpolation. Areas outside the image are filled with mid gray, 128. It is near the mean of CIFAR (125,
+123, 114) and does not depend on a data set. Rotations are about the centre of the image, and shears about its upper
+left corner, as in both programs.
 
-An image's draws come from its own generator, 8 numbers uniform on [0, 1), each with its place: what one step
-does to an image does not depend on which others are asked for.
-Shapes: B images, H height, W width, C channels, 1 or 3. Pixels are uint8.
+AutoAugment's own program differs in these points:
+
+- the factor of brightness, color, contrast and sharpness is 0.1 + 0.18 bin, without a random direction, so bins below 5
+  weaken;
+- magnitudes are bin/10 of the range, and translations are by at most 9 pixels;
+- posterize keeps 4 to 1 bits, where this module keeps 8 to 4;
+- areas outside the image are filled with the mean;
+- the crop and the flip come after the policy.
+
+The random numbers of an image come from its own generator. They are 8 numbers, uniform on [0, 1), each with a fixed
+use. The effect of one step on an image therefore does not depend on which other steps are used.
+
+Shapes: B images, H height, W width, C channels (1 or 3). Pixels are uint8.
 """
 
 from __future__ import annotations
@@ -44,7 +55,7 @@ NAMES = ("crop", "flip", "autoaugment")  # in the order in which they are applie
 _GRAY = 128
 _PLAIN = 0  # the bin of operations that have no magnitude
 
-# (operation, probability, bin) twice
+# Each sub-policy is a pair of (operation, probability, bin).
 POLICY = (
     (("invert", 0.1, _PLAIN), ("contrast", 0.2, 6)),
     (("rotate", 0.7, 2), ("translate-x", 0.3, 9)),
@@ -75,7 +86,7 @@ POLICY = (
 
 
 class Operation(NamedTuple):
-    """What is done to an image: a name of `POLICY`, its bin, and a direction where it has two."""
+    """An operation on an image: its name in `POLICY`, its bin, and its direction if it has two."""
 
     name: str
     bin: int  # 0..9
@@ -83,7 +94,9 @@ class Operation(NamedTuple):
 
 
 def parse(text: str) -> tuple[str, ...]:
-    """`crop,flip,autoaugment`, some of these in any order, or `none` -> the names in order of application.
+    """Parse the names of augmentation steps: some of `crop,flip,autoaugment` in any order, or `none`.
+
+    Returns the names in the order of application. Raises `UsageError` if a name is unknown or given twice.
 
     >>> parse("flip, crop"), parse("none")
     (('crop', 'flip'), ())
@@ -101,9 +114,12 @@ def parse(text: str) -> tuple[str, ...]:
 
 
 def apply(steps: tuple[str, ...], pixels: np.ndarray, seeds: Sequence[Sequence[int]]) -> U8:
-    """The augmented images, a new array. pixels: uint8 [B, H, W, C] -> the same; steps: as `parse` gives them.
+    """Augment images. Returns a new array. uint8 [B, H, W, C] -> the same
 
-    seeds: of each image, what its own `np.random.default_rng` is seeded with, so that it depends on nothing else.
+    Arguments: `steps`, as `parse` returns them; `seeds`, for each image the seed of its own `np.random.default_rng`, so
+    that the result for an image depends on nothing else.
+
+    Raises `UsageError` if `autoaugment` is used and Pillow is not installed.
     """
     assert pixels.dtype == np.uint8
     assert pixels.ndim == 4
@@ -121,7 +137,7 @@ def apply(steps: tuple[str, ...], pixels: np.ndarray, seeds: Sequence[Sequence[i
 
 
 def _crop(pixels: U8, draws: F64) -> U8:
-    """draws [B, 2]: of the offset down, and of that to the right."""
+    """Crop each image. `draws`: float64 [B, 2], for the offset down and the offset to the right."""
     _, height, width, _ = pixels.shape
     padding = [max(1, round(side / 8)) for side in (height, width)]
     ground = np.pad(pixels, ((0, 0), (padding[0],) * 2, (padding[1],) * 2, (0, 0)))
@@ -133,12 +149,12 @@ def _crop(pixels: U8, draws: F64) -> U8:
 
 
 def _flip(pixels: U8, draws: F64) -> U8:
-    """draws [B]"""
+    """Flip each image or leave it. `draws`: float64 [B]."""
     return np.where(draws[:, None, None, None] < 0.5, pixels[:, :, ::-1], pixels)
 
 
 def _autoaugment(pixels: U8, draws: F64) -> U8:
-    """draws [B, 5], as `chosen` reads them."""
+    """Apply AutoAugment's policy. `draws`: float64 [B, 5], as `chosen` reads them. Raises `UsageError`."""
     try:
         from PIL import Image
     except ModuleNotFoundError as missing:
@@ -158,7 +174,11 @@ def _autoaugment(pixels: U8, draws: F64) -> U8:
 
 
 def chosen(draws: F64) -> list[list[Operation]]:
-    """The operations for each image, none to two. draws [B, 5]: of the sub-policy, two of whether, two of the sign."""
+    """The operations for each image: up to two.
+
+    `draws`: float64 [B, 5]. The first column chooses the sub-policy, the next two decide whether its operations are
+    applied, and the last two choose their directions.
+    """
     found = []
     for row in draws.tolist():
         pair = POLICY[int(row[0] * len(POLICY))]
@@ -169,7 +189,7 @@ def chosen(draws: F64) -> list[list[Operation]]:
 
 
 def operate(image: Image.Image, operation: Operation) -> Image.Image:
-    """One operation on a gray or RGB image."""
+    """Apply one operation to a gray or RGB image."""
     from PIL import Image, ImageEnhance, ImageOps
 
     name, bin, sign = operation
@@ -185,12 +205,12 @@ def operate(image: Image.Image, operation: Operation) -> Image.Image:
     if name == "posterize":
         return ImageOps.posterize(image, 8 - round(bin / (9 / 4)))
     if name == "solarize":
-        return ImageOps.solarize(image, math.ceil(255 * (9 - bin) / 9))  # what is as high is inverted
+        return ImageOps.solarize(image, math.ceil(255 * (9 - bin) / 9))  # inverts the values from this one on
     return getattr(ImageOps, name)(image)  # autocontrast, equalize, invert
 
 
 def _matrix(operation: Operation, width: int, height: int) -> tuple[float, ...]:
-    """(a, b, c, d, e, f): the pixel at (x, y) is taken from (ax + by + c, dx + ey + f).
+    """The affine matrix (a, b, c, d, e, f): the pixel at (x, y) is taken from (ax + by + c, dx + ey + f).
 
     A positive translation moves the image to the right or down.
     """

@@ -1,4 +1,7 @@
-"""The dataset card: for people, and for `datasets.load_dataset`, which finds the splits in its front matter."""
+"""The dataset card (README.md).
+
+People read it, and `datasets.load_dataset` reads the splits from its front matter.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from ape_cli.structure import Cyclic, Product, Seq, Structure, Tree
 
 
 def card(manifest: Manifest, task: DatasetTask) -> str:
-    """The card of a task's dataset; its front matter tells `datasets.load_dataset` the splits."""
+    """The dataset card as Markdown. Its front matter tells `datasets.load_dataset` where the splits are."""
     plan = manifest.plan
     lines = ["---", "configs:", "- config_name: default", "  data_files:"]
     for split in plan.rows:
@@ -43,6 +46,7 @@ def card(manifest: Manifest, task: DatasetTask) -> str:
 
 
 def _command(manifest: Manifest, task: DatasetTask) -> str:
+    """The `ape gen` command that generates the dataset again."""
     plan = manifest.plan
     given = {k: ",".join(map(str, v)) if isinstance(v, list) else v for k, v in task.given.items()}
     flags = {f"--{k.replace('_', '-')}": v for k, v in given.items()}
@@ -57,7 +61,7 @@ def _command(manifest: Manifest, task: DatasetTask) -> str:
 
 
 def _symbols(manifest: Manifest) -> tuple[str, str, list[str]]:
-    """A title, what the dataset is, and what stands in its columns."""
+    """For datasets of symbols: the title, a sentence that describes the dataset, and lines about its columns."""
     plan = manifest.plan
     order = f", {plan.order}-first order" if plan.order else ""
     if plan.source_order:
@@ -72,7 +76,7 @@ def _symbols(manifest: Manifest) -> tuple[str, str, list[str]]:
 
 
 def _images(manifest: Manifest, task: DatasetTask) -> tuple[str, str, list[str]]:
-    """As `_symbols`, of labelled images."""
+    """The same as `_symbols`, for datasets of labelled images."""
     plan, moments = manifest.plan, manifest.moments
     assert plan.image is not None
     assert moments is not None
@@ -93,7 +97,7 @@ def _images(manifest: Manifest, task: DatasetTask) -> tuple[str, str, list[str]]
 
 
 def _positions(found: Structure) -> str:
-    """What the stored positions of a structure are, in words."""
+    """Words that say what the stored positions of a structure are."""
     if isinstance(found, Product):
         if set(found.simple) == {Seq()}:
             return "row and column, from 0" if found.width == 2 else f"{found.width} coordinates, each from 0"

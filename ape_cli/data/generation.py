@@ -1,8 +1,8 @@
-"""Generation: a task and a seed become Parquet shards, a manifest and a dataset card.
+"""Generation of datasets: a task and a seed become Parquet shards, a manifest and a dataset card.
 
-Streaming: a shard is made block by block and written row group by row group, so memory does not grow
-with the number of rows. Shards are independent, so the workers of an engine share nothing. What is on disk
-is a function of the plan alone: neither the workers nor an interruption can be told from the files.
+Generation streams: a shard is made block by block and written row group by row group, so memory does not grow with the
+number of rows. Shards are independent, so the workers of an executor share nothing. The files on disk are a function of
+the plan alone. They do not depend on the number of workers or on interruptions.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ape_cli.data.staging import DatasetTask, RowWriter
 from ape_cli.storage import files, parquet
 from ape_cli.storage.paths import StoragePath
 
-_BLOCK_TOKENS = 400_000  # of one call to `sample`: small enough to stay near the caches
-_GROUP_TOKENS = 40_000_000  # of one row group: very large trees get smaller groups
+_BLOCK_TOKENS = 400_000  # tokens of one call to `sample_counted`: few enough to stay near the caches
+_GROUP_TOKENS = 40_000_000  # tokens of one row group: very large trees get smaller groups
 
 Tick = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class GenerationResult:
-    """What `generate` did: how many rows it wrote, and the dataset that is there now."""
+    """The result of `generate`: the number of rows that it wrote, and the dataset that is in the folder now."""
 
     manifest: Manifest
     folder: StoragePath
@@ -42,12 +42,15 @@ class GenerationResult:
 
     @property
     def shared(self) -> int:
-        """Rows whose source may stand in another split too, the space of sources being too small."""
+        """The number of rows whose source may also be in another split, because there are too few sources."""
         return sum(shard.shared for shards in self.manifest.shards.values() for shard in shards)
 
 
 def plan(task: DatasetTask, *, seed: int, rows: Mapping[str, int | None], shard_rows: int) -> DatasetPlan:
-    """The plan of a command, checked; None are as many rows as the task has by itself. Raises `UsageError`."""
+    """Check the options of a command and make its plan.
+
+    In `rows`, None stands for the default number of rows of the task. Raises `UsageError` if an option is out of range.
+    """
     for split, count in rows.items():
         least = 1 if split == "train" else 0
         if count is not None and not least <= count <= 10**12:
@@ -81,11 +84,13 @@ def generate(
     overwrite: bool = False,
     tick: Tick | None = None,
 ) -> GenerationResult:
-    """Write the dataset of a plan to `out`, or complete it, or find that there is nothing to do.
+    """Write the dataset of a plan to `out`. An interrupted dataset is completed; a complete one is left as it is.
 
-    `engine`: where shards are made; without one, here. `tick` is called with numbers of rows as they are
-    written. Raises `DataError` where `out` holds something else or something damaged, `BusyError` where another
-    process writes there, `ApeError` where it cannot be written.
+    Arguments: `engine`, the executor that makes the shards (default: this process); `overwrite`, whether another
+    dataset in the folder is replaced; `tick`, which is called with the number of rows after each block that is written.
+
+    Raises `DataError` if `out` holds something else or damaged files, `BusyError` if another process writes there, and
+    `ApeError` if it cannot be written.
     """
     with _working_in(out):
         known = staging.standing(out, wanted, overwrite)
@@ -107,7 +112,10 @@ def generate(
 
 @contextmanager
 def _working_in(out: StoragePath) -> Iterator[None]:
-    """The folder, for this process alone; a folder that was made for nothing is removed again."""
+    """Lock the folder for this process, and create it if needed. Raises `BusyError` if it is locked.
+
+    A folder that was created here and is still empty at the end is removed.
+    """
     busy = BusyError("another process is generating into this folder", got=str(out), fix="wait for it to end")
     new = not out.exists()
     files.folder(out)
@@ -116,18 +124,18 @@ def _working_in(out: StoragePath) -> Iterator[None]:
             yield
     finally:
         if new:
-            with suppress(OSError):  # not empty: there is something to keep
+            with suppress(OSError):  # the folder is not empty, so it is kept
                 out.rmdir()
 
 
 def _make(
     task: DatasetTask, seed: int, out: StoragePath, todo: list[Piece], engine: Executor | None, tick: Tick | None
 ) -> dict[str, Shard]:
-    """Write the shards, in this process or by an engine."""
+    """Write the shards, in this process or by an executor. Returns their descriptions by file name."""
     tick = tick or (lambda rows: None)
     if engine is None or not todo:
         return {piece.file: write_shard(task, seed, out, piece, tick) for piece in todo}
-    largest_first = sorted(todo, key=lambda piece: -len(piece.rows))  # so that none is left alone for long
+    largest_first = sorted(todo, key=lambda piece: -len(piece.rows))  # so that no large shard is left for the end
     jobs = [
         Job(piece.file, _write_for, (task.portion(piece.rows, piece.split, seed), seed, out, piece))
         for piece in largest_first
@@ -145,7 +153,7 @@ def _make(
 
 
 def _write_for(link: JobContext, task: RowWriter, seed: int, out: StoragePath, piece: Piece) -> Shard:
-    """`write_shard` as an engine's job; it stops between two blocks."""
+    """`write_shard` as a job of an executor. It can be stopped between two blocks."""
 
     def tick(rows: int) -> None:
         link.tell(rows)
@@ -156,7 +164,7 @@ def _write_for(link: JobContext, task: RowWriter, seed: int, out: StoragePath, p
 
 
 def write_shard(task: RowWriter, seed: int, out: StoragePath, piece: Piece, tick: Tick | None = None) -> Shard:
-    """Make one shard; a pure function of its arguments, whoever calls it."""
+    """Write one shard and its record. The shard is a function of `task`, `seed` and `piece` alone."""
     path = out / piece.file
     total, rows, shared = (0, 0), 0, 0
     cost = task.mean_tokens + task.mean_answer_tokens
@@ -181,7 +189,10 @@ def write_shard(task: RowWriter, seed: int, out: StoragePath, piece: Piece, tick
 
 @contextmanager
 def _reused_memory() -> Iterator[None]:
-    """What is freed is used again, by Arrow too: its own pool gives back hundreds of megabytes in a row group."""
+    """Use the system allocator, so that freed Arrow memory is reused.
+
+    Arrow's own pool gives hundreds of megabytes back to the operating system in a row group.
+    """
     runtime.keep_memory()
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
@@ -192,15 +203,18 @@ def _reused_memory() -> Iterator[None]:
 
 
 def _cut(rows: range, size: int) -> Iterator[range]:
+    """Split a range of rows into ranges of at most `size` rows."""
     for first in range(rows.start, rows.stop, size):
         yield range(first, min(rows.stop, first + size))
 
 
 def _add(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
+    """Add two pairs of sums modulo 2^64."""
     return (x[0] + y[0]) % 2**64, (x[1] + y[1]) % 2**64
 
 
 def _check_remade(known: Manifest, made: dict[str, Shard]) -> None:
+    """Compare shards that were generated again with the manifest. Raises `DataError` if one differs."""
     for shards in known.shards.values():
         for old in shards:
             new = made.get(old.file)
@@ -214,6 +228,7 @@ def _check_remade(known: Manifest, made: dict[str, Shard]) -> None:
 
 
 def _manifest(task: DatasetTask, wanted: DatasetPlan, shards: dict[str, Shard]) -> Manifest:
+    """The manifest of a dataset whose shards are all written."""
     by_split = {s: [shards[p.file] for p in pieces_of(wanted)[s]] for s in wanted.rows}
     return Manifest(
         schema_version=wanted.version,

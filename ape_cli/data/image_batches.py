@@ -1,7 +1,8 @@
-"""Labelled images as a model reads them: a batch, and a window of rows that it is made of.
+"""Batches of labelled images, and the windows of rows from which batches are collated.
 
-Shapes: B rows, H x W pixels, C channels. Pixels are uint8, as they are stored: a model brings them to its own scale.
-Labels are int64 [B, 1], so that a row has one thing to predict and all sums are those of sequences.
+Shapes: B rows of a batch, R rows of a window, H x W pixels, C channels. Pixels are uint8, as they are stored; models
+scale them. Labels are int64 [B, 1], so that each row has one thing to predict and sums over labels are computed as for
+sequences.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ape_cli.core.rng import I64
 from ape_cli.data import augmentation
 from ape_cli.data.collation import WHOLE, Labelled, Share, own_rows
 
-Steps = tuple[str, ...]  # of augmentation
+Steps = tuple[str, ...]  # names of augmentation steps
 
 
 @dataclass(frozen=True)
@@ -28,37 +29,47 @@ class ImageBatch(Labelled):
 
     pixels: Tensor  # uint8 [B, H, W, C]
     labels: Tensor  # int64 [B, 1], -1 where there is nothing to predict
-    row: I64  # [B] row in its split
-    size: I64  # [B]
-    op: I64  # [B] the true class, by which scores are told apart
-    whole: tuple[int, int] | None = None  # of a share: labels and source tokens (none) of the batch that it is of
+    row: I64  # [B] row number in the split
+    size: I64  # [B] longer side in pixels
+    op: I64  # [B] true class, by which scores are grouped
+    whole: tuple[int, int] | None = None  # for a share: numbers of labels and source tokens (0) of the whole batch
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
+        """The tensors that a model reads: the pixels."""
         return (self.pixels,)
 
     @property
     def counts(self) -> tuple[int, int]:
+        """The number of labels and of source tokens (0) of the whole batch."""
         return self.whole or (int(self.label_mask.sum()), 0)
 
 
 @dataclass(frozen=True)
 class ImageRows:
-    """Some thousand rows."""
+    """A window: some thousand rows of a dataset of images."""
 
-    row: I64
-    size: I64
+    row: I64  # [R] row number in the split
+    size: I64  # [R] longer side in pixels
     pixels: np.ndarray  # uint8 [R, H, W, C]
-    labels: I64
+    labels: I64  # [R]
 
     def batches(self, batch_size: int, rng: np.random.Generator | None) -> list[I64]:
-        """Row numbers of each batch, in random order with `rng`."""
+        """The indices into the window of the rows of each batch, in random order if `rng` is given.
+
+        Returns int64 [at most `batch_size`] for each batch.
+        """
         rows = np.arange(self.row.size) if rng is None else rng.permutation(self.row.size)
         return np.split(rows, range(batch_size, rows.size, batch_size)) if rows.size else []
 
 
 def collate(album: ImageRows, rows: I64, share: Share, steps: Steps, epoch_seed: tuple[int, int]) -> ImageBatch:
-    """The chosen rows, or a share of them; augmented by `steps`, each image by a stream of its own."""
+    """Collate the chosen rows of a window, or a share of them, into a batch.
+
+    Arguments: `rows`, int64, indices into the window; `share`, which rows of the batch this process has (see `Share` in
+    `data/collation.py`); `steps`, the augmentation; `epoch_seed`, which seeds the random numbers of each image together
+    with its row number in the split.
+    """
     own, asked = own_rows(rows, share)
     pixels, labels = album.pixels[own], album.labels[own, None]
     if steps:

@@ -1,8 +1,11 @@
-"""What is worked out of positions on the host, together with a batch and ahead of the step that uses it.
+"""Position plans: values that depend on positions and are computed on the host, together with a batch.
 
-A GPU that is asked for the values of positions has to be waited for. So whatever depends on them beyond tensor
-arithmetic is put into a plan, made from positions on the CPU and sent along with the batch. The shapes of its tensors
-follow from the shape of the positions and from `sizes`, so that batches of few shapes have plans of few shapes.
+The host has to wait for a GPU if it asks for the values of positions there. Everything about positions that needs more
+than tensor arithmetic is therefore computed from positions on the CPU, ahead of the step that uses it, and sent along
+with the batch. The shapes of a plan's tensors follow from the shape of the positions and from `sizes`, so batches of
+few shapes have plans of few shapes.
+
+Shapes: B rows, N tokens, C coordinates of a position.
 """
 
 from __future__ import annotations
@@ -17,40 +20,48 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class PositionPlan:
-    """Of one tensor of positions."""
+    """The plan of one tensor of positions."""
 
-    first: int | None = None  # the first position, where all rows share one run of consecutive ones
-    tensors: tuple[Tensor, ...] = ()  # the scheme's own
-    sizes: tuple[int, ...] = ()  # the scheme's own: numbers that decide which operations are run
-    parts: tuple[PositionPlan, ...] = ()  # of the factors of a product
+    first: int | None = None  # the first position, if all rows share one run of consecutive positions
+    tensors: tuple[Tensor, ...] = ()  # defined by the scheme
+    sizes: tuple[int, ...] = ()  # defined by the scheme: numbers that decide which operations are run
+    parts: tuple[PositionPlan, ...] = ()  # the plans of the factors of a product
 
     def each(self) -> Iterator[Tensor]:
-        """All tensors, in a fixed order."""
+        """Yield all tensors of the plan and its parts, in a fixed order."""
         yield from self.tensors
         for part in self.parts:
             yield from part.each()
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> PositionPlan:
-        """The same plan with other tensors, for example on another device."""
+        """The same plan with `change` applied to each tensor, for example to move it to another device."""
         parts = tuple(part.changed(change) for part in self.parts)
         return replace(self, tensors=tuple(change(t) for t in self.tensors), parts=parts)
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Two plans of one scheme with equal keys lead to the same operations on tensors of the same shapes."""
+        """A key for recorded operations.
+
+        Two plans of one scheme that have equal keys lead to the same operations on tensors of the same shapes.
+        """
         return self.first, tuple(t.shape for t in self.tensors), self.sizes, tuple(part.key for part in self.parts)
 
 
 class Planner(Protocol):
-    """What makes plans of positions: a scheme."""
+    """An object that makes plans of positions. Schemes are planners."""
 
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
-        """The plan of positions, int64 [B or 1, N] or [B or 1, N, C] on the CPU; `beside` is that of other positions
-        of the same forward pass."""
+        """The plan of positions, int64 [B or 1, N] or [B or 1, N, C], on the CPU.
+
+        `beside`: the plan of other positions of the same forward pass, or None.
+        """
 
 
 def run_of(positions: Tensor) -> int | None:
-    """The first of consecutive positions that all rows share; None for any others. int64 [B or 1, N] on the CPU"""
+    """The first of consecutive positions that all rows share; None for any other positions.
+
+    int64 [B or 1, N] or [B or 1, N, C] on the CPU
+    """
     if positions.shape[0] != 1 or positions.dim() != 2 or not positions.shape[1]:
         return None
     first = int(positions[0, 0])

@@ -1,8 +1,8 @@
-"""A dataset's folder while it is being made: what stands there, what of it can be kept, what may go.
+"""The folder of a dataset while it is being generated: its state, the shards that can be kept and the files to remove.
 
-`.plan.json` says which command began the folder; `data/.NAME.json` vouches for each shard that this
-command finished. Both are gone once the manifest is there. A file that is not of a dataset is never
-touched.
+Two kinds of files record the progress. `.plan.json` holds the plan of the command that began the folder.
+`data/.NAME.json` describes a shard that this command finished, with its SHA-256; it is called the shard's record. Both
+are removed after the manifest has been written. Files that do not belong to a dataset are never touched.
 """
 
 from __future__ import annotations
@@ -28,52 +28,90 @@ _SHARD = re.compile(r"\.{0,2}(train|validation|test)-\d{5,}-of-\d{5,}\.parquet(\
 
 
 class RowWriter(Protocol):
-    """What is asked of a task to write some of its rows."""
+    """The part of a task that is needed to write some of its rows."""
 
     @property
-    def mean_tokens(self) -> float: ...
+    def mean_tokens(self) -> float:
+        """The mean number of tokens of a source."""
+
     @property
-    def mean_answer_tokens(self) -> float: ...
+    def mean_answer_tokens(self) -> float:
+        """The mean number of tokens of a target, at most."""
+
     @property
-    def columns(self) -> pa.Schema: ...
-    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]: ...
-    def content(self, part: pa.Table) -> tuple[int, int]: ...
+    def columns(self) -> pa.Schema:
+        """The schema of the shards."""
+
+    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
+        """The rows of a split, and how many of them have a source that may also be in another split."""
+
+    def content(self, part: pa.Table) -> tuple[int, int]:
+        """Two 64-bit sums over the rows, for the dataset's fingerprint."""
 
 
 class DatasetTask(RowWriter, Protocol):
-    """What is asked of a task to write its dataset."""
+    """The part of a task that is needed to write its dataset."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the task."""
+
     @property
-    def order(self) -> str | None: ...
+    def order(self) -> str | None:
+        """The linearisation of the target, and of the source unless `source_order` is given."""
+
     @property
-    def source_order(self) -> str | None: ...
+    def source_order(self) -> str | None:
+        """The linearisation of the source if it differs from the target's."""
+
     @property
-    def structure(self) -> str: ...
+    def structure(self) -> str:
+        """The expression of the structure of the positions."""
+
     @property
-    def parameters(self) -> dict[str, Any]: ...
+    def parameters(self) -> dict[str, Any]:
+        """The options, as the manifest keeps them."""
+
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """The name of the dataset's folder."""
+
     @property
-    def image(self) -> Size | None: ...
+    def image(self) -> Size | None:
+        """Height, width and channels of the images; None if the rows are no images."""
+
     @property
-    def id_names(self) -> list[str]: ...
+    def id_names(self) -> list[str]:
+        """The readable name of each id, or of each label of images."""
+
     @property
-    def mean_size(self) -> float: ...
+    def mean_size(self) -> float:
+        """The mean of the distribution of sizes."""
+
     @property
-    def given(self) -> dict[str, Any]: ...  # options of the command that makes it again
+    def given(self) -> dict[str, Any]:
+        """The options of the command that generates the dataset again."""
+
     @property
-    def origin(self) -> dict[str, str]: ...  # of splits that a source has, in words
-    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]: ...
-    def portion(self, rows: range, split: str, seed: int) -> RowWriter: ...
-    def moments(self, rows: int, seed: int) -> Moments | None: ...
+    def origin(self) -> dict[str, str]:
+        """Where each split comes from, in words, if the task has a source of data; else empty."""
+
+    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
+        """The number of rows of each split; None in `wanted` stands for the task's default."""
+
+    def portion(self, rows: range, split: str, seed: int) -> RowWriter:
+        """The object that is sent to another process to write these rows."""
+
+    def moments(self, rows: int, seed: int) -> Moments | None:
+        """The mean and the standard deviation of the training pixels; None if the rows are no images."""
 
 
 def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest | None:
-    """The manifest, if the folder holds just this dataset; None if it is to be written, or finished.
+    """The manifest if the folder already holds the wanted dataset; None if the dataset is to be written or completed.
 
-    Raises `DataError` where it holds something else.
+    With `overwrite`, the result is None for every folder that holds files of a dataset.
+
+    Raises `DataError` if the folder holds something else, or if a shard is damaged.
     """
     manifest_there = manifest_path(out).exists()
     begun_there = (out / _PLAN).exists()
@@ -112,9 +150,9 @@ def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest
 
 
 def begin(out: StoragePath, task: DatasetTask, wanted: DatasetPlan) -> dict[str, Shard]:
-    """Make the folder ready for this plan; the shards of it that are whole already.
+    """Prepare the folder for a plan. Returns the shards of the plan that are complete already, by file name.
 
-    Nothing is removed before it is known that there is room for what replaces it.
+    Nothing is removed before the free disk space has been checked. Raises `ApeError` if the dataset would not fit.
     """
     same = not manifest_path(out).exists() and _read_plan(out / _PLAN) == wanted
     found: dict[str, Shard] = {}
@@ -122,7 +160,7 @@ def begin(out: StoragePath, task: DatasetTask, wanted: DatasetPlan) -> dict[str,
         found |= {piece.file: shard for piece in pieces if (shard := _adopt(out, piece))}
     _check_space(out, task, wanted, found)
     if not same:
-        _drop_vouchers(out)  # first: no shard of another plan may be taken for ours
+        _drop_vouchers(out)  # first, so that no shard of another plan is taken for one of this plan
     files.write_text(out / _PLAN, wanted.model_dump_json(indent=2) + "\n")
     manifest_path(out).unlink(missing_ok=True)
     kept = {(out / file).name for file in found}
@@ -133,25 +171,26 @@ def begin(out: StoragePath, task: DatasetTask, wanted: DatasetPlan) -> dict[str,
 
 
 def record(out: StoragePath, shard: Shard) -> None:
-    """Vouch for a shard that is done."""
+    """Write the record of a finished shard."""
     path = out / shard.file
     files.write_text(path.with_name(f".{path.name}.json"), shard.model_dump_json())
 
 
 def finish(out: StoragePath) -> None:
-    """The manifest is there: what led to it goes."""
+    """Remove the plan and the records of shards. The manifest has been written and replaces them."""
     _drop_vouchers(out)
     (out / _PLAN).unlink(missing_ok=True)
 
 
 def _drop_vouchers(out: StoragePath) -> None:
+    """Remove the records of all shards."""
     for path in _shards(out):
         if path.name.endswith(".json"):
             path.unlink()
 
 
 def _own(path: StoragePath) -> bool:
-    """Whether an entry of the folder can only be ours, or holds nothing."""
+    """Whether an entry of the folder can only be ours. A folder `data` without foreign files counts as ours."""
     if path.name == "data" and path.is_dir():
         return all(_SHARD.fullmatch(p.name) for p in path.iterdir())
     lease = path.name.startswith(f"{LOCK}.")
@@ -159,13 +198,16 @@ def _own(path: StoragePath) -> bool:
 
 
 def _shards(out: StoragePath) -> list[StoragePath]:
-    """Shards, and what stands beside them."""
+    """The files of shards, with their records and temporary files."""
     data = out / "data"
     return [p for p in data.iterdir() if p.is_file() and _SHARD.fullmatch(p.name)] if data.is_dir() else []
 
 
 def _adopt(out: StoragePath, piece: Piece) -> Shard | None:
-    """A shard that was finished before an interruption and is still as it was."""
+    """The record of a shard that was finished before an interruption.
+
+    None if the record is missing or does not match the file.
+    """
     path = out / piece.file
     try:
         shard = Shard.model_validate_json(path.with_name(f".{path.name}.json").read_text(encoding="utf-8"))
@@ -177,6 +219,7 @@ def _adopt(out: StoragePath, piece: Piece) -> Shard | None:
 
 
 def _read_plan(path: StoragePath) -> DatasetPlan | None:
+    """The plan in a file; None if it cannot be read."""
     try:
         return DatasetPlan.model_validate_json(path.read_text(encoding="utf-8"))
     except PlaceError:
@@ -186,6 +229,8 @@ def _read_plan(path: StoragePath) -> DatasetPlan | None:
 
 
 def _different(out: StoragePath, there: DatasetPlan, wanted: DatasetPlan) -> DataError:
+    """The error for a folder that holds another dataset. It names the fields in which the plans differ."""
+
     def flat(plan: DatasetPlan) -> dict[str, object]:
         fields = plan.model_dump()
         nested = {f"{k}.{kk}": vv for k, v in fields.items() if isinstance(v, dict) for kk, vv in v.items()}
@@ -202,7 +247,11 @@ def _different(out: StoragePath, there: DatasetPlan, wanted: DatasetPlan) -> Dat
 
 
 def _check_space(out: StoragePath, task: DatasetTask, wanted: DatasetPlan, found: dict[str, Shard]) -> None:
-    """A byte a token is less than was ever seen. An object store has no end."""
+    """Check the free disk space. Raises `ApeError` if the dataset would not fit.
+
+    The estimate is half a byte for each token of a source and of a target, which is less than was ever observed. An
+    object store is not checked, because it has no limit.
+    """
     if isinstance(out, RemotePath):
         return
     rows = sum(wanted.rows.values()) - sum(s.rows for s in found.values())

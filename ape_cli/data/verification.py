@@ -1,4 +1,4 @@
-"""Checks of what a dataset has on disk: its shards against the manifest, and their rows against the vocabulary."""
+"""Checks of a dataset on disk: its shards against the manifest, and their rows against vocabulary and structure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,26 @@ from ape_cli.structure import Cyclic, Structure, Tree
 
 
 def check_shards(folder: StoragePath, manifest: Manifest) -> None:
-    """Every shard is there, byte for byte as generated; else a `DataError` names the first that is not."""
+    """Check that every shard exists and has the bytes that were generated.
+
+    Raises `DataError` that names the first shard that fails.
+    """
     every = [shard for shards in manifest.shards.values() for shard in shards]
     for _ in files.each(lambda shard: check_shard(folder, shard), every, folder):
         pass
 
 
 def read_shards(folder: StoragePath, manifest: Manifest, split: str) -> list[pq.ParquetFile]:
-    """The open shards of a split."""
+    """Open the shards of a split. Raises `DataError` if one cannot be read or has another schema than the plan's."""
     wanted = manifest.plan.shard
     return list(files.each(lambda s: read_shard(folder / s.file, wanted), manifest.shards[split], folder))
 
 
 def check_shard(folder: StoragePath, shard: Shard) -> None:
+    """Check that a shard exists and that its SHA-256 is the one in the manifest.
+
+    Raises `DataError` if it is missing, cannot be read or was changed.
+    """
     path = folder / shard.file
     if not path.is_file():
         raise DataError("a shard is missing", got=str(path), fix="run the same `ape gen` command again")
@@ -45,7 +52,10 @@ def check_shard(folder: StoragePath, shard: Shard) -> None:
 
 
 def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
-    """Every id is in the vocabulary, and every position one that the structure has; else a `DataError`."""
+    """Check that every id is in the vocabulary, and that every position exists in the structure.
+
+    `own` is the structure of the dataset, and `ids` the size of its vocabulary. Raises `DataError` otherwise.
+    """
     for side in ("source", "target"):
         symbol = part[f"{side}_ids"].combine_chunks().values.to_numpy()
         if symbol.size and not FIRST_SYMBOL <= symbol.min() <= symbol.max() < ids:
@@ -71,7 +81,7 @@ _AGAIN = "generate it again"
 
 
 def _range(factor: Structure) -> tuple[int, int]:
-    """The least and the greatest coordinate that a dataset may store."""
+    """The smallest and the largest coordinate that a dataset may store for a factor of its structure."""
     if isinstance(factor, Tree):
         return 1, int(factor.level_start(factor.max_depth + 1)) - 1
-    return 0, factor.order - 1 if isinstance(factor, Cyclic) else 2**63 - 2  # 1 is added to it
+    return 0, factor.order - 1 if isinstance(factor, Cyclic) else 2**63 - 2  # collation adds 1
