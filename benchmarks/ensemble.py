@@ -27,7 +27,7 @@ from ape_cli.models import factory
 from ape_cli.models.device import tune
 from ape_cli.models.transformer import Transformer
 from ape_cli.runs import config
-from ape_cli.training import trial
+from ape_cli.training import dataset_choice
 from benchmarks._measure import Row, pair_of, paired
 from benchmarks._members import Folded, Joined, Singles, Vmapped, Way
 from benchmarks._steps import Shape, sequences
@@ -202,7 +202,7 @@ def _resident(what: str) -> int:
 
 def _data(shape: Shape, task: str, root: Path) -> Dataset:
     """Found in `root`, or generated there."""
-    return trial.preset_dataset(task, None, shape.preset, root)
+    return dataset_choice.preset_dataset(task, None, shape.preset, root)
 
 
 def _members(shape: Shape, scheme: str, data: Dataset) -> list[Transformer]:

@@ -26,7 +26,7 @@ from ape_cli.models.transformer import loss
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.run import Run
-from ape_cli.training import trial
+from ape_cli.training import dataset_choice
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop
 from benchmarks._measure import Row, pair_of
@@ -59,7 +59,7 @@ class _Plan:
 
 
 def _row(plan: _Plan, device: torch.device, folder: Path) -> Row:
-    data = trial.preset_dataset(TASK, None, plan.preset, folder / "datasets")
+    data = dataset_choice.preset_dataset(TASK, None, plan.preset, folder / "datasets")
     settings = {"steps": plan.total, "validate_every_steps": plan.steps} if plan.validates else {}
     chosen = factory.settle(config.resolve(plan.preset, "none", {}, settings=settings), data)
     hand = _ByHand(chosen, data, plan, device)

@@ -108,7 +108,7 @@ def operations(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 def elsewhere(root: Path, path: str, text: str) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`ape` in a process of its own, in `root`, with one more file of somebody's own on the path."""
     file = root / "mine" / path
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root / "mine"), str(Path(__file__).parents[1])])}
 

@@ -133,7 +133,8 @@ def test_the_model_knows_no_scheme_by_name() -> None:
     """Nor do the loop, the metrics and the loader; nor attention itself, and none of them knows a kind of attention."""
     from ape_cli import attention, position
 
-    named = ["models/transformer", "training/loop", "evaluation/metrics", "data/collation", "data/loader"]
+    named = ["models/transformer", "evaluation/metrics", "data/collation", "data/loader"]
+    named += [f"training/{name}" for name in ("loop", "setup", "step", "validation", "checkpointing")]
     ours = [PACKAGE / f"{name}.py" for name in named]
     for path in (*ours, *(PACKAGE / "attention").glob("*.py")):
         for scheme in set(position.names()) - {"none"}:  # `reduction="none"` is no scheme

@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 from ape_cli.data import generation
 from ape_cli.runs.registry import open_registry
-from ape_cli.training import trial
+from ape_cli.training import dataset_choice
 from tests.conftest import ape
 
 ROOT = Path(__file__).parents[1]
@@ -69,7 +69,7 @@ def test_the_data_of_the_runs_is_still_generated(task: str, order: str | None, t
         for _, about in open_registry(RESULTS).sound([])
         if (about["config"]["preset"], about["dataset"]["task"], about["dataset"]["order"]) == ("small", task, order)
     }
-    made, plan, _ = trial.preset_plan(task, order, "small", tmp_path)
+    made, plan, _ = dataset_choice.preset_plan(task, order, "small", tmp_path)
     assert {generation.generate(made, plan, tmp_path / "data").manifest.fingerprint} == trained
 
 

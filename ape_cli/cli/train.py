@@ -138,16 +138,16 @@ class _Wanted:
     def dataset(self, data: StoragePath | None, task: str | None, datasets: StoragePath, usual: bool) -> Dataset:
         """Find the dataset, or generate it. `usual`: whether the preset is the default one."""
         from ape_cli.runs import config
-        from ape_cli.training import trial
+        from ape_cli.training import dataset_choice
 
         if data is not None:
-            kind, make = trial.given_dataset(dataset_folder(data, datasets))
+            kind, make = dataset_choice.given_dataset(dataset_folder(data, datasets))
         elif task is not None:
-            kind = trial.kind_of(task)
-            make = partial(trial.preset_dataset, task, self.order, self.preset, datasets)
-            trial.note_unused(task, self.order, self.preset, datasets)
+            kind = dataset_choice.kind_of(task)
+            make = partial(dataset_choice.preset_dataset, task, self.order, self.preset, datasets)
+            dataset_choice.note_unused(task, self.order, self.preset, datasets)
         else:
-            kind, make = trial.choose_dataset(self.scheme, self.structure, self.order, self.preset, datasets)
+            kind, make = dataset_choice.choose_dataset(self.scheme, self.structure, self.order, self.preset, datasets)
         self.config(kind)  # what is wrong with it shows before anything is generated
         about = config.preset(self.preset).about[kind]
         logger.info(f"preset: {self.preset} ({about}){'; --preset chooses another' if usual else ''}")

@@ -33,6 +33,7 @@ GROUPS = {
     "ape_cli.position": "ape_cli.schemes",
     "ape_cli.tasks": "ape_cli.tasks",
     "ape_cli.attention": "ape_cli.attentions",
+    "ape_cli.training.loggers": "ape_cli.loggers",
 }
 _NAMES: dict[type, str] = {}  # of classes that entry points name
 

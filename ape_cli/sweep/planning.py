@@ -25,7 +25,7 @@ from ape_cli.runs.run import Run
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep.specification import Point, SweepSpecification, points
-from ape_cli.training import schedule, trial
+from ape_cli.training import dataset_choice, schedule
 
 _LOOK = 2.0  # seconds between two looks at what another process generates
 _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
@@ -109,7 +109,8 @@ def of_grids(
     named: Callable[[str], StoragePath],
 ) -> tuple[list[PlannedTrial], list[str]]:
     """`plan` of all trials of some grids; `preset`: where one names none."""
-    kind = cache(lambda data: trial.given_dataset(named(data))[0])  # one look at a dataset, however many trials it has
+    # one look at a dataset, however many trials it has
+    kind = cache(lambda data: dataset_choice.given_dataset(named(data))[0])
     found = points(grids, preset, kind)
     return plan(found, registry, datasets, named)
 
@@ -170,7 +171,7 @@ def _given(folder: StoragePath) -> Data:
 def _of_task(point: Point, datasets: StoragePath, past: _Past) -> Data:
     """A task's dataset at its preset's sizes. Raises `DataError` where another one is in its place."""
     assert point.task is not None
-    made, wanted, folder = trial.preset_plan(point.task, point.order, point.config.preset, datasets)
+    made, wanted, folder = dataset_choice.preset_plan(point.task, point.order, point.config.preset, datasets)
     if manifest_path(folder).exists():
         if read_manifest(folder).plan != wanted:
             raise DataError(
@@ -268,7 +269,7 @@ def _generate(data: Data, preset: str, datasets: StoragePath) -> None:
     told = False
     while True:
         try:
-            trial.preset_dataset(data.task, data.order, preset, datasets)
+            dataset_choice.preset_dataset(data.task, data.order, preset, datasets)
             return
         except BusyError as error:
             if not told:

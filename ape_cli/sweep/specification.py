@@ -31,7 +31,7 @@ from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.structure.linearisation import NAMES
 from ape_cli.tasks._images import NAME
-from ape_cli.training import trial
+from ape_cli.training import dataset_choice
 
 Scalar = bool | int | float | str
 
@@ -154,7 +154,7 @@ def _points(grid: SweepSpecification, seed: int, preset: str, kind: Kind) -> lis
             grid.preset or preset,
             scheme,
             position.options(scheme),
-            kind=trial.kind_of(place[0]) if place[0] else kind(place[2] or ""),
+            kind=dataset_choice.kind_of(place[0]) if place[0] else kind(place[2] or ""),
             structure=structure,
             attention=attends,
             attention_options=attention.options(attends),

@@ -29,7 +29,7 @@ from ape_cli.runs import config
 from ape_cli.storage import files
 from ape_cli.storage.paths import storage_path
 from ape_cli.sweep.gpu_sharing import shared_gpu
-from ape_cli.training import trial
+from ape_cli.training import dataset_choice
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
 from benchmarks.gpu import extras
@@ -102,7 +102,7 @@ class _Forgetful:
 
 def _data(measure: Measure, preset: str, work: Path) -> Dataset:
     root = storage_path(str(work / "datasets"))
-    return trial.preset_dataset(measure.task, measure.order, preset, root)
+    return dataset_choice.preset_dataset(measure.task, measure.order, preset, root)
 
 
 def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, begin: float = 0.0) -> dict[str, float]:

@@ -21,7 +21,7 @@ from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
 from ape_cli.structure import linearisation
 from ape_cli.sweep import planning, specification
-from ape_cli.training import trial
+from ape_cli.training import dataset_choice, trial
 from ape_cli.training.execution import Execution
 from tests import recursive
 from tests.conftest import write
@@ -164,7 +164,7 @@ def test_the_newest_dataset_is_chosen_by_its_whole_name(tmp_path: Path, caplog: 
     for order in wanted:
         tree_data(tmp_path / order, order)
     for order in wanted:
-        trial.choose_dataset("rope", None, order, "tiny", tmp_path)
+        dataset_choice.choose_dataset("rope", None, order, "tiny", tmp_path)
         assert caplog.messages[-1].startswith(f"data: {tmp_path / order}, the newest")
 
 

@@ -22,7 +22,7 @@ from ape_cli.data.loader import open_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage import files
 from ape_cli.sweep import planning, specification, worker
-from ape_cli.training import trial
+from ape_cli.training import dataset_choice, trial
 from ape_cli.training.execution import Execution, ExistingRun
 from tests.conftest import ape
 
@@ -276,7 +276,7 @@ def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.Monkey
     """It is waited for, as it may be that of a worker which is dying; in the end it is left to the other."""
     monkeypatch.setattr(worker, "_LOOK", 0.01)
     monkeypatch.setattr(worker, "_PATIENCE", 0.5)
-    data = trial.preset_dataset("copy", None, "tiny", Path("datasets"))
+    data = dataset_choice.preset_dataset("copy", None, "tiny", Path("datasets"))
     point = specification.points(
         [specification.check({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny"
     )

@@ -22,7 +22,7 @@ from ape_cli.reports.views import Options, by_epoch
 from ape_cli.reports.views.by_epoch import BEST, CHOSEN, VALIDATION
 from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
-from ape_cli.training import trial
+from ape_cli.training import dataset_choice, trial
 from ape_cli.training.execution import Execution
 from tests.conftest import registry_of
 from tests.reports import test_curves
@@ -170,7 +170,7 @@ def test_what_was_chosen_on_validation_is_never_better_than_the_best(tmp_path: P
 
 def test_at_the_end_it_is_the_evaluation_of_the_weights_that_were_kept(tmp_path: Path) -> None:
     """Trained, not made by hand: the same weights, the same number; and the best by epoch is another one."""
-    data = trial.preset_dataset("images", None, "tiny", tmp_path / "data")
+    data = dataset_choice.preset_dataset("images", None, "tiny", tmp_path / "data")
     chosen = config.resolve(
         *("tiny", "sinusoidal", position.options("sinusoidal")),
         kind="image",

@@ -143,3 +143,17 @@ def test_a_logger_that_is_unknown_or_cannot_be_used(here: Path, monkeypatch: pyt
     with pytest.raises(UsageError, match=r"tensorboard is not installed[\s\S]*pip install"):
         loggers.load("tensorboard")
     assert list(here.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_an_entry_point_is_a_logger(tmp_path: Path) -> None:
+    """`my_count.py` is a module of an installed distribution here, in no folder of ours."""
+    site = tmp_path / "mine"
+    (site / "count-1.0.dist-info").mkdir(parents=True)
+    (site / "count-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: count\nVersion: 1.0\n")
+    (site / "count-1.0.dist-info" / "entry_points.txt").write_text("[ape_cli.loggers]\nmy-count = my_count:Count\n")
+    run = elsewhere(tmp_path, "my_count.py", OWN)
+    words = ("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--device", "cpu", "--set", "steps=4")
+    run(*words, "--log", "my-count")
+    (path,) = (tmp_path / "results" / "runs").glob("*/logs/counts.txt")
+    assert path.read_text() == "1 1"

@@ -1,4 +1,4 @@
-"""A trial's data: where a scheme has none, a task that it reads, at the preset's own sizes."""
+"""The data of a training: where a scheme has none, a task that it reads, at the preset's own sizes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ape_cli import position
 from ape_cli.core.errors import DataError
 from ape_cli.position import Scheme
-from ape_cli.training import trial
+from ape_cli.training import dataset_choice
 
 
 @pytest.mark.parametrize(
@@ -36,16 +37,16 @@ def test_without_data_a_scheme_gets_a_task_that_it_reads(
 ) -> None:
     caplog.set_level("INFO", "ape_cli")
     kind = type("Kind", (Scheme,), {"structures": structures})
-    monkeypatch.setattr(trial.position, "load", lambda name: kind)
-    monkeypatch.setattr(trial, "preset_dataset", lambda *words: words[:3])
-    kind_of_data, make = trial.choose_dataset("kind", wanted, order, "tiny", tmp_path)
+    monkeypatch.setattr(position, "load", lambda name: kind)
+    monkeypatch.setattr(dataset_choice, "preset_dataset", lambda *words: words[:3])
+    kind_of_data, make = dataset_choice.choose_dataset("kind", wanted, order, "tiny", tmp_path)
     assert (kind_of_data, make()) == ("sequence", (task, order, "tiny"))
     assert task in caplog.messages[0]
 
 
 def test_without_data_of_a_structure_it_says_how_to_make_some(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no dataset[\s\S]*tree\(3\)[\s\S]*--branching 3"):
-        trial.choose_dataset("orthogonal", "tree(3)", None, "tiny", tmp_path)
+        dataset_choice.choose_dataset("orthogonal", "tree(3)", None, "tiny", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_without_data_of_a_structure_it_says_how_to_make_some(tmp_path: Path) ->
     ],
 )
 def test_a_preset_sizes_each_task_by_the_options_it_has(task: str, expected: dict, tmp_path: Path) -> None:
-    found = trial.preset_dataset(task, None, "tiny", tmp_path)
+    found = dataset_choice.preset_dataset(task, None, "tiny", tmp_path)
     assert found.manifest.plan.parameters == expected
     assert found.manifest.plan.rows == {"train": 200, "validation": 40, "test": 40}
 
@@ -72,6 +73,6 @@ def test_a_flat_scheme_gets_a_grid_if_it_asks_for_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "ape_cli")
-    monkeypatch.setattr(trial, "preset_dataset", lambda *words: words)
-    trial.choose_dataset("sinusoidal", wanted, None, "tiny", tmp_path)
+    monkeypatch.setattr(dataset_choice, "preset_dataset", lambda *words: words)
+    dataset_choice.choose_dataset("sinusoidal", wanted, None, "tiny", tmp_path)
     assert f"taking {task} at the sizes" in caplog.messages[0]
