@@ -16,7 +16,7 @@ from ape_cli.models import factory
 from ape_cli.models.transformer import Transformer, loss
 from ape_cli.runs import config
 from ape_cli.structure import example, parse_structure
-from ape_cli.tasks import Task
+from ape_cli.tasks import BaseTask
 
 _TASK = {"seq": "reverse", "tree(2)": "tree-rotate", "grid(2)": "grid-rotate"}
 
@@ -55,7 +55,7 @@ def task_of(expression: str) -> str:
     return _TASK[expression.rsplit("*", maxsplit=1)[-1]]
 
 
-def sized(task: str, preset: str) -> Task:
+def sized(task: str, preset: str) -> BaseTask:
     """A task at a preset's sizes."""
     sizes, known = config.preset(preset).sizes, tasks.make(task).options
     return tasks.make(task, **{k: v for k, v in sizes.items() if k in known})

@@ -44,8 +44,9 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
         ) from error
 
     def kind(item: PlannedTrial) -> filters.RunKind:
-        data = item.data
-        return filters.kind(item.config.scheme, item.config.preset, data.task, data.order, data.parameters)
+        config, data = item.config, item.data
+        of_data = data.task, data.order, data.parameters
+        return filters.kind(config.scheme, config.preset, *of_data, image=data.image is not None)
 
     chosen.check([kind(item) for item in every], f"the sweep {file}")
     items = [item for item in every if chosen.picks(kind(item))]

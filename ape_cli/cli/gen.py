@@ -1,113 +1,66 @@
-"""`ape gen`: a dataset."""
+"""`ape gen`: generate a dataset. The options of tasks come from the tasks (`_task_options.py`)."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ape_cli.cli import console
 from ape_cli.cli._app import DATASETS, Json, Somewhere, app, command, somewhere
+from ape_cli.cli._task_options import TaskCommand, given_options
 from ape_cli.cli.console import answer, note, say
-from ape_cli.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from ape_cli.tasks import Task
-    from ape_cli.tasks._images import Images
 
 
-@app.command()
+@app.command(cls=TaskCommand)
 @command
 def gen(
-    task: Annotated[str, typer.Argument(help="What to generate (`ape tasks` lists them).")],
+    ctx: typer.Context,
+    task: Annotated[str, typer.Argument(help="Task to generate data for; `ape tasks` lists all.")],
     n: Annotated[
         int | None,
         typer.Option(
-            "--n", help="Training rows (with --sizes: of each); default 10,000, of images all that there are."
+            "--n", help="Number of training rows, of each size with --sizes. Default: 10,000; for images, all."
         ),
     ] = None,
-    order: Annotated[str | None, typer.Option(help="Trees: order of the nodes, breadth (default) or depth.")] = None,
-    source_order: Annotated[str | None, typer.Option(help="Trees: order of the source's; default --order.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the random draws.")] = 42,
-    n_validation: Annotated[
-        int | None, typer.Option(help="Validation rows; default 1,000, of images all that are held out.")
+    order: Annotated[str | None, typer.Option(help="Order of the nodes of trees, breadth (default) or depth.")] = None,
+    source_order: Annotated[
+        str | None, typer.Option(help="Order of the nodes of source trees. Default: --order.")
     ] = None,
-    n_test: Annotated[int | None, typer.Option(help="Test rows; default 1,000, of images all.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random draws.")] = 42,
+    n_validation: Annotated[
+        int | None, typer.Option(help="Number of validation rows. Default: 1,000; for images, all.")
+    ] = None,
+    n_test: Annotated[int | None, typer.Option(help="Number of test rows. Default: 1,000; for images, all.")] = None,
     to: Annotated[
         Somewhere | None,
-        somewhere("A folder, s3://…, gs://…; default datasets/TASK[-ORDER][-sizes-…], images-SOURCE.", "--out"),
-    ] = None,
-    shard_rows: Annotated[int, typer.Option(help="Rows of a Parquet file.")] = 32_768,
-    workers: Annotated[
-        int | None, typer.Option(help="Shards at once; default one (ray: all there is room for).")
-    ] = None,
-    engine: Annotated[str, typer.Option(help="local: processes; ray: tasks of a cluster.")] = "local",
-    address: Annotated[str | None, typer.Option(help="ray: of a cluster; default one of our own.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another dataset there.")] = False,
-    length_mean: Annotated[float | None, typer.Option(help="Words: mean length (paper: 100).")] = None,
-    length_std: Annotated[float | None, typer.Option(help="Words: its deviation (paper: 10).")] = None,
-    depth_mean: Annotated[float | None, typer.Option(help="Trees: mean depth (paper: 7).")] = None,
-    depth_std: Annotated[float | None, typer.Option(help="Trees: its deviation (paper: 1).")] = None,
-    vocabulary: Annotated[int | None, typer.Option(help="Symbols (paper: 20; tree-ops 128).")] = None,
-    repeats: Annotated[int | None, typer.Option(help="repeat: how often (paper: 2).")] = None,
-    branching: Annotated[int | None, typer.Option(help="Trees: children of a node (paper: 2).")] = None,
-    binarise: Annotated[bool, typer.Option("--binarise", help="Trees: stored left child, right sibling.")] = False,
-    side_mean: Annotated[float | None, typer.Option(help="Grids: mean height and width (default 10).")] = None,
-    side_std: Annotated[float | None, typer.Option(help="Grids: their deviation (default 1).")] = None,
-    sizes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="30,40,60",
-            help="Lengths, depths or sides of squares, instead of a normal distribution: --n, --n-validation and "
-            "--n-test rows of each.",
+        somewhere(
+            "Folder of the dataset: a path, s3://… or gs://…. Default: datasets/TASK[-ORDER][-sizes-…].", "--out"
         ),
     ] = None,
-    ring: Annotated[int | None, typer.Option(help="ring-shift: places of the ring (default 20).")] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(help="images: a CIFAR archive or its folder, Parquet (a file or folder), or digits."),
+    shard_rows: Annotated[int, typer.Option(help="Maximum number of rows in a Parquet file.")] = 32_768,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Number of shards that are written at once. Default: 1; with ray, as many as fit."),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="images: which labels, where there are several.")] = None,
-    shuffled: Annotated[bool, typer.Option("--shuffled", help="images: each one's pixels in another order.")] = False,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any task option.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="Where shards are written: local (processes) or ray (a cluster).")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Address of a ray cluster. Default: start one on this machine.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another dataset in the folder.")] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the task; may be repeated.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Generate a dataset: shards, manifest, dataset card."""
+    """Generate a dataset: Parquet shards, a manifest and a dataset card. Options in brackets belong to tasks."""
     from ape_cli import tasks
     from ape_cli.core import executors
     from ape_cli.data import generation
-    from ape_cli.runs.config import parse_settings
-    from ape_cli.tasks import _images
 
-    options = {
-        "length_mean": length_mean,
-        "length_std": length_std,
-        "depth_mean": depth_mean,
-        "depth_std": depth_std,
-        "vocabulary": vocabulary,
-        "repeats": repeats,
-        "branching": branching,
-        "binarise": binarise or None,
-        "side_mean": side_mean,
-        "side_std": side_std,
-        "sizes": None if sizes is None else _sizes(sizes),
-        "ring": ring,
-        "source": source,
-        "label": label,
-        "shuffled": shuffled or None,
-    }
-    given = {k: v for k, v in options.items() if v is not None}
-    more = parse_settings(settings or [])
-    if own := next((key for key in ("order", "source_order") if key in more), None):
-        option = f"--{own.replace('_', '-')}"
-        fix = f"write {option} {more[own]}"
-        raise UsageError(f"{own} has an option of its own", got=f"--set {own}={more[own]}", fix=fix)
-    if twice := sorted(given.keys() & more.keys()):
-        both = f"{given[twice[0]]} and {more[twice[0]]}"
-        raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
-    make = _images.make if task == _images.NAME else partial(tasks.make, task)
-    made: Task | Images = make(order, source_order, **given, **more)
+    made = tasks.make(task, order, source_order, **given_options(ctx, settings or []))
     folder = to or DATASETS / made.title
     given_rows = {"train": n, "validation": n_validation, "test": n_test}
     wanted = generation.plan(made, seed=seed, rows=given_rows, shard_rows=shard_rows)
@@ -135,12 +88,3 @@ def gen(
     else:
         of = "" if outcome.written == total else f", of {total:,} in all"
         say(f"{folder}: {outcome.written:,} rows written{of}")
-
-
-def _sizes(text: str) -> list[int]:
-    """The numbers of `--sizes 30,40,60`."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() for part in parts):
-        allowed = "whole numbers, separated by commas"
-        raise UsageError("bad --sizes", got=repr(text), allowed=allowed, fix="for example --sizes 30,40,60")
-    return [int(part) for part in parts]

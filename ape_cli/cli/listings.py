@@ -31,12 +31,8 @@ def _sound(names: Iterable[str], load: Callable[[str], object]) -> Iterator[str]
 
 def tasks() -> Lines:
     from ape_cli import tasks
-    from ape_cli.tasks import _images
 
-    found: list[tasks.Task | _images.Images] = [
-        *(tasks.make(name) for name in _sound(tasks.names(), tasks.load)),
-        _images.make(),
-    ]
+    found = [tasks.make(name) for name in _sound(tasks.names(), tasks.load)]
     keys = ("task", "structure", "summary", "options", "source")
     return [dict(zip(keys, (t.name, t.structure, t.summary, t.options, t.source), strict=True)) for t in found]
 

@@ -143,8 +143,7 @@ class _Wanted:
         if data is not None:
             kind, make = dataset_choice.given_dataset(dataset_folder(data, datasets))
         elif task is not None:
-            kind = dataset_choice.kind_of(task)
-            make = partial(dataset_choice.preset_dataset, task, self.order, self.preset, datasets)
+            kind, make = dataset_choice.task_dataset(task, self.order, self.preset, datasets)
             dataset_choice.note_unused(task, self.order, self.preset, datasets)
         else:
             kind, make = dataset_choice.choose_dataset(self.scheme, self.structure, self.order, self.preset, datasets)

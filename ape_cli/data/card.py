@@ -8,11 +8,11 @@ from __future__ import annotations
 import shlex
 
 from ape_cli.data.manifest import Manifest
-from ape_cli.data.staging import DatasetTask
 from ape_cli.structure import Cyclic, Product, Seq, Structure, Tree
+from ape_cli.tasks import BaseTask
 
 
-def card(manifest: Manifest, task: DatasetTask) -> str:
+def card(manifest: Manifest, task: BaseTask) -> str:
     """The dataset card as Markdown. Its front matter tells `datasets.load_dataset` where the splits are."""
     plan = manifest.plan
     lines = ["---", "configs:", "- config_name: default", "  data_files:"]
@@ -45,7 +45,7 @@ def card(manifest: Manifest, task: DatasetTask) -> str:
     return "\n".join(lines)
 
 
-def _command(manifest: Manifest, task: DatasetTask) -> str:
+def _command(manifest: Manifest, task: BaseTask) -> str:
     """The `ape gen` command that generates the dataset again."""
     plan = manifest.plan
     given = {k: ",".join(map(str, v)) if isinstance(v, list) else v for k, v in task.given.items()}
@@ -75,7 +75,7 @@ def _symbols(manifest: Manifest) -> tuple[str, str, list[str]]:
     return f"{plan.task}{order}", about, facts
 
 
-def _images(manifest: Manifest, task: DatasetTask) -> tuple[str, str, list[str]]:
+def _images(manifest: Manifest, task: BaseTask) -> tuple[str, str, list[str]]:
     """The same as `_symbols`, for datasets of labelled images."""
     plan, moments = manifest.plan, manifest.moments
     assert plan.image is not None

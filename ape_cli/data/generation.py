@@ -22,9 +22,9 @@ from ape_cli.core.executors import Executor, Job, JobContext
 from ape_cli.data import staging
 from ape_cli.data.card import card
 from ape_cli.data.manifest import DatasetPlan, Manifest, Piece, Shard, fingerprint, manifest_path, pieces_of
-from ape_cli.data.staging import DatasetTask, RowWriter
 from ape_cli.storage import files, parquet
 from ape_cli.storage.paths import StoragePath
+from ape_cli.tasks import BaseTask, RowWriter
 
 _BLOCK_TOKENS = 400_000  # tokens of one call to `sample_counted`: few enough to stay near the caches
 _GROUP_TOKENS = 40_000_000  # tokens of one row group: very large trees get smaller groups
@@ -46,7 +46,7 @@ class GenerationResult:
         return sum(shard.shared for shards in self.manifest.shards.values() for shard in shards)
 
 
-def plan(task: DatasetTask, *, seed: int, rows: Mapping[str, int | None], shard_rows: int) -> DatasetPlan:
+def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_rows: int) -> DatasetPlan:
     """Check the options of a command and make its plan.
 
     In `rows`, None stands for the default number of rows of the task. Raises `UsageError` if an option is out of range.
@@ -76,7 +76,7 @@ def plan(task: DatasetTask, *, seed: int, rows: Mapping[str, int | None], shard_
 
 
 def generate(
-    task: DatasetTask,
+    task: BaseTask,
     wanted: DatasetPlan,
     out: StoragePath,
     *,
@@ -129,7 +129,7 @@ def _working_in(out: StoragePath) -> Iterator[None]:
 
 
 def _make(
-    task: DatasetTask, seed: int, out: StoragePath, todo: list[Piece], engine: Executor | None, tick: Tick | None
+    task: BaseTask, seed: int, out: StoragePath, todo: list[Piece], engine: Executor | None, tick: Tick | None
 ) -> dict[str, Shard]:
     """Write the shards, in this process or by an executor. Returns their descriptions by file name."""
     tick = tick or (lambda rows: None)
@@ -227,7 +227,7 @@ def _check_remade(known: Manifest, made: dict[str, Shard]) -> None:
                 )
 
 
-def _manifest(task: DatasetTask, wanted: DatasetPlan, shards: dict[str, Shard]) -> Manifest:
+def _manifest(task: BaseTask, wanted: DatasetPlan, shards: dict[str, Shard]) -> Manifest:
     """The manifest of a dataset whose shards are all written."""
     by_split = {s: [shards[p.file] for p in pieces_of(wanted)[s]] for s in wanted.rows}
     return Manifest(

@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from ape_cli import tasks
 from ape_cli.core.errors import DataError, PlaceError
 from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL, SPLITS
 from ape_cli.storage import image_rows, sequence_rows
@@ -29,7 +30,6 @@ from ape_cli.structure import Structure, StructureField, linearisation
 from ape_cli.structure.linearisation import Order
 
 VERSIONS = (1, 2, 3)
-_IMAGES = "images"  # the task that has them
 
 
 def fingerprint(plan: DatasetPlan, vocabulary: list[str], shards: dict[str, list[Shard]]) -> str:
@@ -96,6 +96,11 @@ class DatasetPlan(_Frozen):
     def width(self) -> int:
         """Coordinates of a position."""
         return self.structure.width
+
+    @property
+    def kind(self) -> str:
+        """The kind of the data, and so of its models: `sequence` or `image`."""
+        return "sequence" if self.image is None else "image"
 
     @property
     def version(self) -> int:
@@ -171,7 +176,7 @@ class Manifest(_Frozen):
 
     @model_validator(mode="after")
     def _agrees_with_its_plan(self) -> Manifest:
-        if (self.plan.image is None) == (self.plan.task == _IMAGES):
+        if tasks.kind_of(self.plan.task) not in (self.plan.kind, None):
             what = "needs a" if self.plan.image is None else "has no"
             raise ValueError(f"task {self.plan.task} {what} size of images")
         if self.plan.image and self.plan.order:

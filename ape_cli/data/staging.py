@@ -9,101 +9,18 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
-from typing import Any, Protocol
-
-import pyarrow as pa
 
 from ape_cli.core.errors import ApeError, DataError, PlaceError
 from ape_cli.data import verification
 from ape_cli.data.manifest import DatasetPlan, Manifest, Piece, Shard, manifest_path, pieces_of, read_manifest
 from ape_cli.storage import files
-from ape_cli.storage.image_rows import Moments, Size
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath
+from ape_cli.tasks import BaseTask
 
 LOCK = ".lock"
 _PLAN = ".plan.json"
 _SHARD = re.compile(r"\.{0,2}(train|validation|test)-\d{5,}-of-\d{5,}\.parquet(\.json)?(\.tmp)?")
-
-
-class RowWriter(Protocol):
-    """The part of a task that is needed to write some of its rows."""
-
-    @property
-    def mean_tokens(self) -> float:
-        """The mean number of tokens of a source."""
-
-    @property
-    def mean_answer_tokens(self) -> float:
-        """The mean number of tokens of a target, at most."""
-
-    @property
-    def columns(self) -> pa.Schema:
-        """The schema of the shards."""
-
-    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
-        """The rows of a split, and how many of them have a source that may also be in another split."""
-
-    def content(self, part: pa.Table) -> tuple[int, int]:
-        """Two 64-bit sums over the rows, for the dataset's fingerprint."""
-
-
-class DatasetTask(RowWriter, Protocol):
-    """The part of a task that is needed to write its dataset."""
-
-    @property
-    def name(self) -> str:
-        """The name of the task."""
-
-    @property
-    def order(self) -> str | None:
-        """The linearisation of the target, and of the source unless `source_order` is given."""
-
-    @property
-    def source_order(self) -> str | None:
-        """The linearisation of the source if it differs from the target's."""
-
-    @property
-    def structure(self) -> str:
-        """The expression of the structure of the positions."""
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The options, as the manifest keeps them."""
-
-    @property
-    def title(self) -> str:
-        """The name of the dataset's folder."""
-
-    @property
-    def image(self) -> Size | None:
-        """Height, width and channels of the images; None if the rows are no images."""
-
-    @property
-    def id_names(self) -> list[str]:
-        """The readable name of each id, or of each label of images."""
-
-    @property
-    def mean_size(self) -> float:
-        """The mean of the distribution of sizes."""
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The options of the command that generates the dataset again."""
-
-    @property
-    def origin(self) -> dict[str, str]:
-        """Where each split comes from, in words, if the task has a source of data; else empty."""
-
-    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
-        """The number of rows of each split; None in `wanted` stands for the task's default."""
-
-    def portion(self, rows: range, split: str, seed: int) -> RowWriter:
-        """The object that is sent to another process to write these rows."""
-
-    def moments(self, rows: int, seed: int) -> Moments | None:
-        """The mean and the standard deviation of the training pixels; None if the rows are no images."""
 
 
 def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest | None:
@@ -149,7 +66,7 @@ def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest
     return None
 
 
-def begin(out: StoragePath, task: DatasetTask, wanted: DatasetPlan) -> dict[str, Shard]:
+def begin(out: StoragePath, task: BaseTask, wanted: DatasetPlan) -> dict[str, Shard]:
     """Prepare the folder for a plan. Returns the shards of the plan that are complete already, by file name.
 
     Nothing is removed before the free disk space has been checked. Raises `ApeError` if the dataset would not fit.
@@ -246,7 +163,7 @@ def _different(out: StoragePath, there: DatasetPlan, wanted: DatasetPlan) -> Dat
     )
 
 
-def _check_space(out: StoragePath, task: DatasetTask, wanted: DatasetPlan, found: dict[str, Shard]) -> None:
+def _check_space(out: StoragePath, task: BaseTask, wanted: DatasetPlan, found: dict[str, Shard]) -> None:
     """Check the free disk space. Raises `ApeError` if the dataset would not fit.
 
     The estimate is half a byte for each token of a source and of a target, which is less than was ever observed. An

@@ -32,7 +32,7 @@ from ape_cli.evaluation.metrics import MetricSums
 from ape_cli.models.precision import products
 from ape_cli.models.transformer import Transformer
 from ape_cli.structure import Seq, Tree
-from ape_cli.tasks import Task
+from ape_cli.tasks import BaseTask
 from ape_cli.tasks._trees import Trees
 
 
@@ -42,7 +42,7 @@ def greedy(
     batches: Iterable[Batch],
     device: torch.device,
     precision: str,
-    task: Task,
+    task: BaseTask,
     reading: Reading,
 ) -> MetricSums:
     """Score what the model writes on its own. The model is left in the mode (training or evaluation) that it had.

@@ -20,8 +20,8 @@ from ape_cli.data.loader import Dataset, Facts
 from ape_cli.models.image_classifier import Classifier, Tokenising
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, preset, resolve
+from ape_cli.storage.sources import NOT_MIRRORED
 from ape_cli.structure import Seq, Structure, columns
-from ape_cli.tasks._images import DIGITS
 
 
 def reading(scheme: str, own: Structure, wanted: Structure | None = None) -> Structure:
@@ -114,7 +114,7 @@ def _augmentation(config: Config, data: Facts) -> dict[str, Any]:
     if not isinstance(config, ImageConfig):
         return {}
     usual = preset(config.preset).augment
-    if data.parameters.get("source") == DIGITS and usual != "none":
+    if data.parameters.get("source") in NOT_MIRRORED and usual != "none":
         usual = "crop"
     steps = augmentation.parse(usual if config.augment is None else config.augment)
     return {"augment": ",".join(steps) or "none"}

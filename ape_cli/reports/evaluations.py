@@ -19,7 +19,6 @@ from ape_cli.runs.record import DECODINGS, variant_text
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.structure import linearisation
-from ape_cli.tasks._images import NAME
 
 METRICS = {  # what they are called: of sequences; of images, where a row has one label; of both
     "token_accuracy": ("token accuracy", "top-1 accuracy", "accuracy"),
@@ -30,13 +29,19 @@ _NATS = ("nats a token", "nats an image", "nats a token or image")
 SMALLER_IS_BETTER = {"cross_entropy"}
 
 
+@cache
+def is_image(task: str) -> bool:
+    """Whether the rows of a task are images."""
+    return tasks.kind_of(task) == "image"
+
+
 def measured(metric: str, found: Iterable[str | None]) -> tuple[str, str]:
     """What a metric is called where it is of these tasks, and its unit.
 
     >>> measured("token_accuracy", ["copy", "c3"]), measured("cross_entropy", ["images"])
     (('token accuracy', '%'), ('cross-entropy', 'nats an image'))
     """
-    kinds = {task == NAME for task in found if task is not None}
+    kinds = {is_image(task) for task in found if task is not None}
     which = 2 if len(kinds) == 2 else int(True in kinds)
     return METRICS[metric][which], _NATS[which] if metric in SMALLER_IS_BETTER else "%"
 
@@ -92,7 +97,7 @@ def _identity(config: str, fingerprint: str) -> tuple[str, str]:
 def _form(trained: dict[str, Any]) -> str:
     """What makes a task another than the paper's: `branching 3, binarised`; what images are of: `digits (shuffled)`."""
     parameters = trained["parameters"]
-    if trained["task"] == NAME:
+    if trained.get("image"):
         return str(parameters["source"]) + " (shuffled)" * bool(parameters.get("shuffled"))
     parts = [f"branching {parameters['branching']}"] if parameters.get("branching", 2) != 2 else []
     return ", ".join(parts + ["binarised"] * bool(parameters.get("binarise")))
@@ -101,7 +106,7 @@ def _form(trained: dict[str, Any]) -> str:
 def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
     """Whether a run has the paper's own model, rows and sizes of words or trees; or all of its images."""
     rows = trained["rows"]
-    if preset == "paper" and trained["task"] == NAME:
+    if preset == "paper" and trained.get("image"):
         # validation is held out of the images for training; how many, equal ones among them decide
         everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
         return _form(trained) == paper.IMAGES and everything
@@ -158,7 +163,7 @@ def wanted(
 
 def task_of(line: dict[str, Any]) -> str:
     """The task of a line as a table's column names it: `c3/breadth`; of images their source."""
-    if line["task"] == NAME:
+    if is_image(line["task"]):
         return str(line["form"])
     name = f"{line['task']}/{line['order']}" if line["order"] else str(line["task"])
     return f"{name} ({line['form']})" if line["form"] else name

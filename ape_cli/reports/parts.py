@@ -27,7 +27,6 @@ from ape_cli.reports.columns import CELL
 from ape_cli.reports.curves import KEYS, numbered
 from ape_cli.reports.evaluations import check, choice, described
 from ape_cli.runs.registry import Registry
-from ape_cli.tasks._images import NAME
 
 COUNTS = ("rows", "tokens")
 OVER_ROWS = ("low_over_rows", "high_over_rows")
@@ -78,7 +77,7 @@ def read(
     trained: dict[str, dict[str, Any]] = {}
     weight = _WEIGHT.get(metric, "tokens")
     for run, about, of_run in described(registry, bad):
-        if of_run["task"] == NAME:  # those of a dataset have one size, and no run can be asked about another
+        if about["dataset"].get("image"):  # those of a dataset have one size, and no run can be asked about another
             others = True
             continue
         evaluations, damaged = run.evaluations()

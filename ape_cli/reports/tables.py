@@ -8,10 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.reports.evaluations import measured, task_of
+from ape_cli.reports.evaluations import is_image, measured, task_of
 from ape_cli.reports.paper import DEPTH, IMAGES, TWO_READINGS
 from ape_cli.structure.linearisation import NAMES
-from ape_cli.tasks._images import NAME
 
 _COLUMNS = ["copy", "reverse", "repeat"]  # in the paper's order, what is not here comes after
 _COLUMNS += [f"{t}/{o}" for t in ("tree-copy", "tree-rotate", "c3", "tree-ops") for o in NAMES]
@@ -58,7 +57,9 @@ def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
 
 def with_row_names(found: pl.DataFrame) -> pl.DataFrame:
     """The lines, in the order of their tables, each with the `row` and the `column` that it has in its table."""
-    groups = found.with_columns(images=pl.col("task") == NAME).partition_by(*_GROUP, maintain_order=True)
+    groups = found.with_columns(images=pl.col("task").map_elements(is_image, pl.Boolean)).partition_by(
+        *_GROUP, maintain_order=True
+    )
     made = []
     for group in sorted(groups, key=lambda group: group.select(_GROUP).row(0)):
         names, places = _column_names(group), dict[tuple[str, str], None]()
@@ -156,7 +157,7 @@ def settings(group: pl.DataFrame) -> str:
     """What all lines of a table have in common, for the note under it."""
     line, (name, unit) = group.row(0, named=True), measured(group["metric"][0], group["task"])
     # an image has one label, and there is nothing to read again
-    decoding = "" if (group["task"] == NAME).all() else f", {line['decode']} decoding"
+    decoding = "" if all(map(is_image, group["task"])) else f", {line['decode']} decoding"
     what = f"{name} in {unit}{decoding}, {line['split']} split"
     return f"Preset {line['preset']}; {what}"
 

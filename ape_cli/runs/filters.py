@@ -23,16 +23,16 @@ class RunKind(NamedTuple):
     preset: str
 
 
-def kind(scheme: str, preset: str, task: str, order: str | None, parameters: dict[str, Any]) -> RunKind:
+def kind(scheme: str, preset: str, task: str, order: str | None, parameters: dict[str, Any], *, image: bool) -> RunKind:
     """The kind of a run. Some runs have two names for their task.
 
-    A tree task is also called by its linearisation, as in `tree-copy/depth`. The task `images` is also called by its
-    source.
+    A tree task is also called by its linearisation, as in `tree-copy/depth`. A task of images (`image`) is also called
+    by its source.
 
-    >>> kind("rope", "small", "tree-copy", "depth", {}).tasks
+    >>> kind("rope", "small", "tree-copy", "depth", {}, image=False).tasks
     ('tree-copy', 'tree-copy/depth')
     """
-    source = parameters.get("source") if task == "images" else None
+    source = parameters.get("source") if image else None
     names = (task, f"{task}/{order}" if order else source)
     return RunKind(scheme, tuple(str(name) for name in names if name), preset)
 

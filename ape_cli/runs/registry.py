@@ -87,7 +87,8 @@ class Registry:
             if about is None:
                 continue
             config, data = about["config"], about["dataset"]
-            kind = filters.kind(config["scheme"], config["preset"], data["task"], data["order"], data["parameters"])
+            of_data = data["task"], data["order"], data["parameters"]
+            kind = filters.kind(config["scheme"], config["preset"], *of_data, image=bool(data.get("image")))
             kinds.add(kind)
             if self.chosen.picks(kind):
                 yield run, about

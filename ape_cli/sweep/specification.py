@@ -30,8 +30,6 @@ from ape_cli.core.errors import UsageError, pick, unknown
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.structure.linearisation import NAMES
-from ape_cli.tasks._images import NAME
-from ape_cli.training import dataset_choice
 
 Scalar = bool | int | float | str
 
@@ -133,7 +131,7 @@ def points(grids: list[SweepSpecification], preset: str, kind: Kind = lambda dat
 
 
 def _is_ordered(task: str) -> bool:
-    return task != NAME and tasks.load(task).ordered
+    return tasks.load(task).ordered
 
 
 def _points(grid: SweepSpecification, seed: int, preset: str, kind: Kind) -> list[Point]:
@@ -154,7 +152,7 @@ def _points(grid: SweepSpecification, seed: int, preset: str, kind: Kind) -> lis
             grid.preset or preset,
             scheme,
             position.options(scheme),
-            kind=dataset_choice.kind_of(place[0]) if place[0] else kind(place[2] or ""),
+            kind=tasks.load(place[0]).kind if place[0] else kind(place[2] or ""),
             structure=structure,
             attention=attends,
             attention_options=attention.options(attends),

@@ -18,7 +18,7 @@ import numpy as np
 from ape_cli.core import ragged, rng
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.tasks import Source, check_whole, letters
+from ape_cli.tasks import Source, check_whole, letters, option
 from ape_cli.tasks._sized import Sized, over_sizes
 
 _MAX_SIDE = 1000
@@ -38,9 +38,9 @@ class Grids(Sized):
     extent: ClassVar[str] = "side"
     source = "ours; the grid of Algebraic Positional Encodings, section 3.3"
 
-    side_mean: float = 10.0
-    side_std: float = 1.0
-    vocabulary: int = 20
+    side_mean: float = option(10.0, "Mean height and width of a grid, in cells.")
+    side_std: float = option(1.0, "Standard deviation of height and width.")
+    vocabulary: int = option(20, "Number of symbols.")
 
     @property
     def limits(self) -> tuple[int, int, str]:

@@ -14,7 +14,7 @@ import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from statistics import fmean
 from typing import Any, ClassVar, Self, TypeVar
@@ -23,7 +23,7 @@ import numpy as np
 
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import U64
-from ape_cli.tasks import LATE, Source, Task, join
+from ape_cli.tasks import Source, Task, join, option
 
 _MOST_SIZES = 1000
 _LONGEST = 80  # number of characters that the list of sizes may have in a folder's name
@@ -41,7 +41,11 @@ class Sized(Task):
 
     extent: ClassVar[str]  # length, depth or side: names a size, and is the prefix of two options
 
-    sizes: tuple[int, ...] = field(default=(), metadata=LATE)
+    sizes: tuple[int, ...] = option(
+        (),
+        "Lengths, depths or sides of squares in place of a normal distribution; each gets the given number of rows.",
+        late=True,
+    )
 
     @property
     @abstractmethod

@@ -13,7 +13,7 @@ Shapes: R rows, T nodes in all, k branches.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, bit_length, trees
-from ape_cli.tasks import LATE, Rows, Source, check_whole
+from ape_cli.tasks import Rows, Source, check_whole, option
 from ape_cli.tasks._sized import Sized, over_sizes
 
 _MOST_NODES = 1_000_000  # the expected number of nodes of a tree of the greatest depth must not exceed it
@@ -44,10 +44,12 @@ class Trees(Sized):
     extent: ClassVar[str] = "depth"
     least_depth: ClassVar[int] = 0
 
-    depth_mean: float = 7.0
-    depth_std: float = 1.0
-    branching: int = field(default=2, metadata=LATE)
-    binarise: bool = field(default=False, metadata=LATE)
+    depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
+    depth_std: float = option(1.0, "Standard deviation of the depth.")
+    branching: int = option(2, "Number of children of an inner node.", late=True)
+    binarise: bool = option(
+        False, "Store trees as binary trees: left is the first child, right the next sibling.", late=True
+    )
 
     @property
     def _form(self) -> str:
@@ -196,7 +198,7 @@ class PlainTrees(Trees):
     Arguments: those of `Trees`, and `vocabulary`, the number of leaf and operator symbols together.
     """
 
-    vocabulary: int = 20
+    vocabulary: int = option(20, "Number of symbols.")
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""

@@ -16,7 +16,7 @@ import numpy as np
 from ape_cli.core import ragged, rng
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.tasks import Source, check_whole, letters
+from ape_cli.tasks import Source, check_whole, letters, option
 from ape_cli.tasks._sized import Sized, over_sizes
 
 
@@ -30,9 +30,9 @@ class Words(Sized):
 
     extent: ClassVar[str] = "length"
 
-    length_mean: float = 100.0
-    length_std: float = 10.0
-    vocabulary: int = 20
+    length_mean: float = option(100.0, "Mean length of a word, in symbols.")
+    length_std: float = option(10.0, "Standard deviation of the length.")
+    vocabulary: int = option(20, "Number of symbols.")
 
     @property
     def limits(self) -> tuple[int, int, str]:

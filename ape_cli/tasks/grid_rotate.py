@@ -23,6 +23,7 @@ class GridRotate(Grids):
     """
 
     summary = "a quarter turn clockwise: abc/def -> da/eb/fc"
+    default_for = "grid(n)"
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: the rotated grid.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ape_cli.core import ragged
-from ape_cli.tasks import Source, Tokens, check_whole
+from ape_cli.tasks import Source, Tokens, check_whole, option
 from ape_cli.tasks._words import Words
 
 
@@ -23,8 +23,9 @@ class Repeat(Words):
     """
 
     summary = "the word twice in a row: abc -> abcabc"
+    table_place = 3
 
-    repeats: int = 2
+    repeats: int = option(2, "How often the word is written.")
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""

@@ -20,6 +20,8 @@ class Reverse(Words):
     """
 
     summary = "the word backwards: abcd -> dcba"
+    table_place = 2
+    default_for = "seq"
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: the word in reverse order."""

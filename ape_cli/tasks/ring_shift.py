@@ -12,7 +12,7 @@ import numpy as np
 from ape_cli.core import rng
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.tasks import Source, Task, Tokens, check_whole, letters
+from ape_cli.tasks import Source, Task, Tokens, check_whole, letters, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +36,10 @@ class RingShift(Task):
 
     summary = "a ring of symbols turned by an offset: +1 abcd -> dabc"
     source = "ours; the periodic domains of Algebraic Positional Encodings, section 3.4.2"
+    default_for = "cyclic(n)"
 
-    ring: int = 20
-    vocabulary: int = 20
+    ring: int = option(20, "Number of places of the ring.")
+    vocabulary: int = option(20, "Number of symbols.")
 
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""

@@ -15,7 +15,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
-from ape_cli.tasks import Source, Tokens
+from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._sized import over_sizes
 from ape_cli.tasks._trees import PlainTrees
 
@@ -52,10 +52,11 @@ class TreeOps(PlainTrees):
     """
 
     summary = "extract, flip-extract, truncate or leave a subtree that a leaf points to"
+    table_place = 7
     ops: ClassVar[list[str]] = ["extract", "flip-extract", "truncate", "no-op"]
     least_depth: ClassVar[int] = 1
 
-    vocabulary: int = 128
+    vocabulary: int = option(128, "Number of symbols.")
 
     def check(self) -> None:
         """Check the options.

@@ -25,6 +25,8 @@ class TreeRotate(PlainTrees):
     """
 
     summary = "the mirror image, recursively: f(x, g(y, z)) -> f(g(z, y), x)"
+    table_place = 5
+    default_for = "tree(k)"
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: its mirror image."""

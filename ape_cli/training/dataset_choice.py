@@ -1,59 +1,48 @@
-"""The dataset of a training: one that is named, a task's at the sizes of a preset, or one that the scheme can read."""
+"""The dataset of a training run: a named one, that of a task at a preset's sizes, or one that the scheme can read."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from ape_cli import tasks
-from ape_cli.core.errors import DataError
+from ape_cli.core.errors import ApeError, DataError
+from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.staging import DatasetTask
 from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Structure, example, linearisation, parse_structure
-from ape_cli.tasks import _images
 
 logger = logging.getLogger(__name__)
 _DATA_SEED = 42
-_DEFAULT_TASK = {  # where a scheme has no data at all: of the first kind of structure that it reads
-    "seq": "reverse",
-    "tree(k)": "tree-rotate",
-    "grid(n)": "grid-rotate",
-    "cyclic(n)": "ring-shift",
-}
+_PREFERRED = ["seq", "tree(k)", "grid(n)", "cyclic(n)"]  # structures whose default tasks are tried first, in this order
 
-
-def kind_of(task: str) -> str:
-    """Of a task's data: `sequence` or `image`."""
-    return "image" if task == _images.NAME else "sequence"
+Choice = tuple[str, Callable[[], Dataset]]  # the kind of the data, `sequence` or `image`, and a function that opens it
 
 
 def preset_plan(
     task: str, order: str | None, preset: str, root: StoragePath
-) -> tuple[DatasetTask, manifest.DatasetPlan, StoragePath]:
-    """A task's dataset at a preset's own sizes, and its folder, `root`/TASK[-ORDER]-PRESET.
+) -> tuple[tasks.BaseTask, manifest.DatasetPlan, StoragePath]:
+    """A task at the sizes of a preset, the plan of its dataset, and its folder, `root`/TASK[-ORDER]-PRESET.
 
-    `order`: the name of a linearisation. Of images it is the bundled digits, all of them at every preset.
+    `order` is the name of a linearisation. A task with fixed rows has one dataset for all presets, with all of its
+    rows.
     """
     chosen = config.preset(preset)
-    orders = linearisation.parse(order)
-    if task == _images.NAME:
-        found = _images.make(*orders)
-        rows = found.available(_DATA_SEED)
-        return found, generation.plan(found, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), root / found.title
-    own = {f.name for f in tasks.fields_of(tasks.load(task))}
-    made = tasks.make(task, *orders, **{k: v for k, v in chosen.sizes.items() if k in own})
-    folder = root / f"{made.title}-{preset}"
-    return made, generation.plan(made, seed=_DATA_SEED, rows=chosen.rows, shard_rows=ROW_GROUP), folder
+    own = tasks.options_of(tasks.load(task))
+    made = tasks.make(task, *linearisation.parse(order), **{k: v for k, v in chosen.sizes.items() if k in own})
+    rows = made.rows(dict.fromkeys(SPLITS), _DATA_SEED) if made.fixed_rows else chosen.rows
+    folder = root / (made.title if made.fixed_rows else f"{made.title}-{preset}")
+    return made, generation.plan(made, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), folder
 
 
 def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Dataset:
-    """A task's dataset at a preset's own sizes; generated if it is missing."""
+    """Open a task's dataset at the sizes of a preset. It is generated if it is missing."""
     made, wanted, folder = preset_plan(task, order, preset, root)
     outcome = generation.generate(made, wanted, folder)
     if outcome.written:
@@ -62,8 +51,8 @@ def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath)
 
 
 def note_unused(task: str, order: str | None, preset: str, root: StoragePath) -> None:
-    """Say so where `root` has a dataset that `ape gen` made of the task, as `preset_dataset` does not use it."""
-    if kind_of(task) == "image":  # of images there is one dataset
+    """Log a note if `root` has a dataset of the task that `ape gen` wrote and `preset_dataset` does not use."""
+    if tasks.load(task).fixed_rows:  # there is one dataset for all presets
         return
     made, _, folder = preset_plan(task, order, preset, root)
     existing = root / made.title
@@ -72,15 +61,25 @@ def note_unused(task: str, order: str | None, preset: str, root: StoragePath) ->
         logger.info(f"to train on the existing dataset: --data {existing} in place of --task")
 
 
-Choice = tuple[str, Callable[[], Dataset]]  # the kind of some data, and how to have it
+def task_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Choice:
+    """The dataset of a task at the sizes of a preset."""
+    return tasks.load(task).kind, partial(preset_dataset, task, order, preset, root)
+
+
+def given_dataset(folder: StoragePath) -> Choice:
+    """The dataset in a folder. Raises `DataError` if there is none."""
+    plan = manifest.read_manifest(folder).plan
+    return plan.kind, partial(open_dataset, folder)
 
 
 def choose_dataset(
     scheme: str, structure: str | Structure | None, order: str | None, preset: str, root: StoragePath
 ) -> Choice:
-    """The newest dataset in `root` that the scheme can read, or its default one at the preset's sizes.
+    """The newest dataset in `root` that the scheme can read, or its default task's at the sizes of the preset.
 
-    `structure`: the structure as which positions are read, or its expression; None for the scheme's choice.
+    `structure` is the structure as which positions are read, or its expression; None leaves the choice to the scheme.
+
+    Raises `DataError` if there is no such dataset, and no default task with such positions.
     """
     wanted = None if structure is None else parse_structure(structure)
     found, all_of_them = list[StoragePath](), list[StoragePath](root.glob("*/manifest.json"))
@@ -96,9 +95,9 @@ def choose_dataset(
         newest = max(found, key=lambda p: p.stat().st_mtime_ns).parent
         logger.info(f"data: {newest}, the newest that {scheme} can read {how}")
         return given_dataset(newest)
-    kinds = [k for k in _DEFAULT_TASK if order is None or k == "tree(k)"]  # an order is of trees
-    kinds = [k for k in kinds if _readable(scheme, example(k), wanted)]
-    if not kinds:
+    defaults = _default_tasks(only_ordered=order is not None)
+    task = next((task for kind, task in defaults.items() if _readable(scheme, example(kind), wanted)), None)
+    if task is None:
         raise DataError(
             f"no dataset in {root} has such positions",
             got=f"scheme {scheme}"
@@ -107,18 +106,26 @@ def choose_dataset(
             allowed="tree(k), grid(n) and cyclic(n) as the data has them; seq and cyclic(n) along its linearisation",
             fix="generate one: `ape gen tree-rotate --branching 3`, `ape gen ring-shift --ring 6`, …",
         )
-    task = _DEFAULT_TASK[kinds[0]]
     logger.info(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
-    return kind_of(task), partial(preset_dataset, task, order, preset, root)
+    return task_dataset(task, order, preset, root)
 
 
-def given_dataset(folder: StoragePath) -> Choice:
-    """The dataset in a folder."""
-    plan = manifest.read_manifest(folder).plan
-    return kind_of(plan.task), partial(open_dataset, folder)
+def _default_tasks(only_ordered: bool) -> dict[str, str]:
+    """The task that each kind of structure is trained on by default, in the order in which they are tried.
+
+    Tasks declare this (`BaseTask.default_for`). With `only_ordered`, tasks without linearisations are left out.
+    """
+    found: dict[str, str] = {}
+    for name in tasks.names():
+        with suppress(ApeError):  # a plug-in's file may be broken
+            task = tasks.load(name)
+            if task.default_for and (task.ordered or not only_ordered):
+                found.setdefault(task.default_for, name)
+    return {kind: found[kind] for kind in dict.fromkeys([*_PREFERRED, *found]) if kind in found}
 
 
 def _readable(scheme: str, own: Structure, wanted: Structure | None) -> bool:
+    """Whether a scheme can read data of structure `own`, as structure `wanted` if that is given."""
     try:
         factory.reading(scheme, own, wanted)
     except DataError:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from ape_cli import tasks
 from ape_cli.cli.image_mosaic import Mosaic
 from ape_cli.data import manifest
 from ape_cli.storage import image_rows
 from ape_cli.storage.sources import ImageSource, LabelledImages
-from ape_cli.tasks import _images
 from tests.conftest import ape
 
 
@@ -82,14 +82,14 @@ def owl(here: Path, monkeypatch: pytest.MonkeyPatch) -> ImageSource:
     rng = np.random.default_rng(0)
     whole = LabelledImages(rng.integers(256, size=(30, 4, 200, 3), dtype=np.uint8), np.arange(30) % 2)
     found = ImageSource("owls", ["cat [bold]", "owl"], {"train": whole})
-    monkeypatch.setattr("ape_cli.tasks._images.open_source", lambda where, label: found)
+    monkeypatch.setattr("ape_cli.tasks.images.open_source", lambda where, label: found)
     ape("gen", "images", "--source", "x", "--seed", "1")
     return found
 
 
 def test_show_of_images(owl: ImageSource) -> None:
     """The label by its name, the image fitted to the width of a pipe, and numbers for programs."""
-    names, table = owl.classes, _images.make().sample(rows=range(20), split="train", seed=1)
+    names, table = owl.classes, tasks.make("images").sample(rows=range(20), split="train", seed=1)
     for row in (0, 7):
         label = table["label"][row].as_py()
         out, _ = ape("show", "images-owls", "--row", str(row))

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from ape_cli import tasks
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset
 from ape_cli.storage import image_rows
 from ape_cli.storage.sources import ImageSource, LabelledImages
-from ape_cli.tasks import _images
 
 SCRIPT = """
 import json, sys, datasets
@@ -68,8 +68,8 @@ def test_load_dataset_of_images(tmp_path: Path, channels: int, monkeypatch: pyte
     rng = np.random.default_rng(0)
     whole = LabelledImages(rng.integers(256, size=(40, 3, 5, channels), dtype=np.uint8), rng.integers(2, size=40))
     found = ImageSource("hand", ["cat", "a dog"], {"train": whole})
-    monkeypatch.setattr("ape_cli.tasks._images.open_source", lambda where, label: found)
-    task = _images.make()
+    monkeypatch.setattr("ape_cli.tasks.images.open_source", lambda where, label: found)
+    task = tasks.make("images")
     manifest = generation.generate(
         task, generation.plan(task, seed=1, rows=dict.fromkeys(SPLITS), shard_rows=9), tmp_path / "d"
     ).manifest

@@ -171,7 +171,7 @@ MISTAKES = [
     ),
     Mistake(
         "an option younger than some datasets makes theirs another plan",
-        "Task.parameters",
+        "BaseTask.parameters",
         "v != late[k]",
         "v is not None",
         "tasks/test_contract.py::test_rows_of_datasets_that_exist_stay_what_they_are",
@@ -246,7 +246,7 @@ MISTAKES = [
         """
         source, lent = part.settle(index[own], split, seed)
         from ape_cli import streams
-        from ape_cli.tasks import _split_of
+        from ape_cli.tasks._task import _split_of
         stream = rng.child(rng.rows(seed, split, index[own]), 'draws')
         first = _split_of(part.draw(rng.bits(stream, np.array(0)))) == split
         other = self.parts[number - 1].settle(index[own], split, seed)[0]

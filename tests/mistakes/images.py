@@ -14,14 +14,14 @@ MISTAKES = [
     ),
     Mistake(
         "validation taken from the test images",
-        "Images._splits",
+        "Images._split",
         'found[split], found["train"] = _cut(*found["train"], of)',
         'found[split], found["test"] = _cut(*found.get("test", found["train"]), of)',
         "tasks/test_images.py::test_splits_that_a_source_lacks_are_held_out_of_its_training_images",
     ),
     Mistake(
         "what is held out left in training as well",
-        "Images._splits",
+        "Images._split",
         'found[split], found["train"] = _cut(*found["train"], of)',
         'found[split], _ = _cut(*found["train"], of)',
         "tasks/test_images.py::test_training_never_sees_what_is_held_out",

@@ -29,8 +29,9 @@ from ape_cli.data.loader import open_dataset
 from ape_cli.data.manifest import DatasetPlan, read_manifest
 from ape_cli.storage import image_rows
 from ape_cli.storage.sources import ImageSource, LabelledImages
-from ape_cli.tasks import _images
-from ape_cli.tasks._images import Images
+from ape_cli.tasks import images
+from ape_cli.tasks._image_portion import Portion
+from ape_cli.tasks.images import Images
 from tests.conftest import ape
 
 CLASSES = ["cat", "dog", "owl"]
@@ -59,8 +60,8 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes `Images` of a source; from then on every one is of that."""
 
     def of(found: ImageSource, **options: Any) -> Images:
-        monkeypatch.setattr("ape_cli.tasks._images.open_source", lambda where, label: found)
-        return _images.make(**{"source": "anywhere", **options})
+        monkeypatch.setattr("ape_cli.tasks.images.open_source", lambda where, label: found)
+        return tasks.make("images", **{"source": "anywhere", **options})
 
     return of
 
@@ -229,7 +230,7 @@ def test_moments_by_hand(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pixels[:, :, 0, 0], pixels[..., 1] = 255, 51
     task = given(source(LabelledImages(pixels, np.zeros(10, dtype=np.int64))))
     for block in (2**22, 3):
-        monkeypatch.setattr(_images, "_BLOCK", block)
+        monkeypatch.setattr(images, "_BLOCK", block)
         found = task.moments(10, 1)
         assert found.mean == pytest.approx([0.5, 0.2, 0.0])
         assert found.std == pytest.approx([0.5, 1.0, 1.0])
@@ -279,7 +280,7 @@ def test_an_order_of_pixels_is_the_image_s_alone(given: Any) -> None:
 )
 def test_datasets_that_exist_stay_what_they_are(tmp_path: Path, options: dict[str, Any], fingerprint: str) -> None:
     """The digits, as they were when there were images first."""
-    task = _images.make(**options)
+    task = tasks.make("images", **options)
     manifest = generation.generate(task, plan(task, seed=42), tmp_path).manifest
     assert manifest.fingerprint == fingerprint
     assert manifest.plan.rows == {"train": 1295, "validation": 143, "test": 359}
@@ -331,7 +332,7 @@ def test_the_fingerprint_tells_apart_what_has_the_same_bytes(given: Any) -> None
         (whole.pixels ^ 1, whole.labels),
     ]:
         task = given(source(LabelledImages(pixels, labels)))
-        portion = _images.Portion("train", 1, 0, pixels, labels, np.zeros(20, dtype=bool), CLASSES, False)
+        portion = Portion("train", 1, 0, pixels, labels, np.zeros(20, dtype=bool), CLASSES, False)
         table = portion.sample_counted(rows=range(20), split="train", seed=1)[0]
         found |= {task.content(table), task.content(table.set_column(0, "row", pa.array(range(1, 21), pa.uint64())))}
     assert len(found) == 10
@@ -377,7 +378,7 @@ def test_a_source_that_changed_is_another_dataset(given: Any, tmp_path: Path) ->
         (["--n", "0"], "bad number of train rows"),
         (["--seed", "-1"], "bad --seed"),
         (["--seed", str(2**63)], "bad --seed"),
-        (["--order", "breadth"], "images have no order"),
+        (["--order", "breadth"], "images is no tree task: it has no order"),
         (["--length-mean", "3"], r"unknown option of images[\s\S]*length_mean[\s\S]*label, shuffled, source"),
         (["--binarise"], r"unknown option of images[\s\S]*binarise"),
         (["--set", "shuffled=1"], r"bad shuffled[\s\S]*true or false"),
@@ -390,8 +391,9 @@ def test_what_images_do_not_take_is_said(here: Path, words: list[str], says: str
     assert not list(here.iterdir())
 
 
-def test_images_are_no_task_that_is_drawn(here: Path) -> None:
-    assert _images.NAME not in tasks.names()
+def test_images_are_a_task_whose_options_are_its_own(here: Path) -> None:
+    assert "images" in tasks.names()
+    assert (tasks.kind_of("images"), tasks.kind_of("copy"), tasks.kind_of("not-here")) == ("image", "sequence", None)
     for words in (["--source", "digits"], ["--label", "x"], ["--shuffled"]):
         assert "unknown option of copy" in ape("gen", "copy", *words, code=2)[1]
     listed = {t["task"]: t for t in json.loads(ape("tasks", "--json")[0])}
@@ -400,7 +402,7 @@ def test_images_are_no_task_that_is_drawn(here: Path) -> None:
         r"images +│ grid\(2\) +│ the label of an image +│ source digits, label —, shuffled false", ape("tasks")[0]
     )
     with pytest.raises(UsageError, match="split"):
-        _images.make().sample(rows=range(3), split="dev", seed=1)
+        tasks.make("images").sample(rows=range(3), split="dev", seed=1)
 
 
 # The card

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ape_cli import position
+from ape_cli import position, tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, ImageSplit, open_dataset
@@ -24,7 +24,7 @@ from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import load_tensors
 from ape_cli.storage.sources import ImageSource, LabelledImages
-from ape_cli.tasks import _images
+from ape_cli.tasks import images
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Loop, Stopped
@@ -50,8 +50,8 @@ def write(folder: Path, monkeypatch: pytest.MonkeyPatch, test: LabelledImages | 
     splits = {"train": bars(90, 1), "test": bars(40, 2) if test is None else test}
     found = ImageSource("bars", [f"column {i}" for i in range(6)], splits)
     with monkeypatch.context() as patch:
-        patch.setattr(_images, "open_source", lambda where, label: found)
-        made = _images.make(source="bars", **options)
+        patch.setattr(images, "open_source", lambda where, label: found)
+        made = tasks.make("images", source="bars", **options)
         wanted = generation.plan(made, seed=3, rows=made.available(3), shard_rows=50)
         generation.generate(made, wanted, folder)
     return open_dataset(folder)
@@ -166,8 +166,8 @@ def test_another_dataset_is_brought_to_the_scale_of_training(
     splits = {"train": LabelledImages(bars(90, 5).pixels // 4, bars(90, 5).labels), "test": bars(40, 2)}
     found = ImageSource("bars", [f"column {i}" for i in range(6)], splits)
     with monkeypatch.context() as patch:
-        patch.setattr(_images, "open_source", lambda where, label: found)
-        made = _images.make(source="dim")
+        patch.setattr(images, "open_source", lambda where, label: found)
+        made = tasks.make("images", source="dim")
         generation.generate(
             made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "dim"
         )
@@ -308,8 +308,8 @@ def test_tokens_stand_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Of 4 x 6 pixels, pooled with a stride of 2: 2 rows of 3."""
     pixels = np.random.default_rng(0).integers(256, size=(60, 4, 6, 1)).astype(np.uint8)
     found = ImageSource("wide", ["a", "b"], {"train": LabelledImages(pixels, np.arange(60) % 2)})
-    monkeypatch.setattr(_images, "open_source", lambda where, label: found)
-    made = _images.make(source="wide")
+    monkeypatch.setattr(images, "open_source", lambda where, label: found)
+    made = tasks.make("images", source="wide")
     generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "wide")
     data = open_dataset(tmp_path / "wide")
     model = factory.of_data(factory.settle(wanted(scheme), data), data)
@@ -359,8 +359,8 @@ def test_what_does_not_fit_a_run_is_refused(data: Dataset, tmp_path: Path, monke
         evaluate.evaluate(done.run, data, split="test", decode="greedy", device=CPU)
     noise = np.random.default_rng(0).integers(256, size=(30, 8, 6, 1)).astype(np.uint8)
     larger = ImageSource("bars", data.manifest.vocabulary, {"train": LabelledImages(noise, np.arange(30) % 6)})
-    monkeypatch.setattr(_images, "open_source", lambda where, label: larger)
-    made = _images.make(source="bars")
+    monkeypatch.setattr(images, "open_source", lambda where, label: larger)
+    made = tasks.make("images", source="bars")
     generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "larger")
     with pytest.raises(DataError, match="another size"):
         evaluate.evaluate(done.run, open_dataset(tmp_path / "larger"), split="test", decode="teacher", device=CPU)
@@ -383,7 +383,7 @@ def test_from_digits_to_a_table(here: Path) -> None:
     assert "leave --decode out" in ape("eval", "--decode", "greedy", "--data", "images-digits", code=2)[1]
     ape("gen", "images", "--shuffled", "--n", "100")
     assert "`ape report` has" in ape("eval", "--data", "images-digits-shuffled")[1]
-    assert "images have no order" in ape("gen", "images", "--order", "depth", code=2)[1]
+    assert "images is no tree task: it has no order" in ape("gen", "images", "--order", "depth", code=2)[1]
 
 
 @pytest.mark.slow

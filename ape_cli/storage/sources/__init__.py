@@ -16,8 +16,10 @@ from ape_cli.core.errors import DataError, UsageError
 from ape_cli.storage.sources import _cifar, _digits, _folders, _parquet, _shards
 from ape_cli.storage.sources._source import ImageSource, LabelledImages
 
-__all__ = ["FORMATS", "ImageSource", "LabelledImages", "open_source"]
+__all__ = ["DIGITS", "FORMATS", "NOT_MIRRORED", "ImageSource", "LabelledImages", "open_source"]
 
+DIGITS = "digits"  # the name of scikit-learn's digits, which need no files
+NOT_MIRRORED = frozenset({DIGITS})  # sources whose images mean something else in a mirror
 FORMATS = (
     "digits; cifar-10-binary.tar.gz, cifar-10-python.tar.gz, cifar-100-binary.tar.gz, cifar-100-python.tar.gz, "
     "or what they hold in a folder; a .parquet file, or a folder of them"
@@ -34,7 +36,7 @@ def open_source(where: str, label: str | None = None) -> ImageSource:
     Raises `UsageError` if the request is invalid, and `DataError` if the source is missing, damaged or of an unknown
     format.
     """
-    if where == "digits":
+    if where == DIGITS:
         return _digits.read(label)
     if not where:
         raise UsageError("the source has no name", got="''", allowed=FORMATS, fix="name a file or a folder; here: .")

@@ -1,0 +1,137 @@
+"""The options of tasks as options of `ape gen`.
+
+They come from the tasks themselves (`tasks.options_of`), so a new task brings its own options. Options that several
+tasks have in common are one option of the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.runs.config import parse_settings
+
+if TYPE_CHECKING:
+    from ape_cli.tasks import TaskOption
+
+_KEY = "ape_cli.task_options"
+_TYPES = {"bool": bool, "int": int, "float": float}
+_MARK = "_task_option_"  # in the names of parameters: FORM_task_option_NAME; the form says how the value is read
+
+
+class TaskCommand(TyperCommand):
+    """A command with the options of all tasks beside its own. `given_options` returns their values."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The command's parameters, the options of the tasks, then `--help`."""
+        own = super().get_params(ctx)
+        taken = {flag for parameter in own for flag in parameter.opts}
+        return [*own[:-1], *(one for one in _options() if taken.isdisjoint(one.opts)), *own[-1:]]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Its function does not get the options of tasks, because it does not know their names."""
+        names = [name for name in ctx.params if _MARK in name]
+        ctx.meta[_KEY] = {name: ctx.params.pop(name) for name in names}
+        return super().invoke(ctx)
+
+
+def given_options(ctx: typer.Context, settings: list[str]) -> dict[str, Any]:
+    """The options of the task that the command line gives, as options of their own or in `settings` (KEY=VALUE).
+
+    Raises `UsageError` if an option is given twice or cannot be given like this.
+    """
+    given = {}
+    for parameter, value in ctx.meta[_KEY].items():
+        if value is not None:
+            form, _, name = parameter.partition(_MARK)
+            given[name] = _READ[form](name, value)
+    more = parse_settings(settings)
+    if own := next((key for key in ("order", "source_order") if key in more), None):
+        option = _flag(own)
+        fix = f"write {option} {more[own]}"
+        raise UsageError(f"{own} has an option of its own", got=f"--set {own}={more[own]}", fix=fix)
+    if twice := sorted(given.keys() & more.keys()):
+        both = f"{given[twice[0]]} and {more[twice[0]]}"
+        raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
+    return given | more
+
+
+def _options() -> list[Any]:
+    """One option of the command line for each option that some task has."""
+    from ape_cli import tasks
+
+    found: dict[str, dict[str, tasks.TaskOption]] = {}
+    for task in tasks.names():
+        with suppress(ApeError):  # a plug-in's file may be broken; an error follows if its task is asked for
+            for option in tasks.options_of(tasks.load(task)).values():
+                found.setdefault(option.name, {})[task] = option
+
+    def function(**given: Any) -> None: ...
+
+    # Typer makes options from the signature of a function
+    wanted = [_parameter(name, of) for name, of in found.items()]
+    function.__signature__ = Signature(wanted)  # type: ignore[attr-defined]
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in wanted}
+    made = typer.Typer(add_completion=False)
+    made.command()(function)
+    return list(typer.main.get_command(made).params)
+
+
+def _parameter(name: str, of: dict[str, TaskOption]) -> Parameter:
+    """The parameter of a function for the option of a name. `of`: what each task that has it says of it."""
+    kinds = {option.kind for option in of.values()}
+    kind = kinds.pop() if len(kinds) == 1 else "any"
+    form = "list" if kind.startswith("tuple") else "any" if kind == "any" else "plain"
+    about = typer.Option(
+        _flag(name), help=_help(of), show_default=False, metavar="30,40,60" if form == "list" else None
+    )
+    annotation = Annotated[_TYPES.get(kind, str) | None, about]  # type: ignore[valid-type]
+    return Parameter(f"{form}{_MARK}{name}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _flag(name: str) -> str:
+    """The option of the command line for an option of tasks."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _help(of: dict[str, TaskOption]) -> str:
+    """The help of an option: what it is, the tasks that have it, and their defaults."""
+    texts = list(dict.fromkeys(option.help for option in of.values() if option.help))
+    defaults: dict[str, list[str]] = {}
+    for task, option in of.items():
+        defaults.setdefault(_text(option.default), []).append(task)
+    if len(defaults) == 1:
+        (default,) = defaults
+        ends = [f"{', '.join(of)}{f'; default {default}' if default else ''}"]
+    else:
+        ends = [f"{', '.join(tasks)}: default {default or 'none'}" for default, tasks in defaults.items()]
+    return f"{' '.join(texts)} [{'; '.join(ends)}]".strip()
+
+
+def _text(default: Any) -> str:
+    """A default as text; empty for none."""
+    if default in (None, (), False):
+        return ""
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def _whole_numbers(name: str, text: str) -> list[int]:
+    """The numbers of `--sizes 30,40,60`. Raises `UsageError` for anything else."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        allowed, flag = "whole numbers, separated by commas", _flag(name)
+        raise UsageError(f"bad {flag}", got=repr(text), allowed=allowed, fix=f"for example {flag} 30,40,60")
+    return [int(part) for part in parts]
+
+
+_READ: dict[str, Callable[[str, Any], Any]] = {
+    "plain": lambda name, value: value,
+    "list": _whole_numbers,
+    "any": lambda name, value: parse_settings([f"{name}={value}"])[name],  # tasks differ in its type
+}

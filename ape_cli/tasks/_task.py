@@ -1,0 +1,150 @@
+"""The base class of tasks whose rows are drawn: a source from the row's own random stream, and its target.
+
+A row is a function of (task, parameters, seed, split, row) alone. A hash of the source, which does not depend on the
+seed, decides which split the source belongs to. So no source of one split is ever in another one, not even in another
+dataset of the task. A draw that belongs to another split is drawn again from the same stream, with a new size. Sizes
+that have few sources are therefore rarer if a split may have few of them; sizes that are listed (`_sized.py`) are kept.
+If a space of sources is too small to be divided (tiny words), a row keeps its 512th draw, and is counted as shared.
+
+Shapes: R rows, T tokens in all, C coordinates of a position.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ape_cli.core import ragged, rng
+from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.rng import I64, U64
+from ape_cli.core.vocabulary import SPECIAL, SPLITS
+from ape_cli.storage import sequence_rows
+from ape_cli.structure import Structure, Tree, parse_structure
+from ape_cli.structure.linearisation import Order
+from ape_cli.structure.trees import in_level_order, linearise
+from ape_cli.tasks._base import BaseTask
+from ape_cli.tasks._rows import Rows, Source, Tokens, join
+
+_TRIES = 512
+_AT_ONCE = 128  # a call of `draw` for so many draws costs little more than one for a few
+_SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # each split's share of the hashes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(BaseTask):
+    """Base of all tasks that draw sources and answer them. The fields of a subclass are its options."""
+
+    # A subclass defines these -----------------------------------------------------------------
+
+    @abstractmethod
+    def draw(self, key: U64) -> Source:
+        """Draw one source for each key. uint64 [R] -> `Source` of R rows"""
+
+    @abstractmethod
+    def answer(self, source: Source) -> Tokens:
+        """The target of each source."""
+
+    @abstractmethod
+    def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on."""
+
+    def store(self, rows: Rows) -> Rows:
+        """The rows as a dataset holds them. The default is unchanged; a task may draw and answer in another form."""
+        return rows
+
+    # These follow from them -------------------------------------------------------------------
+
+    @property
+    def _algebra(self) -> Structure:
+        return parse_structure(self.structure)
+
+    @property
+    def id_names(self) -> list[str]:
+        """The readable name of each id."""
+        return [*SPECIAL, *self.symbols()]
+
+    @property
+    def mean_answer_tokens(self) -> float:
+        """The number of tokens of a target of mean size, at most."""
+        return self.mean_tokens
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The schema of the shards."""
+        return sequence_rows.schema(self._algebra.width)
+
+    def content(self, part: pa.Table) -> tuple[int, int]:
+        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
+        return sequence_rows.content(part)
+
+    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
+        """`sample`, and how many of the rows have a source that may also be in another split.
+
+        Raises `UsageError` for an unknown split.
+        """
+        pick("split", split, SPLITS)
+        index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
+        source, shared = self.settle(index, split, seed)
+        target = self._linear(self.store(self.answer(source)), self.order)
+        source = self.store(source)
+        line = self._linear(source, self.source_order or self.order)
+        made = sequence_rows.table(
+            row=index, source=line, target=target, size=source.size, op=source.op, op_names=self.ops
+        )
+        return made, shared
+
+    def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
+        """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]. All are int64."""
+        if order is None or (order == "breadth" and in_level_order(tokens.starts, tokens.position)):
+            return tokens.starts, tokens.position, tokens.symbol
+        tree = self._algebra
+        assert isinstance(tree, Tree)
+        place = linearise(ragged.rows_of(tokens.starts), tokens.position, order, tree.branching)
+        return tokens.starts, tokens.position[place], tokens.symbol[place]
+
+    def settle(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
+        """Draw the sources of rows: of each row's stream the first draw whose hash belongs to the split.
+
+        `index`: uint64 [R], row numbers. Returns the sources, and the number of rows without such a draw.
+        """
+        key = rng.rows(seed, split, index)
+        stream = rng.child(key, "draws")
+        parts: list[Source] = []
+        chosen = np.zeros(key.size, dtype=np.int64)
+        pending, drawn, attempt = np.arange(key.size), 0, 0
+        least = max(1, 4 // _SIXTEENTHS[split])  # a quarter of the draws that a row needs on average
+        while pending.size and attempt < _TRIES:
+            at_once = min(_TRIES - attempt, max(least, _AT_ONCE // pending.size))
+            part = self.draw(rng.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel())
+            mine = (_split_of(part) == split).reshape(pending.size, at_once)
+            settled = mine.any(axis=1)
+            first = np.where(settled, mine.argmax(axis=1), at_once - 1)
+            chosen[pending] = drawn + np.arange(pending.size) * at_once + first
+            parts.append(part)
+            drawn += part.size.size
+            pending = pending[~settled]
+            attempt += at_once
+        return join(parts).take(chosen), pending.size
+
+
+def _split_of(tokens: Tokens) -> np.ndarray:
+    """The name of the split that each source belongs to, by its hash. str [R]"""
+    home = rng.content(tokens.starts, tokens.position, tokens.symbol) >> np.uint64(60)
+    names = np.repeat(list(_SIXTEENTHS), list(_SIXTEENTHS.values()))
+    return names[home.astype(np.int64)]
+
+
+def letters(count: int) -> list[str]:
+    """Readable names for the symbols of a vocabulary: a to z, or w0, w1 and so on if there are more than 26."""
+    return [chr(ord("a") + i) for i in range(count)] if count <= 26 else [f"w{i}" for i in range(count)]
+
+
+def check_whole(name: str, value: int, low: int, high: int) -> None:
+    """Check that an option lies in a range. Raises `UsageError` if it does not."""
+    if not low <= value <= high:
+        raise UsageError(
+            f"bad {name}", got=value, allowed=f"a whole number in {low}..{high}", fix="choose one of those"
+        )

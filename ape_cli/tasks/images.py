@@ -1,0 +1,231 @@
+"""The task `images`: classify images. The rows are not drawn; they are the labelled images of a source.
+
+The splits are those of the source. If it has no test split, a fifth of its training images is held out for one. If it
+has no validation split, a tenth of the remaining training images is held out. A keyed hash of the pixels orders the
+rows and so decides what is held out: it depends on the seed and on the images, but not on the format or the order of
+the source. Images that are equal pixel by pixel stay together, so that training never sees an image that was held out
+of it. Images that the source itself has in two splits are counted. A smaller dataset is a prefix of a larger one.
+
+Shapes: R rows, H height, W width, C channels: 1 (gray) or 3 (RGB).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.rng import I64
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.storage import image_rows
+from ape_cli.storage.image_rows import Moments
+from ape_cli.storage.sources import DIGITS, ImageSource, LabelledImages, open_source
+from ape_cli.tasks import BaseTask, option
+from ape_cli.tasks._image_portion import Portion
+
+_HELD_OUT = {"test": 5, "validation": 10}  # one of how many of the remaining training images
+_BLOCK = 2**22  # number of pixels that are counted at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Images(BaseTask):
+    """Predict the label of an image.
+
+    Arguments: `where`, which is the option `source`, a file or a folder of images, or `digits`; `label`, which labels
+    to take if the source has several; `shuffled`, whether the pixels of each image stand in an order of its own, the
+    same for all its channels. No model can recognise shuffled images by the places of their pixels.
+
+    The source is opened when it is needed. Opening it raises `DataError` if it is missing or damaged, and `UsageError`
+    for an invalid request.
+    """
+
+    summary = "the label of an image"
+    kind = "image"
+    fixed_rows = True
+    structure = "grid(2)"  # of the pixels, and of the tokens that a model makes of them
+    why_shared = "validation and test images that are among the source's training images too, pixel by pixel"
+
+    where: str = option(
+        DIGITS, "A CIFAR archive or its folder, Parquet (a file or a folder), or digits.", name="source"
+    )
+    label: str | None = option(None, "Which labels to take if the source has several.")
+    shuffled: bool = option(False, "Put the pixels of each image into an order of its own.")
+
+    @classmethod
+    def refuse(cls, options: Mapping[str, Any]) -> None:
+        """Check given options. Raises `UsageError` for sizes, because the source decides the size of images."""
+        if "sizes" in options:
+            what = "images have the size that their source gives them"
+            raise UsageError(what, got=f"sizes {options['sizes']!r}", allowed="none", fix="leave --sizes out")
+
+    @cached_property
+    def _source(self) -> ImageSource:
+        return open_source(self.where, self.label)
+
+    @property
+    def title(self) -> str:
+        """The name of the dataset's folder: `images-digits`, `images-cifar-10-shuffled`."""
+        return f"{self.name}-{self._source.name}" + "-shuffled" * self.shuffled
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options of the command that generates the dataset again. The path of the source is left out."""
+        source = DIGITS if self.where == DIGITS else "PATH"
+        return {"source": source} | {k: v for k, v in self.options.items() if k != "source" and v}
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Where each split comes from, in words."""
+        own, out = "the source's own", "held out of the source's training images"
+        found = {split: own if split in self._source.splits else out for split in SPLITS}
+        return found | ({"train": "the source's training images, but those held out"} if out in found.values() else {})
+
+    @property
+    def image(self) -> image_rows.Size:
+        """Height, width and channels of the images."""
+        height, width, channels = self._source.splits["train"].pixels.shape[1:]
+        return height, width, channels
+
+    @property
+    def id_names(self) -> list[str]:
+        """The name of each label."""
+        return self._source.classes
+
+    @property
+    def mean_size(self) -> float:
+        """The longer side, in pixels."""
+        return float(max(self.image[:2]))
+
+    @property
+    def mean_tokens(self) -> float:
+        """The number of pixels."""
+        return float(self.image[0] * self.image[1])
+
+    @property
+    def mean_answer_tokens(self) -> float:
+        """The number of labels of an image: one."""
+        return 1.0
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The schema of the shards."""
+        return image_rows.schema(self._source.classes)
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """The options, as the manifest keeps them: the source by its name and content, not by its path."""
+        sha = hashlib.sha256(repr(self._source.classes).encode())
+        for name, part in sorted(self._source.splits.items()):
+            keys = sorted(zip(_digests(part, 0), part.labels.tolist(), strict=True))
+            sha.update(repr((name, part.pixels.shape, keys)).encode())
+        found = {"source": self._source.name, "sha256": sha.hexdigest()}
+        return found | ({"shuffled": True} if self.shuffled else {})
+
+    def available(self, seed: int) -> dict[str, int]:
+        """The number of images that each split has."""
+        return {split: part.labels.size for split, part in self.splits(seed).items()}
+
+    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
+        """The number of rows of each split; all that there are if None is wanted.
+
+        Raises `UsageError` if more are wanted than there are.
+        """
+        there = self.available(seed)
+        for split, count in wanted.items():
+            if count is not None and count > there[split]:
+                what = f"the source has not as many images for {split}"
+                raise UsageError(what, got=count, allowed=f"at most {there[split]}", fix="leave it out for all")
+        return {split: there[split] if count is None else count for split, count in wanted.items()}
+
+    def portion(self, rows: range, split: str, seed: int) -> Portion:
+        """These rows of a split without the rest of the source. Raises `UsageError` for an unknown split."""
+        pick("split", split, SPLITS)
+        return self.splits(seed)[split].part(rows)
+
+    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
+        """`sample`, and how many of the rows are in the training split too, pixel by pixel.
+
+        Raises `UsageError` for an unknown split.
+        """
+        pick("split", split, SPLITS)
+        return self.splits(seed)[split].sample_counted(rows=rows, split=split, seed=seed)
+
+    def content(self, part: pa.Table) -> tuple[int, int]:
+        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
+        return image_rows.content(part, self.image)
+
+    def moments(self, rows: int, seed: int) -> Moments:
+        """Mean and standard deviation of each channel of the first training rows, with pixels divided by 255.
+
+        The deviation of a constant channel is given as 1.
+        """
+        flat = self.splits(seed)["train"].pixels[:rows].reshape(-1, self.image[2])
+        counts = np.zeros((self.image[2], 256))
+        for first in range(0, len(flat), _BLOCK):
+            block = flat[first : first + _BLOCK]
+            counts += [np.bincount(channel, minlength=256) for channel in block.T]
+        values = np.arange(256) / 255
+        mean = (counts * values).sum(1) / counts.sum(1)
+        variance = (counts * (values - mean[:, None]) ** 2).sum(1) / counts.sum(1)
+        std = np.where(variance > 0, np.sqrt(variance), 1.0)
+        return Moments(mean=mean.tolist(), std=std.tolist())
+
+    @cached_property
+    def _by_seed(self) -> dict[int, dict[str, Portion]]:
+        """The splits that `splits` has made, by seed."""
+        return {}
+
+    def splits(self, seed: int) -> dict[str, Portion]:
+        """All rows of each split, in the order that the seed gives them."""
+        if seed not in self._by_seed:
+            self._by_seed[seed] = self._split(seed)
+        return self._by_seed[seed]
+
+    def _split(self, seed: int) -> dict[str, Portion]:
+        found = {name: _ordered(part, seed) for name, part in self._source.splits.items()}
+        for split, of in _HELD_OUT.items():
+            if split not in found:
+                found[split], found["train"] = _cut(*found["train"], of)
+        seen = set(found["train"][1])
+
+        def whole(split: str, part: LabelledImages, keys: list[bytes]) -> Portion:
+            shared = np.array([split != "train" and key in seen for key in keys], dtype=bool)
+            return Portion(
+                split=split,
+                seed=seed,
+                first=0,
+                pixels=part.pixels,
+                labels=part.labels,
+                shared=shared,
+                classes=self._source.classes,
+                shuffled=self.shuffled,
+            )
+
+        return {split: whole(split, *found[split]) for split in SPLITS}
+
+
+def _digests(part: LabelledImages, seed: int) -> list[bytes]:
+    """A hash of each image's pixels, keyed by a seed."""
+    key = seed.to_bytes(8, "little")
+    return [hashlib.blake2b(one.tobytes(), key=key, digest_size=16).digest() for one in part.pixels]
+
+
+def _ordered(part: LabelledImages, seed: int) -> tuple[LabelledImages, list[bytes]]:
+    """The images in the order of their hashes, and the hashes."""
+    keys = _digests(part, seed)
+    order: I64 = np.array(sorted(range(len(keys)), key=lambda i: (keys[i], part.labels[i])), dtype=np.int64)
+    return LabelledImages(part.pixels[order], part.labels[order]), [keys[i] for i in order]
+
+
+def _cut(part: LabelledImages, keys: list[bytes], of: int) -> tuple[tuple[LabelledImages, list[bytes]], ...]:
+    """Divide ordered images: the first one of every `of`, and the others. Equal images stay together."""
+    end = len(keys) // of
+    while end and keys[end] == keys[end - 1]:
+        end -= 1
+    return tuple((LabelledImages(part.pixels[s], part.labels[s]), keys[s]) for s in (slice(end), slice(end, None)))

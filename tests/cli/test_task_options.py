@@ -1,0 +1,89 @@
+"""The options of tasks are options of `ape gen`, with nothing about them in the command line itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import polars as pl
+import pytest
+
+from ape_cli import tasks
+from tests.conftest import ape, elsewhere
+
+Command = Callable[..., CompletedProcess[str]]
+
+STUTTER = '''
+"""The task `stutter`: each symbol of a word several times in a row. (An example.)"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ape_cli.core import ragged
+from ape_cli.tasks import Source, Tokens, option
+from ape_cli.tasks._words import Words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stutter(Words):
+    summary = "each symbol several times in a row: ab -> aabb"
+
+    times: int = option(2, "How often each symbol is written.")
+    mark: str = "plain"  # a field without a line of help is an option too
+    spaced: bool = option(False, "An option that is a flag.")
+    ring: float = option(1.5, "A number, where the task ring-shift has a whole number.")
+
+    def answer(self, source: Source) -> Tokens:
+        starts = source.starts * self.times
+        position = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
+        return Tokens(starts, position, np.repeat(source.symbol, self.times))
+'''
+
+
+@pytest.fixture
+def stutter(tmp_path: Path) -> Command:
+    """`ape` in a process that finds the task `stutter`, and beside it a file that cannot be imported."""
+    elsewhere(tmp_path, "ape_cli/tasks/broken.py", "raise RuntimeError('not today')\n")
+    return elsewhere(tmp_path, "ape_cli/tasks/stutter.py", STUTTER)
+
+
+@pytest.mark.slow
+def test_a_task_of_somebody_s_own_brings_its_options(stutter: Command, tmp_path: Path) -> None:
+    shown = re.sub(r"\s+", " ", stutter("gen", "--help").stdout)
+    assert "--times <int> How often each symbol is written. [stutter; default 2]" in shown
+    assert "--mark <str> [stutter; default plain]" in shown
+    assert "--spaced An option that is a flag. [stutter]" in shown
+    assert "[ring-shift: default 20; stutter: default 1.5]" in shown
+    words = ["--times", "3", "--length-mean", "5", "--mark", "x", "--spaced", "--ring", "0.5"]
+    stutter("gen", "stutter", "--n", "20", "--out", "made", *words)
+    rows = pl.read_parquet(tmp_path / "made" / "data" / "train-*.parquet")
+    assert rows.height == 20
+    for source, target in rows.select("source_ids", "target_ids").iter_rows():
+        assert target == [symbol for symbol in source for _ in range(3)]
+    stutter("gen", "ring-shift", "--n", "20", "--ring", "6", "--out", "rings")
+    assert "a whole number" in stutter("gen", "ring-shift", "--ring", "0.5", code=2).stderr
+    assert "cannot be imported" in stutter("gen", "broken", code=1).stderr
+    assert "bad times" in stutter("gen", "stutter", "--set", "times=many", code=2).stderr
+    assert "times is given twice" in stutter("gen", "stutter", "--times", "2", "--set", "times=2", code=2).stderr
+    assert "unknown option of copy" in stutter("gen", "copy", "--times", "2", code=2).stderr
+
+
+def test_every_option_of_every_task_is_an_option_of_gen() -> None:
+    """With its type in the help, the tasks that have it, and no name twice."""
+    shown = re.sub(r"\s+", " ", ape("gen", "--help")[0])
+    for task in tasks.names():
+        for name, option in tasks.options_of(tasks.load(task)).items():
+            flag = f"--{name.replace('_', '-')}"
+            assert shown.count(f" {flag} ") == 1, (task, name)
+            about = shown.split(f" {flag} ")[1].split("]")[0]
+            assert re.search(rf"\b{task}\b", about.replace("- ", "-")), (task, name)
+            assert option.help.rstrip(".") in about.replace("- ", "-"), (task, name)
+
+
+def test_an_option_that_the_command_has_itself_is_left_to_set(tmp_path: Path) -> None:
+    """A task's `seed` would hide the command's own one, so it can only be given by --set."""
+    run = elsewhere(tmp_path, "ape_cli/tasks/seeded.py", STUTTER.replace("times", "seed").replace("Stutter", "Seeded"))
+    assert run("gen", "--help").stdout.count(" --seed ") == 1
