@@ -16,6 +16,7 @@ for stage in (
     "evaluate",
     "report",
     "lists",
+    "new",
 ):  # each registers its commands, listed in this order
     import_module(f"{__name__}.{stage}")
 

@@ -1,0 +1,142 @@
+"""`ape new`: the file of a new scheme or task, and its test."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+import shlex
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Annotated
+
+import typer
+
+from ape_cli.cli._app import Json, app, command
+from ape_cli.cli.console import answer, say
+from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.storage import files
+
+_FOLDERS = {"scheme": "position", "task": "tasks"}  # of each kind, in `ape_cli/` and in the tests of a checkout
+_NEXT = {
+    "scheme": ("ape check {name}", "ape train --scheme {name} --task copy --preset tiny"),
+    "task": ("ape gen {name} --n 100", "ape train --scheme rope --task {name} --preset tiny"),
+}
+_LONGEST = 40  # characters of a name, so that the lines of the templates stay short enough
+
+
+@app.command()
+@command
+def new(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="scheme or task.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, for example first-last.")],
+    to: Annotated[
+        Path, typer.Option("--to", metavar="DIR", help="The folder to write into; default the current one.")
+    ] = Path(),
+    as_json: Json = False,
+) -> None:
+    """Write the file of a new scheme or task, and its test; both run at once."""
+    pick("kind of file", kind, _FOLDERS)
+    stem = _stem(kind, name)
+    file, test = _paths(kind, stem, to)
+    _write({file: _text(kind, stem), test: _text(f"test_{kind}", stem)})
+    path = f"PYTHONPATH={shlex.quote(str(to))}"
+    commands = [f"python -m pytest {shlex.quote(str(test))}", *(line.format(name=_name(stem)) for line in _NEXT[kind])]
+    commands = [f"{path} {line}" for line in commands]
+    if as_json:
+        answer({"kind": kind, "name": _name(stem), "written": [str(file), str(test)], "next": commands})
+        return
+    say(f"written: {file}")
+    say(f"written: {test}")
+    say("next:")
+    for line in commands:
+        say(f"  {line}")
+
+
+def _name(stem: str) -> str:
+    """The name of a plug-in, from the stem of its file."""
+    return stem.replace("_", "-")
+
+
+def _stem(kind: str, name: str) -> str:
+    """The stem of the file. Raises `UsageError` for a name that is not valid, and for one that is taken."""
+    stem = name.replace("-", "_")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", stem) or len(stem) > _LONGEST or keyword.iskeyword(stem):
+        raise UsageError(
+            f"bad name of a {kind}",
+            got=repr(name),
+            allowed=f"lower-case letters, digits and dashes, at most {_LONGEST}, beginning with a letter; "
+            "no keyword of Python",
+            fix="choose a name such as first-last",
+        )
+    if _name(stem) in _taken(kind):
+        raise UsageError(
+            f"the name of the {kind} is taken",
+            got=repr(name),
+            allowed=f"a name that `ape {kind}s` does not list",
+            fix="choose another name",
+        )
+    return stem
+
+
+def _taken(kind: str) -> list[str]:
+    """The names that a new file of this kind cannot have."""
+    if kind == "scheme":
+        from ape_cli import position
+
+        return position.names()
+    from ape_cli import tasks
+    from ape_cli.tasks import _images
+
+    return [*tasks.names(), _images.NAME]
+
+
+def _paths(kind: str, stem: str, to: Path) -> tuple[Path, Path]:
+    """The file to write, and its test.
+
+    Raises `UsageError` if one of them exists, and if an `__init__.py` would hide this package.
+    """
+    package, folder = to / "ape_cli", _FOLDERS[kind]
+    checkout = (package / folder / "__init__.py").exists()
+    marker = package / "__init__.py"
+    if marker.exists() and not checkout:
+        raise UsageError(
+            "the folder holds another package called ape_cli",
+            got=marker,
+            allowed="a folder ape_cli without __init__.py, or a checkout of this project",
+            fix=f"remove {marker}: on the Python path it would hide this package",
+        )
+    file = package / folder / f"{stem}.py"
+    test = to.joinpath("tests", *([folder] if checkout else []), f"test_{stem}.py")
+    for path in (file, test):
+        if path.exists():
+            raise UsageError(
+                "the file exists",
+                got=path,
+                allowed="a new file",
+                fix="choose another name, or another folder with --to",
+            )
+    return file, test
+
+
+def _text(template: str, stem: str) -> str:
+    """A template, filled in. The class has a name that the template does not use for anything else."""
+    text = resources.files("ape_cli.cli").joinpath("templates", f"{template}.py.template").read_text(encoding="utf-8")
+    class_name = "".join(part.capitalize() for part in stem.split("_"))
+    if class_name in {*dir(builtins), *re.findall(r"\w+", text)}:
+        class_name += "Plugin"
+    return Template(text).substitute(name=_name(stem), class_name=class_name)
+
+
+def _write(texts: dict[Path, str]) -> None:
+    """Write all files, or none. Raises `ApeError` if one cannot be written."""
+    written: list[Path] = []
+    try:
+        for path, text in texts.items():
+            files.write_text(path, text)
+            written.append(path)
+    except ApeError:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise

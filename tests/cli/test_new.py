@@ -1,0 +1,162 @@
+"""`ape new`: what it writes works at once, in a folder of somebody's own; what it refuses leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ape_cli import position, tasks
+from tests.conftest import ape
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(where: Path, line: str) -> str:
+    """The output of one of the lines that `ape new` prints, in a folder of somebody's own; it must succeed."""
+    path, *words = shlex.split(line)
+    name, folder = path.split("=")
+    assert name == "PYTHONPATH"
+    command = [sys.executable, *(words[1:] if words[0] == "python" else ["-m", "ape_cli", *words[1:]])]
+    environment = os.environ | {name: os.pathsep.join([folder, str(ROOT)])}
+    done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def left(folder: Path) -> list[str]:
+    """Everything in a folder, sorted."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.mark.slow
+def test_a_new_scheme_works_at_once(here: Path) -> None:
+    out, err = ape("new", "scheme", "soft-window")
+    written = ["ape_cli/position/soft_window.py", "tests/test_soft_window.py"]
+    assert (out.splitlines()[:3], err) == ([*(f"written: {path}" for path in written), "next:"], "")
+    lines = [line.strip() for line in out.splitlines()[3:]]
+    assert lines == [
+        "PYTHONPATH=. python -m pytest tests/test_soft_window.py",
+        "PYTHONPATH=. ape check soft-window",
+        "PYTHONPATH=. ape train --scheme soft-window --task copy --preset tiny",
+    ]
+    printed = [run(here, line) for line in lines]
+    assert "5 passed" in printed[0]
+    assert "8 of 8 laws hold" in printed[1]
+    assert "copy-soft-window-42-" in printed[2]
+    assert "soft-window" in run(here, "PYTHONPATH=. ape schemes")
+
+
+@pytest.mark.slow
+def test_a_new_task_works_at_once(here: Path) -> None:
+    """Written into another folder, whose name has a space."""
+    found = json.loads(ape("new", "task", "turn_word", "--to", "my own", "--json")[0])
+    assert found == {
+        "kind": "task",
+        "name": "turn-word",
+        "written": ["my own/ape_cli/tasks/turn_word.py", "my own/tests/test_turn_word.py"],
+        "next": [
+            "PYTHONPATH='my own' python -m pytest 'my own/tests/test_turn_word.py'",
+            "PYTHONPATH='my own' ape gen turn-word --n 100",
+            "PYTHONPATH='my own' ape train --scheme rope --task turn-word --preset tiny",
+        ],
+    }
+    assert "8 passed" in run(here, found["next"][0])
+    assert "turn-word" in run(here, "PYTHONPATH='my own' ape tasks")
+    run(here, "PYTHONPATH='my own' ape gen turn-word --n 20 --set shift=2")
+    row = json.loads(ape("show", "turn-word", "--row", "7", "--json")[0])
+    assert row["target_ids"] == row["source_ids"][2:] + row["source_ids"][:2]
+    assert "turn-word-rope-42-" in run(here, found["next"][2])
+
+
+@pytest.mark.parametrize("name", ["a", "tensor", "context-of", "exception", "a-name-of-forty-characters-that-is-long"])
+def test_in_a_checkout_it_writes_into_the_package(here: Path, name: str) -> None:
+    """The files there have the style of this project, whatever the name; they pass its lint as they are."""
+    checkout = here / "ape_cli"
+    for folder in ("position", "tasks"):
+        (checkout / folder).mkdir(parents=True)
+        (checkout / folder / "__init__.py").touch()
+    (checkout / "__init__.py").touch()
+    for kind, folder in (("scheme", "position"), ("task", "tasks")):
+        stem = name.replace("-", "_")
+        written = json.loads(ape("new", kind, name, "--json")[0])["written"]
+        assert written == [f"ape_cli/{folder}/{stem}.py", f"tests/{folder}/test_{stem}.py"]
+        names = [line for line in Path(written[0]).read_text().splitlines() if line.startswith("class ")]
+        assert len(names) == 1
+    for words in (["format", "--diff"], ["check"]):
+        command = [sys.executable, "-m", "ruff", *words, "--no-cache", "--config", str(ROOT / "pyproject.toml"), "."]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("name", "class_name"), [("shape", "ShapePlugin"), ("true", "TruePlugin"), ("low-2", "Low2")])
+def test_the_class_has_a_name_of_its_own(here: Path, name: str, class_name: str) -> None:
+    """Not that of a class that the file imports, or of one that Python has."""
+    ape("new", "scheme", name)
+    text = Path("ape_cli/position", f"{name.replace('-', '_')}.py").read_text()
+    assert f"\nclass {class_name}(Scheme):\n" in text
+
+
+@pytest.mark.parametrize("kind", ["scheme", "task"])
+@pytest.mark.parametrize("name", ["", "Window", "2d", "-a", "_a", "a.b", "a/b", "../a", "a b", "é", "class", "a" * 41])
+def test_a_bad_name_is_refused(here: Path, kind: str, name: str) -> None:
+    _, err = ape("new", kind, "--", name, code=2)
+    assert err.splitlines() == [
+        f"error: bad name of a {kind}",
+        f"  got:     {name!r}",
+        "  allowed: lower-case letters, digits and dashes, at most 40, beginning with a letter; no keyword of Python",
+        "  fix:     choose a name such as first-last",
+    ]
+    assert left(here) == []
+
+
+def test_a_taken_name_is_refused(here: Path) -> None:
+    assert {"none", "transformer-xl"} <= set(position.names())
+    assert "tree-ops" in tasks.names()
+    taken = [("scheme", "none"), ("scheme", "transformer_xl"), ("task", "tree-ops"), ("task", "images")]
+    for kind, name in taken:
+        _, err = ape("new", kind, name, code=2)
+        assert f"the name of the {kind} is taken" in err
+        assert f"a name that `ape {kind}s` does not list" in err
+    assert left(here) == []
+
+
+def test_an_unknown_kind_is_refused(here: Path) -> None:
+    _, err = ape("new", "tasks", "window", code=2)
+    assert "allowed: scheme, task" in err
+    assert "did you mean 'task'?" in err
+    assert left(here) == []
+
+
+@pytest.mark.parametrize("existing", ["ape_cli/position/window.py", "tests/test_window.py"])
+def test_an_existing_file_is_kept(here: Path, existing: str) -> None:
+    Path(existing).parent.mkdir(parents=True)
+    Path(existing).write_text("mine")
+    before = left(here)
+    _, err = ape("new", "scheme", "window", code=2)
+    assert "the file exists" in err
+    assert existing in err
+    assert left(here) == before
+    assert Path(existing).read_text() == "mine"
+
+
+def test_another_package_of_this_name_is_refused(here: Path) -> None:
+    """On the path it would hide this package, so that nothing written there could run."""
+    Path("ape_cli").mkdir()
+    Path("ape_cli/__init__.py").touch()
+    before = left(here)
+    _, err = ape("new", "task", "window", code=2)
+    assert "fix:     remove ape_cli/__init__.py" in err
+    assert left(here) == before
+
+
+def test_if_the_test_cannot_be_written_neither_is_the_file(here: Path) -> None:
+    Path("tests").write_text("a file where the folder would be")
+    _, err = ape("new", "scheme", "window", code=1)
+    assert "cannot write tests" in err
+    assert not list(here.rglob("*.py"))
