@@ -86,8 +86,6 @@ def test_in_a_checkout_it_writes_into_the_package(here: Path, name: str) -> None
         stem = name.replace("-", "_")
         written = json.loads(ape("new", kind, name, "--json")[0])["written"]
         assert written == [f"ape_cli/{folder}/{stem}.py", f"tests/{folder}/test_{stem}.py"]
-        names = [line for line in Path(written[0]).read_text().splitlines() if line.startswith("class ")]
-        assert len(names) == 1
     for words in (["format", "--diff"], ["check"]):
         command = [sys.executable, "-m", "ruff", *words, "--no-cache", "--config", str(ROOT / "pyproject.toml"), "."]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
