@@ -87,9 +87,8 @@ def _taken(kind: str) -> list[str]:
 
         return position.names()
     from ape_cli import tasks
-    from ape_cli.tasks import _images
 
-    return [*tasks.names(), _images.NAME]
+    return tasks.names()
 
 
 def _paths(kind: str, stem: str, to: Path) -> tuple[Path, Path]:

@@ -68,7 +68,7 @@ def test_a_new_task_works_at_once(here: Path) -> None:
     }
     assert "8 passed" in run(here, found["next"][0])
     assert "turn-word" in run(here, "PYTHONPATH='my own' ape tasks")
-    run(here, "PYTHONPATH='my own' ape gen turn-word --n 20 --set shift=2")
+    run(here, "PYTHONPATH='my own' ape gen turn-word --n 20 --shift 2")
     row = json.loads(ape("show", "turn-word", "--row", "7", "--json")[0])
     assert row["target_ids"] == row["source_ids"][2:] + row["source_ids"][:2]
     assert "turn-word-rope-42-" in run(here, found["next"][2])

@@ -63,6 +63,7 @@ def add(
             "rows": {"train": 10_000, "validation": 1_000, "test": 1_000},
             "parameters": parameters,
             "vocabulary": ["<pad>", "<sos>", "<eos>", "a"],
+            **({"image": [8, 8, 1]} if source else {}),
         },
         "result": {
             "steps": 1,

@@ -136,10 +136,12 @@ def test_without_runs_no_filter_is_wrong(here: Path) -> None:
 
 
 def test_images_go_by_their_source_too() -> None:
-    kind = filters.kind("rope", "small", "images", None, {"source": "digits", "sha256": "0"})
+    kind = filters.kind("rope", "small", "images", None, {"source": "digits", "sha256": "0"}, image=True)
     assert Filter(tasks=("digits",)).picks(kind)
     assert Filter(tasks=("images",)).picks(kind)
     assert not Filter(tasks=("cifar-10",)).picks(kind)
+    # an option of the same name of another task is no name of the task
+    assert filters.kind("rope", "small", "mine", None, {"source": "digits"}, image=False).tasks == ("mine",)
 
 
 def test_a_sweep_whose_data_is_not_there_is_named(here: Path) -> None:
