@@ -2,4 +2,4 @@
 
 import pkgutil
 
-__path__ = pkgutil.extend_path(__path__, __name__)  # so that a folder ape_cli/training/loggers elsewhere is found
+__path__ = pkgutil.extend_path(__path__, __name__)  # so that plug-ins in another ape_cli/training are found

@@ -1,7 +1,7 @@
-"""Checkpoints of a running training: when they are stored, the best weights, and resuming from one.
+"""Checkpoints of a running training: when they are stored, the best weights, and how a run resumes.
 
-A checkpoint is enough to resume after any kind of stop. On a CPU the run then ends with the same weights, bit for bit,
-as if it had never stopped.
+A checkpoint is enough to resume after any kind of stop. On a CPU a resumed run ends with the same weights, bit for
+bit, as a run that never stopped.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ape_cli.models.checkpoint import Cursor, Store, Tensors, pack, restore_stre
 from ape_cli.training.meter import Meter, diverged
 from ape_cli.training.setup import Setup
 
-_SAVE_EVERY = 60.0  # seconds: what a killed run loses at most
-_SAVE_SHARE = 0.02  # of the time: at a validation, state is stored if that takes no more
+_SAVE_EVERY = 60.0  # seconds; a killed run loses at most the work of this time
+_SAVE_SHARE = 0.02  # at a validation, state is stored if that takes at most this share of the time
 
 
 def restore(setup: Setup, store: Store | None) -> Cursor:
     """Seed dropout, or load the stored checkpoint into the model, the optimiser and the random streams.
 
-    All ranks call it; `store` is None on all but the first. Returns the progress of the run. Raises `RunError` if the
-    stored state does not fit the run.
+    All ranks call this function. `store` is None on all ranks but the first. Returns the progress of the run. Raises
+    `RunError` if the stored state does not fit the run.
     """
     config, device, group = setup.config, setup.execution.device, setup.execution.group
-    torch.manual_seed(group.seed(config.seed))  # dropout; weights have a generator of their own
+    torch.manual_seed(group.seed(config.seed))  # for dropout; weights are drawn from their own generator
     stored = group.loaded(store.load_state() if store else None)
     if stored is None:
         return Cursor()
@@ -46,26 +46,36 @@ def restore(setup: Setup, store: Store | None) -> Cursor:
 
 
 class Checkpointer:
-    """Stores checkpoints and the best weights of a run. The first rank alone has a store."""
+    """Stores checkpoints and the best weights of a run.
+
+    setup: the run. store: where to store, None on all ranks but the first. meter: the sums of the run.
+    """
 
     def __init__(self, setup: Setup, store: Store | None, meter: Meter) -> None:
+        """Start the clock for the next checkpoint."""
         self.setup, self.store, self.meter = setup, store, meter
-        self.storing = 0.0  # seconds that it took, the last time
-        self.best: tuple[Tensors, dict[str, Any]] | None = None  # weights that are not stored yet, and about them
+        self.storing = 0.0  # seconds that the last checkpoint took
+        self.best: tuple[Tensors, dict[str, Any]] | None = None  # not stored yet: weights, description
         self.saved = time.perf_counter()
 
     def due(self, validated: bool) -> bool:
-        """Whether to store a checkpoint now, by the clock of the rank that stores it."""
+        """Whether it is time to store a checkpoint. This is always False on a rank without a store.
+
+        `validated`: whether a validation was just done.
+        """
         patience = self.storing / _SAVE_SHARE if validated else _SAVE_EVERY
         return self.store is not None and time.perf_counter() - self.saved > min(patience, _SAVE_EVERY)
 
     def keep(self, about: dict[str, Any]) -> None:
-        """Keep the weights as they are as the best ones. They are stored with the next checkpoint."""
+        """Copy the current weights as the best ones. The next checkpoint stores them with the JSON object `about`."""
         if self.store is not None:
             self.best = {name: value.clone() for name, value in self._weights().items()}, about
 
     def save(self) -> None:
-        """Store the best weights, the history and the state. All ranks call it."""
+        """Store the best weights, the history and the state. All ranks call this method.
+
+        Raises `RunError` if the loss of a step or a weight is not finite.
+        """
         start = time.perf_counter()
         self.meter.read()
         at, setup = self.meter.at, self.setup
@@ -82,10 +92,10 @@ class Checkpointer:
         self.storing = self.saved - start
 
     def _weights(self) -> Tensors:
-        """The weights on the CPU. Raises `RunError` if one of them is not a number."""
+        """The current weights, on the CPU. Raises `RunError` if one of them is not finite."""
         weights = self.setup.model.state_dict()
         for value in weights.values():
-            # a sum takes one pass; it may overflow where every weight is a number
+            # the sum is a fast check; it may overflow although every weight is finite
             if not (value.sum().isfinite() or value.isfinite().all()):
                 raise diverged(self.meter.at.step, self.setup.steps)
         return {name: value.cpu() for name, value in weights.items()}

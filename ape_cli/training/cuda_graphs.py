@@ -1,12 +1,12 @@
-"""Training steps on a GPU as CUDA graphs: recorded once for each shape of batch, and replayed for all others.
+"""Training steps on a GPU as CUDA graphs: a step is recorded once for each shape of batch, and then replayed.
 
-A step of this size takes a GPU less time than it takes Python to ask for it. A batch of a shape that was not seen
-before is trained on as usual; the next one of its shape is recorded; from then on a step is one launch. The recorded
-operations are those of the usual step, with the same seeds of dropout, so a run comes to the same either way, up to
-what a GPU leaves open.
+The GPU computes a step of this size faster than Python can launch its kernels. The first batch of a shape is trained on
+without a graph, and the second one is recorded. From then on a step of this shape is a single launch. The recorded
+operations are those of the usual step, with the same seeds for dropout. A run therefore gives the same result with and
+without graphs, except where GPU operations are not deterministic.
 
-What changes from batch to batch is copied into tensors that stay where they are. Recorded steps share one pool of
-memory: nothing in it outlives a step but weights and moments, which lie elsewhere.
+A replay reads fixed input tensors, and each batch is copied into them. All recorded steps share one memory pool. This
+is safe because no tensor of the pool is used after its step: weights and moments have memory of their own.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from torch import Tensor
 
 from ape_cli.data.collation import Labelled
 
-Step = Callable[[Labelled, Tensor], tuple[Tensor, Tensor]]  # a batch and its number of labels -> nats, correct labels
+Step = Callable[[Labelled, Tensor], tuple[Tensor, Tensor]]  # batch, number of labels -> nats, correct labels
 
-MOST = 256  # recorded steps; batches of further shapes are trained on as usual
+MOST = 256  # the number of recorded steps; batches of further shapes are trained on without a graph
 
 
 class Replay:
-    """A step, given batches that may still be on the host."""
+    """A training step that records and replays CUDA graphs. Its batches may still be on the host.
+
+    step: the step for a batch on the device, with its number of labels as a scalar on the device. device: the GPU.
+    records: whether to record; False for a model whose operations depend on values.
+    """
 
     def __init__(self, step: Step, device: torch.device, records: bool) -> None:
-        """`records`: False for a model whose operations depend on values."""
+        """Start without any recorded step."""
         self.step, self.device, self.records = step, device, records
         self.seen: set[Any] = set()
         self.recorded: dict[Any, _Recorded] = {}
@@ -36,7 +40,10 @@ class Replay:
         self.labels = torch.zeros((), device=device)
 
     def __call__(self, batch: Labelled, labels: int) -> tuple[Tensor, Tensor]:
-        """-> nats and correct labels, on the device."""
+        """Train on one batch, which has `labels` labels.
+
+        Returns two scalars on the device: the summed loss in nats and the number of correct labels.
+        """
         self.labels.fill_(labels)
         key = batch.key
         if key in self.recorded:
@@ -51,11 +58,13 @@ class Replay:
 
 
 class _Recorded:
+    """One recorded step. The tensors of `batch` become its fixed inputs."""
+
     def __init__(self, batch: Labelled, labels: Tensor, step: Step, pool: Any) -> None:
         self.there = list(batch.tensors())
         self.graph = torch.cuda.CUDAGraph()
         torch.cuda.current_stream().synchronize()
-        # batches are made, and memory for them pinned, in another thread meanwhile
+        # "thread_local": another thread makes batches and pins memory for them during the recording
         with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
             self.found = step(batch, labels)
 
@@ -64,4 +73,4 @@ class _Recorded:
             there.copy_(here, non_blocking=True)
         self.graph.replay()
         nats, correct = self.found
-        return nats.clone(), correct.clone()  # the next replay writes over them
+        return nats.clone(), correct.clone()  # the next replay overwrites them

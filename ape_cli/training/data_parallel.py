@@ -1,13 +1,13 @@
-"""Ranks: processes that train one run together, each on its share of every batch.
+"""Data parallelism: several processes train one run together, each on its share of every batch.
 
-Started by torchrun, which says in RANK, WORLD_SIZE and LOCAL_RANK who is who; `World` is what a process
-without them has, one that is alone. All ranks make the same batches and hold the same weights. Each works off its own
-rows; gradients are summed by torch's DistributedDataParallel (gloo on CPUs, nccl on CUDA), so a run is the same
-run with any number of ranks, up to rounding and the masks of dropout, which each rank draws from a stream of its own.
+torchrun starts the processes. Its variables RANK, WORLD_SIZE and LOCAL_RANK give each process its rank. A process
+without them is a `ProcessGroup` of size 1. All ranks make the same batches and hold the same weights, and each computes
+its own rows. torch's DistributedDataParallel reduces the gradients (gloo on CPUs, nccl on CUDA). A run is therefore the
+same with any number of ranks, up to rounding and the masks of dropout, which each rank draws from its own stream.
 
-Rank 0 is the first: it alone makes datasets, reads and writes results, and is heard. What it decides is
-told through torchrun's key-value store, where it may be waited for without end, and where the rank that fails
-first leaves word, so that only it gives its reason.
+Only rank 0, the first rank, makes datasets, reads and writes results, and logs messages. It passes its decisions to the
+other ranks through torchrun's key-value store, where a rank can wait without a time limit. The first rank that fails
+sets a key there, so that only this rank reports its error.
 """
 
 from __future__ import annotations
@@ -43,14 +43,19 @@ _POLL = 0.05  # seconds
 
 
 class DistributedGroup(ProcessGroup):
-    """One of several processes."""
+    """The group of several processes.
+
+    rank: among all `size` processes. local: the rank among the processes of this machine. store: torchrun's key-value
+    store.
+    """
 
     def __init__(self, rank: int, size: int, local: int, store: Store) -> None:
-        """`local`: among the ranks of this machine."""
+        """Keep the ranks and the store. `together` initialises the process group."""
         self.rank, self.size, self.local, self.store = rank, size, local, store
         self.share, self.told = (rank, size), 0
 
     def device(self, wanted: torch.device) -> torch.device:
+        """The GPU of this rank, or `wanted` if that is no GPU. Raises `UsageError` if there are too few GPUs."""
         if wanted.type != "cuda":
             return wanted
         if self.local >= torch.cuda.device_count():
@@ -64,13 +69,15 @@ class DistributedGroup(ProcessGroup):
         return torch.device("cuda", self.local)
 
     def seed(self, seed: int, step: int = 0) -> int:
+        """The run's own seed on the first rank. On each other rank, a seed derived from it, the rank and the step."""
         if self.first:
             return seed
         return int(np.random.SeedSequence([seed, self.rank, step]).generate_state(1)[0])
 
-    # Through the store
+    # Methods that use the key-value store
 
     def tell(self, make: Callable[[], Any]) -> Any:
+        """Call `make` on the first rank, and return its JSON value on every rank. Raises `Gone` if a rank failed."""
         self.told += 1
         key = f"told/{self.told}"
         if self.first:
@@ -84,6 +91,7 @@ class DistributedGroup(ProcessGroup):
         return json.loads(self.store.get(key))
 
     def dataset(self, find: Callable[[], Dataset]) -> Dataset:
+        """Call `find` on the first rank. The other ranks open the folder of its dataset."""
         found: list[Dataset] = []
 
         def folder() -> str:
@@ -94,20 +102,21 @@ class DistributedGroup(ProcessGroup):
         return found[0] if self.first else open_dataset(there)
 
     def speaks(self) -> bool:
-        """Whether this rank is the first one to fail, which gives its reason."""
+        """Whether this rank reports its error, because it is the first one that failed."""
         try:
             return int(self.store.compare_set("failed", "", str(self.rank))) == self.rank
-        except RuntimeError:  # the store has ended with its process
+        except RuntimeError:  # the process that holds the store has ended
             return self.first
 
-    # Through the group
+    # Methods that use the process group
 
     @contextmanager
     def together(self, device: torch.device) -> Iterator[None]:
+        """Initialise the process group, and destroy it at the end. Raises `Gone` if another rank has ended."""
         import torch.distributed as dist
 
-        # DistributedDataParallel imports this, and its default arguments keep the group that there is at that moment.
-        # The group's threads would then outlive it, and a process that ends while they run may abort.
+        # DistributedDataParallel imports this module, whose default arguments keep the group that exists at this time.
+        # The group's threads would then outlive the group, and a process that ends while they run may abort.
         import_module("torch.distributed.nn.functional")
 
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
@@ -115,7 +124,7 @@ class DistributedGroup(ProcessGroup):
             dist.init_process_group(backend, store=self.store, rank=self.rank, world_size=self.size)
             yield
         except RuntimeError as error:
-            # gloo has no kind of error of its own
+            # gloo does not have an error class of its own
             if not isinstance(error, dist.DistError) and "gloo/transport" not in str(error):
                 raise
             raise Gone(
@@ -126,11 +135,13 @@ class DistributedGroup(ProcessGroup):
         dist.destroy_process_group()
 
     def parallel(self, model: Model) -> nn.Module:
+        """The model in a DistributedDataParallel, which averages gradients over the ranks."""
         from torch.nn.parallel import DistributedDataParallel
 
         return DistributedDataParallel(_Spare(model), find_unused_parameters=True)
 
     def any(self, *asked: bool) -> list[bool]:
+        """For each flag, whether it is true on any rank."""
         import torch.distributed as dist
 
         flags = torch.tensor(asked, dtype=torch.uint8)
@@ -138,19 +149,22 @@ class DistributedGroup(ProcessGroup):
         return flags.bool().tolist()
 
     def sum(self, values: list[float]) -> list[float]:
+        """The sum of each value over all ranks, in float64."""
         import torch.distributed as dist
 
-        total = torch.tensor(values, dtype=torch.float64)  # counts are exact in it up to 2^53
+        total = torch.tensor(values, dtype=torch.float64)  # float64 holds counts up to 2^53 exactly
         dist.all_reduce(total)
         return total.tolist()
 
     def pooled(self, tally: MetricSums) -> MetricSums:
+        """The totals of tokens, correct tokens and nats over all ranks. The scores of single rows are dropped."""
         columns = tally.columns()
         sums = self.sum([float(columns[name].sum()) for name in ("tokens", "correct", "nats")])
         tokens, correct, nats = (np.array([total]) for total in sums)
         return replace(MetricSums(), tokens=[tokens], correct=[correct], nats=[nats])
 
     def gathered(self, own: Tensors) -> Tensors:
+        """On the first rank, the tensors of all ranks, by the names of `of_rank`. On other ranks, nothing."""
         import torch.distributed as dist
 
         found: Tensors = {}
@@ -161,6 +175,7 @@ class DistributedGroup(ProcessGroup):
         return found
 
     def loaded(self, stored: Stored | None) -> Stored | None:
+        """The checkpoint of the first rank, broadcast to every rank. The arguments of other ranks are not read."""
         import torch.distributed as dist
 
         def outline() -> Any:
@@ -180,24 +195,31 @@ class DistributedGroup(ProcessGroup):
 
 
 class _Spare(nn.Module):
-    """A model and one parameter that it does not use.
+    """A model with one additional parameter that it does not use.
 
-    Which parameters a batch does not reach changes from batch to batch (no generator of a tree at trees of one node),
-    so it has to be found out at each; DistributedDataParallel warns, once, where it has found none.
+    Which parameters a batch uses changes from batch to batch: trees of one node use no generator of a tree. So
+    DistributedDataParallel has to search for unused parameters at each batch. It warns once if it finds none, and the
+    additional parameter prevents this warning.
     """
 
     def __init__(self, model: nn.Module) -> None:
+        """Add the parameter, a scalar with the dtype and the device of the model's parameters."""
         super().__init__()
         self.model, self.spare = model, nn.Parameter(next(model.parameters()).new_zeros(()))
 
     def forward(self, *inputs: Any) -> Tensor:
+        """The result of the model."""
         found: Tensor = self.model(*inputs)
         return found
 
 
 @contextmanager
 def joined() -> Iterator[ProcessGroup]:
-    """The world that torchrun's variables tell of. Of errors within, one rank's is raised; the others exit."""
+    """The process group that torchrun's variables describe, or the group of a single process without them.
+
+    If the block raises errors, only the first rank that fails raises its error. The other ranks exit with the exit
+    codes of their errors. Raises `UsageError` if the processes do not find each other.
+    """
     if any(name not in os.environ for name in _VARIABLES) or os.environ["WORLD_SIZE"] == "1":
         yield SINGLE_PROCESS
         return
@@ -207,11 +229,11 @@ def joined() -> Iterator[ProcessGroup]:
     try:
         with nullcontext() if group.first else messages_to(_ignore):
             yield group
-        if dist.is_initialized():  # a run that was stopped
-            group.any(True)  # none leaves before the first has stored it: torchrun would end that one too
+        if dist.is_initialized():  # the run was stopped
+            group.any(True)  # torchrun ends all ranks once one has ended, so all wait until the state is stored
             dist.destroy_process_group()
     except BaseException as error:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun's, once another rank has ended: this one is about to
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun sends it to all ranks once one has ended
         speaks = group.speaks()
         _free_group(error)
         if speaks:
@@ -220,13 +242,13 @@ def joined() -> Iterator[ProcessGroup]:
 
 
 def _ignore(message: str) -> None:
-    """Drop a message: the first rank gives it."""
+    """Drop a message, because the first rank logs it."""
 
 
 def _free_group(error: BaseException) -> None:
-    """Free the process group after an error, whose traceback still holds the model and with it the group.
+    """Free the process group after an error. The traceback of the error holds the model, which holds the group.
 
-    A process that ends while the group's threads run may abort, with a signal in place of its exit code.
+    A process that ends while the threads of the group run may abort, and then ends by a signal without its exit code.
     """
     import torch.distributed as dist
 
@@ -239,6 +261,7 @@ def _free_group(error: BaseException) -> None:
 
 
 def _from_environment() -> DistributedGroup:
+    """The group of torchrun's variables. Raises `UsageError` if the processes do not find each other."""
     from torch.distributed.distributed_c10d import PrefixStore
     from torch.distributed.rendezvous import rendezvous
 

@@ -1,4 +1,7 @@
-"""How trainings are executed, apart from what is trained: nothing in here changes a run's name or its configuration."""
+"""How a training is executed: device, processes, stop signal and loggers.
+
+Nothing in this module changes the name or the configuration of a run.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +16,28 @@ from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 
 class ExistingRun(Enum):
-    """What to do with a run that exists already and is not finished, or that does not exist.
+    """What to do if the run does not exist, or if it exists and is not finished.
 
-    A run that is finished is left as it is, except by `OVERWRITE`.
+    Only `OVERWRITE` changes a finished run.
     """
 
     REFUSE = auto()  # start a new run; an unfinished one is an error
     RESUME = auto()  # resume a stopped or failed run; a missing one is an error
     RESUME_OR_START = auto()  # resume a stopped or failed run, or start a new one
-    OVERWRITE = auto()  # delete what there is and start a new run
+    OVERWRITE = auto()  # delete the existing run and start a new one
 
 
 def _never() -> bool:
+    """The stop signal of a run that is never stopped."""
     return False
 
 
 @dataclass(frozen=True)
 class Execution:
-    """The device and the processes that train, the signal that stops them, and who gets the metrics."""
+    """The device and the process group that train, the stop signal, and the loggers of metrics."""
 
     device: torch.device
-    compiled: bool = False  # use torch.compile, which changes no result
-    stop: Callable[[], bool] = _never  # asked after each step: whether to store the state and stop
+    compiled: bool = False  # whether to use torch.compile; results stay the same within floating-point tolerance
+    stop: Callable[[], bool] = _never  # called after each step; True means: store the state and stop
     group: ProcessGroup = SINGLE_PROCESS
-    loggers: Sequence[LoggerFactory] = ()  # opened for each run; of a process group by the first rank alone
+    loggers: Sequence[LoggerFactory] = ()  # opened for each run, on the first rank only

@@ -1,19 +1,20 @@
-"""The training loop: steps, validations and checkpoints, one after the other, until the run ends or is stopped.
+"""The training loop: steps, validations and checkpoints, until the run ends or is stopped.
 
-Paper, section 4.2 and appendix B: teacher-forced loss and AdamW. The parts are in files of their own:
+Source: the paper, section 4.2 and appendix B (teacher-forced loss and AdamW). Each part has its own file:
 
 | file | part |
 |---|---|
 | `setup.py` | splits, model, optimiser, order of the batches |
 | `schedule.py` | learning rate, number of steps |
 | `step.py` | one optimiser step |
-| `validation.py` | scores, and which weights are the best |
-| `checkpointing.py` | what is stored, when, and resuming |
-| `meter.py` | sums of the steps |
-| `loggers/` | who gets the metrics |
+| `validation.py` | validation scores, choice of the best weights |
+| `checkpointing.py` | storing checkpoints, resuming |
+| `meter.py` | sums over steps |
+| `loggers/` | metric loggers |
 
-Several ranks (`data_parallel.py`) train one run together. `batch_size` is that of the global batch, which is cut into
-shares. With dropout each rank draws masks of its own. All ranks are at the same step, and stop at the same one.
+Several ranks (`data_parallel.py`) can train one run together. `batch_size` is the size of the global batch, and each
+rank gets a share of its rows. Each rank draws its own masks of dropout. All ranks are at the same step, and all of them
+stop after the same step.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from ape_cli.training.setup import set_up
 from ape_cli.training.step import TrainingStep
 from ape_cli.training.validation import Validator
 
-_SHOW_EVERY = {"cuda": 50}  # steps, else 10: to look at a GPU's results is to wait for it
-_AHEAD = {"cuda": 3}  # batches made beside the step; on a CPU it has all cores, and a thread takes more than it gives
+_SHOW_EVERY = {"cuda": 50}  # steps, 10 on other devices; reading the results of a GPU waits for it
+_AHEAD = {"cuda": 3}  # batches that a thread makes ahead; on a CPU the step uses all cores, and a thread slows it down
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the run can be resumed
@@ -49,10 +50,14 @@ class Stopped(Exception):  # noqa: N818 - not an error: the run can be resumed
 
 
 class Loop:
-    """A run that is ready to be trained, from its beginning or from its stored state."""
+    """A run that is ready to be trained, from its beginning or from its stored state.
+
+    config: the configuration. data: the dataset. store: where the state and the weights are stored, None on all ranks
+    but the first. execution: device, process group and stop signal.
+    """
 
     def __init__(self, config: Config, data: Dataset, store: Store | None, execution: Execution) -> None:
-        """Prepare a run. `store`: where its state and its weights are stored; None on all ranks but the first.
+        """Prepare the run, and load its stored state if there is one.
 
         Raises:
             DataError, UsageError: The run cannot be trained.
@@ -69,8 +74,9 @@ class Loop:
     def run(self, loggers: Sequence[MetricLogger] = ()) -> TrainingResult:
         """Train to the last step, and pass the metrics to `loggers`.
 
-        Raises `Stopped` if `execution.stop` is true on any rank, after the state is stored. Raises `RunError` if the
-        loss is no longer a number, within a few steps and before anything is stored.
+        Raises:
+            Stopped: `execution.stop` was true on a rank. The state is stored.
+            RunError: The loss is no longer finite. This is noticed within a few steps, before anything is stored.
         """
         self.loggers += loggers
         with precision.products(self.setup.config.precision), self._stream():
@@ -86,7 +92,7 @@ class Loop:
         )
 
     def _stream(self) -> AbstractContextManager[Any]:
-        """On a GPU a stream of its own, as recording asks for."""
+        """A context with a new CUDA stream, because CUDA graphs cannot be recorded on the default stream."""
         if not self.setup.on_gpu:
             return nullcontext()
         device = self.setup.execution.device
@@ -95,6 +101,7 @@ class Loop:
         return torch.cuda.stream(own)
 
     def _run(self) -> None:
+        """Train from the current step to the last one."""
         self.setup.model.train()
         at, device = self.at, self.setup.execution.device.type
         left = itertools.islice(self.setup.batches(at), self.setup.steps - at.step)
@@ -110,11 +117,12 @@ class Loop:
                 self._store(validates, ended)
 
     def _train_on(self, batch: Labelled) -> None:
-        """One step. Its results are read later, because to read them is to wait for the device."""
+        """Train on one batch. The results are read later, because reading them waits for the device."""
         nats, correct = self.step(self.at.step, batch)
         self.meter.add(nats, correct, *batch.counts)
 
     def _validate(self) -> None:
+        """Score the weights, log the metrics, and keep the weights if they are the best so far."""
         at = self.at
         self.meter.read()
         scores = self.validator.scores()
@@ -129,11 +137,12 @@ class Loop:
             self.checkpointer.keep({"step": at.step, "validation_token_accuracy": at.best_accuracy})
 
     def _log(self, metrics: Mapping[str, float]) -> None:
+        """Pass metrics of the current step to all loggers."""
         for logger in self.loggers:
             logger.log(self.at.step, metrics)
 
     def _store(self, validated: bool, ended: bool) -> None:
-        """Store the state if it is time to. Raises `Stopped` if the run was asked to stop before its end."""
+        """Store a checkpoint if one is due. Raises `Stopped` if the run was asked to stop before its last step."""
         execution = self.setup.execution
         asked, due = execution.group.any(execution.stop(), self.checkpointer.due(validated))
         if asked or ended or due:

@@ -1,6 +1,9 @@
-"""Sums over the steps of a run: since the last validation, and since metrics were last logged.
+"""Sums of loss, correct labels and tokens over the steps of a run.
 
-Units: nats; seconds; tokens of source and target without padding. An image counts as one token, its label.
+There are two sets of sums: one since the last validation, and one since the recent metrics were last logged.
+
+Units: loss in nats, time in seconds, tokens of source and target without padding. An image counts as one token, its
+label.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from ape_cli.training.process_group import ProcessGroup
 
 @dataclass
 class _Sums:
-    """Over the steps since metrics were last logged; not stored."""
+    """The sums since the recent metrics were last logged. They are not part of a checkpoint."""
 
     nats: float = 0.0
     correct: int = 0
@@ -28,6 +31,7 @@ class _Sums:
 
 
 def diverged(step: int, steps: int) -> RunError:
+    """The error for a loss or a weight that is not finite, found at `step` of `steps`."""
     return RunError(
         "the loss is no longer a number",
         got=f"step {step} of {steps}",
@@ -36,24 +40,31 @@ def diverged(step: int, steps: int) -> RunError:
 
 
 class Meter:
-    """Adds up what steps come to, of all ranks; it waits for the device where it is read, and only there."""
+    """Adds up the results of the steps over all ranks. It waits for the device only in `read`.
+
+    at: the progress of the run, to which sums are added. steps: the number of steps of the whole run. group: the ranks.
+    """
 
     def __init__(self, at: Cursor, steps: int, group: ProcessGroup) -> None:
-        """`at`: the progress of the run, to which sums are added. `steps`: of the whole run."""
+        """Start the clocks."""
         self.at, self.steps, self.group = at, steps, group
         self._recent = _Sums()
-        self.unread: list[tuple[Tensor, Tensor]] = []  # of each step: nats and correct labels, on the device
+        self.unread: list[tuple[Tensor, Tensor]] = []  # nats and correct labels of each step, scalars on the device
         self.since = self.shown = time.perf_counter()
 
     def add(self, nats: Tensor, correct: Tensor, labels: int, sources: int) -> None:
-        """One step, done. nats, correct: of this rank's rows, scalars. labels, sources: tokens of the whole batch."""
+        """Add one step.
+
+        nats, correct: scalars on the device, the summed loss and the number of correct labels over the rows of this
+        rank. labels, sources: the numbers of labels and of source tokens of the global batch.
+        """
         self.at.step += 1
         self.unread.append((nats, correct))
         for sums in (self.at, self._recent):
             sums.labels, sums.tokens = sums.labels + labels, sums.tokens + labels + sources
 
     def read(self) -> None:
-        """Add what the steps since the last call came to; a `RunError` if the loss of one is no number."""
+        """Add the results of the steps since the last call. Raises `RunError` if the loss of a step is not finite."""
         if not self.unread:
             return
         nats, correct = (self.group.sum(torch.stack(values).tolist()) for values in zip(*self.unread, strict=True))
@@ -67,12 +78,15 @@ class Meter:
                 sums.nats, sums.correct = sums.nats + lost, sums.correct + int(right)
 
     def clock(self) -> None:
-        """Add the time since the last call, or since the start, to the seconds of the run."""
+        """Add the seconds since the last call, or since the start, to the time of the run."""
         now = time.perf_counter()
         self.at.seconds, self.since = self.at.seconds + now - self.since, now
 
     def recent(self) -> dict[str, float]:
-        """The metrics of the steps since the last call (`loggers/__init__.py` describes them)."""
+        """The metrics of the steps since the last call, as described in `loggers/__init__.py`.
+
+        Raises `RunError` if the loss of a step is not finite.
+        """
         self.read()
         now, sums, labels = time.perf_counter(), self._recent, max(1, self._recent.labels)
         found = {

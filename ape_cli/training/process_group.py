@@ -1,7 +1,7 @@
-"""The world of a process: alone, or one of several that train one run together (`ranks.py`).
+"""Operations of a process group, with defaults for a single process.
 
-What a training has to ask of the others, and what the answer is where there are none. Rank 0 is the first: it alone
-makes datasets, reads and writes results, and is heard.
+`data_parallel.py` has the group of several processes that train one run together. Rank 0 is the first rank. Only the
+first rank makes datasets, reads and writes results, and logs messages.
 """
 
 from __future__ import annotations
@@ -24,63 +24,67 @@ Stored = tuple[Tensors, dict[str, Any]]
 
 
 class ProcessGroup:
-    """One process, alone; and what there is to ask of several."""
+    """The group of a single process, and the interface of all groups."""
 
     rank, size = 0, 1
-    share: Share = WHOLE  # of each batch
+    share: Share = WHOLE  # the share of each batch that this rank trains on
 
     @property
     def first(self) -> bool:
+        """Whether this is the first rank."""
         return self.rank == 0
 
     def device(self, wanted: torch.device) -> torch.device:
-        """This process's own."""
+        """The device of this process, if the user asked for `wanted`. Raises `UsageError` if there is none."""
         return wanted
 
     def seed(self, seed: int, step: int = 0) -> int:
-        """Of this process's dropout, in a run of `seed`, from a step on."""
+        """The seed for dropout on this rank, from `step` on, in a run with the seed `seed`."""
         return seed
 
     def tell(self, make: Callable[[], Any]) -> Any:
-        """What the first rank makes, on every rank; a JSON value. The others wait, however long that takes."""
+        """Call `make` on the first rank, and return its result, a JSON value, on every rank.
+
+        The other ranks wait without a time limit. Raises `Gone` if another rank fails in the meantime.
+        """
         return make()
 
     def dataset(self, find: Callable[[], Dataset]) -> Dataset:
-        """The one that the first rank finds, or generates, on every rank."""
+        """Find or generate a dataset on the first rank, and return it on every rank."""
         return find()
 
     @contextmanager
     def together(self, device: torch.device) -> Iterator[None]:
-        """Everything below is asked within. Raises `Gone` where another rank has ended."""
+        """The context for all methods below. Raises `Gone` if another rank has ended."""
         yield
 
     def parallel(self, model: Model) -> nn.Module:
-        """The model as a training step calls it: gradients are then the mean of those of all ranks."""
+        """The module to call in a training step. Its gradients are the mean over all ranks."""
         return model
 
     def any(self, *asked: bool) -> list[bool]:
-        """Of each, whether some rank says so."""
+        """For each flag, whether it is true on any rank."""
         return list(asked)
 
     def sum(self, values: list[float]) -> list[float]:
-        """Each over all ranks."""
+        """The sum of each value over all ranks."""
         return values
 
     def pooled(self, tally: MetricSums) -> MetricSums:
-        """The tallies of all ranks, as one."""
+        """The metric sums of all ranks together."""
         return tally
 
     def gathered(self, own: Tensors) -> Tensors:
-        """On the first rank, what all ranks have under these names (`state.of_rank`)."""
+        """On the first rank, the tensors of all ranks, by the names of `models.checkpoint.of_rank`."""
         return own
 
     def loaded(self, stored: Stored | None) -> Stored | None:
-        """What the first rank has loaded, on every rank."""
+        """The tensors and the cursor that the first rank has loaded, on every rank."""
         return stored
 
 
 SINGLE_PROCESS = ProcessGroup()
 
 
-class Gone(RunError):  # noqa: N818 - of what is told it is the name
-    """Another rank has ended without a word."""
+class Gone(RunError):  # noqa: N818 - it says what happened to the other rank
+    """Another rank has failed or ended."""

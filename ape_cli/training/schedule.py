@@ -1,7 +1,7 @@
-"""The schedule of a run: how many steps, when it validates, and the learning rate of each step.
+"""The schedule of a run: the number of steps, the steps between validations, and the learning rate of each step.
 
-Paper, section 4.2 and appendix B: a linear warm-up over 5% of the steps from 1e-7 to the peak and a cosine over the
-other 95% down to 1e-9.
+Source: the paper, section 4.2 and appendix B. The learning rate rises linearly from 1e-7 to its peak over the first 5%
+of the steps, and then falls along a cosine to 1e-9 over the other 95%.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ape_cli.runs.config import Config
 
 
 def learning_rate(step: int, steps: int, config: Config) -> float:
-    """Of optimiser step `step` = 0 .. steps-1: linear to the peak, then a cosine to the end."""
+    """The learning rate of optimiser step `step` = 0 .. steps-1: linear to the peak, then a cosine to the end."""
     warm = math.ceil(config.warmup * steps)
     if step < warm:
         return config.lr_initial + (config.lr_peak - config.lr_initial) * step / warm
@@ -22,12 +22,12 @@ def learning_rate(step: int, steps: int, config: Config) -> float:
 
 
 def total_steps(config: Config, train: Split | ImageSplit) -> tuple[int, int]:
-    """Steps of the whole run, and between validations."""
+    """The number of steps of the whole run, and the number of steps between two validations."""
     per_epoch = train.steps(config.batch_size)
     every = config.validate_every_steps or (config.validate_every_epochs or 1) * per_epoch
     return steps_of(config, per_epoch), every
 
 
 def steps_of(config: Config, per_epoch: int) -> int:
-    """Steps of the whole run."""
+    """The number of steps of the whole run. `per_epoch`: the steps of one epoch."""
     return config.steps or (config.epochs or 1) * per_epoch

@@ -1,4 +1,4 @@
-"""What a run is trained with: its splits, its model, its optimiser, and the order of its batches."""
+"""The setup of a run: its splits, model and optimiser, and the order of its batches."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from ape_cli.training.schedule import total_steps
 
 @dataclass(frozen=True)
 class Setup:
-    """A run before its first step."""
+    """A run that is ready for its first step."""
 
     config: Config
     execution: Execution
     train: Split | ImageSplit
     validation: Split | ImageSplit
-    test: Split | ImageSplit | None  # of images, whose test accuracy is recorded as well and decides nothing
-    training_options: dict[str, Any]  # of the batches that are trained on
-    scoring_options: dict[str, Any]  # of the batches that are scored
+    test: Split | ImageSplit | None  # only for images; its accuracy is recorded and decides nothing
+    training_options: dict[str, Any]  # options of batches for training
+    scoring_options: dict[str, Any]  # options of batches for scoring
     steps: int
     validate_every: int  # steps
     model: Model
@@ -41,16 +41,19 @@ class Setup:
 
     @property
     def on_gpu(self) -> bool:
+        """Whether the run trains on a GPU."""
         return self.execution.device.type == "cuda"
 
     @property
     def epochs(self) -> float:
+        """The number of epochs of the whole run."""
         return self.steps / self.train.steps(self.config.batch_size)
 
     def batches(self, at: Cursor) -> Iterator[tuple[int, int, Labelled]]:
-        """Batches without end, from the cursor on: the epoch, how many of its batches are then done, and the batch.
+        """An endless iterator over batches that starts at the cursor.
 
-        It runs ahead of the cursor, so it reads the cursor only at the start.
+        Each item has the epoch, the number of its batches that are done after this one, and the batch. The cursor is
+        read only at the start, because batches are made ahead of the training step.
         """
         config, done = self.config, at.batch
         for epoch in itertools.count(at.epoch):
@@ -93,7 +96,7 @@ def set_up(config: Config, data: Dataset, execution: Execution) -> Setup:
 
 
 def _optimiser(config: Config, model: Model, device: torch.device) -> torch.optim.Optimizer:
-    """AdamW. On a GPU its learning rate is a tensor, so that a recorded step reads the rate of each step."""
+    """AdamW. On a GPU the learning rate is a tensor, so that a recorded step reads its current value."""
     on_gpu = device.type == "cuda"
     return torch.optim.AdamW(
         model.parameters(),

@@ -1,7 +1,8 @@
-"""One optimiser step: forward, backward and update by one batch.
+"""One optimiser step: forward pass, backward pass and update on one batch.
 
-Several ranks each work off their share of the batch. Each rank divides its summed loss by the number of labels in the
-global batch, so that the sum of the gradients is that of one process, up to rounding.
+Each rank of a process group computes its share of the batch. It divides its summed loss by the number of labels in the
+global batch, so that the sum of the gradients over the ranks is that of a single process, up to rounding.
+Shapes: B rows, M labels, V ids.
 """
 
 from __future__ import annotations
@@ -17,22 +18,25 @@ from ape_cli.training.setup import Setup
 
 
 class TrainingStep:
-    """The training step of a run. On a GPU it is recorded as CUDA graphs (`cuda_graphs.py`)."""
+    """The training step of a run. On a GPU it is recorded as CUDA graphs (`cuda_graphs.py`).
+
+    setup: the run, with the weights that training starts or resumes from.
+    """
 
     def __init__(self, setup: Setup) -> None:
-        """`setup`: with the weights that training starts or resumes from."""
+        """Wrap the model for the process group, and decide whether steps are recorded."""
         self.setup, self.rate = setup, setup.config.lr_initial
         execution = setup.execution
         self.parallel = execution.group.parallel(setup.model)
-        # steps of several processes wait for one another, and are not recorded
+        # the steps of several processes wait for one another, so they are not recorded
         records = execution.group.size == 1 and not execution.compiled and not setup.model.scheme.waits
         self.replay = Replay(self.update, execution.device, records) if setup.on_gpu else None
 
     def __call__(self, step: int, batch: Labelled) -> tuple[Tensor, Tensor]:
-        """Train on one batch, with the learning rate of `step`, which counts from 0.
+        """Train on one batch with the learning rate of `step`, which counts from 0. It does not wait for the device.
 
-        Nothing in it waits for the device. Returns two scalars on the device: the summed loss in nats and the number
-        of correct labels, both of this rank's rows.
+        Returns two scalars on the device: the summed loss in nats (floating point) and the number of correct labels
+        (int64). Both are over the rows of this rank.
         """
         self.rate = learning_rate(step, self.setup.steps, self.setup.config)
         for group in self.setup.optimiser.param_groups:
@@ -44,12 +48,16 @@ class TrainingStep:
         return self.replay(batch, labels) if self.replay else self.update(batch, labels)
 
     def update(self, there: Labelled, labels: int | Tensor) -> tuple[Tensor, Tensor]:
-        """Forward, backward and update by a batch on the device. `labels`: their number in the global batch."""
+        """Train on a batch that is on the device, with the current learning rate. Returns the same as `__call__`.
+
+        `labels`: the number of labels in the global batch, a scalar on the device if the step is on a GPU.
+        """
         config, optimiser = self.setup.config, self.setup.optimiser
-        scores = forward(self.parallel, there, config.precision)
+        scores = forward(self.parallel, there, config.precision)  # [B, M, V]
         total = loss(scores, there.labels, there.blank, config.label_smoothing)
         optimiser.zero_grad(set_to_none=True)
-        (total / labels * self.setup.execution.group.size).backward()  # what is made of it is the mean over ranks
+        # the factor is the group size, because gradients are averaged over ranks
+        (total / labels * self.setup.execution.group.size).backward()
         optimiser.step()
         correct = ((scores.detach().argmax(-1) == there.labels) & there.label_mask).sum()
         return total.detach(), correct

@@ -1,7 +1,7 @@
-"""A trial: from a configuration and a dataset to a run that is trained, evaluated and registered.
+"""A trial: from a configuration and a dataset to a run that is registered, trained and evaluated.
 
-`ape train` does one trial, a sweep many: train a run, resume it, or find that it is finished; then evaluate it on the
-test split.
+`ape train` runs one trial, and a sweep runs many. A trial trains a run or resumes it, unless the run is finished
+already. Then it evaluates the run on the test split.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of it."""
+    """The result of a trial."""
 
     run: Run
-    trained: bool  # now, not before
+    trained: bool  # by this trial, not before
     evaluation: dict[str, Any] | None
 
 
@@ -45,13 +45,13 @@ def run_trial(
     existing: ExistingRun = ExistingRun.REFUSE,
     test: bool = True,
 ) -> Trial:
-    """Train a run unless it is finished, and evaluate it on the test split unless that is done or `test` is False.
+    """Train a run unless it is finished. Evaluate it on the test split unless that was done or `test` is False.
 
-    All ranks of a process group train. The first rank alone reads and writes the registry, and evaluates.
+    All ranks of a process group train. Only the first rank reads and writes the registry, and evaluates.
 
     Raises:
-        RunError: The run is unfinished, and `existing` does not resume or overwrite it; or training failed.
-        UsageError: There is no run to resume.
+        RunError: The run is unfinished and `existing` is `REFUSE`, or the training failed.
+        UsageError: `existing` is `RESUME`, and there is no run to resume.
         BusyError: Another process trains the run.
         Stopped: `execution.stop` was true; the state is stored.
     """
@@ -74,7 +74,10 @@ def run_trial(
 
 
 def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None:
-    """Check that `existing` allows to train a run of this status, which is None where there is no run."""
+    """Check that `existing` allows to train a run of this status, which is None if there is no run.
+
+    Raises `UsageError` or `RunError` if it does not.
+    """
     if existing is ExistingRun.RESUME and status is None:
         raise UsageError("there is no such run to resume", got=run.name, fix="leave --resume out to begin it")
     if existing is not ExistingRun.REFUSE:
@@ -90,7 +93,7 @@ def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None
 
 
 def _evaluated(run: Run, data: Dataset, execution: Execution) -> dict[str, Any] | None:
-    """On the test split, if it has rows; now, unless that was done before."""
+    """The evaluation on the test split, computed if it is not stored yet. None if the split has no rows."""
     if not data.manifest.plan.rows["test"]:
         logger.info(f"{data.name} has no test rows: nothing to evaluate")
         return None
@@ -103,7 +106,10 @@ def _evaluated(run: Run, data: Dataset, execution: Execution) -> dict[str, Any] 
 
 
 def _status(run: Run) -> str | None:
-    """None where there is no run, or only what a start that was cut short has left; `BusyError` while it is trained."""
+    """The status of a run. None if there is no run, or only the rest of an interrupted start.
+
+    Raises `BusyError` if another process trains the run.
+    """
     if not (run.folder / "run.json").exists():
         return None
     status = run.status
@@ -111,7 +117,10 @@ def _status(run: Run) -> str | None:
 
 
 def _check_unchanged(run: Run, status: str | None) -> None:
-    """That nobody has written the run between the look at it and the lock; else a `BusyError`."""
+    """Check, under the lock, that the run still has the status that was read before.
+
+    Raises `BusyError` if another process has trained it in between.
+    """
     now = str(run.read()["status"]) if (run.folder / "run.json").exists() else None
     if ("stopped" if now == "running" else now) != status:
         raise BusyError("another process has trained this run meanwhile", got=f"{run.name}: {now}", fix="try again")
@@ -125,12 +134,13 @@ def _train(
     new: bool,
     execution: Execution,
 ) -> None:
+    """Start a new run or resume an unfinished one, train it to its end, and keep its status up to date."""
     if new:
         run.clear()
     registered, group = False, execution.group
     try:
         with group.together(execution.device):
-            # whatever is wrong with the configuration, the stored state or a logger shows before a run is registered
+            # errors of the configuration, the stored state or a logger are raised before the run is registered
             loop = Loop(config, data, run, execution)
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:
                 if new:
@@ -153,10 +163,12 @@ def _train(
 
 
 def _logged(run: Run, config: Config, loop: Loop) -> LoggedRun:
+    """The description of the run for metric loggers."""
     return LoggedRun(run.name, config, run.logs, loop.setup.steps, tuple(loop.at.history), loop.at.step)
 
 
 def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -> None:
+    """Log the start of the training: name, steps and device, and the size of a scheme that is bounded by it."""
     beyond = position.load(config.scheme).beyond
     if beyond:
         logger.info(f"{config.scheme} is sized at {config.max_size}: {beyond} (--set max_size=… sizes it otherwise)")
@@ -167,6 +179,7 @@ def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -
 
 
 def _note_ranks(run: Run, config: Config, group: ProcessGroup) -> None:
+    """Log a message if the run resumes with another number of processes."""
     before = run.read().get("processes", 1)
     if before != group.size:
         same = "the same batches" + (", other masks of dropout" if config.dropout else "")

@@ -1,7 +1,8 @@
-"""Validation: scores of the weights as they are, and whether they are the best so far.
+"""Validation: the scores of the current weights, and whether these weights are the best so far.
 
-The best weights have the highest token accuracy on the validation split. Of equal ones the first is kept, or, for
-images, the one with the lower loss. Token accuracy is a ratio of two sums over the whole split, without padding.
+The best weights have the highest token accuracy on the validation split. Of weights with equal accuracy the first are
+kept, or, for images, those with the lower loss. Token accuracy is a ratio of two sums over the whole split, without
+padding.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ class ValidationScores:
 
     validation: MetricSums
     test: MetricSums | None
-    loss: float  # what decides between equal accuracies: nats for each token, or 0 where nothing does
+    loss: float  # decides between equal accuracies: nats for each token, or 0 if the loss does not decide
 
     def is_best(self, at: Cursor) -> bool:
-        """Whether these weights are better than the best ones before."""
+        """Whether these weights are better than the best weights so far."""
         return (self.validation.token_accuracy, -self.loss) > (at.best_accuracy, -at.best_loss)
 
     def metrics(self, kept: bool) -> tuple[dict[str, float], dict[str, float]]:
-        """The metrics of the validation split, and those of the test split, none if there is no test split.
+        """The metrics of the validation split, and those of the test split. The latter are empty without a test split.
 
         `kept`: whether these are the best weights so far.
         """
@@ -42,19 +43,23 @@ class ValidationScores:
 
 
 class Validator:
-    """Scores the weights of a run. Each rank of a process group scores its share and gets the scores of the whole."""
+    """Scores the weights of a run. Each rank of a process group scores its share and gets the scores of all ranks.
+
+    setup: the run.
+    """
 
     def __init__(self, setup: Setup) -> None:
+        """Keep the setup, whose model is scored."""
         self.setup = setup
 
     def scores(self) -> ValidationScores:
-        """The scores of the weights as they are."""
+        """The scores of the current weights."""
         tally = self.score(self.setup.validation)
         test = None if self.setup.test is None else self.score(self.setup.test)
         return ValidationScores(tally, test, tally.cross_entropy if self.setup.config.ties_by_loss else 0.0)
 
     def score(self, split: Split | ImageSplit) -> MetricSums:
-        """The sums of a split, over all ranks."""
+        """The metric sums of a split over all ranks."""
         config, execution = self.setup.config, self.setup.execution
         batches = split.batches(config.batch_size, share=execution.group.share, **self.setup.scoring_options)
         return execution.group.pooled(teacher_forced(self.setup.model, batches, execution.device, config.precision))

@@ -1,7 +1,7 @@
 """Metric loggers: one file per logger. The file's stem, with `_` replaced by `-`, is the name for `--log`.
 
-The training loop logs metrics of two kinds, each with the number of optimiser steps that are done. Losses are in nats
-for each token, accuracies and `kept` are fractions, and tokens are counted without padding. An image is one token.
+The training loop logs two kinds of metrics, each with the number of optimiser steps that are done. Losses are in nats
+for each token. Accuracies and `kept` are fractions. Tokens are counted without padding, and an image is one token.
 
 | when | metrics |
 |---|---|
@@ -26,7 +26,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.runs.config import Config
 from ape_cli.storage.paths import StoragePath
 
-__path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/training/loggers elsewhere adds to these
+__path__ = pkgutil.extend_path(__path__, __name__)  # so that loggers in another ape_cli/training/loggers are found
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LoggedRun:
 class MetricLogger(ABC):
     """Receives the metrics of one run. A logger that `--log` finds is constructed with a `LoggedRun`."""
 
-    needs: ClassVar[str | None] = None  # a package that is not installed with ape-cli
+    needs: ClassVar[str | None] = None  # a package that the logger needs and that ape-cli does not install
 
     @abstractmethod
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -52,14 +52,14 @@ class MetricLogger(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Write what is not written yet. The run has ended, was stopped, or has failed."""
+        """Write everything that is not written yet. The run has ended, was stopped, or has failed."""
 
 
 LoggerFactory: TypeAlias = Callable[[LoggedRun], MetricLogger]
 
 
 def is_validation(metrics: Mapping[str, float]) -> bool:
-    """Whether the metrics are those of a validation, and not those of the last few steps."""
+    """Whether these are the metrics of a validation. Otherwise they are those of the last few steps."""
     return "validation_loss" in metrics
 
 
@@ -82,7 +82,7 @@ def load(name: str) -> LoggerFactory:
 
 @contextmanager
 def opened(factories: Sequence[LoggerFactory], run: LoggedRun) -> Iterator[list[MetricLogger]]:
-    """Open loggers for a run, and close each of them at the end of the block, whatever happens in it."""
+    """Open loggers for a run. Each of them is closed at the end of the block, also after an error."""
     with ExitStack() as stack:
         loggers: list[MetricLogger] = []
         for make in factories:

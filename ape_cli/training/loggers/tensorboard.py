@@ -1,4 +1,4 @@
-"""TensorBoard: every metric as a scalar, in event files in `results/runs/RUN/logs/tensorboard/`.
+"""TensorBoard: all metrics as scalars, in event files in `results/runs/RUN/logs/tensorboard/`.
 
 Source: https://www.tensorflow.org/tensorboard. `tensorboard --logdir results/runs` shows all runs. The `tensorboard`
 package is an extra: `pip install 'ape-cli[tensorboard]'`.
@@ -14,11 +14,12 @@ from ape_cli.training.loggers import LoggedRun, MetricLogger
 
 
 class TensorBoard(MetricLogger):
-    """Writes scalars with the names of the metrics. A resumed run hides what was logged after its stored state."""
+    """Writes each metric as a scalar of its name. A resumed run hides what was logged after its stored state."""
 
     needs = "tensorboard"
 
     def __init__(self, run: LoggedRun) -> None:
+        """Open the event file. Raises `UsageError` if the results are in an object store."""
         from torch.utils.tensorboard import SummaryWriter
 
         folder = run.folder / "tensorboard"
@@ -32,8 +33,10 @@ class TensorBoard(MetricLogger):
         self.writer = SummaryWriter(str(folder), purge_step=run.step + 1 if run.step else None)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write each metric as a scalar."""
         for name, value in metrics.items():
             self.writer.add_scalar(name, value, step)
 
     def close(self) -> None:
+        """Close the event file."""
         self.writer.close()
