@@ -1,7 +1,7 @@
 """Operations of a process group, with defaults for a single process.
 
-`data_parallel.py` has the group of several processes that train one run together. Rank 0 is the first rank. Only the
-first rank makes datasets, reads and writes results, and logs messages.
+`distributed_group.py` has the group of several processes that train one run together. Rank 0 is the first rank. Only
+the first rank makes datasets, reads and writes results, and logs messages.
 """
 
 from __future__ import annotations

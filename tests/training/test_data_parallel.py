@@ -33,6 +33,7 @@ from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import data_parallel
+from ape_cli.training.distributed_group import DistributedGroup
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop
 from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
@@ -42,7 +43,7 @@ CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[2]
 
 
-class Apart(data_parallel.DistributedGroup):
+class Apart(DistributedGroup):
     """A rank that is never asked for anything of the others."""
 
     def __init__(self, rank: int, size: int) -> None:
@@ -349,7 +350,7 @@ def test_after_an_error_the_process_group_is_freed() -> None:
     seen = []
 
     def train() -> None:
-        with data_parallel.DistributedGroup(0, 1, 0, distributed.HashStore()).together(CPU):
+        with DistributedGroup(0, 1, 0, distributed.HashStore()).together(CPU):
             group = distributed.group.WORLD  # as a model in DistributedDataParallel holds it
             seen.append(weakref.ref(group))
             raise RunError("the loss is no longer a number")
