@@ -1,5 +1,5 @@
-"""Reports: from registered runs to tables and plots of scores over seeds."""
+"""Reports: tables and plots of the scores of registered runs over seeds."""
 
 import pkgutil
 
-__path__ = pkgutil.extend_path(__path__, __name__)  # an ape_cli/reports folder elsewhere on the path adds to it
+__path__ = pkgutil.extend_path(__path__, __name__)  # so that views in another ape_cli/reports are found

@@ -1,15 +1,15 @@
-"""Reports: every evaluation in a registry, aggregated over seeds.
+"""Aggregation: the scores of all evaluations in a registry, over seeds.
 
-A line is one scheme (with what was set differently from its preset) on one task, order and dataset: the mean over
-seeds, the sample standard deviation, the number of seeds, and the 95% interval over seeds of the mean (`stats.py`),
-`low` to `high`. That interval is about other seeds of training on the same data, not about other test rows. Runs that
-differ in anything but the seed are never averaged.
+A line is about one scheme (with the settings that differ from its preset) on one task, order and dataset. It has the
+mean over seeds, the sample standard deviation, the number of seeds, and `low` to `high`, the 95% interval over seeds of
+the mean (`stats.py`). That interval is about other seeds of training on the same data, not about other test rows. Runs
+that differ in anything but the seed are never averaged.
 
-Underlined (`best`), as in the paper: every mean that is at most one standard deviation worse than the best mean of its
-column. The best mean is that of the reference row, which is chosen among the rows with the most seeds: the best mean,
-and of equal means the one with the largest deviation. A row with fewer seeds is never the reference, because a single
-lucky seed would then hide the others. It is underlined by the same rule as the other rows, also where it is better than
-the reference. With one seed there is no deviation, so the best row, and whatever is as good, is underlined alone.
+As in the paper, every mean is underlined (`best`) that is at most one standard deviation worse than the best mean of
+its column. The best mean is that of the reference row. This row is chosen among the rows with the most seeds: it has
+the best mean, and of equal means the largest deviation. A row with fewer seeds is never the reference, because a single
+lucky seed would then hide the others. Such a row is underlined by the same rule, also if it is better than the
+reference. With one seed there is no deviation, so only the best row and the rows that equal it are underlined.
 """
 
 from __future__ import annotations
@@ -24,29 +24,33 @@ from ape_cli.reports.columns import CELL, COLUMN, LINES
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER, task_of, wanted
 from ape_cli.runs.registry import Registry
 
-_ROUNDING = 1e-12  # means that are as close as this are equal: the same scores may be added in another order
-_NAMES = ["trained_on", "dataset", "paper_size"]  # may change without changing what a line is
+_ROUNDING = 1e-12  # closer means are equal, because the same scores may be added in another order
+_NAMES = ["trained_on", "dataset", "paper_size"]  # they may differ within one line
 
 
 def once(values: pl.DataFrame) -> pl.DataFrame:
-    """Each run's last value in each column.
+    """The last value of each run in each column.
 
-    A dataset may have been moved or renamed, and evaluated again: the fingerprint says what it is.
+    A dataset may have been moved or renamed and then evaluated again. Its fingerprint identifies it.
     """
     return values.unique([*COLUMN, *CELL, "seed"], keep="last", maintain_order=True)
 
 
 def aggregate(values: pl.DataFrame) -> pl.DataFrame:
-    """Lines of `LINES`: mean, deviation, interval and number over seeds, and what is best in its column."""
+    """The lines of a report, with the columns of `LINES`.
+
+    Each line has the mean, the deviation, the interval and the number of seeds, and whether it is underlined.
+    """
     return over_seeds(once(values), COLUMN, [pl.col(c).last() for c in _NAMES]).select(list(LINES))
 
 
 def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr]) -> pl.DataFrame:
-    """Mean, deviation, interval and number of `value` over seeds in each `CELL` of a column, and what is underlined.
+    """Aggregate `value` over seeds, for each `CELL` of each `column`.
 
-    `more`: what else is taken from the lines of a cell. The order of the lines of `values` changes no number.
+    Returns the mean, the deviation, the interval, the number of seeds and whether the mean is underlined. `more` are
+    further expressions that are aggregated in each cell. The order of the lines of `values` has no effect on a number.
     """
-    value = pl.col("value").sort()  # sums of floats depend on their order
+    value = pl.col("value").sort()  # the sum of floats depends on their order
     lines = values.group_by([*column, *CELL], maintain_order=True).agg(
         *more,
         value.mean().alias("mean"),
@@ -60,7 +64,7 @@ def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr])
 
 
 def _underline(lines: pl.DataFrame, column: list[str]) -> pl.DataFrame:
-    """The lines with `best`: whether a mean is at most the reference's deviation worse than the reference."""
+    """Add `best`: whether a mean is at most one deviation of the reference row worse than the reference row."""
     mean, of_column = pl.col("mean"), pl.col("seeds").max().over(column)
     smaller_is_better = pl.col("metric").is_in(list(SMALLER_IS_BETTER))
     scored = lines.with_columns(score=pl.when(smaller_is_better).then(-mean).otherwise(mean))
@@ -81,7 +85,11 @@ def lines(
     against: str | None,
     own: bool = False,
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The aggregated lines that are asked for, and a line of text for each run that is unreadable."""
+    """The aggregated lines for a metric, decoding and split, and a line of text about each unreadable run.
+
+    against: `paper` adds the numbers of the paper. own: only evaluations on the data that a run was trained on. Raises
+    `ApeError` if no evaluation is selected, and `UsageError` for an unknown name.
+    """
     if against is not None:
         pick("comparison", against, ["paper"])
     values, bad = wanted(registry, metric=metric, decode=decode, split=split, own=own)

@@ -1,4 +1,7 @@
-"""The columns of the lines of a report: all of them, and which of them tell tables' columns and cells apart."""
+"""The columns of the lines of a report, and which of them identify a column or a cell of a table.
+
+A score (`mean`, `std`, `low`, `high`) is a fraction, or nats for cross-entropy.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +35,17 @@ LINES = {
     "high": pl.Float64,
 }
 
-# what a column of a table is, and what a cell is beside it
+# these identify a column of a table; together with CELL they identify a cell
 COLUMN = ["task", "order", "preset", "decode", "split", "metric", "structure", "form"]
 COLUMN += ["trained_fingerprint", "fingerprint"]
 CELL = ["configuration", "scheme", "variant", "attention"]
 
 
 def arrange(found: pl.DataFrame, place: Iterable[str], last: Iterable[str] = ()) -> pl.DataFrame:
-    """The columns that programs get, in the order of `LINES`: `place`, what a view is by, stands before the mean."""
+    """The columns for machine-readable output, in the order of `LINES`.
+
+    place: the columns that a view groups by, which are put before the mean. last: columns that are put at the end.
+    """
     names = [name for name in LINES if name in found.columns]
     mean = names.index("mean")
     return found.select(*names[:mean], *place, *names[mean:], *last)

@@ -1,7 +1,8 @@
-"""Learning curves: validation scores over steps, from the history of each finished run, over its seeds.
+"""Learning curves: validation scores over steps, from the histories of finished runs, aggregated over seeds.
 
-Panels are the columns of the tables, lines their rows. Scores are fractions, or nats a token or an image. Of images the
-test split is scored as well while a run trains: a curve beside the other, that decides nothing.
+Each column of the tables has a panel, and each row of the tables is a line. Scores are fractions, or nats for each
+token or image. For images the test split is scored as well while a run trains. It has a second curve, and it decides
+nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from ape_cli.reports.evaluations import described
 from ape_cli.reports.tables import column_rank, row_rank, with_row_names
 from ape_cli.runs.registry import Registry
 
-MEASURED = {"token_accuracy": "token_accuracy", "cross_entropy": "loss"}  # while a run trains: names in its history
+# metrics that are measured while a run trains, and their names in its history
+MEASURED = {"token_accuracy": "token_accuracy", "cross_entropy": "loss"}
 
-# what a line of a plot is: a row of the tables on the data that it was trained on
+# these identify a line of a plot: a row of the tables and its training data
 KEYS = ["task", "order", "preset", "structure", "form", "trained_fingerprint", *CELL]
 
-# of a finished run: what `described` says of it, its run.json, and its validations
+# a finished run: its description (`described`), its run.json, and its validations
 History = tuple[dict[str, Any], dict[str, Any], pl.DataFrame]
 
 
@@ -30,19 +32,20 @@ History = tuple[dict[str, Any], dict[str, Any], pl.DataFrame]
 class Panel:
     """One set of axes.
 
-    `lines`: task, row, scheme, x, mean, least, most, seeds; rows in the order of the tables, x ascending. `least` and
-    `most` are those over seeds. Of learning curves also `test`, a mean; null where not every seed has that.
-    Of scores by size also `rows`, the number of test rows that each seed was scored on at this point.
+    `lines` has the columns task, row, scheme, x, mean, least, most and seeds. Rows are in the order of the tables, and
+    x is ascending. `least` and `most` are the smallest and the largest score over seeds. Learning curves also have
+    `test`, the mean on the test split, which is null unless every seed has one. Scores by size also have `rows`, the
+    number of test rows that each seed was scored on at this point.
     """
 
     title: str
-    axis: str  # what x is, with its unit
+    axis: str  # the label of the x axis, with its unit
     lines: pl.DataFrame
-    seen: tuple[int, int] | None = None  # the smallest and the largest x that training saw
+    seen: tuple[int, int] | None = None  # the smallest and the largest x in the training split
 
 
 def learning(found: list[History]) -> list[Panel]:
-    """The learning curves of runs by their histories."""
+    """The panels of the learning curves of runs."""
     if not found:
         return []
     validation, test = pl.col("validation"), pl.col("test")
@@ -63,10 +66,10 @@ def learning(found: list[History]) -> list[Panel]:
 
 
 def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[History]:
-    """Each finished run: what `described` says of it, its run.json, and its history, step, validation, test, kept.
+    """The history of each finished run, with the columns step, validation, test and kept.
 
-    test: null where it was not looked at. kept: whether the weights were the best so far. `bad` gets a line about each
-    run without a history.
+    test: null if the test split was not scored. kept: whether the weights were the best so far. A line of text about
+    each run without a readable history is appended to `bad`.
     """
     for run, about, of_run in described(registry, bad):
         if run.status_in(about) != "finished":
@@ -85,16 +88,16 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
 
 
 def numbered(runs: list[dict[str, Any]]) -> pl.DataFrame:
-    """What `described` says of runs, one line each, with its number as `run`."""
+    """The descriptions of runs (`described`) as one line each, numbered by the column `run`."""
     schema = {k: LINES[k] for k in (*KEYS, "trained_on")} | {"seed": pl.Int64}
     lines = [{k: run[k] for k in schema} for run in runs]
     return pl.DataFrame(lines, schema=schema, orient="row").with_row_index("run")
 
 
 def split(lines: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """Lines with a `label` and x as the panels of a plot: the title and the lines of each.
+    """Split lines from `label`, with x, into the panels of a plot. Returns the title and the lines of each panel.
 
-    A title is the column's name in the tables, with the preset where there are several.
+    A title is the name of the column in the tables, and of the preset if there are several.
     """
     several = lines["preset"].n_unique() > 1
     panels = []
@@ -106,9 +109,10 @@ def split(lines: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
 
 
 def label(lines: pl.DataFrame, keys: Sequence[str] = KEYS) -> pl.DataFrame:
-    """The lines with the `row` and the `column` that they have in the tables, in the order of those.
+    """Add the `row` and the `column` that each line has in the tables, and sort the lines in the order of the tables.
 
-    `rank` is a row's place among all. `keys`: what tells cells apart; with `fingerprint` also the evaluated data.
+    `rank` is the position of a cell among all cells. `keys` are the columns that identify a cell. If `fingerprint` is
+    one of them, the evaluated data identify it too.
     """
     cells = lines.unique(keys, keep="first", maintain_order=True)
     if "fingerprint" not in keys:

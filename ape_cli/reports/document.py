@@ -1,7 +1,7 @@
-"""A report: the view that was asked for, beside it the views that a page or plots show as well, and all of it as text.
+"""A report: the selected view, the other views that the HTML page and the plots show, and the output as text.
 
-All views go through the same interface (`views.View`). The page has a section for each view that is `on_page`, and
-plots are those of the same views. A view that is not on the page is shown alone.
+All views have the same interface (`views.View`). The page has a section for each view that is `on_page`, and the plots
+are those of the same views. A view that is not on the page is shown alone.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Document:
-    """What a report shows. `parts`: the views that were read, in the order of the page, each with what it has found."""
+    """The content of a report. `parts` has each view that was read and its result, in the order of the page."""
 
-    view: View[Any]  # what was asked for
+    view: View[Any]  # the selected view
     options: Options
     parts: Mapping[View[Any], Any]
-    standing: str = ""  # a note under the tables that were asked for
+    standing: str = ""  # a note under the tables of the selected view
 
     @property
     def tables(self) -> list[Table]:
-        """The tables that were asked for."""
+        """The tables of the selected view."""
         made = self.view.tables(self.parts[self.view], interval=self.options.interval)
         return [replace(table, notes=[*table.notes, self.standing]) if self.standing else table for table in made]
 
     def figures(self, axis: str) -> tuple[dict[str, Figure], list[str]]:
-        """The figures by their names as files, and what there is to say about those that are not drawn.
+        """The figures by the names of their files, and a note about each figure that is not drawn.
 
-        `axis`: one of `scales.KINDS`. Needs matplotlib.
+        `axis` is one of `scales.KINDS`. This method needs matplotlib.
         """
         wanted = {anchor(v.title): v.plot(found, self.options) for v, found in self.parts.items() if v.caption}
         return plots.figures(wanted, axis), [plot.note for plot in wanted.values() if plot and plot.note]
 
     def text(self, figures: Mapping[str, Figure], axis: str) -> str:
-        """The report in the format that was asked for. `figures`: those of a page, with their `axis`."""
+        """The report in the selected format. `figures` are the figures for an HTML page, drawn with `axis`."""
         style = self.options.style
         if style in ("csv", "json"):
             found = self.view.frame(self.parts[self.view])
@@ -58,7 +58,7 @@ class Document:
         return rendering.text(style, self.tables)
 
     def _section(self, view: View[Any], figures: Mapping[str, Figure]) -> Section:
-        """A view's section of the page."""
+        """The section of a view on the page."""
         found, name = self.parts[view], anchor(view.title)
         tables = self.tables if view is self.view else view.tables(found, interval=self.options.interval)
         plot = plots.inline(figures[name], name) if name in figures else None
@@ -66,9 +66,9 @@ class Document:
 
 
 def read(registry: Registry, view: View[Any], options: Options, standing: str = "") -> tuple[Document, list[str]]:
-    """The report, and a line of text about each run or view that cannot be read. `standing`: see `Document`.
+    """Read the views of a report. Returns the report, and a line of text about each run or view that cannot be read.
 
-    Raises `ApeError` if the view has nothing to show.
+    `standing` is described in `Document`. Raises `ApeError` if the selected view has nothing to show.
     """
     found, bad = view.read(registry, options)
     parts = {view: found}

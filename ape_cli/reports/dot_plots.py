@@ -1,6 +1,6 @@
-"""The scores of tables as dots: one line for each row of each column, on one axis.
+"""Dot plots of the scores of tables. Each row of each column has one line, and all of them share one axis.
 
-A thin line leads from the axis to each dot, in the row's line style. A thick bar shows one standard deviation over
+A thin line in the line style of the row leads from the axis to each dot. A thick bar shows one standard deviation over
 seeds to either side.
 """
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-MOST_ROWS = 60  # of a table whose scores are drawn as dots
+MOST_ROWS = 60  # tables with more rows are not drawn
 
 
 def plot(tables: list[Table]) -> Plot:
-    """A figure of tables."""
+    """The plot of tables, which is not drawn if a table has too many rows."""
     rows = [row for table in tables for row, _ in table.rows]
     if max(len(table.rows) for table in tables) > MOST_ROWS:
         return Plot(rows, None, f"no plot of the scores: a table has more than {MOST_ROWS} rows")
@@ -32,7 +32,10 @@ def plot(tables: list[Table]) -> Plot:
 
 
 def dots(tables: list[Table], *, axis: str = "score", chosen: dict[str, Look] | None = None) -> Figure:
-    """The scores of tables: their columns down, a dot for each row, a bar of one standard deviation to either side."""
+    """Draw tables: their columns from top to bottom, and a dot with a bar for each row.
+
+    axis: one of `scales.KINDS`. chosen: the look of each row, by default that of `palette.looks`.
+    """
     from matplotlib.figure import Figure
 
     with drawing():
@@ -62,6 +65,7 @@ def dots(tables: list[Table], *, axis: str = "score", chosen: dict[str, Look] | 
 
 
 def _dots(axes: Axes, table: Table, along: Scale, chosen: dict[str, Look]) -> None:
+    """Draw one table."""
     step = 0.8 / len(table.rows)
     for number, (row, cells) in enumerate(table.rows):
         look = chosen[row]

@@ -1,4 +1,7 @@
-"""The evaluations in a registry: a line for each run, evaluation and metric, and which of them a report is about."""
+"""The evaluations in a registry, with one line for each run, evaluation and metric, and the selection for a report.
+
+Scores are fractions, or nats for cross-entropy.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.structure import linearisation
 
-METRICS = {  # what they are called: of sequences; of images, where a row has one label; of both
+METRICS = {  # names for sequences, for images (one label in each row), and for both together
     "token_accuracy": ("token accuracy", "top-1 accuracy", "accuracy"),
     "exact_match": ("exact match", "top-1 accuracy", "exact match"),
     "cross_entropy": ("cross-entropy", "cross-entropy", "cross-entropy"),
@@ -36,7 +39,7 @@ def is_image(task: str) -> bool:
 
 
 def measured(metric: str, found: Iterable[str | None]) -> tuple[str, str]:
-    """What a metric is called where it is of these tasks, and its unit.
+    """The name and the unit of a metric for scores of these tasks.
 
     >>> measured("token_accuracy", ["copy", "c3"]), measured("cross_entropy", ["images"])
     (('token accuracy', '%'), ('cross-entropy', 'nats an image'))
@@ -47,7 +50,10 @@ def measured(metric: str, found: Iterable[str | None]) -> tuple[str, str]:
 
 
 def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any], dict[str, Any]]]:
-    """The readable runs, each with its run.json and what tables say of it; `bad` gets a line about each other one."""
+    """Each readable run, its run.json, and its description for tables.
+
+    A line of text about each unreadable run is appended to `bad`.
+    """
     for run, about in registry.sound(bad):
         config, trained = about["config"], about["dataset"]
         apart_from_seed = json.dumps(config | {"seed": 0})
@@ -71,7 +77,7 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
 
 
 def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
-    """One line for each run, evaluation and metric; and a line of text for each run that is unreadable."""
+    """The scores, one line for each run, evaluation and metric, and a line of text about each unreadable run."""
     lines, bad = [], list[str]()
     for run, _, of_run in described(registry, bad):
         evaluations, damaged = run.evaluations()
@@ -89,13 +95,16 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
 
 @cache
 def _identity(config: str, fingerprint: str) -> tuple[str, str]:
-    """The digest of a configuration apart from its seed, and its attention; seeds ask for the same again."""
+    """The digest of a configuration without its seed, and its kind of attention.
+
+    The result is cached, because runs that differ only in the seed have the same one.
+    """
     checked = read_json(config)
     return checked.digest(fingerprint, without=("seed",)), checked.attention
 
 
 def _form(trained: dict[str, Any]) -> str:
-    """What makes a task another than the paper's: `branching 3, binarised`; what images are of: `digits (shuffled)`."""
+    """The form of a task: `branching 3, binarised`, empty for the paper's own form; for images `digits (shuffled)`."""
     parameters = trained["parameters"]
     if trained.get("image"):
         return str(parameters["source"]) + " (shuffled)" * bool(parameters.get("shuffled"))
@@ -104,10 +113,10 @@ def _form(trained: dict[str, Any]) -> str:
 
 
 def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
-    """Whether a run has the paper's own model, rows and sizes of words or trees; or all of its images."""
+    """Whether a run has the model of the paper, and its rows and its sizes of words or trees, or all of its images."""
     rows = trained["rows"]
     if preset == "paper" and trained.get("image"):
-        # validation is held out of the images for training; how many, equal ones among them decide
+        # validation rows are held out of the images for training; equal images decide how many
         everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
         return _form(trained) == paper.IMAGES and everything
     if preset != "paper" or trained["task"] not in tasks.names():
@@ -117,14 +126,14 @@ def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
 
 
 def check(*, metric: str, decode: str, split: str) -> None:
-    """That there can be such scores; else a `UsageError`."""
+    """Check the names of a metric, a decoding and a split. Raises `UsageError` if one of them is unknown."""
     pick("metric", metric, METRICS)
     pick("split", split, SPLITS)
     pick("decoding", decode, DECODINGS)
 
 
 def choice(registry: Registry, *, metric: str, decode: str, split: str) -> str:
-    """What was asked of a registry, in words, for errors that say there is no such score."""
+    """The selection in words, for errors that say that there is no such score."""
     chosen = str(registry.chosen)
     return f"metric {metric}, decode {decode}, split {split}" + (f", {chosen}" if chosen else "")
 
@@ -132,9 +141,10 @@ def choice(registry: Registry, *, metric: str, decode: str, split: str) -> str:
 def wanted(
     registry: Registry, *, metric: str, decode: str, split: str, own: bool = False
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The scores that are asked for, with `own` on the runs' own data alone.
+    """The scores for a metric, a decoding and a split, and a line of text about each unreadable run.
 
-    An empty choice is an `ApeError` that says what to run.
+    With `own`, only evaluations on the data that a run was trained on are selected. Raises `ApeError` if there is no
+    such score, with a command that computes some, and `UsageError` for an unknown name.
     """
     check(metric=metric, decode=decode, split=split)
     values, bad = scores(registry)
@@ -162,7 +172,7 @@ def wanted(
 
 
 def task_of(line: dict[str, Any]) -> str:
-    """The task of a line as a table's column names it: `c3/breadth`; of images their source."""
+    """The task of a line as a column of a table names it: `c3/breadth`, or the source of images."""
     if is_image(line["task"]):
         return str(line["form"])
     name = f"{line['task']}/{line['order']}" if line["order"] else str(line["task"])

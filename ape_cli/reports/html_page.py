@@ -1,6 +1,6 @@
-"""A report as one HTML page that needs nothing else: contents, tables, plots inside, readable by day and by night.
+"""A report as one self-contained HTML page: contents, tables and inline plots, with light and dark colours.
 
-The same registry gives the same page: it has no date.
+The page has no date, so the same registry always gives the same page.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ It stands at 0, in the hatched strip below the scale."""
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: a plot, if there is one, and tables."""
+    """A section of the page: tables, and a plot if there is one."""
 
     title: str
     tables: Sequence[Table]
     plot: str | None = None  # an SVG element
-    caption: str = ""  # of the plot
+    caption: str = ""  # the caption of the plot
 
     @property
     def anchor(self) -> str:
-        """Where links lead."""
+        """The target of links to this section."""
         return anchor(self.title)
 
 
 def anchor(title: str) -> str:
-    """The name of a section of this title, also as a file.
+    """The name of a section with this title, in links and as the name of a file.
 
     >>> anchor("By size")
     'by-size'
@@ -72,9 +72,9 @@ def anchor(title: str) -> str:
 
 
 def page(sections: Sequence[Section], missing: str | None = None, *, axis: str = "score") -> str:
-    """The page, without the sections that have nothing. `axis`: what plots show, one of `scales.KINDS`.
+    """The page. Sections without tables and plot are left out.
 
-    `missing`: how to get plots, if there are none.
+    missing: how to install what plots need, if it is not installed. axis: one of `scales.KINDS`, which plots show.
     """
     made = [_section(section, axis) for section in sections if section.tables or section.plot]
     contents = "\n".join(link for link, _ in made)
@@ -96,7 +96,7 @@ def page(sections: Sequence[Section], missing: str | None = None, *, axis: str =
 
 
 def _section(section: Section, axis: str) -> tuple[str, str]:
-    """Its line of the contents, and the part itself."""
+    """The entry of a section in the contents, and the section itself."""
     inner, links = list[str](), list[str]()
     if section.plot:
         caption = f"<figcaption>{section.caption}{f' {_OF_ERRORS}' if axis == 'error' else ''}</figcaption>"

@@ -1,4 +1,4 @@
-"""The legend of a figure, below all of its axes, so that it never covers what is drawn."""
+"""The legend of a figure. It is below all axes, so that it never covers a plot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINE_STYLES = "A solid line is a scheme with its default settings. A dashed line
 
 
 def row(name: str, look: Look, *, lead: bool = False) -> Any:
-    """A row's line; with `lead` the thin one that leads to its dot."""
+    """The handle of a row. With `lead` it is as thin as the line that leads to a dot."""
     from matplotlib.lines import Line2D
 
     own: dict[str, Any] = {"color": look.colour, "marker": look.mark, "linestyle": look.dashes}
@@ -21,47 +21,55 @@ def row(name: str, look: Look, *, lead: bool = False) -> Any:
 
 
 def shade(words: str, opacity: float) -> Any:
-    """An area, of no row's colour."""
+    """The handle of a shaded area in the neutral colour."""
     from matplotlib.patches import Patch
 
     return Patch(color=INK, alpha=opacity, linewidth=0, label=words)
 
 
 def sign(words: str, **drawn: Any) -> Any:
-    """What a line or a mark means, whatever row it is of."""
+    """The handle of a line or a mark that means the same for all rows. `drawn`: how matplotlib draws it."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=INK, label=words, **drawn)
 
 
 def words(words: str) -> Any:
-    """What something is that has no line and no mark."""
+    """The handle of an explanation without a line and a mark."""
     return sign(words, linestyle="none")
 
 
 def test() -> Any:
+    """The handle of curves on the test split."""
     return sign("the same row on the test split", **DOTTED)
 
 
 def hollow(words: str) -> Any:
+    """The handle of hollow points."""
     return sign(words, marker="o", **HOLLOW)
 
 
 def zero() -> Any:
+    """The handle of the hatched strip for errors of 0."""
     from matplotlib.patches import Patch
 
     return Patch(label="an error of 0, which has no logarithm", **ZERO)
 
 
 def paper() -> Any:
+    """The handle of the paper's scores."""
     return sign("the paper's", **PAPER)
 
 
 class Legend:
-    """As many columns as the widest words leave room for."""
+    """A legend with as many columns as its widest label leaves room for.
+
+    handles: matplotlib artists with labels. width: the least width of the figure in inches. The attributes `width` and
+    `height` are the width that the figure needs and the height of the legend, in inches.
+    """
 
     def __init__(self, handles: list[Any], width: float) -> None:
-        """`width`: inches of the figure, at least; `self.width` is what it takes."""
+        """Measure the labels, and compute the size and the number of columns."""
         from matplotlib import rcParams
         from matplotlib.font_manager import FontProperties
         from matplotlib.textpath import text_to_path
@@ -78,4 +86,5 @@ class Legend:
         self.height = 0.15 + 0.19 * -(-len(handles) // self.columns)  # inches
 
     def put(self, figure: Figure) -> None:
+        """Add the legend below all axes of `figure`."""
         figure.legend(handles=self.handles, loc="outside lower center", ncols=self.columns)

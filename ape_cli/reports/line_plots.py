@@ -1,7 +1,7 @@
-"""Scores by size and learning curves as lines: a panel for each column of the tables.
+"""Line plots of scores by size and of learning curves. Each column of the tables has a panel.
 
-Bands reach from the smallest to the largest score over seeds. Above a panel by size stand the test rows and the target
-tokens behind each point.
+A band reaches from the smallest to the largest score over seeds. Above a panel of scores by size are the numbers of
+test rows and target tokens behind each point. Shapes: N points of a line, x ascending.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FEW = 30  # test rows; a point with fewer is hollow and not connected to its neighbours
+FEW = 30  # test rows; a point with fewer rows is hollow and not connected to its neighbours
 _SEEN, _RANGE = 0.09, 0.25  # opacities
-_COUNT_SIZE = 5  # points, of the counts above a panel
-_TITLE_WIDTH, _TITLE_LINE = 36, 0.2  # characters that fit above a panel; inches of a line
+_COUNT_SIZE = 5  # font size of the counts above a panel, in points
+_TITLE_WIDTH, _TITLE_LINE = 36, 0.2  # characters in a line of a title; height of a line in inches
 
 
 def plot(panels: list[Panel], metric: str, before: str = "") -> Plot | None:
-    """A figure of panels, None without any. `before`: words before the name of the metric on its axis."""
+    """The plot of panels, or None without panels. `before`: words before the name of the metric on the y axis."""
     if not panels:
         return None
     name, unit = _measured(panels, metric)
@@ -41,11 +41,12 @@ def plot(panels: list[Panel], metric: str, before: str = "") -> Plot | None:
 
 
 def _rows(panels: list[Panel]) -> list[str]:
+    """The names of all rows in the panels, without repetition."""
     return list(dict.fromkeys(row for panel in panels for row in panel.lines["row"]))
 
 
 def _measured(panels: list[Panel], metric: str) -> tuple[str, str]:
-    """What y is in all of them, in words, and its unit."""
+    """The name and the unit of the metric for all panels."""
     return measured(metric, itertools.chain.from_iterable(panel.lines["task"].unique() for panel in panels))
 
 
@@ -58,7 +59,11 @@ def lines(
     axis: str = "score",
     chosen: dict[str, Look] | None = None,
 ) -> Figure:
-    """A figure with a panel for each of `panels`, in rows of `columns`. `score`: what y is; `chosen`: rows' looks."""
+    """Draw panels in a grid that has `columns` columns.
+
+    score, unit: the name of y and its unit. axis: one of `scales.KINDS`. chosen: the look of each row, by default that
+    of `palette.looks`.
+    """
     from matplotlib.figure import Figure
 
     with drawing():
@@ -88,12 +93,12 @@ def lines(
 
 
 def _lines_of(title: str) -> str:
-    """A title in lines that are no wider than a panel."""
+    """A title, broken into lines that are not wider than a panel."""
     return textwrap.fill(title, _TITLE_WIDTH, break_on_hyphens=False)
 
 
 def _explained(panels: list[Panel], chosen: dict[str, Look], upright: Scale) -> list[Any]:
-    """The handles of the legend: all rows, and each sign that is drawn."""
+    """The handles of the legend: all rows, and each other sign in the figure."""
     handles = [legend.row(name, chosen[name]) for name in _rows(panels)]
     if any(_tested(panel) is not None for panel in panels):
         handles.append(legend.test())
@@ -111,32 +116,38 @@ def _explained(panels: list[Panel], chosen: dict[str, Look], upright: Scale) -> 
 
 
 def _tested(panel: Panel) -> pl.Series | None:
-    """The scores on the test split beside the others, if there are any."""
+    """The scores on the test split, or None if the panel has none."""
     test = panel.lines["test"] if "test" in panel.lines.columns else None
     return None if test is None or test.is_null().all() else test
 
 
 def _few(lines: pl.DataFrame) -> np.ndarray:
-    """Which points are over fewer than `FEW` rows; none where that is not known, as of learning curves."""
+    """Which points have fewer than `FEW` test rows: bool [N].
+
+    They are all False if the number of rows is not known, as for learning curves.
+    """
     if "rows" not in lines.columns:
         return np.zeros(lines.height, dtype=bool)
     return (lines["rows"] < FEW).to_numpy()
 
 
 def _scores(panel: Panel) -> list[float]:
-    """All scores that are drawn there."""
+    """All scores that a panel shows."""
     test = _tested(panel)
     mean, least, most = (panel.lines[name] for name in ("mean", "least", "most"))
     return [*mean, *least, *most, *(() if test is None else test.drop_nulls())]
 
 
 def _several(lines: pl.DataFrame) -> bool:
-    """Whether something is over more than one seed."""
+    """Whether a point has more than one seed."""
     return bool((lines["seeds"] > 1).any())
 
 
 def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, Look], room: float | None) -> None:
-    """`room`: points between the axes and the title, for the counts above each point; None: as usual."""
+    """Draw one panel.
+
+    `room` is the space between the axes and the title for the counts, in points. None is matplotlib's default.
+    """
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     if panel.seen:
@@ -155,23 +166,26 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, Look], r
 
 
 def _is_counted(panel: Panel) -> bool:
-    """Whether the test rows and tokens behind its points are known."""
+    """Whether the numbers of test rows and tokens behind the points are known."""
     return {"rows", "tokens"} <= set(panel.lines.columns)
 
 
 def _counts(lines: pl.DataFrame) -> dict[float, str]:
-    """The test rows and the target tokens behind each point, by x. All lines of a panel share them."""
+    """The numbers of test rows and target tokens behind each point, by x. All lines of a panel share them."""
     at = lines.unique("x", maintain_order=True).select("x", "rows", "tokens")
     return {x: f"{_short(rows)} / {_short(tokens)}" for x, rows, tokens in at.iter_rows()}
 
 
 def _short(count: int) -> str:
-    """A count: `840`, `14k`."""
+    """A count in short form, for example `840` or `14k`."""
     return f"{count:,}" if count < 10_000 else f"{count / 1000:,.0f}k"
 
 
 def _curve(axes: Axes, row: str, line: pl.DataFrame, upright: Scale, look: Look, *, tested: bool) -> None:
-    """A row's curve: solid marks that are connected, hollow ones that are not, the range over seeds, and the test."""
+    """Draw the curve of a row: points, the range over seeds, and the test split if it was scored.
+
+    Filled points are connected, and hollow points are not.
+    """
     x, mean, few = line["x"].to_numpy(), upright.of(line["mean"].to_numpy()), _few(line)
     marks: dict[str, Any] = {"color": look.colour, "marker": look.mark, "clip_on": False}
     every = -(-x.size // 16)
@@ -183,7 +197,7 @@ def _curve(axes: Axes, row: str, line: pl.DataFrame, upright: Scale, look: Look,
         axes.plot(x, test, markevery=every, **marks, **DOTTED)
     if _several(line):
         ends = upright.of(line["least"].to_numpy()), upright.of(line["most"].to_numpy())
-        beside = np.concatenate([[True], few, [True]])  # a point without a neighbour has a bar for a band
+        beside = np.concatenate([[True], few, [True]])  # a point without a neighbour has a bar in place of a band
         alone = few | (beside[:-2] & beside[2:])
         axes.fill_between(x, *ends, where=~alone, color=look.colour, alpha=0.18, linewidth=0)
         if alone.any():

@@ -1,4 +1,4 @@
-"""How figures look: the colour, mark and dashes of each row of the tables, and one style without a matplotlibrc.
+"""The palette of figures: the colour, mark and dashes of each row of the tables, and the style of all figures.
 
 A scheme has the same colour and mark in every figure. They are listed below, or follow from a digest of its name. A
 variant (`rope (decay=0.98)`) has the colour of its scheme. Its mark and its dashes follow from its words.
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 
 class Look(NamedTuple):
-    """`mark` and `dashes` as matplotlib takes them."""
+    """The look of a row. `mark` and `dashes` have the form that matplotlib takes."""
 
     colour: str
     mark: Any
@@ -118,7 +118,7 @@ def looks(rows: Iterable[str]) -> dict[str, Look]:
 
 
 def _choose(names: list[str], found: dict[str, Look], wishes: Callable[[str, dict[str, Look]], Iterator[Look]]) -> None:
-    """Add to `found` the first free one of each name's `wishes`. Every first wish is served before any second one."""
+    """Add the first free one of its `wishes` for each name to `found`. All first wishes come before any second wish."""
     taken = {claim for name, look in found.items() for claim in _claims(name, look)}
     displaced = []
     for name in names:
@@ -138,8 +138,11 @@ def _choose(names: list[str], found: dict[str, Look], wishes: Callable[[str, dic
 
 
 def _claims(name: str, look: Look) -> list[tuple[Any, ...]]:
-    """What no other row may have: the same mark and dashes in the figure, the same mark in the scheme, and the same
-    dashes in the scheme. The last one is dropped when there are more variants than dashes."""
+    """The three things that no other row may share with this one.
+
+    These are mark and dashes together in the figure, the mark in its scheme, and the dashes in its scheme. The last one
+    is dropped if there are more variants than dashes.
+    """
     scheme = _scheme(name)
     return [("both", look.mark, look.dashes), ("mark", scheme, look.mark), ("dashes", scheme, look.dashes)]
 
@@ -167,6 +170,7 @@ def _of_variant(row: str, found: dict[str, Look]) -> Iterator[Look]:
 
 
 def _rotated(items: tuple[Any, ...], number: int) -> tuple[Any, ...]:
+    """The items, starting from number `number`. Counting wraps around at the end."""
     first = number % len(items)
     return items[first:] + items[:first]
 
@@ -177,16 +181,18 @@ def _stars() -> Iterator[tuple[int, int, int]]:
 
 
 def _scheme(row: str) -> str:
+    """The scheme of a row: its first word."""
     return row.partition(" ")[0]
 
 
 def _hash(text: str) -> int:
+    """A digest of a text as an integer from 0 to 2^64 - 1."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Our style, and nothing of a matplotlibrc."""
+    """A context with the style of this module, which ignores the user's matplotlibrc."""
     from matplotlib import style
 
     with style.context(["default", _STYLE]), warnings.catch_warnings():

@@ -1,9 +1,9 @@
-"""The paper's own numbers (tables 1 to 3), and ours beside them.
+"""The numbers of the paper (tables 1 to 3), and the comparison of our scores with them.
 
-Where a run has the paper's own size (`paper_size`), the difference of the means is given, and whether the paper's
-mean lies in our 95% interval over seeds, which says nothing of how far their mean over 3 seeds may be off. There is no
-test with their deviations (Welch's): they are rounded to a tenth of a percent, 9 of 60 to 0.0, 2 are missing, and the
-paper does not say whether they are of a sample or of a population.
+If a run has the size of the paper's runs (`paper_size`), the comparison has the difference of the means, and whether
+the paper's mean lies in our 95% interval over seeds. This interval does not take into account that the paper's mean
+over 3 seeds is uncertain too. Welch's test with the paper's deviations is not possible: they are rounded to a tenth of
+a percent (9 of 60 to 0.0), 2 are missing, and the paper does not say whether they are of a sample or of a population.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import polars as pl
 
 from ape_cli.core.errors import UsageError
 
-# The paper's table 2 has one column for what can be read in two ways; ours are these, and each is put beside it.
+# A `depth` column of the paper's table 2 can be read in two ways. These two of our columns are compared with it.
 DEPTH = ("depth", "breadth-to-depth")
 TWO_READINGS = (
     "The paper has one `depth` column: its text (section 4.1) describes sources and targets in the same order, like "
     "our `depth`, while its numbers fit sources that are always written breadth first, like our `breadth-to-depth`."
 )
-IMAGES, IMAGES_ROWS = "cifar-10", (50_000, 10_000)  # what table 3 is of: its images for training, and the others
+IMAGES, IMAGES_ROWS = "cifar-10", (50_000, 10_000)  # the dataset of table 3: rows for training, and other rows
 _ROUNDED = 0.5e-4  # the paper rounds means to hundredths of a percent
 
 _COLUMNS = {
@@ -35,10 +35,10 @@ _COLUMNS = {
 
 
 def scores() -> dict[tuple[str, str], tuple[float, float | None]]:
-    """(scheme, column) -> mean and deviation as fractions, from tables 1 to 3 of the paper.
+    """The mean and the deviation of each (scheme, column) of tables 1 to 3 of the paper, as fractions.
 
-    A column of table 3 is `cifar-10 @150`: the best score on images until epoch 150. A `depth` column of table 2 is
-    there twice, as `tree-copy/depth` and as `tree-copy/breadth-to-depth` (see `TWO_READINGS`).
+    The column `cifar-10 @150` of table 3 is the best score on images until epoch 150. A `depth` column of table 2
+    appears twice, for example as `tree-copy/depth` and as `tree-copy/breadth-to-depth` (see `TWO_READINGS`).
     """
     tables = json.loads(resources.files("ape_cli.reports").joinpath("paper_tables.json").read_text(encoding="utf-8"))
     return {
@@ -52,7 +52,7 @@ def scores() -> dict[tuple[str, str], tuple[float, float | None]]:
 
 
 def _ours(column: str) -> list[str]:
-    """Our columns that a column of the paper's is put beside.
+    """Our columns that are compared with a column of the paper.
 
     >>> _ours("c3/depth"), _ours("c3/breadth")
     (['c3/depth', 'c3/breadth-to-depth'], ['c3/breadth'])
@@ -62,20 +62,21 @@ def _ours(column: str) -> list[str]:
 
 
 def rejects(against: str | None, **asked: str) -> Iterator[UsageError]:
-    """The errors of options whose scores the paper does not have. `asked`: metric, decode and split."""
+    """An error for each option that selects scores which the paper does not have. `asked`: metric, decode and split."""
     for option, only in (("metric", "token_accuracy"), ("decode", "teacher"), ("split", "test")):
         if against and asked[option] != only:
             what = f"the paper has no such scores: its {option} is {only}"
             yield UsageError(what, got=f"--against {against} --{option} {asked[option]}", fix="leave one out")
 
 
-_PLAIN = ("", "precision=tf32")  # variants that are still the paper's own setting, computed in another format
+_PLAIN = ("", "precision=tf32")  # variants with the setting of the paper: only the number format of products may differ
 
 
 def beside(lines: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
-    """Lines of a report with the paper's mean and deviation, and at its size the difference, ours minus theirs.
+    """Add the paper's mean and deviation to the lines of a report.
 
-    `columns`: what each line's column is called in the paper's tables.
+    Lines of the paper's size also get the difference of the means, ours minus the paper's, and whether the paper's mean
+    lies in our interval. `columns` has the name of each line's column in the paper's tables.
     """
     published = scores()
     found = []
@@ -89,6 +90,7 @@ def beside(lines: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
 
 
 def _compared(line: dict[str, Any], paper_mean: float) -> tuple[float | None, bool | None]:
+    """The difference from the paper's mean, and whether that mean lies in our interval. None if not comparable."""
     if not line["paper_size"]:
         return None, None
     inside = None

@@ -1,15 +1,16 @@
-"""Scores of parts of the evaluated rows, by size or by operator: read from evaluations, pooled, counted.
+"""Scores of parts of the evaluated rows, by size or by operator.
 
-A score of a part is a ratio of sums over its rows: token accuracy and cross-entropy by target tokens, exact match by
-rows. It is taken for each run first. The mean and the deviation over seeds come after, as in the other tables.
+The score of a part is a ratio of sums over its rows. Token accuracy and cross-entropy are ratios over target tokens,
+and exact match is a ratio over rows. The score of each run is computed first. Then the mean and the deviation over
+seeds are computed, as in the other tables.
 
-`rows` and `tokens` count the evaluated data behind a score. Every seed is scored on the same rows, so seeds do not
-multiply them; distinct datasets add up.
+`rows` and `tokens` count the evaluated data behind a score. All seeds are scored on the same rows, so each row is
+counted once for all seeds. The counts of different datasets are added.
 
 `low_over_rows` and `high_over_rows` are the 95% interval over test rows (`stats.wilson`) of an exact match, which is a
-share of rows. It is about other test rows; `low` and `high`, the interval over seeds, are about other seeds. The other
-metrics are means over tokens. Tokens of one row are not independent and evaluations keep no scores of single rows, so
-these metrics have no interval over test rows.
+share of rows. It is about other test rows, while `low` and `high`, the interval over seeds, are about other seeds. The
+other metrics are means over tokens. They have no interval over test rows, because the tokens of one row are not
+independent, and evaluations do not store the scores of single rows.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from ape_cli.runs.registry import Registry
 
 COUNTS = ("rows", "tokens")
 OVER_ROWS = ("low_over_rows", "high_over_rows")
-_WEIGHT = {"exact_match": "rows"}  # what a metric is a mean over, if not tokens
-_KINDS: dict[str, Any] = {"size": pl.Int64, "op": pl.String}  # of parts, by their names in `by_…`
-_NONE = {  # what is said where there are only evaluations without such parts
+_WEIGHT = {"exact_match": "rows"}  # the unit that a metric is a mean over, if it is not tokens
+_KINDS: dict[str, Any] = {"size": pl.Int64, "op": pl.String}  # the types of parts, by their names in `by_…`
+_NONE = {  # the error if all evaluations are without such parts
     "size": "images have one size, and no other run was evaluated like this",
     "op": "only runs of a task with operators have scores by operator, and none was evaluated like this",
 }
@@ -44,10 +45,11 @@ _FIX = {
 
 @dataclass(frozen=True)
 class Parts:
-    """`values`: a line for each run, evaluated dataset and part, with `value`, its `weight`, `rows` and `tokens`.
+    """The scores of the parts of all evaluations of one kind.
 
-    `weight` is tokens or rows, whichever the metric is a mean over. `trained`: what run.json says of the training data,
-    by its fingerprint.
+    `values` has a line for each run, evaluated dataset and part, with `value`, its `weight`, `rows` and `tokens`. The
+    `weight` is the number of tokens or rows, whichever the metric is a mean over. `trained` has the description of the
+    training data in run.json, by its fingerprint.
     """
 
     values: pl.DataFrame
@@ -64,10 +66,11 @@ def read(
     own: bool = False,
     needed: bool = True,
 ) -> tuple[Parts, list[str]]:
-    """All evaluations of this kind, part by part, and a line of text about each run that cannot be read.
+    """Read all evaluations of a metric, decoding and split, part by part.
 
-    `part`: `size` or `op`. With `own` on the runs' own data alone. Where there are none it is an `ApeError`, if they
-    are `needed`.
+    `part` is `size` or `op`. With `own`, only evaluations on the data that a run was trained on are read. Also returns
+    a line of text about each run that cannot be read. Raises `ApeError` if there are no such evaluations and `needed`
+    is True, and `UsageError` for an unknown name.
     """
     check(metric=metric, decode=decode, split=split)
     bad: list[str] = []
@@ -77,7 +80,7 @@ def read(
     trained: dict[str, dict[str, Any]] = {}
     weight = _WEIGHT.get(metric, "tokens")
     for run, about, of_run in described(registry, bad):
-        if about["dataset"].get("image"):  # those of a dataset have one size, and no run can be asked about another
+        if about["dataset"].get("image"):  # images of a dataset have one size, and a run cannot be evaluated on another size
             others = True
             continue
         evaluations, damaged = run.evaluations()
@@ -104,16 +107,17 @@ def read(
     kinds |= dict.fromkeys(COUNTS, pl.Int64) | {"value": pl.Float64, "weight": pl.Int64}
     values = pl.DataFrame(lines, schema=kinds, orient="row").join(numbered(runs), on="run", maintain_order="left")
     values = values.with_columns(metric=pl.lit(metric), decode=pl.lit(decode), split=pl.lit(split))
-    # a dataset may have been moved or renamed, and evaluated again: the fingerprint says what it is
+    # a dataset may have been moved or renamed and then evaluated again; its fingerprint identifies it
     once = values.unique([*KEYS, "seed", "fingerprint", part], keep="last", maintain_order=True)
     return Parts(once, trained), bad
 
 
 def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("trained_on",)) -> pl.DataFrame:
-    """Mean, deviation and number over seeds in each `CELL` of a column, each run a ratio of sums over its lines there.
+    """Aggregate scores for each `CELL` of each `column`, as a ratio of sums for each run, and then over seeds.
 
-    Besides, over seeds: `least`, `most`; the sum of `weight`; `rows` and `tokens`, as this module counts them, and the
-    interval `OVER_ROWS`; `names`, which may change without changing what a line is.
+    Besides the columns of `aggregation.over_seeds`, the result has `least` and `most`, the smallest and the largest
+    score over seeds, the sum of `weight`, `rows` and `tokens` as this module counts them, the interval `OVER_ROWS`, and
+    the columns `names`, which may differ within one line.
     """
     value, weight = pl.col("value"), pl.col("weight")
     by_run = values.group_by([*column, *CELL, "seed"], maintain_order=True).agg(
@@ -128,9 +132,10 @@ def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("train
 
 
 def counts(group: pl.DataFrame, across: str, order: list[Any]) -> list[tuple[str, list[str]]]:
-    """The last lines of a table: the rows and the tokens behind the scores of each of its columns.
+    """The last lines of a table: the numbers of rows and tokens behind the scores of each of its columns.
 
-    `across`: what tells the columns apart, whose values are `order`. All rows of a table share them.
+    `across` is the field that identifies the columns, and `order` has its values. All rows of a table have the same
+    counts.
     """
     counted = {key: group.filter(pl.col(across) == key).row(0, named=True) for key in order}
     split = group["split"][0]
@@ -138,7 +143,7 @@ def counts(group: pl.DataFrame, across: str, order: list[Any]) -> list[tuple[str
 
 
 def counted(group: pl.DataFrame) -> str:
-    """What the last lines of a table are."""
+    """A note that explains the last lines of a table."""
     split = group["split"][0]
     return (
         f"The last two lines count the {split} rows, and their target tokens, behind each score; all seeds share them."

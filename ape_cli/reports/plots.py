@@ -1,7 +1,7 @@
-"""Figures of a report: what draws each of them, their looks, and their files.
+"""The figures of a report: how they are drawn, and how they are written to files.
 
-A row looks the same in every figure (`palette.looks`).
-The same input gives the same bytes: there are no dates and no random ids. Needs matplotlib (the extra `plots`).
+A row looks the same in every figure (`palette.looks`). The files have no dates and no random ids, so the same input
+gives the same bytes. Figures need matplotlib (the extra `plots`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ape_cli.reports.palette import INK, Look, drawing, looks
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMATS = ("svg", "png", "pdf")  # of files, by their endings
+FORMATS = ("svg", "png", "pdf")  # file formats by their endings
 
 _METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
@@ -29,22 +29,22 @@ _METADATA: dict[str, dict[str, None]] = {
 
 
 def missing() -> str | None:
-    """What to do where there is no matplotlib; None where there is."""
+    """How to install matplotlib, or None if it is installed."""
     return None if find_spec("matplotlib") else "pip install matplotlib, then the same command"
 
 
 def require() -> None:
-    """Raises `ApeError` if there is no matplotlib."""
+    """Check that matplotlib is installed. Raises `ApeError` if it is not."""
     if fix := missing():
         raise ApeError("plots need matplotlib, which is not installed", fix=fix)
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure that is not drawn yet.
+    """A figure that is not drawn yet, with the names of its rows.
 
-    `draw` takes an axis (one of `scales.KINDS`) and the look of each row. It is None where there is too much to draw,
-    and `note` says so.
+    `draw` takes an axis (one of `scales.KINDS`) and the look of each row. It is None if the figure cannot be drawn, and
+    then `note` says why.
     """
 
     rows: list[str]
@@ -53,9 +53,10 @@ class Plot:
 
 
 def figures(wanted: Mapping[str, Plot | None], axis: str = "score") -> dict[str, Figure]:
-    """The figures by their names as files, without those that there is nothing for.
+    """Draw the plots. Returns the figures by the names of their files; plots that cannot be drawn are left out.
 
-    `axis`: one of `scales.KINDS`. A row looks the same in all figures, also beside a plot that is not drawn.
+    `axis` is one of `scales.KINDS`. A row has the same look in all figures. The rows of plots that are not drawn get a
+    look too, so the other rows look the same with and without them.
     """
     plots = {name: plot for name, plot in wanted.items() if plot}
     chosen = looks([row for plot in plots.values() for row in plot.rows])
@@ -63,7 +64,7 @@ def figures(wanted: Mapping[str, Plot | None], axis: str = "score") -> dict[str,
 
 
 def encode(figure: Figure, kind: str) -> bytes:
-    """A figure as one of `FORMATS`, on white."""
+    """The content of a file in one of `FORMATS`, with a white background unless `inline` has made it transparent."""
     out = io.BytesIO()
     with drawing():
         figure.savefig(out, format=kind, metadata=_METADATA[kind], dpi=200)
@@ -71,9 +72,9 @@ def encode(figure: Figure, kind: str) -> bytes:
 
 
 def inline(figure: Figure, name: str) -> str:
-    """A figure as an SVG element for an HTML page, its neutral colour the text's own, nothing behind it.
+    """A figure as an SVG element for an HTML page, with the colour of the text of the page and no background.
 
-    `name` goes before every id, so that several figures can stand in one page. The figure is transparent from then on.
+    `name` is put before every id, so that one page can have several figures. The figure stays transparent afterwards.
     """
     figure.patch.set_alpha(0)
     for axes in figure.axes:

@@ -1,4 +1,4 @@
-"""Tables of a report as text: for a terminal, Markdown, LaTeX (booktabs), and HTML for a page."""
+"""Tables of a report as text: for a terminal, in Markdown, in LaTeX (booktabs), and in HTML."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
 
 @dataclass(frozen=True)
 class _Markup:
-    """How a format writes a cell; each field takes its strings by %s."""
+    """How a format writes a cell. Each field is a template with %s."""
 
-    plain: str  # mean, deviation
+    plain: str  # mean and deviation
     best: str  # the same, underlined
     std: str
-    seeds: str  # where a cell has fewer than the others
-    paper: str  # the paper's score, written plainly
+    seeds: str  # the number of seeds, if a cell has fewer than others
+    paper: str  # the score of the paper
     paper_std: str
     empty: str
-    number: str  # a cell that is text
+    number: str  # a cell that is text already
 
 
 _MARKDOWN = _Markup("%s%s", "<ins>%s</ins>%s", " ±%s", " ×%s", " [%s]", " ±%s", "—", "%s")
@@ -45,26 +45,27 @@ _HTML = _Markup(
 
 
 def number(value: float, percent: bool, digits: int, sign: str = "") -> str:
-    """A score for people; with the sign `+` a difference of scores."""
+    """A score as text. With the sign `+` it is a difference of scores, and positive numbers get a sign too."""
     return f"{100 * value:{sign}.{digits}f}" if percent else f"{value:{sign}.{digits + 1}f}"
 
 
 def _parts(mean: float, std: float | None, percent: bool, mark: str) -> tuple[str, str]:
-    """Mean and deviation, the latter within its mark."""
+    """The mean and the deviation as text. `mark` is the template of the deviation."""
     return number(mean, percent, 2), "" if std is None else mark % number(std, percent, 1)
 
 
 def _most_seeds(table: Table) -> int:
+    """The largest number of seeds of a cell, or 0 if the table has no scores."""
     return max((cell.seeds for _, cells in table.rows for cell in cells if isinstance(cell, Cell)), default=0)
 
 
 def _spread(cell: Cell, table: Table) -> float | None:
-    """What stands after ±."""
+    """The number after ±: half of the interval or the deviation."""
     return cell.half if table.interval else cell.std
 
 
 def _rows(table: Table, markup: _Markup) -> list[list[str]]:
-    """The rows in a markup, their labels as they are."""
+    """The rows as text in a markup. Their labels are not escaped."""
     most = _most_seeds(table)
 
     def draw(cell: Cell | str | None) -> str:
@@ -83,6 +84,7 @@ def _rows(table: Table, markup: _Markup) -> list[list[str]]:
 
 
 def rich(tables: list[Table]) -> RenderableType:
+    """The tables for a terminal."""
     parts: list[RenderableType] = []
     for table in tables:
         grid = RichTable(title=Text(table.title), title_justify="left", header_style="bold")
@@ -117,6 +119,7 @@ def rich(tables: list[Table]) -> RenderableType:
 
 
 def markdown(tables: list[Table]) -> str:
+    """The tables in Markdown."""
     out = []
     for table in tables:
         out += [f"### {table.title}", ""]
@@ -129,6 +132,7 @@ def markdown(tables: list[Table]) -> str:
 
 
 def _tex(text: str) -> str:
+    """A text with the special characters of LaTeX escaped."""
     special = {c: f"\\{c}" for c in "&%$#_{}"} | {
         "±": "$\\pm$",
         "×": "$\\times$",
@@ -140,11 +144,11 @@ def _tex(text: str) -> str:
     return "".join(special.get(c, c) for c in text)
 
 
-_PAGE_COLUMNS = 4  # a table of more is shrunk to the line
+_PAGE_COLUMNS = 4  # a table with more columns is scaled to the width of the line
 
 
 def latex(tables: list[Table]) -> str:
-    """Table environments; the preamble needs booktabs and, for wide tables, graphicx."""
+    """The tables as LaTeX table environments. The preamble needs booktabs, and graphicx for wide tables."""
 
     out = ["% needs \\usepackage{booktabs} and \\usepackage{graphicx}"]
     for table in tables:
@@ -167,7 +171,7 @@ def latex(tables: list[Table]) -> str:
 
 
 def fragment(table: Table) -> str:
-    """A table and its notes as HTML, for a page."""
+    """A table and its notes as HTML."""
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in [table.head, *table.columns])
 
     def lines(rows: Iterable[Sequence[str]]) -> str:
@@ -182,7 +186,7 @@ def fragment(table: Table) -> str:
 
 
 def text(style: str, tables: list[Table]) -> str:
-    """The tables in one of the textual formats; a page of HTML is `page.py`'s."""
+    """The tables in the format `rich`, `markdown` or `latex`. The HTML page is written by `html_page.py`."""
     if style == "rich":
         plain = io.StringIO()
         Console(file=plain, width=200, force_terminal=False).print(rich(tables))

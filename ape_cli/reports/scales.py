@@ -1,7 +1,7 @@
-"""Axes of figures: scores as they are, or the error (1 - score) on a logarithmic scale.
+"""The axes of figures: linear axes of scores, and logarithmic axes of errors (1 - score).
 
-The error separates rows whose scores are all close to 100%. An error of 0 has no logarithm. Points without an error
-stand at a tick "0", in a strip below the end of the logarithmic scale.
+An axis of errors separates rows whose scores are all close to 100%. An error of 0 has no logarithm. Points with an
+error of 0 are drawn at a tick "0", in a strip below the end of the logarithmic scale. Shapes: N scores.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 KINDS = ("score", "error")
-_ROUNDING = 1e-9  # in %; a smaller error is 0: no data has 10^11 tokens
+_ROUNDING = 1e-9  # in %; a smaller error counts as 0, because no data has 10^11 tokens
 
 
 def kind_of(asked: str | None, metric: str, *, drawn: bool) -> str:
-    """The kind of axis. Raises `UsageError` if there are no plots, or if the metric has no error."""
+    """The kind of axis, one of `KINDS`. `asked` is the option of the user, and `drawn` is whether there are plots.
+
+    Raises `UsageError` if an axis is given without plots, if it is unknown, or if the metric has no error.
+    """
     kind = pick("axis", asked or "score", KINDS)
     if asked is None:
         return kind
@@ -55,7 +58,10 @@ class Scale:
     zero: float | None = None
 
     def of(self, scores: Sequence[float] | np.ndarray) -> np.ndarray:
-        """The places of scores (fractions or nats) on the axis. A bar that is longer than an axis of errors is cut."""
+        """The positions of scores on the axis. scores: fractions or nats, [N]. Returns float64 [N].
+
+        A bar that is longer than an axis of errors is cut.
+        """
         given = np.asarray(scores, dtype=float)
         if not self.error:
             return 100 * given if self.unit == "%" else given
@@ -86,7 +92,7 @@ class Scale:
         getattr(axes, f"set_{which}lim")(self.low, self.high)
 
     def _ticks(self) -> tuple[list[float], list[float]]:
-        """Ticks with and without a number. Powers of ten have one, and on a short axis also 2 and 5 times those."""
+        """Ticks with a number, and ticks without. Powers of ten have one, on a short axis also 2 and 5 times those."""
         start = self.edge or self.low
         powers = range(math.floor(math.log10(start)), math.ceil(math.log10(self.high)) + 1)
         steps = [float(f"{digit}e{power}") for power in powers for digit in range(1, 10)]
@@ -97,32 +103,32 @@ class Scale:
 
 
 def scale(kind: str, unit: str, points: Sequence[float], ends: Sequence[float] = ()) -> Scale:
-    """The axis for the scores `points`. `ends` are the ends of bars.
+    """The axis of a kind (one of `KINDS`) for the scores `points`. `ends` are the ends of bars.
 
     An axis of errors cuts a bar whose end is less than a tenth of the smallest error.
     """
     if kind == "error":
         return _of_errors(points, ends)
     every = [*points, *ends]
-    if unit == "%":  # from the multiple of 10 below all of them to 100
+    if unit == "%":  # the axis starts at the multiple of 10 below all scores
         return Scale(unit, 10.0 * min(9, max(0, math.floor(10 * min(every)))), 100.0)
     return Scale(unit, 0.0, 1.05 * max(every) or 1.0)
 
 
 def _of_errors(points: Sequence[float], ends: Sequence[float]) -> Scale:
-    """From below the smallest positive error to above the largest error, bars included.
+    """An axis of errors, from below the smallest positive error to above the largest error. Both include bars.
 
-    Both ends are one of … 1, 2, 5, 10, 20 …
+    Each end is one of … 1, 2, 5, 10, 20 …
     """
     errors = [min(100.0, 100 * (1 - score)) for score in (*points, *ends)]
     some = [error for error in errors[: len(points)] if error > _ROUNDING]
     least = min(some, default=0.1)
-    near = [error for error in errors[len(points) :] if error > least / 10]  # a bar may be ten times as long, no more
+    near = [error for error in errors[len(points) :] if error > least / 10]  # a bar extends the axis at most tenfold
     edge = _nice(min([least, *near]), up=False)
     high = max(_nice(max(*errors, edge), up=True), 10 * edge)
     if len(some) == len(points):
         return Scale("%", edge, high, error=True)
-    strip = (high / edge) ** 0.16  # as a factor: an eighth of the axis
+    strip = (high / edge) ** 0.16  # a factor; the strip is about an eighth of the axis
     return Scale("%", edge / strip, high, error=True, edge=edge, zero=edge / strip**0.6)
 
 

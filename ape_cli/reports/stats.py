@@ -1,20 +1,27 @@
-"""Statistics of few seeds and few rows: two kinds of intervals, and two schemes compared in pairs.
+"""Statistics for few seeds and few rows: two kinds of intervals, and a test for two schemes compared in pairs.
 
 The two kinds of 95% intervals answer different questions and never share a name:
 
 - The interval over seeds is about training again with other seeds, on the same data and the same test rows. It is
   `low` and `high` wherever this project writes it, and needs two seeds.
 - The interval over test rows is about other test rows, with the same trained models. It is `low_over_rows` and
-  `high_over_rows`, and says little where few rows were evaluated, however many seeds there are.
+  `high_over_rows`. It is wide if few rows were evaluated, however many seeds there are.
 
-Sources: the interval over seeds is Student's (Student 1908, The probable error of a mean); the sums for integer degrees
-of freedom are Abramowitz and Stegun 1964, 26.7.3 and 26.7.4; the interval over test rows is Wilson's (1927, Probable
-inference, the law of succession, and statistical inference, JASA 22); flipping signs is Fisher's test (The Design of
-Experiments, 1935, section 21).
-Assumptions: the interval over seeds takes scores to be drawn independently from a normal distribution. It is not cut
-off at 0 or 100%, so near either end, where scores are not normal, it may reach beyond. The interval over test rows
-takes rows to be drawn independently. Flipping signs takes no distribution, only that under the null hypothesis each
-difference is as likely to have the other sign.
+Sources:
+
+- The interval over seeds is Student's (Student 1908, The probable error of a mean). The sums for integer degrees of
+  freedom are in Abramowitz and Stegun 1964, 26.7.3 and 26.7.4.
+- The interval over test rows is Wilson's (1927, Probable inference, the law of succession, and statistical inference,
+  JASA 22).
+- The sign-flip test is Fisher's (The Design of Experiments, 1935, section 21).
+
+Assumptions:
+
+- The interval over seeds assumes that scores are independent and normally distributed. It is not cut off at 0 or 100%.
+  Near these ends scores are not normal, and the interval may reach beyond them.
+- The interval over test rows assumes that rows are independent.
+- The sign-flip test assumes no distribution. It only assumes that under the null hypothesis each difference is equally
+  likely to have the opposite sign.
 """
 
 from __future__ import annotations
@@ -27,12 +34,12 @@ from functools import cache
 import numpy as np
 
 CONFIDENCE = 0.95
-MOST_FLIPPED = 40  # differences; signs of more are not flipped exactly: two arrays of 2^20 sums are enough
+MOST_FLIPPED = 40  # differences; this many need two arrays of 2^20 sums, and there is no exact test of more
 
 
 @cache
 def critical(freedom: int) -> float:
-    """t for `freedom` degrees of freedom: Student's t lies within -t and t with probability `CONFIDENCE`."""
+    """The t for which Student's t with `freedom` degrees of freedom lies in -t to t with probability `CONFIDENCE`."""
     low, high = 0.0, math.pi / 2
     for _ in range(60):
         middle = (low + high) / 2
@@ -41,7 +48,7 @@ def critical(freedom: int) -> float:
 
 
 def _within(angle: float, freedom: int) -> float:
-    """The probability that |t| is at most sqrt(freedom) tan(angle); the angle in 0 to π/2."""
+    """The probability that |t| is at most sqrt(freedom) tan(angle), for an angle from 0 to π/2."""
     odd = freedom % 2
     term = 0.0 if freedom == 1 else math.cos(angle) if odd else 1.0
     total = term
@@ -53,15 +60,18 @@ def _within(angle: float, freedom: int) -> float:
 
 
 def half_width(count: int) -> float | None:
-    """Half of the interval over seeds of a mean of `count` scores, in their sample standard deviations.
+    """Half of the width of the interval over seeds of a mean of `count` scores. It is None for one score.
 
-    None for one score.
+    The unit is the sample standard deviation of the scores.
     """
     return critical(count - 1) / math.sqrt(count) if count > 1 else None
 
 
 def spread(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """The sample standard deviation, and half of the interval over seeds of the mean; both None for one score."""
+    """The sample standard deviation, and half of the width of the interval over seeds of the mean.
+
+    Both are None for one score.
+    """
     if (width := half_width(len(values))) is None:
         return None, None
     std = statistics.stdev(values)
@@ -69,10 +79,11 @@ def spread(values: Sequence[float]) -> tuple[float | None, float | None]:
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """The interval over test rows of a share of `count` rows: all p with (share - p)² at most z² p (1 - p) / count.
+    """The interval over test rows of a share of `count` rows.
 
-    The share may also be a mean over models that saw the same rows. Rows then have values between 0 and 1, which vary
-    at most as much as 0 and 1 of the same mean do, so the interval is wide enough.
+    It has all p with (share - p)² at most z² p (1 - p) / count. The share may also be a mean over models that were
+    evaluated on the same rows. Each row then has a value between 0 and 1. The variance of such values is at most that
+    of zeros and ones with the same mean, so the interval is wide enough.
     """
     z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     middle, scale = share + z * z / (2 * count), 1 + z * z / count
@@ -81,26 +92,27 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def sign_flip(differences: Sequence[float]) -> float | None:
-    """The two-sided p value of a mean difference of 0, exact; None beyond `MOST_FLIPPED` differences.
+    """The exact two-sided p-value of a sign-flip test. The null hypothesis is a mean difference of 0.
 
-    Of the 2^n ways to give n differences their signs, the share whose mean is at least as far from 0 as that of the
-    differences as they are. It cannot fall below `least_p`.
+    There are 2^n ways to choose the signs of n differences. The p-value is the share of them whose mean is at least as
+    far from 0 as the mean of the given differences. It is never below `least_p`. Returns None for more than
+    `MOST_FLIPPED` differences.
     """
     if len(differences) > MOST_FLIPPED:
         return None
-    rounding = 1e-9 * math.fsum(map(abs, differences))  # sums that are as close as this are equal
+    rounding = 1e-9 * math.fsum(map(abs, differences))  # closer sums count as equal
     bound = abs(math.fsum(differences)) - rounding
     if bound <= 0:
         return 1.0
     half = len(differences) // 2
     first, second = _signed_sums(differences[:half]), np.sort(_signed_sums(differences[half:]))
-    # a sum of the one half needs at least bound - sum from the other; as many sums lie below -bound as above bound
+    # a sum of the one half needs at least bound - sum from the other half; by symmetry, as many sums are below -bound
     above = int((second.size - np.searchsorted(second, bound - first)).sum())
     return 2 * above / 2 ** len(differences)
 
 
 def _signed_sums(values: Sequence[float]) -> np.ndarray:
-    """The sums of the values under all signs: float64 [2^n]."""
+    """The sums of n values for all choices of signs: float64 [2^n]."""
     sums = np.zeros(1)
     for value in values:
         sums = np.concatenate([sums + value, sums - value])
@@ -108,5 +120,5 @@ def _signed_sums(values: Sequence[float]) -> np.ndarray:
 
 
 def least_p(count: int) -> float:
-    """The smallest p value that `count` differences can have: all of one sign, 2 of 2^count ways."""
+    """The smallest p-value for `count` differences. All have the same sign then, which 2 of 2^count choices give."""
     return 2.0 ** (1 - count)

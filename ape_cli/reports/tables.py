@@ -1,4 +1,4 @@
-"""Lines of a report as the paper's tables: schemes down, tasks across."""
+"""Tables in the form of the paper: one row for each scheme, one column for each task."""
 
 from __future__ import annotations
 
@@ -20,53 +20,58 @@ _ROWS += ["orthogonal-seq", "orthogonal-tree", "orthogonal-grid"]
 
 @dataclass(frozen=True)
 class Cell:
-    """One score of a table. Fractions, or nats for cross-entropy."""
+    """One score of a table. Numbers are fractions, or nats for cross-entropy."""
 
     mean: float
     std: float | None
     seeds: int
-    best: bool  # to be underlined
+    best: bool  # whether it is underlined
     paper: tuple[float, float | None] | None  # mean and deviation, as fractions
-    half: float | None = None  # of the 95% interval over seeds of the mean
+    half: float | None = None  # half of the width of the 95% interval over seeds
 
 
 @dataclass(frozen=True)
 class Table:
+    """A table of scores, with notes below it."""
+
     title: str
     notes: list[str]
     columns: list[str]
-    rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # text is a number, in no need of escapes
-    unit: str  # of its scores: %, or nats a token
-    interval: bool = False  # beside a mean stands half of its interval over seeds, not its deviation
+    rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # text is a number and needs no escapes
+    unit: str  # the unit of its scores, for example % or nats a token
+    interval: bool = False  # show half of the interval over seeds after ±, not the deviation
     head: str = "scheme"
-    foot: Sequence[tuple[str, Sequence[str]]] = ()  # counts below the rows, as they are to be shown
+    foot: Sequence[tuple[str, Sequence[str]]] = ()  # lines of counts below the rows, as text
 
     @property
     def percent(self) -> bool:
+        """Whether the scores are shown in percent."""
         return self.unit == "%"
 
 
-_GROUP = ["images", "structure", "preset"]  # what tells tables apart
+_GROUP = ["images", "structure", "preset"]  # these identify a table
 
 
 def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
-    """Lines as tables: one for each preset and kind of structure, images apart; schemes down, tasks across."""
+    """The tables of the lines of a report: one for each preset and structure, and separate ones for images.
+
+    `interval`: show half of the 95% interval after ±, not the standard deviation.
+    """
     groups = with_row_names(found).partition_by(*_GROUP, maintain_order=True)
     return [_table(group, interval) for group in groups]
 
 
 def with_row_names(found: pl.DataFrame) -> pl.DataFrame:
-    """The lines, in the order of their tables, each with the `row` and the `column` that it has in its table."""
-    groups = found.with_columns(images=pl.col("task").map_elements(is_image, pl.Boolean)).partition_by(
-        *_GROUP, maintain_order=True
-    )
+    """Sort lines in the order of their tables, and add the names of the `row` and the `column` of each line."""
+    found = found.with_columns(images=pl.col("task").map_elements(is_image, pl.Boolean))
+    groups = found.partition_by(*_GROUP, maintain_order=True)
     made = []
     for group in sorted(groups, key=lambda group: group.select(_GROUP).row(0)):
         names, places = _column_names(group), dict[tuple[str, str], None]()
         for line in group.iter_rows(named=True):
             column = names[tuple(line[k] for k in _DATA)]
             row = line["scheme"] + (f" ({line['variant']})" if line["variant"] else "")
-            if (row, column) in places:  # the same words for another configuration: a preset or a scheme has changed
+            if (row, column) in places:  # a preset or a scheme has changed, so two configurations share a name
                 row += f" #{line['configuration']}"
             places[row, column] = None
         rows, columns = zip(*places, strict=True)
@@ -75,16 +80,17 @@ def with_row_names(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def row_rank(line: dict[str, Any]) -> tuple[int, str]:
-    """Where a row stands among the others of its table, by one of its named lines."""
+    """The sort key of a row among the rows of its table. `line`: one of its lines, with names."""
     return _rank(_ROWS, line["scheme"]), line["row"]
 
 
 def column_rank(line: dict[str, Any]) -> tuple[int, str]:
-    """Where a column stands among the others of its table, by one of its named lines."""
+    """The sort key of a column among the columns of its table. `line`: one of its lines, with names."""
     return _rank(_COLUMNS, task_of(line)), line["column"]
 
 
 def _table(group: pl.DataFrame, interval: bool) -> Table:
+    """The table of the lines of one preset and structure."""
     cells: dict[tuple[str, str], Cell] = {}
     order: dict[str, tuple[int, str]] = {}
     rows: dict[str, tuple[int, str]] = {}
@@ -107,19 +113,20 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
 
 
 def cell(line: dict[str, Any]) -> Cell:
+    """The cell of a line of a report."""
     paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_std"])
     half = None if line["high"] is None else line["high"] - line["mean"]
     return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, half)
 
 
 def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
-    """What stands under every table of scores."""
+    """The notes under every table of scores."""
     seeds = sorted(set(group["seeds"]))
     return [f"{settings(group)}; {_over(seeds, interval)}.", _underlining(seeds)]
 
 
 def _over(seeds: list[int], interval: bool) -> str:
-    """What a cell is, by the numbers of seeds in a table: `mean ± standard deviation over 3 seeds`."""
+    """The meaning of the numbers in a cell, for example `mean ± standard deviation over 3 seeds`."""
     spread = "half of its 95% interval" if interval else "standard deviation"
     none = f"no {'interval over seeds' if interval else spread}"
     if seeds == [1]:
@@ -131,7 +138,7 @@ def _over(seeds: list[int], interval: bool) -> str:
 
 
 def _underlining(seeds: list[int]) -> str:
-    """The rule of `report.py`, as far as it matters to a table with such numbers of seeds."""
+    """The rule of underlining (`aggregation.py`), as far as it applies to a table with these numbers of seeds."""
     if seeds == [1]:
         return "Underlined: the best score of each column."
     rule = """Underlined: the best mean of each column and every mean at most one standard deviation worse, by the \
@@ -143,7 +150,7 @@ underlined by the same rule."""
 
 
 def brackets(group: pl.DataFrame, interval: bool) -> list[str]:
-    """What stands in brackets, where lines were put beside the paper."""
+    """The notes on numbers in brackets. There are none unless the lines have the numbers of the paper."""
     if "paper_mean" not in group.columns:
         return []
     size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
@@ -154,23 +161,24 @@ def brackets(group: pl.DataFrame, interval: bool) -> list[str]:
 
 
 def settings(group: pl.DataFrame) -> str:
-    """What all lines of a table have in common, for the note under it."""
+    """The settings that all lines of a table share, for the note under it."""
     line, (name, unit) = group.row(0, named=True), measured(group["metric"][0], group["task"])
-    # an image has one label, and there is nothing to read again
+    # an image has one label, so all decodings are the same
     decoding = "" if all(map(is_image, group["task"])) else f", {line['decode']} decoding"
     what = f"{name} in {unit}{decoding}, {line['split']} split"
     return f"Preset {line['preset']}; {what}"
 
 
 def _rank(known: list[str], name: str) -> int:
+    """The position of a name in a list. Unknown names come after all others."""
     return known.index(name) if name in known else len(known)
 
 
-_DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # what tells the columns of a table apart
+_DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # these identify a column of a table
 
 
 def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
-    """A name for each column; datasets are named only where the task alone does not tell them apart."""
+    """A name for each column. It includes the dataset only if the task alone does not identify the column."""
     columns = group.unique(_DATA, maintain_order=True)
     alike_in = ["task", "order"] + ["form"] * bool(group["images"][0])
     names: dict[tuple[Any, ...], str] = {}

@@ -1,15 +1,16 @@
-"""Views of the registered runs: one file each, found by its name. `ape report --view NAME` shows one of them.
+"""Views of the registered runs. Each view is one file, and `ape report --view NAME` shows it.
 
-A view reads the runs, tabulates what it has found, and draws it:
+A view reads the runs, makes tables of the result, and draws it:
 
-    read(registry, options)    -> what it has found, and a line of text about each run that cannot be read
-    frame(found)               -> the lines that programs get (`--format csv`, `json`)
-    tables(found, interval)    -> the tables that people get
-    plot(found, options)       -> its figure, if it has one
-    rejects(options)           -> an error for each option that it refuses, which says why
+    read(registry, options)    -> the result, and a line of text about each run that cannot be read
+    frame(found)               -> the result as lines for programs (`--format csv`, `json`)
+    tables(found, interval)    -> the result as tables for people
+    plot(found, options)       -> the result as a figure, if the view has one
+    rejects(options)           -> an error for each invalid option, with the reason
 
 The page (`--format html`) has a section for each view, and `--plots` draws the figure of each view. A new view is a
-file here, or in a folder `ape_cli/reports/views` elsewhere on the Python path. Its name is the file's stem, `_` as `-`.
+file in this folder, or in a folder `ape_cli/reports/views` elsewhere on the Python path. The name of the view is the
+stem of its file, with `_` replaced by `-`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table
 from ape_cli.runs.registry import Registry
 
-__path__ = pkgutil.extend_path(__path__, __name__)  # a folder ape_cli/reports/views elsewhere on the path adds to these
+__path__ = pkgutil.extend_path(__path__, __name__)  # so that views in another ape_cli/reports/views are found
 
 DEFAULT = "scores"
 
@@ -39,74 +40,74 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Options:
-    """What `ape report` was asked for, apart from the runs and the place of its output."""
+    """The options of `ape report`, except for the selection of runs and the output file."""
 
     metric: str = "token_accuracy"
     decode: str = "teacher"
     split: str = "test"
-    against: str | None = None  # `paper`: its numbers beside ours
-    compare: tuple[str, str] | None = None  # two rows of the tables
-    interval: bool = False  # half of the 95% interval over seeds stands after ±, not the standard deviation
-    own: bool = False  # scores on the data that a run was trained on alone
+    against: str | None = None  # `paper` adds the numbers of the paper
+    compare: tuple[str, str] | None = None  # the names of two rows of the tables
+    interval: bool = False  # show half of the 95% interval over seeds after ±, not the standard deviation
+    own: bool = False  # only scores on the data that a run was trained on
     style: str = "rich"  # one of `rendering.FORMATS`
-    plots: str | None = None  # the folder of plots, if they are asked for
-    axis: str | None = None  # what plots show, if it is asked for
-    asked: str = ""  # how the view was asked for: `--by size`; empty if it was not
-    needed: bool = True  # without anything to show, `read` raises an `ApeError`; else it finds nothing
+    plots: str | None = None  # the folder for plots, if the user wants them
+    axis: str | None = None  # one of `scales.KINDS`, if the user gives it
+    asked: str = ""  # the option that selects the view, for example `--by size`; empty without one
+    needed: bool = True  # whether `read` raises `ApeError` if there is nothing to show
 
     @property
     def scores(self) -> dict[str, Any]:
-        """The kind of scores: arguments of `evaluations.wanted` and `parts.read`."""
+        """The arguments of `evaluations.wanted` and `parts.read` that select the scores."""
         return {"metric": self.metric, "decode": self.decode, "split": self.split}
 
 
 class View(ABC, Generic[Found]):
-    """One view of the runs. `Found` is what `read` finds; the other methods get it."""
+    """One view of the runs. `Found` is the type of the result of `read`, which is passed to the other methods."""
 
     about: ClassVar[str]  # a line of help
     by: ClassVar[str | None] = None  # `--by BY` is `--view NAME`
-    compares: ClassVar[bool] = False  # whether it shows the two rows of `--compare A B`, which asks for it
-    comparison: ClassVar[str] = "a view of its own"  # what a comparison is, so that it cannot be one of this view
-    on_page: ClassVar[bool] = True  # whether the page has a section of it; else its page has it alone
-    rank: ClassVar[int] = 100  # its place on the page: lower ranks first, then by name
-    caption: ClassVar[str] = ""  # of its figure, on the page; a view without one has no figure
+    compares: ClassVar[bool] = False  # whether `--compare A B` selects this view, which compares two rows
+    comparison: ClassVar[str] = "a view of its own"  # why `--compare` is not possible with this view, for an error
+    on_page: ClassVar[bool] = True  # whether it is a section of the page; otherwise its page shows it alone
+    rank: ClassVar[int] = 100  # its position on the page: lower ranks come first, then names decide
+    caption: ClassVar[str] = ""  # the caption of its figure; a view without a caption has no figure
 
     @property
     def name(self) -> str:
-        """The name of its file."""
+        """The name of the view, from its file."""
         return plugins.name_of(type(self))
 
     @property
     def title(self) -> str:
-        """The title of its section. In lower case, with hyphens, it is the name of its figure."""
+        """The title of the section. In lower case and with hyphens it is also the name of the figure."""
         return self.name.replace("-", " ").capitalize()
 
     @property
     def called(self) -> str:
-        """What errors call it."""
+        """The name of the view in errors."""
         return f"the view {self.name}"
 
     @abstractmethod
     def read(self, registry: Registry, options: Options) -> tuple[Found, list[str]]:
-        """What there is to show, and a line of text about each run that cannot be read.
+        """The result of the view, and a line of text about each run that cannot be read.
 
-        Raises `ApeError` if there is nothing and it is `needed`.
+        Raises `ApeError` if there is nothing to show and `options.needed` is True.
         """
 
     @abstractmethod
     def frame(self, found: Found) -> pl.DataFrame:
-        """What it has found, as programs get it."""
+        """The result as lines for programs."""
 
     @abstractmethod
     def tables(self, found: Found, *, interval: bool = False) -> list[Table]:
-        """The same as tables; none, if nothing was found."""
+        """The result as tables. The list is empty if there is nothing to show."""
 
     def plot(self, found: Found, options: Options) -> Plot | None:
-        """The same as a figure; None, if there is nothing to draw."""
+        """The result as a figure, or None if there is nothing to draw."""
         return None
 
     def rejects(self, options: Options) -> Iterator[UsageError]:
-        """The errors of these options. A view adds its own; those here are the same for every view."""
+        """An error for each invalid option. A view adds its own errors to these, which hold for every view."""
         if options.interval and options.style in ("csv", "json"):
             yield UsageError(f"{options.style} always has the interval", got="--interval", fix="leave it out")
         if options.compare and not self.compares:
@@ -127,12 +128,12 @@ class View(ABC, Generic[Found]):
 
 
 def names() -> list[str]:
-    """The name of every view."""
+    """The names of all views. Raises `UsageError` if two views have the same name."""
     return plugins.names(sys.modules[__name__])
 
 
 def load(name: str) -> View[Any]:
-    """The view of a name. Raises `ApeError` if there is none, or if its file cannot be imported."""
+    """The view of a name. Raises `ApeError` if there is no such view, or if its file cannot be imported."""
     return plugins.load(sys.modules[__name__], "view", name, View)()  # type: ignore[type-abstract]
 
 
@@ -142,15 +143,16 @@ def every() -> tuple[list[View[Any]], list[str]]:
     for name in names():
         try:
             found.append(load(name))
-        except ApeError as error:  # somebody's own file: the others go on
+        except ApeError as error:  # a user's own file may be broken; the other views still work
             bad.append(str(error))
     return sorted(found, key=lambda view: (view.rank, view.name)), bad
 
 
 def choose(name: str | None, by: str | None, compare: tuple[str, str] | None) -> tuple[View[Any], str]:
-    """The view that is asked for by its name or by an option of its own, and the words that ask for it.
+    """The view that `--view`, `--by` or `--compare` selects, and that option with its value as text.
 
-    Raises `UsageError` if there is no such view, or if two are asked for.
+    Without any of them it is the default view, and the text is empty. Raises `UsageError` if there is no such view, or
+    if two views are selected.
     """
     grouped = {view.by: view for view in every()[0] if view.by} if by is not None else {}
     of_group = grouped[pick("grouping", by, grouped)] if by is not None else None

@@ -1,14 +1,19 @@
-"""Scores at checkpoints of the schedule, halfway and at the end, from the history of each finished run.
+"""Scores halfway through the schedule and at its end, from the history of each finished run.
 
-Source: Algebraic Positional Encodings, table 3: the best by epoch until 150 and until 300 of 300 epochs.
+Source: Algebraic Positional Encodings, table 3: the best score until epoch 150 and until epoch 300 of 300.
 
-A checkpoint sees the validations of a run until then, and says three things of them: the best validation accuracy,
-which chose the weights; the test accuracy at that step, which chose nothing; and the best test accuracy, which is
-chosen on the test set. What is best is best in one run: mean and deviation over seeds come after. The test split of
-sequences is not looked at while a run trains, so they have the first alone. Scores are fractions.
+These two points of the schedule are called checkpoints. Each has three measures, which use all validations of a run up
+to this point:
 
-The same for cross-entropy, in nats: the lowest on validation, the test cross-entropy of the weights that validation
-accuracy chose, and the lowest on the test set. Exact match is not measured while a run trains.
+- the best validation accuracy, which chose the weights;
+- the test accuracy at the step of the best validation accuracy, which chose nothing;
+- the best test accuracy, which is chosen on the test set.
+
+The best score is taken in each run first. Then the mean and the deviation over seeds are computed. Scores are
+fractions. The test split of sequences is not scored while a run trains, so sequences have only the first measure.
+
+Cross-entropy has the same measures, in nats: the lowest on validation, the test cross-entropy of the weights that
+validation accuracy chose, and the lowest on the test set. Exact match is not measured while a run trains.
 """
 
 from __future__ import annotations
@@ -31,11 +36,11 @@ from ape_cli.reports.tables import Table, brackets, cell, standing_notes
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
-METRIC = "token_accuracy"  # what training chooses by; of images the top-1 accuracy
+METRIC = "token_accuracy"  # the metric that chooses the weights; for images it is the top-1 accuracy
 VALIDATION, CHOSEN, BEST = "validation", "test, chosen on validation", "test, best by epoch"
 _CHOSEN = """The test {} where validation accuracy was best until then: the test set has chosen nothing. At the end it \
 is that of the weights that were kept."""
-_MEASURES = {  # what they are, by the metric
+_MEASURES = {  # explanations of the measures, by metric
     "token_accuracy": {
         VALIDATION: "The best validation accuracy until then: it chose the weights, so it is biased upwards.",
         CHOSEN: _CHOSEN.format("accuracy"),
@@ -56,14 +61,14 @@ _PLACE = {"checkpoint": pl.String, "step": pl.Int64, "epoch": pl.Float64, "measu
 
 @dataclass(frozen=True)
 class Epochs:
-    """What the histories of the finished runs tell."""
+    """The scores at checkpoints, and the histories of the finished runs that they come from."""
 
-    lines: pl.DataFrame  # one for each cell, checkpoint and measure
+    lines: pl.DataFrame  # one line for each cell, checkpoint and measure
     histories: list[History]
 
 
 class ByEpoch(View[Epochs]):
-    """Finds the scores at checkpoints. Its figure is the learning curves."""
+    """Shows the scores at checkpoints. Its figure has the learning curves."""
 
     about = "halfway through the schedule and at its end, as in the paper's table 3"
     by = "epoch"
@@ -74,7 +79,7 @@ class ByEpoch(View[Epochs]):
 from the smallest to the largest score. {LINE_STYLES} A dotted line is the test split, which decides nothing."""
 
     def rejects(self, options: Options) -> Iterator[UsageError]:
-        """Refuses what the history of a run does not tell."""
+        """Reject options for scores that the history of a run does not have."""
         yield from super().rejects(options)
         metric = pick("metric", options.metric, METRICS)
         if metric not in MEASURED:
@@ -90,7 +95,11 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
                 yield UsageError(what, got=f"--{option} {given}", fix=f"leave --{option} out")
 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
-        """The histories of the finished runs. Where it is not `needed`, an unmeasured metric has none of them."""
+        """Read the histories of the finished runs.
+
+        Raises `ApeError` if the view is needed and there is no history. If it is not needed, the result is empty for a
+        metric that is not measured while a run trains.
+        """
         if not options.needed and options.metric not in MEASURED:
             return Epochs(pl.DataFrame(), []), []
         pick("metric", options.metric, MEASURED)
@@ -106,12 +115,12 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         return Epochs(made, found), bad
 
     def frame(self, found: Epochs) -> pl.DataFrame:
-        """The lines, with `checkpoint`, `step`, `epoch` (null where a run was set in steps) and `measure`."""
+        """The lines, with `checkpoint`, `step`, `epoch` (null if the schedule is in steps) and `measure`."""
         theirs = [name for name in found.lines.columns if name.startswith("paper_") and name not in LINES]
         return arrange(found.lines, _PLACE, theirs)
 
     def tables(self, found: Epochs, *, interval: bool = False) -> list[Table]:
-        """For each column of the other tables and each preset one a measure: schemes down, checkpoints across."""
+        """A table for each column of the other tables, preset and measure, with checkpoints as columns."""
         if found.lines.is_empty():
             return []
         groups = found.lines.partition_by("structure", "preset", "column", maintain_order=True)
@@ -121,22 +130,22 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         ]
 
     def plot(self, found: Epochs, options: Options) -> Plot | None:
-        """Learning curves: a panel for each column of the tables, validation scores over steps."""
+        """The learning curves, with one panel for each column of the tables: validation scores over steps."""
         if options.metric in MEASURED:
             return curves_plot(learning(found.histories), options.metric)
         return Plot([], None, f"no learning curves: {METRICS[options.metric][0]} is not measured while a run trains")
 
 
 def curves_plot(panels: list[Panel], metric: str) -> Plot | None:
-    """A figure of learning curves."""
+    """The plot of learning curves, or None without panels."""
     return line_plots.plot(panels, metric, "validation ")
 
 
 def lines(found: list[History], metric: str, against: str | None) -> pl.DataFrame:
-    """A line for each cell, checkpoint and measure; empty without histories.
+    """A line for each cell, checkpoint and measure. There are none without histories.
 
-    As those of `columns.LINES`, with `checkpoint`, `step`, `epoch` (null where a run was set in steps) and `measure`,
-    and with `row`, `column` and `rank` (`curves.label`).
+    The columns are those of `columns.LINES`, `checkpoint`, `step`, `epoch` (null if the schedule is in steps) and
+    `measure`, and `row`, `column` and `rank` (`curves.label`). Raises `UsageError` for an unknown `against`.
     """
     if against is not None:
         pick("comparison", against, ["paper"])
@@ -160,12 +169,15 @@ def lines(found: list[History], metric: str, against: str | None) -> pl.DataFram
 
 
 def _theirs(line: dict[str, Any]) -> str:
-    """A line's column in the paper's table: of what was chosen as theirs was, and of nothing else."""
+    """The name of a line's column in the paper's table. It is empty unless the score was chosen like the paper's."""
     return f"{task_of(line)} {line['checkpoint']}" if line["measure"] == BEST else ""
 
 
 def checkpoints(about: dict[str, Any]) -> list[dict[str, Any]]:
-    """Half of a run's schedule, and all of it: `checkpoint`, its name; `step`, the last one; `epoch`."""
+    """The checkpoints of a run, halfway through its schedule and at its end.
+
+    Each has its name as `checkpoint`, the last `step`, and the `epoch`, which is None if the schedule is in steps.
+    """
     steps, epochs = about["result"]["steps"], about["config"]["epochs"]
     found = []
     for halves in (1, 2):
@@ -176,14 +188,14 @@ def checkpoints(about: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, float]:
-    """The measures of one run's validations until step `last`; those that its history does not tell are left out."""
+    """The measures of one run over its validations until step `last`, without those that its history does not have."""
     choose = min if metric in SMALLER_IS_BETTER else max
     until = history.filter(pl.col("step") <= last)
     if until.is_empty():
         return {}
     validation, test = until["validation"].to_list(), until["test"].to_list()
     found = {VALIDATION: choose(validation)}
-    kept = until.filter("kept")["test"].to_list()  # as training chose
+    kept = until.filter("kept")["test"].to_list()  # the choice of the training
     if kept and kept[-1] is not None:
         found[CHOSEN] = kept[-1]
     if None not in test:
@@ -192,6 +204,7 @@ def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, fl
 
 
 def _table(group: pl.DataFrame, interval: bool) -> Table:
+    """The table of one column of the other tables, one preset and one measure."""
     first = group.row(0, named=True)
     name, unit = measured(first["metric"], group["task"])
     places = group.sort(pl.col("epoch").is_null(), "epoch", "step")

@@ -1,10 +1,10 @@
-"""Scores by operator: how a scheme does on each operation of a task that has several, as `tree-ops` has four.
+"""Scores by operator, for a task that has several operators. `tree-ops` has four.
 
-A token accuracy over all rows is mostly that of the operators whose targets are long copies of the source. Exact match
-by operator shows which operations a scheme has learned.
+Token accuracy over all rows depends mostly on the operators whose targets are long copies of the source. Exact match by
+operator shows which operations a scheme has learned.
 
-An operator is no size: rows of one operator on other data than that of training are another question. So datasets are
-not pooled, and each that a run was evaluated on has a table of its own, as it has a column in the plain tables.
+Datasets are not pooled, because an operator on other data than that of training is a question of its own. Each dataset
+that a run was evaluated on has its own table, as it has its own column in the plain tables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ape_cli.runs.registry import Registry
 
 
 class ByOperator(View[pl.DataFrame]):
-    """Finds a line for each cell and operator, with `row`, `column` and `rank` (`curves.label`)."""
+    """Shows a line for each cell and operator, with `row`, `column` and `rank` (`curves.label`)."""
 
     about = "by operator of tree-ops"
     by = "op"
@@ -33,14 +33,14 @@ class ByOperator(View[pl.DataFrame]):
     rank = 20
 
     def rejects(self, options: Options) -> Iterator[UsageError]:
-        """Refuses the paper's numbers."""
+        """Reject a comparison with the paper."""
         if options.against:
             got = f"--against {options.against} {options.asked}"
             yield UsageError("the paper has no scores by operator", got=got, fix="leave one out")
         yield from super().rejects(options)
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
-        """All evaluations of this kind, operator by operator (`parts.read`)."""
+        """Read the evaluations by operator (`parts.read`). Raises `ApeError` if there are none and they are needed."""
         found, bad = parts.read(registry, "op", **options.scores, own=options.own, needed=options.needed)
         if found.values.is_empty():
             return found.values, bad
@@ -48,11 +48,11 @@ class ByOperator(View[pl.DataFrame]):
         return label(pooled, [*KEYS, "fingerprint"]), bad
 
     def frame(self, found: pl.DataFrame) -> pl.DataFrame:
-        """The lines, with the rows and the tokens behind each."""
+        """The lines, with the numbers of rows and tokens behind each."""
         return arrange(found, ["op"], [*parts.COUNTS, *parts.OVER_ROWS])
 
     def tables(self, found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
-        """A table for each column of the other tables and each preset: schemes down, operators across."""
+        """A table for each column of the other tables and each preset, with operators as columns."""
         if found.is_empty():
             return []
         groups = found.partition_by("structure", "preset", "column", maintain_order=True)
@@ -60,6 +60,7 @@ class ByOperator(View[pl.DataFrame]):
 
 
 def _table(group: pl.DataFrame, interval: bool) -> Table:
+    """The table of one column of the other tables and one preset."""
     first = group.row(0, named=True)
     known = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
     there = group["op"].unique(maintain_order=True).to_list()

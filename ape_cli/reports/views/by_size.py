@@ -1,12 +1,12 @@
-"""Scores by the size of the source: how a scheme does on longer words and deeper trees than it was trained on.
+"""Scores by the size of the source. They show how a scheme does on longer words and deeper trees than in training.
 
-A score is that of one run over all datasets of a table: a ratio of sums over the rows of a size (token accuracy and
-cross-entropy by tokens, exact match by rows), not a mean of the datasets' means. Then mean and deviation over seeds, as
-in the other tables. All scores of a table are of the same test rows: a dataset that only some of the runs were
-evaluated on has a table of its own.
+The score of a run is computed over all datasets of a table. It is a ratio of sums over the rows of a size (token
+accuracy and cross-entropy over tokens, exact match over rows), not a mean of the datasets' means. Then the mean and the
+deviation over seeds are computed, as in the other tables. All scores of a table use the same test rows. A dataset that
+only some of the runs were evaluated on has its own table.
 
-Seen in training: sizes from the smallest to the largest one among the rows of the training split. Those rows are a
-function of the task, its parameters and the seed, so they are drawn again, and the dataset need not be there.
+Sizes count as seen in training from the smallest to the largest size in the training split. The rows of this split are
+a function of the task, its parameters and the seed. They are drawn again, so the dataset need not exist any more.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ape_cli.structure import linearisation
 
 Range = tuple[int, int]  # sizes, both ends included
 
-_COLUMN = [key for key in KEYS if key not in CELL]  # what the rows of a table share
-_COLUMNS, _POINTS = 10, 16  # of a table, of a line of a plot: at most
-_BLOCK = 8192  # rows
-_WORDS = {  # of structures: what a size is, and its axis
+_COLUMN = [key for key in KEYS if key not in CELL]  # the fields that all rows of a table share
+_COLUMNS, _POINTS = 10, 16  # the largest numbers of bins in a table and in a line of a plot
+_BLOCK = 8192  # rows that are drawn at a time
+_WORDS = {  # for each structure, the meaning of a size and the label of its axis
     "seq": ("length", "length of the source, symbols"),
     "tree": ("depth", "depth of the source, steps from the root"),
     "grid": ("longer side", "longer side of the source, cells"),
@@ -45,9 +45,10 @@ _WORDS = {  # of structures: what a size is, and its axis
 
 @dataclass(frozen=True)
 class Sizes:
-    """`values`: those of `parts.Parts`, by `size`.
+    """The scores by size, and the sizes in the training data.
 
-    `seen`: by the fingerprint of the training data; None where its task is not known here.
+    `values` are those of `parts.Parts`, by `size`. `seen` has the range of sizes in training data, by the fingerprint
+    of the data. It is None if the task is not known here.
     """
 
     values: pl.DataFrame
@@ -55,7 +56,7 @@ class Sizes:
 
 
 class BySize(View[Sizes]):
-    """Finds the evaluations size by size. Its tables and lines pool sizes into bins."""
+    """Shows the evaluations by size. Its tables and plots pool sizes in bins."""
 
     about = "by length or depth, over all evaluated datasets"
     by = "size"
@@ -67,37 +68,40 @@ band, or a bar at a single point, reaches from the smallest to the largest score
 than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_STYLES}"""
 
     def rejects(self, options: Options) -> Iterator[UsageError]:
-        """Refuses the paper's numbers."""
+        """Reject a comparison with the paper."""
         if options.against:
             got = f"--against {options.against} {options.asked}"
             yield UsageError("the paper has no scores by size", got=got, fix="leave one out")
         yield from super().rejects(options)
 
     def read(self, registry: Registry, options: Options) -> tuple[Sizes, list[str]]:
-        """All evaluations of this kind (`parts.read`). It reads those on other data too, whatever `own` says."""
+        """Read the evaluations by size (`parts.read`), also those on other data, because `options.own` has no effect.
+
+        Raises `ApeError` if there are none and they are needed.
+        """
         found, bad = parts.read(registry, "size", **options.scores, needed=options.needed)
         fingerprints = found.values["trained_fingerprint"].unique(maintain_order=True)
         return Sizes(found.values, {f: seen(found.trained[f]) for f in fingerprints}), bad
 
     def frame(self, found: Sizes) -> pl.DataFrame:
-        """Every size by itself. `weight`: tokens, of exact match rows, over all seeds."""
+        """A line for each size. `weight` is the number of tokens over all seeds, or of rows for exact match."""
         pooled = pool(found).rename({"first": "size"})
         return arrange(pooled, ["on", "size", "seen"], ["weight", *parts.COUNTS, *parts.OVER_ROWS])
 
     def tables(self, found: Sizes, *, interval: bool = False) -> list[Table]:
-        """A table for each column of the other tables and each preset: schemes down, sizes across."""
+        """A table for each column of the other tables and each preset, with sizes as columns."""
         if found.values.is_empty():
             return []
         groups = pool(found, _COLUMNS).partition_by("structure", "preset", "column", maintain_order=True)
         return [_table(group, found, interval) for group in groups]
 
     def plot(self, found: Sizes, options: Options) -> Plot | None:
-        """A panel for each table with several sizes."""
+        """A plot with a panel for each table that has several sizes, or None without one."""
         return line_plots.plot(panels(found), options.metric)
 
 
 def panels(sizes: Sizes) -> list[Panel]:
-    """The same as lines of a plot; x is the middle of a bin. What has one size alone is no line."""
+    """The panels of a plot. x is the middle of a bin. Tables with a single size have no panel."""
     if sizes.values.is_empty():
         return []
     found = pool(sizes, _POINTS).with_columns(x=(pl.col("first") + pl.col("last")) / 2)
@@ -112,7 +116,7 @@ def panels(sizes: Sizes) -> list[Panel]:
 
 
 def seen(trained: dict[str, Any]) -> Range | None:
-    """The smallest and the largest size in a training split; None if its task is not known here."""
+    """The smallest and the largest size in a training split, or None if its task is not known here."""
     try:
         task = tasks.make(trained["task"], *linearisation.parse(trained["order"]), **trained["parameters"])
     except ApeError:
@@ -124,9 +128,9 @@ def seen(trained: dict[str, Any]) -> Range | None:
 
 
 def bins(sizes: list[int], limits: Range | None, most: int) -> dict[int, Range]:
-    """The bin of each size: of equal steps of 1, 2, 5, 10, 20 … sizes, the smallest that make at most `most`.
+    """The bin of each size. Bins are 1, 2, 5, 10, 20 … sizes wide: the smallest width that gives at most `most` bins.
 
-    A bin is named by the smallest and the largest size in it, and never reaches across `limits`.
+    A bin is given by the smallest and the largest size in it. It never extends across `limits`.
 
     >>> bins([3, 4, 8, 11, 12, 30], limits=(4, 11), most=5)
     {3: (3, 3), 4: (4, 8), 8: (4, 8), 11: (11, 11), 12: (12, 12), 30: (30, 30)}
@@ -144,11 +148,11 @@ def bins(sizes: list[int], limits: Range | None, most: int) -> dict[int, Range]:
 
 
 def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
-    """Mean, deviation and number over seeds (`parts.pool`) of each row of the tables and each bin, `first` to `last`.
+    """Aggregate the scores of each row of the tables and each bin over seeds (`parts.pool`).
 
-    At most `most` bins for each table; without it each size is its own. `seen`: whether the training split reaches to
-    there; null if that is not known. `on`: the evaluated datasets (`apart`), which are also named in `column` where a
-    column of the other tables has several tables here.
+    A table has at most `most` bins. If `most` is None, each size has its own bin. A bin reaches from `first` to `last`.
+    `seen` is whether the bin is in the range of the training split, null if that is not known. `on` has the names of
+    the evaluated datasets (`apart`). If a column of the other tables has several tables here, `column` includes `on`.
     """
     binned = []
     values = apart(sizes.values)
@@ -168,11 +172,11 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
 
 
 def apart(values: pl.DataFrame) -> pl.DataFrame:
-    """The lines, with what tells tables apart, so that all scores of a table are of the same test rows.
+    """Assign the lines of each column to tables, so that all scores of a table use the same test rows.
 
-    Datasets that the same runs of a column were evaluated on are pooled in one table; a dataset that other runs were
-    evaluated on is in another one. `table`: its number in the column, the one with the data of training first. `on`:
-    the names of its datasets. `evaluated`: how many of the column's `runs` were evaluated on them.
+    Datasets that the same runs were evaluated on are pooled in one table. A dataset that other runs were evaluated on
+    is in another table. `table` is the number of the table in its column; the training data is in the first one. `on`
+    has the names of its datasets, and `evaluated` is how many of the `runs` of the column were evaluated on them.
     """
     found = []
     for part in values.partition_by(_COLUMN, maintain_order=True):
@@ -194,6 +198,7 @@ def apart(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
+    """The table of the lines of one title and preset."""
     first = group.row(0, named=True)
     word = _word(first["structure"])[0]
     ends = group.select("first", "last", "seen").unique().sort("first").rows()
@@ -220,9 +225,10 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
 
 
 def _word(structure: str) -> tuple[str, str]:
-    """What a size is, and its axis."""
+    """The meaning of a size for a structure, and the label of its axis."""
     return _WORDS.get(structure.partition("(")[0], ("size", "size of the source"))
 
 
 def _span(first: int, last: int) -> str:
+    """A range of sizes as text."""
     return str(first) if first == last else f"{first}–{last}"

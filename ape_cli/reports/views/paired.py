@@ -1,18 +1,20 @@
-"""Two schemes compared in pairs: `ape report --compare A B`.
+"""Comparison of two schemes in pairs: `ape report --compare A B`.
 
-On one column of the tables (a task, order, dataset and preset) a pair is one seed that both have: the data, its order
-and the split are the same for both. Of the differences A - B: their mean, its 95% interval over seeds by Student's
-paired t (which takes them to be normally distributed), on how many seeds either is better, and the exact p value of
-flipping signs (`stats.sign_flip`, which does not). With n pairs that cannot fall below 2 / 2^n: 0.25 for three seeds.
+On one column of the tables (a task, order, dataset and preset) a pair is one seed that both schemes have. The data, its
+order and the split are the same for both. The line of a column has these statistics of the differences A - B: their
+mean, its 95% interval over seeds by Student's paired t (which assumes that they are normally distributed), on how many
+seeds each scheme is better, and the exact p-value of the sign-flip test (`stats.sign_flip`, which does not assume
+that). With n pairs this p-value is at least 2 / 2^n, which is 0.25 for three seeds.
 
-Over all tasks of a preset a pair is one task, with the mean of its columns' mean differences: seeds are repeated
-measures of one task, and so are its orders; they make its mean more certain, and say nothing of other tasks. (Demšar
-2006, Statistical comparisons of classifiers over multiple data sets, JMLR 7, section 3: datasets are the sample.) Signs
-are flipped by task, each an independent draw under the null hypothesis that neither is better. Tasks differ in scale
-and one with large differences weighs more in their mean, so no interval is given there; on how many tasks either is
-better does not depend on scale. A dataset that was not trained on has a line of its own, but no part in this.
+Over all tasks of a preset a pair is one task, with the mean of the mean differences of its columns. The seeds and the
+orders of a task are repeated measures of one task. They make its mean more certain, but they do not say anything about
+other tasks. (Demšar 2006, Statistical comparisons of classifiers over multiple data sets, JMLR 7, section 3: datasets
+are the sample.) Signs are flipped by task, and tasks are taken to be independent under the null hypothesis that neither
+scheme is better. Tasks differ in scale, and a task with large differences has more weight in the mean, so there is no
+interval over tasks. The number of tasks on which each scheme is better does not depend on the scale. Scores on a
+dataset that was not used for training have their own line, and are left out here.
 
-Units: fractions, or nats for cross-entropy. p values are not corrected for the number of columns.
+Units: fractions, or nats for cross-entropy. p-values are not corrected for the number of columns.
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ from ape_cli.runs.registry import Registry
 LINES = {
     "a": pl.String,
     "b": pl.String,
-    "over": pl.String,  # what a pair is: "seeds", or "tasks" in the line over all of them
+    "over": pl.String,  # the kind of pair: "seeds", or "tasks" in the line over all tasks
     "task": pl.String,
     "order": pl.String,
     "preset": pl.String,
     "decode": pl.String,
     "split": pl.String,
     "metric": pl.String,
-    "mean_a": pl.Float64,  # of pairs alone
+    "mean_a": pl.Float64,  # only over pairs
     "mean_b": pl.Float64,
     "difference": pl.Float64,  # a - b
     "std": pl.Float64,
@@ -53,7 +55,7 @@ LINES = {
     "pairs": pl.Int64,
     "p": pl.Float64,  # null beyond `stats.MOST_FLIPPED` pairs
     "least_p": pl.Float64,
-    "only_a": pl.String,  # seeds that have no pair
+    "only_a": pl.String,  # seeds without a pair
     "only_b": pl.String,
     "column": pl.String,
     "structure": pl.String,
@@ -68,7 +70,7 @@ _Key = tuple[Any, ...]  # the values of `COLUMN`
 
 
 class Paired(View[pl.DataFrame]):
-    """Finds lines of `LINES`. Its page has its tables alone."""
+    """Shows lines of `LINES`. Its page has only its own tables."""
 
     about = "two rows of the tables in pairs by seed, and over all tasks: --compare A B"
     compares = True
@@ -77,7 +79,7 @@ class Paired(View[pl.DataFrame]):
     called = "a comparison"
 
     def rejects(self, options: Options) -> Iterator[UsageError]:
-        """Refuses what it always has, and the paper's numbers."""
+        """Reject the interval, which the tables always have, and a comparison with the paper."""
         if options.interval:
             yield UsageError("a comparison always has the interval", got="--interval", fix="leave it out")
         if options.against:
@@ -86,25 +88,29 @@ class Paired(View[pl.DataFrame]):
         yield from super().rejects(options)
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
-        """The scores that are asked for, in pairs; also a line of text for each column without a pair."""
+        """Read the scores and pair them. Also returns a line of text for each column without a pair.
+
+        Raises `ApeError` if there is no score or no pair.
+        """
         values, bad = evaluations.wanted(registry, **options.scores, own=options.own)
         assert options.compare, "`rejects` asks for two rows"
         found, alone = lines(values, *options.compare)
         return found, bad + alone
 
     def frame(self, found: pl.DataFrame) -> pl.DataFrame:
-        """The lines as they are."""
+        """The lines of `read`, unchanged."""
         return found
 
     def tables(self, found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
-        """A table for each preset: columns of the report's tables down, all tasks last. They have the interval."""
+        """A table for each preset. Its rows are the columns of the other tables, and then all tasks together."""
         return [_table(group) for group in found.partition_by("preset", maintain_order=True)]
 
 
 def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]]:
-    """Scores (`report.wanted`) as lines of `LINES`, and a line of text for each column without a pair.
+    """Pair scores (`evaluations.wanted`). Returns lines of `LINES`, and a line of text for each column without a pair.
 
-    `a`, `b`: rows as the tables name them, `rope` or `rope (decay=0.98)`. Nothing in common is an `ApeError`.
+    `a` and `b` are names of rows in the tables, for example `rope` or `rope (decay=0.98)`. Raises `UsageError` if a row
+    is unknown or if both are the same, and `ApeError` if there is no pair.
     """
     named = with_row_names(aggregation.aggregate(values))
     for name in (a, b):
@@ -129,7 +135,7 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
 
 
 def _columns(named: pl.DataFrame, a: str, b: str) -> dict[_Key, dict[str, Any]]:
-    """What is to be said of each column that either row has, in the order of the tables."""
+    """The description of each column that has one of the two rows, in the order of the tables."""
     found: dict[_Key, dict[str, Any]] = {}
     for line in named.filter(pl.col("row").is_in([a, b])).iter_rows(named=True):
         found.setdefault(tuple(line[k] for k in COLUMN), line)
@@ -142,7 +148,7 @@ def _columns(named: pl.DataFrame, a: str, b: str) -> dict[_Key, dict[str, Any]]:
 
 
 def _scores(values: pl.DataFrame, named: pl.DataFrame, row: str) -> dict[_Key, dict[int, float]]:
-    """A row's scores in each column, by seed."""
+    """The scores of a row in each column, by seed."""
     own = named.filter(pl.col("row") == row).select(*COLUMN, *CELL)
     scores = aggregation.once(values).join(own, on=[*COLUMN, *CELL], nulls_equal=True)
     found: dict[_Key, dict[int, float]] = {}
@@ -152,7 +158,7 @@ def _scores(values: pl.DataFrame, named: pl.DataFrame, row: str) -> dict[_Key, d
 
 
 def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
-    """What is said of pairs of scores, be they seeds or tasks."""
+    """The statistics of pairs of scores. A pair is a seed or a task."""
     differences = [a - b for a, b in pairs]
     mean = statistics.fmean(differences)
     std, half = stats.spread(differences)
@@ -173,7 +179,7 @@ def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
 
 
 def _over_tasks(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """A line for each preset with several tasks: a pair is a task, the means over its columns."""
+    """A line for each preset with several tasks. A pair is a task, with the means over its columns."""
     for preset in dict.fromkeys(line["preset"] for line in found):
         tasks: dict[str, list[dict[str, Any]]] = {}
         for line in found:
@@ -191,10 +197,12 @@ def _over_tasks(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _words(seeds: list[int]) -> str:
+    """Seeds as text."""
     return ", ".join(map(str, seeds))
 
 
 def _table(group: pl.DataFrame) -> Table:
+    """The table of one preset."""
     first = group.row(0, named=True)
     a, b, (name, unit) = first["a"], first["b"], evaluations.measured(first["metric"], group["task"])
     notes = [
@@ -223,6 +231,7 @@ def _table(group: pl.DataFrame) -> Table:
 
 
 def _cells(line: dict[str, Any], percent: bool) -> list[str | None]:
+    """The cells of a line as text."""
     interval = None
     if line["low"] is not None:
         interval = "[" + ", ".join(number(line[end], percent, 2, "+") for end in ("low", "high")) + "]"

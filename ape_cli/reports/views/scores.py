@@ -1,4 +1,4 @@
-"""The scores of the paper's tables: schemes down, tasks across, mean and deviation over seeds (`aggregation`)."""
+"""The scores in the form of the paper's tables: schemes as rows, tasks as columns, means over seeds (`aggregation`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ape_cli.runs.registry import Registry
 
 
 class Scores(View[pl.DataFrame]):
-    """Finds lines of `columns.LINES`. That there are none is always an error."""
+    """Shows lines of `columns.LINES`. It is always an error if there are none."""
 
     about = "schemes down, tasks across, as in the paper's tables 1 and 2"
     rank = 0
@@ -21,17 +21,20 @@ class Scores(View[pl.DataFrame]):
 either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
-        """The aggregated lines; with `--against paper` its numbers beside them."""
+        """Read the aggregated lines, with the numbers of the paper for `--against paper`.
+
+        Raises `ApeError` if there are no scores.
+        """
         return aggregation.lines(registry, **options.scores, against=options.against, own=options.own)
 
     def frame(self, found: pl.DataFrame) -> pl.DataFrame:
-        """The lines as they are."""
+        """The lines of `read`, unchanged."""
         return found
 
     def tables(self, found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
-        """A table for each preset and kind of structure, images apart."""
+        """A table for each preset and structure, and separate tables for images."""
         return tables.tables(found, interval=interval)
 
     def plot(self, found: pl.DataFrame, options: Options) -> Plot:
-        """A dot for each score."""
+        """A plot with a dot for each score."""
         return dot_plots.plot(self.tables(found, interval=options.interval))
