@@ -1,4 +1,4 @@
-"""Plug-ins: tasks, schemes, kinds of attention, views and engines are classes that are found by name.
+"""Plug-ins: tasks, schemes, kinds of attention, loggers, views and engines are classes that are found by name.
 
 A name is found in two ways:
 
@@ -28,14 +28,14 @@ from ape_cli.core.errors import ApeError, UsageError, unknown
 
 T = TypeVar("T")
 
-# The group of entry points of each package that has one. `errors` of unknown names mention it.
+# The group of entry points of each package that has one. Errors about unknown names mention it.
 GROUPS = {
     "ape_cli.position": "ape_cli.schemes",
     "ape_cli.tasks": "ape_cli.tasks",
     "ape_cli.attention": "ape_cli.attentions",
     "ape_cli.training.loggers": "ape_cli.loggers",
 }
-_NAMES: dict[type, str] = {}  # of classes that entry points name
+_NAMES: dict[type, str] = {}  # the names of classes that come from entry points
 
 
 def names(package: ModuleType) -> list[str]:
@@ -44,10 +44,10 @@ def names(package: ModuleType) -> list[str]:
 
 
 def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
-    """The class of a plug-in, a subclass of `base`.
+    """The class of a plug-in, a subclass of `base`. `kind` is the word for such plug-ins in errors.
 
-    Raises `UsageError` if no plug-in or more than one has the name, or if its module does not define one such class,
-    and `ApeError` if its module cannot be imported.
+    Raises `UsageError` if no plug-in or more than one has the name, or if its module defines no such class, and
+    `ApeError` if its module cannot be imported.
     """
     found = _found(package)
     if name not in found:
@@ -58,7 +58,7 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     )
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # a user's own file may fail in any way; the other plug-ins go on working
+    except Exception as error:  # a user's own file may fail in any way; the other plug-ins still work
         raise ApeError(
             f"the file of {kind} {name!r} cannot be imported",
             got=f"{type(error).__name__}: {error} ({_where(place)})",
@@ -106,13 +106,13 @@ def _found(package: ModuleType) -> dict[str, Path | EntryPoint]:
 
 
 def _where(place: Path | EntryPoint) -> str:
-    """The file of a plug-in, as an error names it; for an entry point also its distribution."""
+    """The file of a plug-in, for errors. For an entry point it includes the distribution."""
     if isinstance(place, Path):
         return str(place)
     module = place.value.partition(":")[0]
     owner = f"entry point {place.name} = {place.value}" + (f" of {place.dist.name}" if place.dist else "")
     try:
-        spec = importlib.util.find_spec(module.partition(".")[0])  # imports nothing
+        spec = importlib.util.find_spec(module.partition(".")[0])  # this imports nothing
     except (ImportError, ValueError):
         spec = None
     if spec is None or not spec.origin:
@@ -123,13 +123,13 @@ def _where(place: Path | EntryPoint) -> str:
 
 
 def _searched(package: ModuleType) -> list[str]:
-    """The folders, and the group of entry points, in which the plug-ins of a package are searched."""
+    """The places where plug-ins of a package are searched: folders, and the group of entry points."""
     group = GROUPS.get(package.__name__)
     return [*dict.fromkeys(str(Path(path)) for path in package.__path__), *([f"entry points {group}"] if group else [])]
 
 
 def options(found: type, skip: int = 0) -> dict[str, Any]:
-    """The arguments of a class after the first `skip`, with their defaults. `*args` and `**kwargs` do not count."""
+    """The arguments of a class after the first `skip`, with their defaults, except for `*args` and `**kwargs`."""
     given = list(inspect.signature(found).parameters.values())[skip:]
     return {p.name: p.default for p in given if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
@@ -140,7 +140,7 @@ def name_of(found: type) -> str:
 
 
 def settings(what: str, given: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """The given options of `what`, each checked against the type of its default in `known`.
+    """Check each given option of `what` against the type of its default in `known`, and return the options.
 
     Raises `UsageError` for an unknown option or a value of another type.
     """
