@@ -62,15 +62,15 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
         raise ApeError(
             f"the file of {kind} {name!r} cannot be imported",
             got=f"{type(error).__name__}: {error} ({_where(place)})",
-            fix="correct the file, or take it off the path",
+            fix="correct the file, or remove it from the path",
         ) from error
     defined = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
     if not defined or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
         raise UsageError(
-            f"the file of {kind} {name!r} defines none",
+            f"the file of {kind} {name!r} does not define one",
             got=_where(place),
             allowed=f"a subclass of {base.__name__}",
-            fix="define one",
+            fix="define such a class",
         )
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
@@ -99,7 +99,7 @@ def _found(package: ModuleType) -> dict[str, Path | EntryPoint]:
                 f"two plug-ins of {package.__name__} have the same name",
                 got=f"{name!r} in {_where(found[name])} and in {_where(place)}",
                 allowed="one of them",
-                fix="rename one, or take it off the path",
+                fix="rename one, or remove it from the path",
             )
         found[name] = place
     return found
@@ -161,7 +161,7 @@ def checked(key: str, value: Any, default: Any) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        name = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}.get(kind, kind.__name__)
+        name = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(kind, kind.__name__)
         raise UsageError(f"bad {key}", got=repr(value), allowed=name, fix=f"the default is {json.dumps(default)}")
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"bad {key}", got=value, allowed="a finite number", fix=f"the default is {default!r}")

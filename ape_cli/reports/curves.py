@@ -82,7 +82,7 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
             kept = pl.col("kept") if "kept" in history.columns else pl.lit(None, pl.Boolean)
             history = history.select("step", **scores, kept=kept).sort("step")
         except (pl.exceptions.PolarsError, OSError):
-            bad.append(f"{run.name}: no history.parquet, or a damaged one: it has no learning curve")
+            bad.append(f"{run.name}: history.parquet is missing or damaged, so there is no learning curve")
         else:
             yield of_run, about, history
 

@@ -163,10 +163,10 @@ def wanted(
     if chosen.is_empty():
         there = values.select("metric", "decode", "split", "preset").unique().sort(pl.all()).rows()
         raise ApeError(
-            "no evaluation is like this",
+            "no evaluation matches the selection",
             got=choice(registry, metric=metric, decode=decode, split=split),
             allowed="; ".join(", ".join(row) for row in there),
-            fix="evaluate the runs so: `ape eval --split … --decode …`, or ask for what there is",
+            fix="evaluate the runs with `ape eval --split … --decode …`, or select one of the above",
         )
     return chosen, bad
 

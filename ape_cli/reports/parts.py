@@ -38,8 +38,8 @@ _NONE = {  # the error if all evaluations are without such parts
     "op": "only runs of a task with operators have scores by operator, and none was evaluated like this",
 }
 _FIX = {
-    "size": "`ape train` evaluates what it trains; `ape eval --split … --decode …`, --data for other sizes",
-    "op": "`ape train --task tree-ops` evaluates what it trains; `ape eval --split … --decode …`",
+    "size": "`ape train` evaluates each run; `ape eval --split … --decode …` evaluates more (other sizes: --data)",
+    "op": "`ape train --task tree-ops` evaluates each run; `ape eval --split … --decode …` evaluates more",
 }
 
 

@@ -30,7 +30,7 @@ _METADATA: dict[str, dict[str, None]] = {
 
 def missing() -> str | None:
     """How to install matplotlib, or None if it is installed."""
-    return None if find_spec("matplotlib") else "pip install matplotlib, then the same command"
+    return None if find_spec("matplotlib") else "pip install matplotlib, then run the same command again"
 
 
 def require() -> None:

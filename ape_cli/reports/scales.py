@@ -35,7 +35,7 @@ def kind_of(asked: str | None, metric: str, *, drawn: bool) -> str:
         raise UsageError("--axis is for plots", got=f"--axis {asked}", fix="add --plots DIR or --format html")
     if kind == "error" and metric in SMALLER_IS_BETTER:
         raise UsageError(
-            f"{metric} has no error: an error is 100% less a score in %",
+            f"{metric} has no error: an error is 100% minus a score in %",
             got=f"--axis error --metric {metric}",
             fix="leave --axis out, or choose another --metric",
         )

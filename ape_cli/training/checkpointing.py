@@ -38,9 +38,9 @@ def restore(setup: Setup, store: Store | None) -> Cursor:
         restore_streams(tensors, device, group.rank, group.seed(config.seed, at.step))
     except (KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
-            "the stored state of the run does not fit it",
+            "the stored state does not fit the run",
             got=str(error).splitlines()[0],
-            fix="--overwrite begins again",
+            fix="start the run again with --overwrite",
         ) from error
     return at
 

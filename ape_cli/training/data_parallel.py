@@ -81,9 +81,9 @@ def _from_environment() -> DistributedGroup:
         store, _, _ = next(rendezvous("env://"))
     except (ValueError, RuntimeError) as error:
         raise UsageError(
-            "RANK, WORLD_SIZE and LOCAL_RANK are set, and the processes do not find each other",
+            "RANK, WORLD_SIZE and LOCAL_RANK are set, but the processes do not find each other",
             got=str(error).splitlines()[0],
-            allowed="what torchrun sets, MASTER_ADDR and MASTER_PORT among it",
-            fix="start it with torchrun, or unset RANK",
+            allowed="the variables that torchrun sets, including MASTER_ADDR and MASTER_PORT",
+            fix="start the command with torchrun, or unset RANK",
         ) from error
     return DistributedGroup(rank, size, local, PrefixStore("ape", store))

@@ -58,7 +58,7 @@ def note_unused(task: str, order: str | None, preset: str, root: StoragePath) ->
     existing = root / made.title
     if manifest.manifest_path(existing).exists():
         logger.info(f"data: {folder}, at the sizes of preset {preset}; the existing {existing} is not used")
-        logger.info(f"to train on the existing dataset: --data {existing} in place of --task")
+        logger.info(f"to train on the existing dataset, use --data {existing} in place of --task")
 
 
 def task_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Choice:
@@ -103,7 +103,7 @@ def choose_dataset(
             got=f"scheme {scheme}"
             + (f", structure {wanted.expression}" if wanted else "")
             + (f", order {order}" if order else ""),
-            allowed="tree(k), grid(n) and cyclic(n) as the data has them; seq and cyclic(n) along its linearisation",
+            allowed="tree(k), grid(n) or cyclic(n) if the data has it; seq or cyclic(n) along its linearisation",
             fix="generate one: `ape gen tree-rotate --branching 3`, `ape gen ring-shift --ring 6`, …",
         )
     logger.info(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")

@@ -53,7 +53,7 @@ class DistributedGroup(ProcessGroup):
                 "more processes on this machine than it has GPUs",
                 got=f"LOCAL_RANK {self.local}",
                 allowed=f"{torch.cuda.device_count()} processes",
-                fix="torchrun --nproc-per-node with as many, or --device cpu",
+                fix="start at most one process for each GPU (torchrun --nproc-per-node), or use --device cpu",
             )
         torch.cuda.set_device(self.local)
         return torch.device("cuda", self.local)
@@ -120,7 +120,7 @@ class DistributedGroup(ProcessGroup):
             raise Gone(
                 "another process of this run has ended",
                 got=str(error).splitlines()[0],
-                fix="see what torchrun says of it; the same command with --resume goes on",
+                fix="read the output of torchrun; the same command with --resume continues the run",
             ) from error
         dist.destroy_process_group()
 

@@ -35,7 +35,7 @@ def diverged(step: int, steps: int) -> RunError:
     return RunError(
         "the loss is no longer a number",
         got=f"step {step} of {steps}",
-        fix="a smaller --set lr_peak or weight_decay, or --precision fp32 if it was not",
+        fix="use a smaller --set lr_peak or weight_decay, or --precision fp32",
     )
 
 

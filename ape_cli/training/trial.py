@@ -79,16 +79,16 @@ def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None
     Raises `UsageError` or `RunError` if it does not.
     """
     if existing is ExistingRun.RESUME and status is None:
-        raise UsageError("there is no such run to resume", got=run.name, fix="leave --resume out to begin it")
+        raise UsageError("there is no such run to resume", got=run.name, fix="leave --resume out to start a new run")
     if existing is not ExistingRun.REFUSE:
         return
     if status == "failed":
-        raise RunError("this run failed", got=run.name, fix="--overwrite begins again; other settings are another run")
+        raise RunError("this run failed", got=run.name, fix="start it again with --overwrite, or change settings")
     if status == "stopped":
         raise RunError(
-            "this run was begun and did not finish",
+            "this run was started and is not finished",
             got=f"{run.name}: {status}",
-            fix="--resume goes on with it, --overwrite begins again",
+            fix="continue it with --resume, or start it again with --overwrite",
         )
 
 
@@ -171,7 +171,7 @@ def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -
     """Log the start of the training: name, steps and device, and the size of a scheme that is bounded by it."""
     beyond = position.load(config.scheme).beyond
     if beyond:
-        logger.info(f"{config.scheme} is sized at {config.max_size}: {beyond} (--set max_size=… sizes it otherwise)")
+        logger.info(f"{config.scheme} has the size {config.max_size}: {beyond} (--set max_size=… changes the size)")
     device, processes = execution.device, execution.group.size
     where = f"on {device}" if processes == 1 else f"in {processes} processes on {device.type}"
     amount = f"{loop.setup.steps:,} steps of {config.batch_size} rows, {loop.setup.epochs:.3g} epochs"
@@ -182,6 +182,6 @@ def _note_ranks(run: Run, config: Config, group: ProcessGroup) -> None:
     """Log a message if the run resumes with another number of processes."""
     before = run.read().get("processes", 1)
     if before != group.size:
-        same = "the same batches" + (", other masks of dropout" if config.dropout else "")
+        same = "the batches are the same" + (", the masks of dropout are not" if config.dropout else "")
         processes = f"{before} process{'' if before == 1 else 'es'}"
-        logger.info(f"trained in {processes} so far, in {group.size} from here on: {same}")
+        logger.info(f"the run was trained in {processes} so far, and continues in {group.size}: {same}")

@@ -155,7 +155,7 @@ def test_what_is_refused_says_why_and_all_else_is_shown(filled: Path, name: str)
 
 def test_what_each_view_refuses() -> None:
     """The options that a single view refuses, by its own words."""
-    history = "scores by epoch are those that runs were chosen by, on every split that they looked at"
+    history = "scores by epoch are from the training history, with its own splits and decoding"
     reasons = {
         ("by-size", "against"): "the paper has no scores by size",
         ("by-operator", "against"): "the paper has no scores by operator",
@@ -163,11 +163,11 @@ def test_what_each_view_refuses() -> None:
         ("by-operator", "compare"): "a comparison is over all operators",
         ("by-epoch", "compare"): "a comparison is of the weights that were kept",
         ("scores", "compare"): "a comparison is a view of its own",
-        ("by-epoch", "metric"): "exact match is not measured while a run trains, so there is none by epoch",
+        ("by-epoch", "metric"): "exact match is not measured while a run trains, so it has no scores by epoch",
         (
             "by-epoch",
             "decode",
-        ): "scores by epoch are those that runs were chosen by, on every split that they looked at",
+        ): "scores by epoch are from the training history, with its own splits and decoding",
         ("by-epoch", "split"): history,
         ("paired", "against"): "one comparison at a time",
         ("paired", "interval"): "a comparison always has the interval",

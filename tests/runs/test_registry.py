@@ -89,7 +89,7 @@ def test_a_stopped_run_waits_for_resume(words: Dataset, tmp_path: Path) -> None:
     found = next(iter(open_registry(tmp_path)))
     assert found.status == "stopped"
     assert (found.folder / "state" / "state.safetensors").exists()
-    with pytest.raises(RunError, match=r"--resume goes on with it, --overwrite begins again"):
+    with pytest.raises(RunError, match=r"continue it with --resume, or start it again with --overwrite"):
         run(words, tmp_path)
     done = run(words, tmp_path, existing=ExistingRun.RESUME)
     assert done.trained

@@ -115,7 +115,7 @@ class View(ABC, Generic[Found]):
             yield UsageError(f"a comparison is {self.comparison}", got=got, fix="leave one out")
         if self.compares and not options.compare:
             got = options.asked
-            yield UsageError(f"{self.called} is of two rows of the tables", got=got, fix="name them: --compare A B")
+            yield UsageError(f"{self.called} needs two rows of the tables", got=got, fix="name them: --compare A B")
         if options.style == "html" and options.asked and self.on_page:
             what = f"by {self.by}" if self.by else f"of {self.called}"
             yield UsageError(f"a page always has the tables {what}", got=options.asked, fix="leave it out")

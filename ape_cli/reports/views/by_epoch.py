@@ -84,14 +84,14 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         metric = pick("metric", options.metric, METRICS)
         if metric not in MEASURED:
             yield UsageError(
-                f"{METRICS[metric][0]} is not measured while a run trains, so there is none by epoch",
+                f"{METRICS[metric][0]} is not measured while a run trains, so it has no scores by epoch",
                 got=f"--metric {metric}",
                 allowed=", ".join(MEASURED),
                 fix=f"leave --metric or {options.asked.partition(' ')[0]} out",
             )
         for option, given, only in (("decode", options.decode, "teacher"), ("split", options.split, "test")):
             if given != only:
-                what = "scores by epoch are those that runs were chosen by, on every split that they looked at"
+                what = "scores by epoch are from the training history, with its own splits and decoding"
                 yield UsageError(what, got=f"--{option} {given}", fix=f"leave --{option} out")
 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:

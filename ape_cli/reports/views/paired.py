@@ -116,7 +116,7 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
     for name in (a, b):
         pick("row of the tables", name, named["row"].unique())
     if a == b:
-        raise UsageError("a row compared with itself", got=a, allowed="two rows of the tables")
+        raise UsageError("a row compared with itself", got=a, allowed="two different rows of the tables")
     first, second = (_scores(values, named, name) for name in (a, b))
     found, alone = [], []
     for key, line in _columns(named, a, b).items():
@@ -129,7 +129,7 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
         sides = {"a": a, "b": b, "over": "seeds", "only_a": _words(only[a]), "only_b": _words(only[b])}
         found.append(line | sides | _paired([(ours[seed], theirs[seed]) for seed in both], line["metric"]))
     if not found:
-        fix = "train both with the same `--seed` on the same data, and evaluate them alike"
+        fix = "train both with the same `--seed` on the same data, and evaluate both in the same way"
         raise ApeError(f"{a} and {b} have no pair to compare", got="\n           ".join(alone), fix=fix)
     return pl.DataFrame([*found, *_over_tasks(found)], schema=LINES, orient="row"), alone
 
