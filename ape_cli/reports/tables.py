@@ -106,7 +106,7 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     if not first["images"]:
         notes += brackets(group, interval)
     elif "paper_mean" in group.columns and IMAGES in columns:
-        notes.append("The paper's numbers of images are best by epoch: `ape report --by epoch --against paper`.")
+        notes.append("The paper's numbers for images are best by epoch: see `ape report --by epoch --against paper`.")
     name, unit = measured(first["metric"], group["task"])
     body = [(row, [cells.get((row, column)) for column in columns]) for row in sorted(rows, key=rows.__getitem__)]
     return Table(f"{'Images' if first['images'] else kind}, {name}", notes, columns, body, unit, interval)

@@ -38,8 +38,8 @@ from ape_cli.runs.registry import Registry
 
 METRIC = "token_accuracy"  # the metric that chooses the weights; for images it is the top-1 accuracy
 VALIDATION, CHOSEN, BEST = "validation", "test, chosen on validation", "test, best by epoch"
-_CHOSEN = """The test {} where validation accuracy was best until then: the test set has chosen nothing. At the end it \
-is that of the weights that were kept."""
+_CHOSEN = """The test {} at the step of the best validation accuracy until then. It was not chosen on the test set. At \
+the end it is that of the weights that were kept."""
 _MEASURES = {  # explanations of the measures, by metric
     "token_accuracy": {
         VALIDATION: "The best validation accuracy until then: it chose the weights, so it is biased upwards.",
@@ -53,9 +53,9 @@ not by this.""",
         BEST: "The lowest test cross-entropy until then: chosen on the test set itself, so it is optimistic.",
     },
 }
-_THEIRS = """Its table says dev scores, its text test-set results, and neither on which split its epochs were chosen: \
-they may have been chosen and reported on the same images."""
-_NOT_THEIRS = "The paper has no number of these runs: its table 3 is of CIFAR-10, 32 x 32, until epochs 150 and 300."
+_THEIRS = """The paper's table says dev scores, and its text says test-set results. Neither says on which split the \
+epochs were chosen, so they may have been chosen and reported on the same images."""
+_NOT_THEIRS = "The paper has no numbers for these runs: its table 3 is of CIFAR-10, 32 x 32, until epochs 150 and 300."
 _PLACE = {"checkpoint": pl.String, "step": pl.Int64, "epoch": pl.Float64, "measure": pl.String}
 
 
@@ -212,7 +212,7 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     cells = {(line["row"], line["checkpoint"]): cell(line) for line in group.iter_rows(named=True)}
     notes = [
         *standing_notes(group, interval),
-        "Across: half of the schedule, and all of it.",
+        "Columns: half of the schedule, and the whole schedule.",
         _MEASURES[first["metric"]][first["measure"]],
     ]
     if any(made.paper for made in cells.values()):

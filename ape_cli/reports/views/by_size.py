@@ -205,13 +205,13 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     cells = {(line["row"], line["first"]): cell(line) for line in group.iter_rows(named=True)}
     limits = sizes.seen[first["trained_fingerprint"]]
     has, of = first["evaluated"], first["runs"]
-    few = f"Only {has} of the {of} runs of this column were evaluated on it: `ape eval --data …` does what is missing."
+    few = f"Only {has} of the {of} runs of this column were evaluated on it. Use `ape eval --data …` for the others."
     notes = [
         *standing_notes(group, interval),
-        f"(seen): {word} {_span(*limits)} is what the training split holds."
+        f"(seen): the training split has {word} {_span(*limits)}."
         if limits
-        else f"What {word} training saw is not known: its task is not known here.",
-        *([f"Columns of more than one {word} pool its rows."] if any(a != b for a, b, _ in ends) else []),
+        else f"The {word} in the training split is unknown, because its task is not known here.",
+        *([f"A column of more than one {word} pools its rows."] if any(a != b for a, b, _ in ends) else []),
         f"Evaluated on {first['on']}.",
         *([few] if has != of else []),
         parts.counted(group),

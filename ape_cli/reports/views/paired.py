@@ -208,15 +208,15 @@ def _table(group: pl.DataFrame) -> Table:
     notes = [
         f"{settings(group)}; means over seeds that both have, and their difference.",
         "Interval: the 95% interval over seeds of the mean difference, by Student's paired t.",
-        "It takes differences to be normally distributed.",
-        f"Better: on how many pairs {a} is, and {b}.",
-        "p: two-sided, by flipping the signs of the differences in all ways, not corrected for the number of lines.",
-        "Least p: the smallest that so many pairs can have, below 0.05 from six on.",
+        "It assumes that differences are normally distributed.",
+        f"Better: the number of pairs on which {a} is better, and the number on which {b} is.",
+        "p: two-sided p-value of an exact sign-flip test, not corrected for the number of lines.",
+        "Least p: the smallest p-value for this number of pairs. It is below 0.05 from six pairs on.",
     ]
     if _ALL in group["column"]:
-        notes.append("All tasks: a pair is a task, with the mean of its lines; tasks are taken to be independent.")
+        notes.append("All tasks: a pair is a task, with the mean of its lines. Tasks are assumed to be independent.")
         if (group["fingerprint"] != group["trained_fingerprint"]).any():
-            notes.append("Data that was not trained on has no part in it.")
+            notes.append("Data that was not used for training is left out.")
     alone = [
         f"{line['column']}: {line[only]} of {name}"
         for line in group.iter_rows(named=True)
@@ -224,7 +224,7 @@ def _table(group: pl.DataFrame) -> Table:
         if line[only]
     ]
     if alone:
-        notes.append(f"Seeds left out, as only one has them: {'; '.join(alone)}.")
+        notes.append(f"Seeds that only one of the two has are left out: {'; '.join(alone)}.")
     heads = [a, b, "difference", "interval", "better", "pairs", "p", "least p"]
     rows = [(line["column"], _cells(line, unit == "%")) for line in group.iter_rows(named=True)]
     return Table(f"{a} against {b}, {name}", notes, heads, rows, unit, head="task")

@@ -176,7 +176,7 @@ def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
     assert (own.foot[0], other.foot[0]) == (("test rows", ["10", "2"]), ("test rows", ["40", "3"]))
     assert not any("Only" in note for note in own.notes)
     assert (
-        "Only 1 of the 2 runs of this column were evaluated on it: `ape eval --data …` does what is missing."
+        "Only 1 of the 2 runs of this column were evaluated on it. Use `ape eval --data …` for the others."
         in other.notes
     )
     rows = VIEW.frame(found).filter(size=5).select("scheme", "on", "mean").rows()
@@ -232,7 +232,7 @@ def test_sizes_that_training_saw_are_marked(tmp_path: Path, words: Dataset) -> N
     assert VIEW.frame(found)["seen"].to_list() == [False, True, True, False]
     (table,) = VIEW.tables(found)
     assert table.columns == [f"{low - 1}", f"{low} (seen)", f"{high} (seen)", f"{high + 1}"]
-    assert f"(seen): length {low}–{high} is what the training split holds." in table.notes
+    assert f"(seen): the training split has length {low}–{high}." in table.notes
     assert by_size.panels(found)[0].seen == (low, high)
 
 

@@ -132,7 +132,7 @@ def test_presets_and_other_data_stand_apart(tmp_path: Path) -> None:
     assert other["difference"] == pytest.approx(-0.8)
     (small, tiny) = VIEW.tables(VIEW.read(Registry(tmp_path), Options(**ALL, compare=(A, B)))[0])
     assert [row for row, _ in small.rows] == ["copy", "reverse", "reverse on longer", "all tasks"]
-    assert "Data that was not trained on has no part in it." in small.notes
+    assert "Data that was not used for training is left out." in small.notes
     assert [row for row, _ in tiny.rows] == ["copy", "reverse", "all tasks"]
     assert not any("not trained on" in note for note in tiny.notes)
 
@@ -191,7 +191,8 @@ def test_every_format_says_the_same(filled: Path) -> None:
         assert row["difference"] == str(line["difference"])
     markdown = ape(*words, "markdown")[0]
     assert "| reverse | 93.00 | 94.00 | -1.00 | [-5.97, +3.97] | 1 : 2 | 3 | 0.75 | 0.25 |" in markdown
-    assert "Seeds left out, as only one has them: copy: 3 of rope; copy: 5 of orthogonal-seq; reverse: 3" in markdown
+    alone = "copy: 3 of rope; copy: 5 of orthogonal-seq; reverse: 3"
+    assert f"Seeds that only one of the two has are left out: {alone}" in markdown
     latex = ape(*words, "latex")[0]
     assert "reverse & $93.00$ & $94.00$ & $-1.00$ & $[-5.97, +3.97]$ & $1 : 2$ & $3$ & $0.75$ & $0.25$ \\\\" in latex
     assert "all tasks & $93.00$ & $91.50$ & $+1.50$ & --- & $1 : 1$ & $2$ & $1$ & $0.5$ \\\\" in latex
