@@ -80,7 +80,7 @@ def read(
     trained: dict[str, dict[str, Any]] = {}
     weight = _WEIGHT.get(metric, "tokens")
     for run, about, of_run in described(registry, bad):
-        if about["dataset"].get("image"):  # images of a dataset have one size, and a run cannot be evaluated on another size
+        if about["dataset"].get("image"):  # all images have one size
             others = True
             continue
         evaluations, damaged = run.evaluations()
