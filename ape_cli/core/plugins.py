@@ -13,12 +13,15 @@ Listing names imports no plug-in.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
 import json
 import math
 import pkgutil
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -40,7 +43,7 @@ _NAMES: dict[type, str] = {}  # the names of classes that come from entry points
 
 def names(package: ModuleType) -> list[str]:
     """The names of all plug-ins of a package. Raises `UsageError` if two plug-ins have the same name."""
-    return sorted(_found(package))
+    return sorted(_found(package.__name__, package.__path__))
 
 
 def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
@@ -49,7 +52,7 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     Raises `UsageError` if no plug-in or more than one has the name, or if its module defines no such class, and
     `ApeError` if its module cannot be imported.
     """
-    found = _found(package)
+    found = _found(package.__name__, package.__path__)
     if name not in found:
         raise unknown(kind, name, found, searched=_searched(package))
     place = found[name]
@@ -77,26 +80,55 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     return defined[0]
 
 
+def literals(package: str, name: str) -> dict[str, Any]:
+    """The literal class attributes in the file of a plug-in, which is read but not imported.
+
+    Reports use this for schemes, because importing a scheme imports torch. `package` is a name such as
+    `ape_cli.position`. The result is empty if there is no such plug-in or its file is not valid Python. If the file has
+    several classes, the attributes of later ones replace those of earlier ones.
+    """
+    spec = importlib.util.find_spec(package)  # this imports the parent of the package only
+    folders = pkgutil.extend_path(list(spec.submodule_search_locations or ()), package) if spec else []
+    file = _file(_found(package, folders).get(name))
+    try:
+        tree = ast.parse(file.read_bytes()) if file else ast.Module([], [])
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    found: dict[str, Any] = {}
+    for statement in (inner for outer in tree.body if isinstance(outer, ast.ClassDef) for inner in outer.body):
+        if isinstance(statement, ast.Assign):
+            targets: list[ast.expr] = statement.targets
+        else:
+            targets = [statement.target] if isinstance(statement, ast.AnnAssign) else []
+        for target in targets:
+            with suppress(ValueError, TypeError):
+                found[ast.unparse(target)] = ast.literal_eval(statement.value)  # type: ignore[attr-defined]
+    return found
+
+
 def _classes(module: ModuleType, base: type[T]) -> list[type[T]]:
     """The subclasses of `base` that a module defines itself."""
     classes = (found for _, found in inspect.getmembers(module, inspect.isclass))
     return [found for found in classes if issubclass(found, base) and found.__module__ == module.__name__]
 
 
-def _found(package: ModuleType) -> dict[str, Path | EntryPoint]:
-    """Where each plug-in of a package is. Raises `UsageError` if two plug-ins have the same name."""
+def _found(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint]:
+    """Where each plug-in of a package is: in its folders, or named by entry points.
+
+    Raises `UsageError` if two plug-ins have the same name.
+    """
     found: dict[str, Path | EntryPoint] = {}
     places: list[tuple[str, Path | EntryPoint]] = []
-    for folder in dict.fromkeys(str(Path(path).resolve()) for path in package.__path__):
+    for folder in dict.fromkeys(str(Path(path).resolve()) for path in folders):
         stems = (module.name for module in pkgutil.iter_modules([folder]))
         places += [(stem, Path(folder, f"{stem}.py")) for stem in stems if not stem.startswith("_")]
-    if group := GROUPS.get(package.__name__):
+    if group := GROUPS.get(package):
         places += [(point.name, point) for point in dict.fromkeys(entry_points(group=group))]
     for stem, place in places:
         name = stem.replace("_", "-")
         if name in found:
             raise UsageError(
-                f"two plug-ins of {package.__name__} have the same name",
+                f"two plug-ins of {package} have the same name",
                 got=f"{name!r} in {_where(found[name])} and in {_where(place)}",
                 allowed="one of them",
                 fix="rename one, or remove it from the path",
@@ -109,17 +141,24 @@ def _where(place: Path | EntryPoint) -> str:
     """The file of a plug-in, for errors. For an entry point it includes the distribution."""
     if isinstance(place, Path):
         return str(place)
-    module = place.value.partition(":")[0]
     owner = f"entry point {place.name} = {place.value}" + (f" of {place.dist.name}" if place.dist else "")
+    file = _file(place)
+    return f"{file} ({owner})" if file else owner
+
+
+def _file(place: Path | EntryPoint | None) -> Path | None:
+    """The file of a plug-in, or of its distribution's package if its own is not found. Nothing is imported."""
+    if not isinstance(place, EntryPoint):
+        return place
+    module = place.value.partition(":")[0].split(".")
     try:
-        spec = importlib.util.find_spec(module.partition(".")[0])  # this imports nothing
+        spec = importlib.util.find_spec(module[0])
     except (ImportError, ValueError):
         spec = None
     if spec is None or not spec.origin:
-        return owner
-    inner = module.split(".")[1:]
-    file = Path(spec.origin).parent.joinpath(*inner).with_suffix(".py") if inner else Path(spec.origin)
-    return f"{file if file.exists() else spec.origin} ({owner})"
+        return None
+    file = Path(spec.origin).parent.joinpath(*module[1:]).with_suffix(".py") if module[1:] else Path(spec.origin)
+    return file if file.exists() else Path(spec.origin)
 
 
 def _searched(package: ModuleType) -> list[str]:

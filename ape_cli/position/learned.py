@@ -23,6 +23,8 @@ class Learned(Scheme):
     bounded = True
     beyond = "positions beyond share the last vector"
     source = "Gehring et al. 2017, arXiv:1705.03122, section 3.1"
+    table_place = 3
+    palette_index = 2
     memory = "L D"
     extrapolation = "poor"
 

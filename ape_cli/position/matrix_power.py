@@ -35,6 +35,7 @@ class MatrixPower(Scheme):
     """
 
     source = "Ganev, Notes on attention and positional encodings, section 3"
+    palette_index = 3
     isometric = True
     variants = ({"learned": True}, {"multiplicative": True}, {"learned": True, "multiplicative": True})
     memory = "L D"

@@ -15,4 +15,6 @@ class NoEncoding(Scheme):
     """A scheme that does nothing, as the control of comparisons."""
 
     source = "control"
+    table_place = 1
+    palette_index = 0
     unique = False

@@ -36,6 +36,7 @@ class Orthogonal(Scheme):
     relative = True
     default_decay = 0.98
     source = "Algebraic Positional Encodings, section 3"
+    palette_index = 13
     homomorphism = True
     content_dependent = True
     renamed: ClassVar[dict[str, str]] = {name: f"operators.{name}" for name in ("angles", "basis", "free")}

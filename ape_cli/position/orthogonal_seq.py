@@ -14,5 +14,7 @@ class OrthogonalSeq(Orthogonal):
 
     structures = ("seq",)
     source = "Algebraic Positional Encodings, section 3.1"
+    table_place = 7
+    palette_index = 10
     memory = "L D"
     variants = ()  # `orthogonal` has them

@@ -27,6 +27,8 @@ class Relative(Scheme):
     beyond = "offsets beyond share the last vector"
     dot_only = True
     source = "Shaw et al. 2018, arXiv:1803.02155, section 3.2"
+    table_place = 4
+    palette_index = 4
     content_dependent = True
     memory = "H L^2"
 

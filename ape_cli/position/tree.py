@@ -37,6 +37,8 @@ class ShivQuirkTree(Scheme):
     variants = ({"copies": 1},)
     beyond = "deeper nodes keep their last steps"
     source = "Shiv and Quirk 2019, NeurIPS 32, section 3"
+    table_place = 5
+    palette_index = 9
     memory = "L D"
 
     def __init__(self, shape: Shape, copies: int = 0) -> None:

@@ -17,6 +17,7 @@ from ape_cli.core.errors import ApeError, pick
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.reports import paper
 from ape_cli.reports.columns import LINES
+from ape_cli.reports.declared import is_image
 from ape_cli.runs.config import PRESETS, read_json
 from ape_cli.runs.record import DECODINGS, variant_text
 from ape_cli.runs.registry import Registry
@@ -30,12 +31,6 @@ METRICS = {  # names for sequences, for images (one label in each row), and for 
 }
 _NATS = ("nats a token", "nats an image", "nats a token or image")
 SMALLER_IS_BETTER = {"cross_entropy"}
-
-
-@cache
-def is_image(task: str) -> bool:
-    """Whether the rows of a task are images."""
-    return tasks.kind_of(task) == "image"
 
 
 def measured(metric: str, found: Iterable[str | None]) -> tuple[str, str]:

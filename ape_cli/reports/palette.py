@@ -1,8 +1,9 @@
 """The palette of figures: the colour, mark and dashes of each row of the tables, and the style of all figures.
 
-A scheme has the same colour and mark in every figure. They are listed below, or follow from a digest of its name. A
-variant (`rope (decay=0.98)`) has the colour of its scheme. Its mark and its dashes follow from its words.
-No two rows of a figure share both mark and dashes: if two rows want the same, one of them gets the next free choice.
+A scheme has the same colour and mark in every figure. It chooses them from the palette by its attribute
+`palette_index`; otherwise they follow from a digest of its name. A variant (`rope (decay=0.98)`) has the colour of its
+scheme. Its mark and its dashes follow from its words. No two rows of a figure share both mark and dashes: if two rows
+want the same, one of them gets the next free choice.
 
 Each line style has one meaning. Solid is a scheme with its default settings. Dashed is a variant of a scheme. Dotted
 (`DOTTED`) is the test split beside the validation split.
@@ -16,6 +17,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+
+from ape_cli.core.errors import UsageError
+from ape_cli.reports.declared import palette_index
 
 
 class Look(NamedTuple):
@@ -35,25 +39,25 @@ _LYING = ((-1, -0.5), (1, -0.5), (1, 0.5), (-1, 0.5), (-1, -0.5))
 # least 8.7 in normal vision and under deuteranopia, protanopia and tritanopia (Machado, Oliveira and Fernandes 2009,
 # severity 1.0); for two schemes of one table of record it is at least 11. The contrast (WCAG 2) of each colour is at
 # least 3 on white and 2.8 on the dark page. tests/reports/test_palette.py measures all of this.
-_OWN: dict[str, tuple[str, Any]] = {
-    "none": ("#838383", "d"),
-    "sinusoidal": ("#c3881c", "s"),
-    "learned": ("#a5906b", ">"),
-    "matrix-power": ("#96750c", "<"),
-    "relative": ("#f05ab3", "D"),
-    "t5": ("#547168", _BOW_TIE),
-    "transformer-xl": ("#5e62ff", _HOURGLASS),
-    "alibi": ("#6a804a", "p"),
-    "rope": ("#2f94fe", "o"),
-    "tree": ("#02714b", "^"),
-    "orthogonal-seq": ("#9b4702", "v"),
-    "orthogonal-tree": ("#9b4bb0", "P"),
-    "orthogonal-grid": ("#0f93a4", "X"),
-    "orthogonal": ("#c8316c", "*"),
-}
-_COLOURS = tuple(colour for name, (colour, _) in _OWN.items() if name != "none")  # for other schemes
-_SPARE = (_UPRIGHT, _LYING)  # marks that no scheme in `_OWN` has
-_MARKS = (*(mark for _, mark in _OWN.values()), *_SPARE)
+_PALETTE: tuple[tuple[str, Any], ...] = (  # a scheme chooses one by its `palette_index`
+    ("#838383", "d"),
+    ("#c3881c", "s"),
+    ("#a5906b", ">"),
+    ("#96750c", "<"),
+    ("#f05ab3", "D"),
+    ("#547168", _BOW_TIE),
+    ("#5e62ff", _HOURGLASS),
+    ("#6a804a", "p"),
+    ("#2f94fe", "o"),
+    ("#02714b", "^"),
+    ("#9b4702", "v"),
+    ("#9b4bb0", "P"),
+    ("#0f93a4", "X"),
+    ("#c8316c", "*"),
+)
+_COLOURS = tuple(colour for colour, _ in _PALETTE[1:])  # for schemes that choose none; the first is grey
+_SPARE = (_UPRIGHT, _LYING)  # marks that are not in `_PALETTE`
+_MARKS = (*(mark for _, mark in _PALETTE), *_SPARE)
 SOLID = "-"
 _DASHES = (  # on, off, on, off … in line widths; none looks like a dotted line
     (0, (4, 1.5)),
@@ -111,10 +115,30 @@ def looks(rows: Iterable[str]) -> dict[str, Look]:
     """The look of each row of a figure. No two rows share both mark and dashes. The order of `rows` has no effect."""
     names = sorted(set(rows))
     schemes = sorted({_scheme(name) for name in names})
-    found = {scheme: Look(*_OWN[scheme], SOLID) for scheme in schemes if scheme in _OWN}
-    _choose([scheme for scheme in schemes if scheme not in _OWN], found, _of_unknown)
+    found = _own(schemes)
+    _choose([scheme for scheme in schemes if scheme not in found], found, _of_unknown)
     _choose([name for name in names if name not in found], found, _of_variant)
     return {name: found[name] for name in names}
+
+
+def _own(schemes: list[str]) -> dict[str, Look]:
+    """The looks that schemes choose by their `palette_index`. If two choose the same, the first one gets it.
+
+    Raises `UsageError` if a scheme chooses one that does not exist.
+    """
+    found: dict[int, str] = {}
+    for scheme in schemes:
+        index = palette_index(scheme)
+        if index is not None and not 0 <= index < len(_PALETTE):
+            raise UsageError(
+                f"bad palette_index of scheme {scheme!r}",
+                got=index,
+                allowed=f"0 to {len(_PALETTE) - 1}, or None",
+                fix="correct it in the file of the scheme",
+            )
+        if index is not None:
+            found.setdefault(index, scheme)
+    return {scheme: Look(*_PALETTE[index], SOLID) for index, scheme in found.items()}
 
 
 def _choose(names: list[str], found: dict[str, Look], wishes: Callable[[str, dict[str, Look]], Iterator[Look]]) -> None:
@@ -148,7 +172,7 @@ def _claims(name: str, look: Look) -> list[tuple[Any, ...]]:
 
 
 def _of_unknown(scheme: str, found: dict[str, Look]) -> Iterator[Look]:
-    """The possible looks of a scheme without an entry in `_OWN`, in an order that a digest of its name chooses."""
+    """The possible looks of a scheme without a `palette_index`, in an order that a digest of its name chooses."""
     number = _hash(scheme)
     colour, number = _COLOURS[number % len(_COLOURS)], number // len(_COLOURS)
     for mark in itertools.chain(_rotated(_SPARE, number), _rotated(_MARKS, number), _stars()):

@@ -8,14 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.reports.evaluations import is_image, measured, task_of
+from ape_cli.reports.declared import LAST, is_image, scheme_place, task_place
+from ape_cli.reports.evaluations import measured, task_of
 from ape_cli.reports.paper import DEPTH, IMAGES, TWO_READINGS
 from ape_cli.structure.linearisation import NAMES
-
-_COLUMNS = ["copy", "reverse", "repeat"]  # in the paper's order, what is not here comes after
-_COLUMNS += [f"{t}/{o}" for t in ("tree-copy", "tree-rotate", "c3", "tree-ops") for o in NAMES]
-_ROWS = ["none", "sinusoidal", "learned", "relative", "tree", "rope"]
-_ROWS += ["orthogonal-seq", "orthogonal-tree", "orthogonal-grid"]
 
 
 @dataclass(frozen=True)
@@ -81,18 +77,20 @@ def with_row_names(found: pl.DataFrame) -> pl.DataFrame:
 
 def row_rank(line: dict[str, Any]) -> tuple[int, str]:
     """The sort key of a row among the rows of its table. `line`: one of its lines, with names."""
-    return _rank(_ROWS, line["scheme"]), line["row"]
+    return scheme_place(line["scheme"]), line["row"]
 
 
-def column_rank(line: dict[str, Any]) -> tuple[int, str]:
+def column_rank(line: dict[str, Any]) -> tuple[int, int, str]:
     """The sort key of a column among the columns of its table. `line`: one of its lines, with names."""
-    return _rank(_COLUMNS, task_of(line)), line["column"]
+    place = LAST if line["form"] else task_place(line["task"])  # another form of a task is not in the paper
+    of_order = NAMES.index(line["order"]) if line["order"] in NAMES else 0
+    return place, of_order, line["column"]
 
 
 def _table(group: pl.DataFrame, interval: bool) -> Table:
     """The table of the lines of one preset and structure."""
     cells: dict[tuple[str, str], Cell] = {}
-    order: dict[str, tuple[int, str]] = {}
+    order: dict[str, tuple[int, int, str]] = {}
     rows: dict[str, tuple[int, str]] = {}
     for line in group.iter_rows(named=True):
         row, column = line["row"], line["column"]
@@ -167,11 +165,6 @@ def settings(group: pl.DataFrame) -> str:
     decoding = "" if all(map(is_image, group["task"])) else f", {line['decode']} decoding"
     what = f"{name} in {unit}{decoding}, {line['split']} split"
     return f"Preset {line['preset']}; {what}"
-
-
-def _rank(known: list[str], name: str) -> int:
-    """The position of a name in a list. Unknown names come after all others."""
-    return known.index(name) if name in known else len(known)
 
 
 _DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # these identify a column of a table

@@ -228,7 +228,7 @@ MISTAKES = [
     ),
     Mistake(
         "two colours that are one to a reader with deuteranopia",
-        "_OWN",
+        "_PALETTE",
         '("#9b4bb0", "P")',
         '("#c47dff", "P")',
         "reports/test_palette.py::test_any_two_of_our_schemes_differ_to_everyone",
