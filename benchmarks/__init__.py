@@ -1,6 +1,7 @@
-"""Speed and memory, as ratios of two things measured in turn in one run; `make bench` starts them all.
+"""Benchmarks of speed and memory. `make bench` runs them all.
 
-One file per benchmark, found by its name: `SUMMARY`, a line, and `measure()`, which yields a `Row` for each
-figure as soon as it is known. Each runs in a process of its own. The rows are kept in `results/`, one JSON
-file per kind of machine; `NOTES.md` says what was predicted, tried and found.
+A figure is a ratio of two things that are measured in turn in one run. Each benchmark is a file, found by its name,
+and runs in a process of its own. It has a `SUMMARY` of one line and a function `measure()`, which yields a `Row` for
+each figure as soon as it is known. The rows are stored in `results/`, in one JSON file for each kind of machine.
+`NOTES.md` says what was predicted, tried and found.
 """

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME …]`: runs them, prints a table, keeps the rows in `results/MACHINE.json`."""
+"""`python -m benchmarks [NAME …]`: run benchmarks, print a table, and store the rows in `results/MACHINE.json`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def names() -> list[str]:
+    """The names of all benchmarks, in alphabetical order."""
     found = (module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.ispkg)
     return sorted(name for name in found if not name.startswith("_"))
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """A description of this machine and of the versions of its libraries."""
     import numpy
     import pyarrow
     import torch
@@ -54,12 +55,13 @@ def _processor() -> str:
 
 
 def one(name: str) -> None:
-    """The rows of one benchmark, each a line of JSON, as they come."""
+    """Run a benchmark in this process. Print each row as a line of JSON as soon as it is known."""
     for row in importlib.import_module(f"benchmarks.{name}").measure():
         print(json.dumps(asdict(row)), flush=True)
 
 
 def run(name: str, console: rich.console.Console) -> list[Row]:
+    """Run a benchmark in a process of its own, and print its rows as they arrive."""
     summary = importlib.import_module(f"benchmarks.{name}").SUMMARY
     console.rule(f"{name}: {summary}")
     rows = []
@@ -87,6 +89,7 @@ def _verdict(row: Row) -> str:
 
 
 def table(kept: dict[str, list[Row]]) -> rich.table.Table:
+    """The table of all rows, given by benchmark."""
     drawn = rich.table.Table("benchmark", "what", "ratio", "quartiles", "bar", "", "absolute", box=rich.box.SIMPLE_HEAD)
     for name, rows in kept.items():
         for row in rows:
@@ -97,6 +100,7 @@ def table(kept: dict[str, list[Row]]) -> rich.table.Table:
 
 
 def main() -> None:
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(names())}; default: all")
     parser.add_argument("--one", help=argparse.SUPPRESS)

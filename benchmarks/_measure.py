@@ -1,6 +1,6 @@
-"""How things are measured: in pairs, in turn, so that the machine's own drift falls on both sides.
+"""Measurements in pairs. The two sides take turns, so that drift of the machine affects both of them.
 
-Units: seconds, bytes; a ratio is without unit. Medians are quoted, with the quartiles beside them.
+Units: seconds and bytes. A ratio has no unit. Figures are medians, and quartiles are given beside them.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: a ratio, what it should be, and the absolute values that it is made of."""
+    """One figure: a ratio, the bar that it should meet, and the absolute values that it is computed from."""
 
     what: str
     value: float
-    bar: float | None = None  # None: nothing is asked of it
-    at_least: bool = False  # the bar is a floor; else it is a ceiling
-    low: float | None = None  # quartiles, where there are several measurements
+    bar: float | None = None  # None: there is no requirement
+    at_least: bool = False  # the bar is a minimum instead of a maximum
+    low: float | None = None  # quartiles, if there are several measurements
     high: float | None = None
     absolute: dict[str, float] = field(default_factory=dict)  # name with unit -> value
 
     @property
     def met(self) -> bool | None:
+        """Whether the value meets the bar. None if there is no bar."""
         if self.bar is None:
             return None
         return self.value >= self.bar if self.at_least else self.value <= self.bar
@@ -38,7 +39,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Pair:
-    """Of two things measured in turn: the ratios a/b, and each one's own median."""
+    """Two things that were measured in turn: median and quartiles of the ratios a/b, and the median of each."""
 
     ratio: float
     low: float
@@ -48,12 +49,14 @@ class Pair:
 
 
 def pair_of(a: list[float], b: list[float]) -> Pair:
+    """The `Pair` of two lists of measurements, one value for each round."""
     ratios = [x / y for x, y in zip(a, b, strict=True)]
     low, middle, high = quartiles(ratios)
     return Pair(middle, low, high, statistics.median(a), statistics.median(b))
 
 
 def quartiles(values: list[float]) -> tuple[float, float, float]:
+    """Lower quartile, median and upper quartile."""
     if len(values) < 2:
         return values[0], values[0], values[0]
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
@@ -68,7 +71,10 @@ def paired(
     warmup: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Pair:
-    """Time of two functions, called in turn: a b b a a b b a ..., on the wall or on another clock."""
+    """Measure the time of two functions, which are called in the order a b b a a b b a and so on.
+
+    `clock` returns seconds; the default is elapsed time. The first `warmup` rounds are not counted.
+    """
     seconds: tuple[list[float], list[float]] = ([], [])
     for i in range(warmup + rounds):
         for which in (0, 1) if i % 2 else (1, 0):
@@ -82,15 +88,15 @@ def paired(
 
 @dataclass(frozen=True)
 class Usage:
-    """What a finished process took, by the operating system's own account."""
+    """The resources that a finished process used, as the operating system reports them."""
 
     wall: float
-    cpu: float  # user and system, its children's included
-    peak: int  # resident bytes, of its largest process
+    cpu: float  # user and system time, including that of its children
+    peak: int  # peak resident bytes of its largest process
 
 
-# A small process between this one and the command: a peak counts what stood in memory when the command was begun, and
-# that is all that its parent has.
+# A small process starts the command. The peak of a process includes the memory of its parent at the time of the start,
+# so the parent has to be small.
 _RUN = """
 import json, os, subprocess, sys, time
 start = time.perf_counter()
@@ -104,7 +110,7 @@ sys.exit(os.waitstatus_to_exitcode(status) and 1)
 
 
 def process(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> Usage:
-    """Run a command to its end; a failure is an error with what it said."""
+    """Run a command to its end. Raises `RuntimeError` with its last output if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "usage.json"
         run = [sys.executable, "-I", "-S", "-c", _RUN, str(result), *command]
@@ -120,5 +126,5 @@ def process(command: list[str], *, cwd: Path | None = None, env: dict[str, str] 
 
 
 def ape(*words: str) -> list[str]:
-    """The command line `ape …`, with this interpreter."""
+    """The command `ape …` for this interpreter."""
     return [sys.executable, "-m", "ape_cli", *words]

@@ -1,4 +1,4 @@
-"""Training steps to measure: a preset's model with a scheme, on batches of a task that the scheme reads."""
+"""Training steps to measure: the model of a preset with a scheme, on batches of a task that the scheme can read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TASK = {"seq": "reverse", "tree(2)": "tree-rotate", "grid(2)": "grid-rotate"}
 
 
 def sequences(data: Dataset, name: str) -> Split:
-    """A split of a dataset that is none of images."""
+    """A split of a dataset of sequences, not of images."""
     found = data.split(name)
     assert isinstance(found, Split)
     return found
@@ -30,14 +30,15 @@ def sequences(data: Dataset, name: str) -> Split:
 
 @dataclass(frozen=True)
 class Shape:
-    """A preset at a batch size: its model, its sizes of words, trees and grids."""
+    """A preset at a batch size. The preset defines the model and the sizes of words, trees and grids."""
 
     preset: str
     batch_size: int
-    batches: int = 1  # that are measured in turn
+    batches: int = 1  # number of batches that are measured in turn
 
     @property
     def name(self) -> str:
+        """Preset, width and batch size."""
         return f"{self.preset}, d={config.preset(self.preset).fields['d_model']}, batch {self.batch_size}"
 
 
@@ -45,39 +46,46 @@ SHAPES = [Shape("small", 64, batches=3), Shape("paper", 16), Shape("paper", 64)]
 
 
 def own_structure(scheme: str) -> str:
-    """What a scheme is measured on: a product where it reads everything, so that it is not measured twice."""
+    """The structure on which a scheme is measured. A scheme for any structure is measured on a product."""
     first = position.load(scheme).structures[0]
     return "seq*tree(2)" if first == "any" else example(first).expression
 
 
 def task_of(expression: str) -> str:
-    """Whose data has such positions."""
+    """The task whose data have the positions of an expression."""
     return _TASK[expression.rsplit("*", maxsplit=1)[-1]]
 
 
 def sized(task: str, preset: str) -> BaseTask:
-    """A task at a preset's sizes."""
+    """A task with the sizes of a preset."""
     sizes, known = config.preset(preset).sizes, tasks.make(task).options
     return tasks.make(task, **{k: v for k, v in sizes.items() if k in known})
 
 
 def batches_of(task: str, shape: Shape, expression: str) -> list[Batch]:
-    """Batches of like lengths, as training sees them, positions read as `expression`."""
+    """Batches of rows of similar lengths, as in training. Their positions are read as `expression`."""
     made = sized(task, shape.preset)
     found = flatten(made.sample(rows=range(shape.batch_size * 16), split="train", seed=1).combine_chunks())
     longest = np.argsort(np.maximum(found.source.length, found.target.length), kind="stable")
-    chosen = np.linspace(0, 15, shape.batches + 2).round().astype(int)[1:-1]  # neither the shortest nor the longest
+    chosen = (
+        np.linspace(0, 15, shape.batches + 2).round().astype(int)[1:-1]
+    )  # neither the shortest nor the longest rows
     reading = Reading.of(parse_structure(made.structure), parse_structure(expression))
     size = shape.batch_size
     return [collation.collate(found, longest[i * size : (i + 1) * size], reading) for i in chosen]
 
 
 class Step:
-    """Forward, backward and optimiser on each of some batches, over and over; weights of seed 42."""
+    """A training step (forward, backward and optimiser) on a few batches in turn. The weights are those of seed 42.
+
+    Arguments: `task`, whose data are read; `expression`, the structure as which positions are read; `decay`, of the
+    locality bias, 1 for none.
+    """
 
     def __init__(
         self, scheme: str, shape: Shape, *, task: str, expression: str, decay: float, device: str = "cpu"
     ) -> None:
+        """Build the model, the optimiser and the batches."""
         self.shape, self.device = shape, torch.device(device)
         made = sized(task, shape.preset)
         settled = config.resolve(
@@ -95,7 +103,7 @@ class Step:
         self.done = 0
 
     def __call__(self, batch: Batch | None = None) -> None:
-        """One step, on the next of the batches in turn."""
+        """Take one step, on `batch` or on the next of the batches in turn."""
         if batch is None:
             batch = self.batches[self.done % len(self.batches)]
             self.done += 1
@@ -108,7 +116,7 @@ class Step:
             torch.cuda.synchronize()
 
     def seconds(self) -> float:
-        """Of a step on each batch."""
+        """Take a step on each batch. -> seconds in total"""
         start = time.perf_counter()
         for _ in self.batches:
             self()

@@ -1,19 +1,22 @@
-"""Which files of a package a run passes through, and how often control goes from one file to another.
+"""Which files of a package a command passes through, and how often control goes from one file to another.
 
-A run is the command line of a checkout, `ape_cli.cli:main`, called in a process of its own under `sys.setprofile`; it
-is imported before. Calls and returns of functions in files of the package count, in the main thread alone. Not counted
-are `main` itself, what is done while a module of the package is imported, and the frames of lambdas, comprehensions
-and generator expressions, as these come and go with versions of Python. A generator is called each time it goes on.
+The command line of a checkout, `ape_cli.cli:main`, is called in a process of its own under `sys.setprofile`, after it
+is imported. Calls and returns of functions in files of the package count, in the main thread only. Not counted are
+`main` itself, everything that happens while a module of the package is imported, and the frames of lambdas,
+comprehensions and generator expressions, which differ between versions of Python. A generator counts as called each
+time it resumes.
 
-- Files: different ones with a call between the two ends of a part.
-- Switches: of two consecutive calls or returns, the second is in another file than the first.
+- Files: the number of different files with a call during a part.
+- Switches: the number of calls or returns that are in another file than the call or return before them.
 
-All runs have the tiny preset's dataset of tree-rotate, which is made beforehand and named by --data. The parts:
+All runs use the dataset of tree-rotate at preset tiny, which is made beforehand and passed by --data. The parts are:
 
-- train, of several schemes: `ape train` to the first step of the optimiser.
-- Parquet to logits: of the same runs, from the first reading of rows of a Parquet file to the first cross-entropy.
-- one run to table: `ape report` on a folder of results with one tiny run, from beginning to end.
-- results to table: `ape report` on the results of the checkout, from the opening of the first evaluation to the end.
+| part | from | to |
+|---|---|---|
+| train, for several schemes | start of `ape train` | first step of the optimiser |
+| Parquet to logits, in the same runs | first reading of rows of a Parquet file | first cross-entropy |
+| one run to table | start of `ape report` on a results folder with one tiny run | its end |
+| results to table | `ape report` on the checkout's results, opening of the first evaluation | its end |
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ SCHEMES = ("tree", "rope", "orthogonal-tree")
 
 
 def traces(checkout: Path) -> dict[str, Any]:
-    """The files (a list) and the switches (a number) of each part; None where a part was not met."""
+    """The files (a list) and the switches (a number) of each part. None if a part was not reached."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -57,7 +60,7 @@ def traces(checkout: Path) -> dict[str, Any]:
 
 
 def _run(checkout: Path, folder: Path, command: list[str]) -> None:
-    """Run a command in a folder, with the code of a checkout; a failure is an error with what it said."""
+    """Run a command in a folder, with the code of a checkout. Raises `RuntimeError` if it fails."""
     more = {"PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "APE_COMMIT": "0" * 40}
     done = subprocess.run(command, cwd=folder, env=os.environ | more, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -65,7 +68,7 @@ def _run(checkout: Path, folder: Path, command: list[str]) -> None:
 
 
 def _traced(checkout: Path, folder: Path, *words: str) -> dict[str, Any]:
-    """What `_Trace.kept` has of a command of `ape`."""
+    """The events and marks of a command of `ape`, as `run` writes them."""
     out = folder / "trace.json"
     out.unlink(missing_ok=True)
     _run(checkout, folder, [sys.executable, "-P", __file__, str(checkout), str(out), *words])
@@ -84,11 +87,11 @@ def _part(name: str, kept: dict[str, Any], start: str, stop: str) -> dict[str, A
 
 
 class _Stop(BaseException):
-    """The part that is traced is over."""
+    """Raised to end the command once the traced part is over."""
 
 
 class _Trace:
-    """The calls and returns in the files of a package, and what was met between them."""
+    """The calls and returns in the files of a package, and marks at certain events between them."""
 
     def __init__(self, folder: Path, main: Callable[[], object]) -> None:
         self.folder, self.main = f"{folder}{os.sep}", getattr(main, "__code__", None)
@@ -97,11 +100,11 @@ class _Trace:
         self.importing = 0
 
     def mark(self, name: str) -> None:
-        """Note where something is met first."""
+        """Store the position of the first event with this name."""
         self.marks.setdefault(name, len(self.events))
 
     def profile(self, frame: FrameType, event: str, arg: object) -> None:
-        """What `sys.setprofile` is given."""
+        """The function for `sys.setprofile`."""
         code = frame.f_code
         if event not in ("call", "return") or not code.co_filename.startswith(self.folder):
             return
@@ -111,12 +114,12 @@ class _Trace:
             self.events.append((event, code.co_filename.removeprefix(self.folder)))
 
     def audit(self, event: str, given: tuple[Any, ...]) -> None:
-        """What `sys.addaudithook` is given."""
+        """The hook for `sys.addaudithook`."""
         if event == "open" and isinstance(given[0], str) and re.search(r"/eval/[^/]+\.json$", given[0]):
             self.mark("evaluation")
 
     def watch(self, owner: Any, function: str, name: str) -> None:
-        """Mark the calls of a function of another library."""
+        """Mark the first call of a function of another library."""
         own = getattr(owner, function)
 
         def marked(*given: Any, **named: Any) -> Any:
@@ -126,14 +129,14 @@ class _Trace:
         setattr(owner, function, marked)
 
     def stop(self, *given: object) -> None:
-        """End the run, at the first step of an optimiser."""
+        """End the command at the first step of an optimiser."""
         self.mark("step")
         sys.setprofile(None)
         raise _Stop
 
 
 def run(checkout: Path, out: Path, words: list[str]) -> None:
-    """In the process that is traced: call the command line with some words, and write down what was met."""
+    """Call the command line in this process under a trace, and write the events and marks to `out`."""
     import pyarrow.parquet as pq
     import torch
     from torch.optim.optimizer import register_optimizer_step_pre_hook

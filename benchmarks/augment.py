@@ -1,4 +1,4 @@
-"""What AutoAugment costs beside crop and flip, and beside a copy of the images."""
+"""The cost of AutoAugment compared with crop and flip, and with a copy of the images."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ COUNT = 128
 
 
 def measure() -> Iterator[Row]:
+    """Ratios of the time per batch of images."""
     rng = np.random.default_rng(1)
     coarse = rng.integers(0, 256, (COUNT, 9, 9, 3), dtype=np.uint8)
-    pixels = coarse.repeat(4, axis=1).repeat(4, axis=2)[:, :32, :32].copy()  # flat areas and edges, as pictures have
+    pixels = coarse.repeat(4, axis=1).repeat(4, axis=2)[:, :32, :32].copy()  # flat areas and edges, as in photographs
     seeds = [[42, 0, row] for row in range(COUNT)]
     shifted = partial(augmentation.apply, ("crop", "flip"), pixels, seeds)
     all_steps = partial(augmentation.apply, augmentation.NAMES, pixels, seeds)

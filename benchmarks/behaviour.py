@@ -1,9 +1,10 @@
-"""What the program answers, as a snapshot: whether a refactoring has changed anything.
+"""Snapshots of the behaviour of the program, which show whether a refactoring has changed anything.
 
-`python -m benchmarks.behaviour record CHECKOUT OUT.json` asks a checkout everything below, in a quarter of an hour;
-`python -m benchmarks.behaviour compare BEFORE.json AFTER.json` prints what differs and ends with 1 if anything does.
-Only the command line and the public Python surface are used, each in a process of its own. Weights are compared bit by
-bit, so take both snapshots on one machine. What fails is recorded as an error, and an error equals nothing.
+`python -m benchmarks.behaviour record CHECKOUT OUT.json` runs all commands below with a checkout, in a quarter of an
+hour. `python -m benchmarks.behaviour compare BEFORE.json AFTER.json` prints the differences, and exits with 1 if there
+are any. A snapshot uses only the command line and the public Python surface, each command in a process of its own.
+Weights are compared bit by bit, so take both snapshots on one machine. A command that fails is recorded as an error. An
+error always counts as a difference.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# Lists of commands with semicolons between them. `a|b` stands for one command with a and one with b.
+# Lists of commands, separated by semicolons. `a|b` stands for two commands, one with a and one with b.
 GEN = """copy|reverse|repeat; copy --sizes 3,6; reverse --vocabulary 5 --length-mean 8; grid-rotate --side-mean 4;
     copy --shard-rows 70 --workers 2; repeat --set repeats=3; copy --seed 7; grid-copy|grid-rotate; ring-shift --ring 7;
     TREE --order breadth|depth --source-order breadth|depth; TREE --depth-mean 3 --branching 3; tree-copy --sizes 2,4;
@@ -64,34 +65,37 @@ VOLATILE = {"versions", "commit", "processor", "started", "finished", "seconds",
 
 
 def listed(commands: str) -> Iterator[list[str]]:
+    """The words of each command of a list."""
     for command in commands.split(";"):
         yield from map(list, itertools.product(*(SHORT.get(word, word).split("|") for word in command.split())))
 
 
 def text(content: str) -> dict[str, Any]:
-    """A text: its hash, by which it is compared, and lines that show where it differs."""
+    """A text as a value: its hash, which is compared, and its first lines, which show where it differs."""
     return {"sha256": sha(content.encode()), "lines": [line[:300] for line in content.splitlines()[:500]]}
 
 
 def sha(content: bytes) -> str:
+    """The SHA-256 of some bytes."""
     return hashlib.sha256(content).hexdigest()
 
 
 def digest(tensors: dict[str, Any]) -> str:
-    """Of the tensors' bytes, in the order of their names."""
+    """The SHA-256 of the bytes of tensors, in the order of their names."""
     return sha(b"".join(tensors[name].detach().contiguous().numpy().tobytes() for name in sorted(tensors)))
 
 
 def settled(content: str, digits: int = 17) -> Any:
-    """JSON without what no two processes have alike, its numbers with so many digits."""
+    """Read JSON without the fields that differ between processes. Floats are rounded to `digits` significant digits."""
     read = partial(json.loads, parse_float=lambda number: float(f"{float(number):.{digits}g}"))
     return read(content, object_hook=lambda found: {key: found[key] for key in found if key not in VOLATILE})
 
 
 class Snapshot:
-    """The answers of one checkout, in groups."""
+    """The answers of one checkout, in groups. `results` is a results folder to read, `scratch` an empty folder."""
 
     def __init__(self, checkout: Path, results: Path, scratch: Path) -> None:
+        """Set up the environment of the processes and check that they import the checkout."""
         self.results, self.scratch, self.began, self.groups = results, scratch, time.monotonic(), dict[str, Any]()
         self.hidden = {str(results): "RESULTS", str(checkout): "CHECKOUT", str(scratch): "SCRATCH"}
         self.environment = {name: value for name, value in os.environ.items() if name[:4] not in ("APE_", "PYTH")}
@@ -103,7 +107,7 @@ class Snapshot:
         self.machine, self.hidden[version] = [sys.version, *machine], "VERSION"
 
     def python(self, *words: str, wrong: bool = False) -> subprocess.CompletedProcess[str]:
-        """A process of the checkout's, in the scratch folder. It may fail only if it is `wrong`."""
+        """Run Python with the checkout in the scratch folder. Raises `RuntimeError` if it fails and is not `wrong`."""
         stdio: dict[str, Any] = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": 600}
         command = [sys.executable, *(word.replace("RESULTS", str(self.results)) for word in words)]
         done = subprocess.run(command, cwd=self.scratch, env=self.environment, check=False, **stdio)
@@ -115,7 +119,7 @@ class Snapshot:
         return done
 
     def ape(self, *words: str, wrong: bool = False) -> Any:
-        """What a command prints: JSON, or a text. Of a wrong one the exit status; its note is not compared."""
+        """The output of a command as JSON or text. For a `wrong` one, its exit status; its note is not compared."""
         done = self.python("-m", "ape_cli", *words, wrong=wrong)
         if wrong:
             return {"exit": done.returncode, "crash": "Traceback" in done.stderr, "note": done.stderr.strip()[:300]}
@@ -124,7 +128,7 @@ class Snapshot:
         return text(f"{done.stdout}--- notes ---\n{done.stderr}")
 
     def dataset(self, *words: str) -> dict[str, Any]:
-        """What `ape gen` makes: of images all, else 300 rows."""
+        """The files that `ape gen` writes: all images, or 300 rows of another task."""
         out = "data/" + "_".join(word.removeprefix("--").replace(",", "-") for word in words)
         rows = ["--n", "300", "--n-validation", "40", "--n-test", "40"] if words[0] != "images" else []
         found = {"told": self.ape("gen", *words, *rows, "--out", out, "--json")}
@@ -134,7 +138,7 @@ class Snapshot:
         return found | {"manifest.json": text(manifest)}
 
     def trained(self, launch: str, *words: str) -> list[dict[str, Any]]:
-        """The new runs that a command leaves."""
+        """The new runs of a command: their JSON files, weights and history."""
         import polars
         import safetensors.torch
 
@@ -150,7 +154,7 @@ class Snapshot:
         return found
 
     def record(self) -> dict[str, Any]:
-        """Everything, with a line on stderr for each command."""
+        """Record all groups, and print a line on stderr for each command."""
         train, ranks = "-m ape_cli train --scheme", "-m torch.distributed.run --standalone --nproc-per-node 2"
         jobs: list[tuple[str, str, Callable[..., Any]]] = [
             ("datasets", GEN, self.dataset),
@@ -168,14 +172,14 @@ class Snapshot:
             print(f"[{time.monotonic() - self.began:4.0f}s] {group}: {key}", file=sys.stderr, flush=True)
             try:
                 self.groups.setdefault(group, {})[key] = ask(*words)
-            except Exception as error:  # whatever it is, it is recorded
+            except Exception as error:  # any error is recorded
                 self.groups[group][key] = {"error": f"{type(error).__name__}: {error}"}
                 print(f"FAILED: {error}", file=sys.stderr, flush=True)
         return {"machine": self.machine, "groups": self.groups}
 
 
 def surface(results: str) -> dict[str, Any]:
-    """What the public Python surface answers, in a folder with `data`."""
+    """The answers of the public Python surface. Call it in a folder that contains `data`."""
     import torch
 
     from ape_cli import attention, dataset, position, registry, tasks
@@ -204,7 +208,7 @@ def surface(results: str) -> dict[str, Any]:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value within one, by its path. A text is one value, and a note is none."""
+    """All values inside a value, each with its path. A text counts as one value. Notes are left out."""
     if isinstance(value, dict | list) and value and "lines" not in value:
         for key, one in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(one, f"{path} / {key}") if key != "note" else ()
@@ -213,7 +217,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def difference(old: Any, new: Any) -> str:
-    """How two values differ, or nothing."""
+    """The difference of two values as text; empty if they are equal."""
     if isinstance(old, dict) and isinstance(new, dict) and old and new and old != new:
         lines = difflib.unified_diff(old["lines"], new["lines"], n=0, lineterm="")
         return "\n    ".join(lines)[:2000] or "after the lines that are kept"
@@ -221,7 +225,7 @@ def difference(old: Any, new: Any) -> str:
 
 
 def compare(first: dict[str, Any], second: dict[str, Any]) -> int:
-    """Print what differs. Returns 1 where anything does, or has failed in either."""
+    """Print the differences of two snapshots. -> 1 if there are any, or if anything failed in either snapshot"""
     told = [] if first["machine"] == second["machine"] else [f"two machines: {first['machine']}, {second['machine']}"]
     print(f"{'group':<12}{'values':>8}{'differ':>8}{'failed':>8}")
     for group in {**first["groups"], **second["groups"]}:
@@ -237,7 +241,7 @@ def compare(first: dict[str, Any], second: dict[str, Any]) -> int:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["record", checkout, out, *others]:  # others: another registry than the checkout's own
+        case ["record", checkout, out, *others]:  # others: a results folder to use instead of the checkout's own
             registered = Path(others[0] if others else f"{checkout}/results").resolve()
             with tempfile.TemporaryDirectory() as scratch:
                 ours = Snapshot(Path(checkout).resolve(), registered, Path(scratch).resolve())

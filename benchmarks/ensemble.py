@@ -1,8 +1,8 @@
-"""Three seeds of a configuration as one batched computation, beside the same three one after the other.
+"""Three seeds of a configuration as one batched computation, compared with the same three one after the other.
 
-Batches are those of training, each seed's in its own order, so that a batched step is padded to the longest of
-three; without dropout and without compilation. That both come to the same is asserted first, in float64.
-It is not faster where it would matter, so `ape train` has no such option; NOTES.md has the reasons.
+Each seed has the batches of its training, in its own order, so a batched step is padded to the longest of three.
+Models have no dropout and are not compiled. The benchmark first asserts in float64 that both ways give the same result.
+Batching is not faster at the sizes that matter, so `ape train` has no such option. NOTES.md has the reasons.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ from benchmarks._steps import Shape, sequences
 
 SUMMARY = "three seeds trained as one batched computation, beside one after the other and beside processes"
 
-_STATUS = Path("/proc/self/status")  # of Linux
+_STATUS = Path("/proc/self/status")  # exists on Linux only
 _SEEDS = (42, 1312, 2310)
 _TINY, _SMALL = Shape("tiny", 16), Shape("small", 64)
-_STEPS = {"tiny": 13, "small": 4}  # in a round; of tiny an epoch
+_STEPS = {"tiny": 13, "small": 4}  # in a round; for tiny, this is an epoch
 _ROUNDS = {"tiny": 15, "small": 5}
 _WAYS: dict[str, Callable[[Sequence[Transformer]], Way]] = {"vmap": Vmapped, "by hand": Folded}
-_CASES = [("none", "vmap"), ("none", "by hand"), ("rope", "by hand")]  # rope: no vmap rule
+_CASES = [("none", "vmap"), ("none", "by hand"), ("rope", "by hand")]  # rope has no rule for vmap
 
 
 def measure() -> Iterator[Row]:
-    # attention has no batching rule on a CPU: vmap loops over members there, and that is measured
+    """All ratios: padding, time of batched steps, steps of separate processes, and memory."""
+    # attention has no batching rule on a CPU: vmap loops over the members there, which is part of the measurement
     warnings.filterwarnings("ignore", message=".*not yet implemented the batching rule.*")
     tune()
     device, cores = torch.device("cuda" if torch.cuda.is_available() else "cpu"), os.cpu_count() or 1
@@ -65,7 +66,7 @@ def measure() -> Iterator[Row]:
 
 
 def _padding(shape: Shape, task: str, root: Path) -> Row:
-    """Tokens of batched steps, over those of the same steps one after the other."""
+    """Tokens of batched steps, divided by those of the same steps one after the other."""
     steps = _batches(shape, _data(shape, task, root), 100)
     joined = sum(j.source_ids.numel() + j.labels.numel() for j in map(Joined.of, steps))
     apart = sum(b.source_ids.numel() + b.labels.numel() for step in steps for b in step)
@@ -75,8 +76,11 @@ def _padding(shape: Shape, task: str, root: Path) -> Row:
 def _beside(
     shape: Shape, scheme: str, way: str, root: Path, device: torch.device, threads: int = 1, alike: bool = False
 ) -> Row:
-    """Time of batched steps of three members, over the same steps one after the other. `alike`: all members are given
-    the first one's batches, which no two seeds are: what would be left if nothing were padded."""
+    """Time of batched steps of three members, divided by that of the same steps one after the other.
+
+    With `alike`, all members get the batches of the first one, so the ratio is that without padding. No two seeds have
+    the same batches in training.
+    """
     data = _data(shape, "reverse", root)
     members = [m.to(device) for m in _members(shape, scheme, data)]
     steps = [[b.to(device) for b in step] for step in _batches(shape, data, _STEPS[shape.preset])]
@@ -84,7 +88,7 @@ def _beside(
         steps = [step[:1] * len(step) for step in steps]
     _assert_equal(members, _WAYS[way], steps[:2])
     batched, apart = (partial(_run, made(members), steps, device) for made in (_WAYS[way], Singles))
-    # of one thread its own clock, which stands still while others have the processor
+    # one thread: processor time, which does not pass while other programs use the processor
     clock = time.process_time if threads == 1 and device.type == "cpu" else time.perf_counter
     usual = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -108,8 +112,11 @@ def _run(way: Way, steps: list[list[Batch]], device: torch.device) -> None:
 def _assert_equal(
     members: Sequence[Transformer], way: Callable[[Sequence[Transformer]], Way], steps: list[list[Batch]]
 ) -> None:
-    """Of losses and of weights after some steps; in float64, since AdamW makes whole steps of what is nothing but
-    rounding: the gradient of the keys' biases, which softmax takes away."""
+    """Assert that losses and weights are equal after some steps.
+
+    This uses float64, because AdamW makes full steps from gradients that are only rounding errors. The gradient of the
+    biases of the keys is of this kind, because softmax cancels them.
+    """
     batched, apart = (made([m.double() for m in members]) for made in (way, Singles))
     for step in steps:
         torch.testing.assert_close(batched(step), apart(step), rtol=1e-5, atol=0.0)  # losses are summed in float32
@@ -119,9 +126,9 @@ def _assert_equal(
 
 
 def _processes(shape: Shape, root: Path, cores: int) -> Row:
-    """Steps a second of a process per member, as many at once as there are cores, over those of one on all cores."""
+    """Steps per second of one process for each member, at most one per core, divided by those of one on all cores."""
     count = min(cores, len(_SEEDS))
-    _data(shape, "reverse", root)  # made once, before they all ask for it
+    _data(shape, "reverse", root)  # generated before the processes start, which all need it
     steps = 8 * _STEPS[shape.preset]
     many, one = [], []
     for _ in range(3):
@@ -134,7 +141,7 @@ def _processes(shape: Shape, root: Path, cores: int) -> Row:
 
 
 def _memory(shape: Shape, root: Path) -> Row:
-    """Resident bytes that training adds to a process: three members batched, over one alone."""
+    """Resident bytes that training adds to a process: three batched members, divided by one alone."""
     _data(shape, "reverse", root)
     (three,), (one,) = (_alone(1, _bytes, shape, root, made) for made in (Folded, Singles))
     return Row(
@@ -144,11 +151,11 @@ def _memory(shape: Shape, root: Path) -> Row:
     )
 
 
-# In processes of their own ---------------------------------------------------------------------------
+# Work in separate processes ---------------------------------------------------------------------------
 
 
 def _alone(count: int, work: Callable[..., float], *given: Any) -> list[float]:
-    """work(wait, *given) of some processes at once, each new; `wait` returns when all are ready."""
+    """Call work(wait, *given) in `count` new processes at once. `wait` returns when all of them are ready."""
     context = multiprocessing.get_context("spawn")
     ready, answers = context.Barrier(count), context.SimpleQueue()
     children = [context.Process(target=_answer, args=(answers, work, ready, *given)) for _ in range(count)]
@@ -161,12 +168,13 @@ def _alone(count: int, work: Callable[..., float], *given: Any) -> list[float]:
 
 
 def _answer(answers: Any, work: Callable[..., float], ready: Any, *given: Any) -> None:
+    """Call `work` in a new process, and put the result into the queue."""
     tune()
     answers.put(work(lambda: ready.wait(60), *given))
 
 
 def _seconds(wait: Callable[[], object], shape: Shape, root: Path, threads: int, count: int) -> float:
-    """Of some steps of a single member."""
+    """Seconds of `count` steps of a single member."""
     torch.set_num_threads(threads)
     data = _data(shape, "reverse", root)
     way, steps = Singles(_members(shape, "none", data)[:1]), [s[:1] for s in _batches(shape, data, count)]
@@ -179,7 +187,7 @@ def _seconds(wait: Callable[[], object], shape: Shape, root: Path, threads: int,
 
 
 def _bytes(wait: Callable[[], object], shape: Shape, root: Path, way: type[Folded] | type[Singles]) -> float:
-    """That three members, or a single one, add in a few steps to what the process takes at its most."""
+    """Bytes that a few steps of three members, or of a single one, add to the peak of the process."""
     torch.set_num_threads(1)
     data = _data(shape, "reverse", root)
     count = len(_SEEDS) if way is Folded else 1
@@ -192,28 +200,31 @@ def _bytes(wait: Callable[[], object], shape: Shape, root: Path, way: type[Folde
 
 
 def _resident(what: str) -> int:
-    """Bytes of this process, now (VmRSS) or at its most (VmHWM), its parent's not among them as in `getrusage`."""
+    """Resident bytes of this process, now (VmRSS) or at its peak (VmHWM).
+
+    `getrusage` would include the memory of its parent.
+    """
     lines = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
     return 1024 * int(lines[what].split()[0])
 
 
-# What is trained -------------------------------------------------------------------------------------
+# Data and models -------------------------------------------------------------------------------------
 
 
 def _data(shape: Shape, task: str, root: Path) -> Dataset:
-    """Found in `root`, or generated there."""
+    """The dataset of a preset, which is generated in `root` if it is not there."""
     return dataset_choice.preset_dataset(task, None, shape.preset, root)
 
 
 def _members(shape: Shape, scheme: str, data: Dataset) -> list[Transformer]:
-    """A configuration's models by their seeds, without dropout."""
+    """The models of a configuration for each seed, without dropout."""
     plain = config.resolve(shape.preset, scheme, position.options(scheme), settings={"dropout": 0.0})
     settled = [factory.settle(plain.model_copy(update={"seed": seed}), data) for seed in _SEEDS]
     return [factory.build(each, data.structure, data.ids) for each in settled]
 
 
 def _batches(shape: Shape, data: Dataset, count: int) -> list[list[Batch]]:
-    """The first steps of training; of each the members' batches, in the order of their seeds."""
+    """The batches of the first `count` training steps: for each step, one batch per seed."""
     train = sequences(data, "train")
 
     def of(seed: int) -> Iterator[Batch]:

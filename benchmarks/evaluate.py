@@ -1,7 +1,7 @@
-"""Teacher-forced evaluation of 2,000 rows beside a bare forward pass over the same batches, in memory before.
+"""Teacher-forced evaluation of 2,000 rows, compared with a bare forward pass over the same batches in memory.
 
 `evaluate.evaluate` reads the run, builds the model, loads its weights, reads and pads the rows, scores them,
-sums by size and stores the result. Beside it, the time of the whole command, which imports torch before.
+sums by size and stores the result. The time of the whole command, which also imports torch, is given beside it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from benchmarks._steps import sequences
 
 SUMMARY = "teacher-forced evaluation of 2,000 rows beside a bare forward pass"
 ROWS, BATCH, ROUNDS = 2_000, 256, 9
-_SIZES: dict[str, Any] = {"length_mean": 20, "length_std": 2}  # of preset `small`
+_SIZES: dict[str, Any] = {"length_mean": 20, "length_std": 2}  # the sizes of preset `small`
 
 
 def measure() -> Iterator[Row]:
+    """The ratio of evaluation to forward passes."""
     device = choose_device("auto")
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
@@ -59,6 +60,7 @@ def measure() -> Iterator[Row]:
 
 @torch.no_grad()
 def _forward(model: Transformer, batches: list[Batch]) -> float:
+    """Run the model on each batch."""
     for b in batches:
         scores = model(*b.inputs)
-    return float(scores[0, 0, 0])  # on a GPU: wait for it
+    return float(scores[0, 0, 0])  # on a GPU, this waits for the result

@@ -1,13 +1,16 @@
-"""`ape gen` beside the writing of what it generates.
+"""The time of `ape gen`, compared with the time to write the rows that it generates.
 
-Ours: the wall time of a whole process `ape gen TASK --n 100000`, less that of `python -c pass`. All else is in it:
-importing typer, numpy and pyarrow, drawing and answering, hashing, the Parquet files, fsync, SHA-256, the manifest
-and the card. Theirs: in another fresh process, the time that pyarrow takes to write the same tables, which it has
-read back from the generated files into memory: all shards, row group by row group, with our own writer's settings,
-to the same disk, from opening the first file to closing the last one, without fsync and without importing anything.
-Both write once in the life of their process, on one thread each; CPU times (user and system) stand beside.
+- Ours is the elapsed time of a whole process `ape gen TASK --n 100000`, minus that of `python -c pass`. It includes
+  importing typer, numpy and pyarrow, drawing sources and computing targets, hashing, the Parquet files, fsync, SHA-256,
+  the manifest and the card.
+- Theirs is the time that pyarrow takes in another new process to write the same tables to the same disk. The tables are
+  read into memory from the generated files before. All shards are written, row group by row group, with the settings of
+  our writer. The time is from opening the first file to closing the last one, without fsync and without imports.
 
-Workers: rows/s of the whole process, start included, with 2 workers over 1, for 2,000,000 rows.
+Each process writes once, on one thread. CPU times (user and system) are given beside.
+
+The row of workers compares rows/s of the whole process, including its start, with 2 workers and with 1, for 2,000,000
+rows.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ ROUNDS = 5
 
 
 def measure() -> Iterator[Row]:
+    """The ratio of each task to its bar, and the gain of a second worker."""
     with tempfile.TemporaryDirectory() as here:
         for task, bar in BARS.items():
             yield from _beside_writing(task, bar, Path(here))
@@ -41,6 +45,7 @@ def measure() -> Iterator[Row]:
 
 
 def _beside_writing(task: str, bar: float, here: Path) -> Iterator[Row]:
+    """The elapsed time and the CPU time of generating a task, divided by those of writing."""
     ours, theirs = [], []
     for _ in range(1 + ROUNDS):
         start = process([sys.executable, "-c", "pass"])
@@ -51,7 +56,7 @@ def _beside_writing(task: str, bar: float, here: Path) -> Iterator[Row]:
             [sys.executable, "-c", f"from benchmarks.gen import write; write({str(here / task)!r}, {str(result)!r})"]
         )
         theirs.append(Usage(**json.loads(result.read_text())))
-    del ours[0], theirs[0]  # a first time, to warm the disk's caches
+    del ours[0], theirs[0]  # the first round warms the caches of the disk
     for what, bound, a, b in (
         ("", bar, [x.wall for x in ours], [x.wall for x in theirs]),
         (", CPU time", None, [x.cpu for x in ours], [x.cpu for x in theirs]),
@@ -62,11 +67,12 @@ def _beside_writing(task: str, bar: float, here: Path) -> Iterator[Row]:
 
 
 def generate(task: str, n: int, out: Path, workers: int = 1) -> Usage:
+    """Run `ape gen` with `n` training rows. -> what the process used"""
     return process(ape("gen", task, "--n", str(n), "--workers", str(workers), "--out", str(out), "--overwrite"))
 
 
 def write(dataset: str, result: str) -> None:
-    """Write the tables of a dataset once more, and what that took to `result`."""
+    """Write the tables of a dataset again, and store the time that this took in the file `result`."""
     pa.set_cpu_count(1)
     shards = []
     for path in sorted((Path(dataset) / "data").glob("*.parquet")):
@@ -83,6 +89,7 @@ def write(dataset: str, result: str) -> None:
 
 
 def _workers(task: str, here: Path) -> Row:
+    """Rows per second of 2 workers, divided by those of 1 worker."""
     n = 2_000_000
     walls: dict[int, list[float]] = {1: [], 2: []}
     for i in range(3):

@@ -1,4 +1,4 @@
-"""Peak memory of `ape gen` by the number of rows: resident bytes of the whole process, one worker."""
+"""Peak memory of `ape gen` for different numbers of rows: resident bytes of the whole process, with one worker."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ SUMMARY = "whether memory grows with the rows that are generated"
 
 
 def measure() -> Iterator[Row]:
+    """The ratio of peaks."""
     with tempfile.TemporaryDirectory() as here:
         few, many = (generate("tree-rotate", n, Path(here) / str(n)).peak for n in (100_000, 2_000_000))
     absolute = {"100,000 rows MB": few / 1e6, "2,000,000 rows MB": many / 1e6}

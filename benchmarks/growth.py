@@ -1,10 +1,13 @@
-"""How the cost of a token grows with the length of sequences and the depth of trees, every scheme, as a plot.
+"""How the cost per token of every scheme grows with the length of sequences and the depth of trees. Writes a plot.
 
-Asked for is the growth over the last step, from the second largest size to the largest, beside that of `none` in the
-same run: a scheme may cost a constant times as much, but not more and more. The growth over the whole range stands
-beside it: biases of M N numbers fit the caches at the smallest size, and go in blocks from 1,024 places on.
-Forward and backward of a narrow model (one layer each way, d=32, 2 heads) on a line of L places, or on 128 trees that
-are one long path with a leaf at each step (2 depth + 1 nodes). The locality bias is off. One thread.
+The bar is on the growth from the second largest size to the largest, compared with that of `none` in the same run. A
+scheme may cost a constant multiple of `none`, but the multiple must not grow. The growth over the whole range is given
+too. It has no bar, because biases of M N numbers fit into the caches at the smallest size, and are computed in blocks
+from 1,024 places on.
+
+The measurement is forward and backward of a narrow model (one layer each way, d=32, 2 heads) on one thread, without
+the locality bias. The model reads a sequence of L places, or 128 trees. Each tree is one long path with a leaf at each
+step (2 depth + 1 nodes).
 """
 
 from __future__ import annotations
@@ -26,11 +29,12 @@ SUMMARY = "growth of the time per token with length and depth, over that of `non
 LENGTHS = (128, 512, 2048, 8192)
 DEPTHS = (5, 10, 20, 40)
 ROWS = {"length": 1, "depth": 128}
-BAR = 1.5  # the constant up to which no scheme may grow faster than `none`
+BAR = 1.5  # maximum growth, relative to that of `none`
 PLOT = Path(__file__).parent / "results" / "growth.svg"
 
 
 def measure() -> Iterator[Row]:
+    """The growth of every scheme, by length and by depth. Writes the plot at the end."""
     tune()
     torch.set_num_threads(1)
     found: dict[str, dict[str, list[float]]] = {"length": {}, "depth": {}}
@@ -46,6 +50,7 @@ def measure() -> Iterator[Row]:
 
 
 def rows(name: str, axis: str, sizes: Sequence[int], ours: list[float], plain: list[float]) -> Iterator[Row]:
+    """The growth of a scheme over the last step and over the whole range, relative to that of `none`."""
     for begin, bar in ((-2, BAR), (0, None)):
         growth = ours[-1] / ours[begin] / (plain[-1] / plain[begin])
         what = f"{name}: {axis} {sizes[begin]} to {sizes[-1]}"
@@ -56,12 +61,13 @@ def rows(name: str, axis: str, sizes: Sequence[int], ours: list[float], plain: l
 
 
 def reads(name: str, axis: str) -> bool:
+    """Whether a scheme reads sequences (`length`) or trees (`depth`)."""
     patterns = position.load(name).structures
     return ("seq" if axis == "length" else "tree(k)") in patterns or patterns == ("any",)
 
 
 def seconds_per_token(name: str, axis: str, size: int) -> float:
-    """Median of several, after one that warms up."""
+    """The median of several steps, after one warm-up step."""
     generator = torch.Generator().manual_seed(1)
     if axis == "length":
         expression, at = "seq", torch.arange(1, size + 1)[None]
@@ -86,7 +92,10 @@ def seconds_per_token(name: str, axis: str, size: int) -> float:
 
 
 def caterpillar(depth: int) -> torch.Tensor:
-    """The tree that goes down on the right and has a leaf on the left of each step, in level order."""
+    """The tree that is one path to the right, with a leaf on the left at each step.
+
+    -> heap indices in level order, int64 [2 * depth + 1]
+    """
     tree, heap = Tree(2), [1]
     spine = 1
     for _ in range(depth):
@@ -97,7 +106,7 @@ def caterpillar(depth: int) -> torch.Tensor:
 
 
 def plot(found: dict[str, dict[str, list[float]]], sizes: Mapping[str, Sequence[int]]) -> None:
-    """One panel an axis, both axes logarithmic."""
+    """Write the plot: one panel for lengths and one for depths, with logarithmic axes."""
     import matplotlib as mpl
 
     mpl.use("svg")

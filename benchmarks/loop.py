@@ -1,8 +1,11 @@
-"""Training through `train.Loop` beside a loop by hand: the same transformer, optimiser and batches, in memory before.
+"""Training with `training.loop.Loop`, compared with a loop by hand: the same transformer, optimiser and batches.
 
-The two take turns, a slice of steps each, and every slice of the one is beside the same steps of the other.
-`small`: a run with its validation every 100 steps on both sides, and what `Loop` alone does: reading the data,
-metrics, progress, storing weights and state. `paper`: steps without validation, which comes there every 785.
+The loop by hand has its batches in memory. The two sides take turns, a slice of steps each, and each slice is compared
+with the same steps of the other side.
+
+- `small` is a run with validation every 100 steps on both sides. `Loop` also reads the data, computes metrics, reports
+  progress, and stores weights and state.
+- `paper` is steps without validation, which `paper` has every 785 steps.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ TASK = "reverse"
 
 
 def measure() -> Iterator[Row]:
+    """The ratio of step times at presets small and paper."""
     device = choose_device("auto")
     with tempfile.TemporaryDirectory() as folder:
         yield _row(_Plan("small", 100, 4, True, 1.05), device, Path(folder))
@@ -45,7 +49,7 @@ def measure() -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Slices of steps, after each of which both loops validate, or neither does."""
+    """How a preset is measured: slices of `steps` steps. After each slice, either both loops validate or none."""
 
     preset: str
     steps: int
@@ -55,10 +59,12 @@ class _Plan:
 
     @property
     def total(self) -> int:
+        """Number of steps of all slices."""
         return self.steps * self.slices
 
 
 def _row(plan: _Plan, device: torch.device, folder: Path) -> Row:
+    """The ratio of `Loop` to the loop by hand."""
     data = dataset_choice.preset_dataset(TASK, None, plan.preset, folder / "datasets")
     settings = {"steps": plan.total, "validate_every_steps": plan.steps} if plan.validates else {}
     chosen = factory.settle(config.resolve(plan.preset, "none", {}, settings=settings), data)
@@ -71,14 +77,17 @@ def _row(plan: _Plan, device: torch.device, folder: Path) -> Row:
     return Row(what, sum(ours) / sum(theirs), plan.bar, low=pair.low, high=pair.high, absolute=absolute)
 
 
-class _Enough(Exception):  # noqa: N818 - not an error: all slices are measured
-    pass
+class _Enough(Exception):  # noqa: N818 - not an error
+    """Raised when all slices are measured."""
 
 
 def _in_turn(
     chosen: Config, data: Dataset, plan: _Plan, hand: _ByHand, device: torch.device, store: Run
 ) -> tuple[list[float], list[float]]:
-    """Seconds of each slice, of `Loop` and by hand. The other one's turn comes where `Loop` asks whether to stop."""
+    """Measure both loops in turn. -> seconds of each slice, of `Loop` and by hand
+
+    The turn of the loop by hand comes when `Loop` asks whether to stop.
+    """
     ours: list[float] = []
     theirs: list[float] = []
     done, since = 0, 0.0
@@ -102,9 +111,10 @@ def _in_turn(
 
 
 class _ByHand:
-    """A loop with nothing in it but the training."""
+    """A loop that does nothing but train, and validate if the plan says so."""
 
     def __init__(self, chosen: Config, data: Dataset, plan: _Plan, device: torch.device) -> None:
+        """Build the model, and load all batches into memory."""
         self.plan, self.device = plan, device
         self.model = factory.build(chosen, data.structure, data.ids).to(device)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=chosen.lr_peak, fused=True)
@@ -113,10 +123,10 @@ class _ByHand:
         first = itertools.islice(itertools.chain.from_iterable(epochs), plan.total)
         self.batches = [batch.to(device) for batch in first]
         self.validation = [b.to(device) for b in sequences(data, "validation").batches(size, structure="seq")]
-        self.train(self.batches[:3])  # the first calls of a kernel are slower
+        self.train(self.batches[:3])  # warm up: the first calls of a kernel are slower
 
     def slice(self, number: int) -> float:
-        """Seconds."""
+        """Train on a slice. -> seconds"""
         start = _now(self.device)
         self.train(self.batches[number * self.plan.steps : (number + 1) * self.plan.steps])
         if self.plan.validates:
@@ -124,6 +134,7 @@ class _ByHand:
         return _now(self.device) - start
 
     def train(self, batches: list[Batch]) -> None:
+        """Take one step on each batch."""
         self.model.train()
         for batch in batches:
             mean = loss(self.scores(batch), batch.labels) / batch.label_mask.sum()
@@ -133,15 +144,18 @@ class _ByHand:
 
     @torch.no_grad()
     def validate(self) -> float:
+        """The number of correct labels on the validation split."""
         self.model.eval()
         right = sum(((self.scores(b).argmax(-1) == b.labels) & b.label_mask).sum() for b in self.validation)
         return float(right)
 
     def scores(self, batch: Batch) -> Tensor:
+        """The scores of a batch."""
         return self.model(*batch.inputs)
 
 
 def _now(device: torch.device) -> float:
+    """The time in seconds, after the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

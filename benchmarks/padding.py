@@ -1,4 +1,4 @@
-"""How many of the tokens that a training epoch computes with are real: every task, default sizes and preset small's."""
+"""The share of real tokens among all tokens of an epoch: every task, at its default sizes and at preset small."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ SUMMARY = "real tokens over padded tokens in a training epoch, batches of 64"
 
 
 def measure() -> Iterator[Row]:
-    for preset in ("paper", "small"):  # `paper` has the tasks' default sizes
+    """The share of the side with the most padding, for each task."""
+    for preset in ("paper", "small"):  # `paper` has the default sizes of the tasks
         for name in tasks.names():
             with tempfile.TemporaryDirectory() as folder:
                 batches = _epoch(name, preset, Path(folder))
@@ -35,7 +36,7 @@ def measure() -> Iterator[Row]:
 
 
 def _epoch(name: str, preset: str, folder: Path) -> list[Batch]:
-    """The first epoch of a preset's training split."""
+    """The batches of the first training epoch of a preset."""
     chosen = config.preset(preset)
     own = {f.name for f in dataclasses.fields(tasks.load(name))}
     made = tasks.make(name, **{k: v for k, v in chosen.sizes.items() if k in own})
@@ -45,8 +46,10 @@ def _epoch(name: str, preset: str, folder: Path) -> list[Batch]:
 
 
 def _source(batch: Batch) -> tuple[int, int]:
+    """Real and padded tokens of the source."""
     return int(batch.source_mask.sum()), batch.source_mask.numel()
 
 
 def _target(batch: Batch) -> tuple[int, int]:
+    """Real and padded tokens of the target."""
     return int(batch.label_mask.sum()), batch.labels.numel()

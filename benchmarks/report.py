@@ -1,7 +1,7 @@
-"""`ape report` and `ape runs` over 10,000 registered runs, beside a program that does no more than parse their files.
+"""`ape report` and `ape runs` over 10,000 registered runs, compared with a program that only parses their files.
 
-The runs are four real ones (one step of a tiny model, evaluated on data of the default sizes) under 1,000
-configurations and 10 seeds: the files are what training leaves, the scores are not.
+The runs are copies of four real ones (one step of a tiny model, evaluated on data of the default sizes), with varied
+configurations and 10 seeds. The files have the form that training gives them; the scores mean nothing.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ for run in (Path(sys.argv[1]) / "runs").iterdir():
 
 
 def measure() -> Iterator[Row]:
+    """The seconds of each command."""
     with tempfile.TemporaryDirectory() as folder:
         many = Path(folder) / "many"
         fill(Path(folder), many)
@@ -63,7 +64,7 @@ def measure() -> Iterator[Row]:
 
 
 def fill(work: Path, many: Path) -> None:
-    """`RUNS` runs in the registry `many`, made from real ones that are trained in `work`."""
+    """Write `RUNS` runs into the registry `many`. They are copies of real ones, which are trained in `work`."""
     templates = [_trained(task, scheme, work) for task, scheme in KINDS]
     for number in range(RUNS // len(templates)):
         changed = {"lr_peak": 1e-3 + 1e-6 * (number // SEEDS)}
@@ -81,6 +82,7 @@ def fill(work: Path, many: Path) -> None:
 
 
 def _trained(task: str, scheme: str, work: Path) -> tuple[dict, dict[str, dict]]:
+    """Train one step. -> the run.json of the run, and its evaluations by file name"""
     folder = work / task
     made, rows = tasks.make(task), {"train": 100, "validation": 20, "test": 1000}
     generation.generate(made, generation.plan(made, seed=1, rows=rows, shard_rows=1000), folder)
@@ -91,5 +93,5 @@ def _trained(task: str, scheme: str, work: Path) -> tuple[dict, dict[str, dict]]
 
 
 def _write(path: Path, value: dict) -> None:
-    """As `files.write_json` does, without waiting for the disk."""
+    """Write JSON as `files.write_json` does, without waiting for the disk."""
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")

@@ -1,9 +1,9 @@
-"""A training step of every scheme beside one of `none` on plain scaled_dot_product_attention, same batches.
+"""A training step of every scheme, compared with `none` on plain scaled_dot_product_attention and the same batches.
 
-A step is forward, backward and the fused AdamW; dropout as the preset has it. A batch of middling lengths, or three
-(short, middling and long) in turn. `none` reads the same batches along their linearisation, without locality bias.
-Each scheme is measured on data of its own structure, with the bias off and at 0.98. Whole machine: all threads.
-The two take turns; the ratio is the median of those by round, its quartiles stand beside it.
+A step is forward, backward and the fused AdamW, with the dropout of the preset. There is one batch of medium lengths,
+or three batches (short, medium and long) in turn. `none` reads the same batches along their linearisation, without a
+locality bias. Each scheme is measured on data of its own structure, with the bias off and at 0.98, on all threads.
+The two sides take turns. The ratio is the median over the rounds, with quartiles.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def measure() -> Iterator[Row]:
+    """The ratio of every scheme, at every shape, without and with the locality bias."""
     tune()
     for shape in SHAPES:
         for name in position.names():
@@ -33,12 +34,13 @@ def measure() -> Iterator[Row]:
 
 
 def row(name: str, shape: Shape, decay: float, bar: float) -> Row:
+    """The ratio of one scheme."""
     expression = own_structure(name)
     task = task_of(expression)
     ours = Step(name, shape, task=task, expression=expression, decay=decay, device=DEVICE)
     plain = Step("none", shape, task=task, expression="seq", decay=1.0, device=DEVICE)
     for step in (ours, plain):
-        step.seconds()  # warms up
+        step.seconds()  # warm up
     times: tuple[list[float], list[float]] = ([], [])
     for i in range(ROUNDS[shape]):  # a b b a
         for which in (1, 0) if i % 2 else (0, 1):

@@ -1,7 +1,7 @@
-"""The most memory that a training step holds at once, every scheme over `none`, same batches.
+"""The peak memory of a training step of every scheme, divided by that of `none` on the same batches.
 
-Counted: all that torch allocates, from the parameters, their gradients and the optimiser's state, which are there
-all the time, to what a step adds at its peak. On a CPU it is counted from the profiler's record of allocations.
+All memory that torch allocates counts: the parameters, their gradients and the state of the optimiser, which stay
+allocated, and what a step adds at its peak. On a CPU it is computed from the allocations that the profiler records.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ MIB = 2**20
 
 
 def measure() -> Iterator[Row]:
+    """The ratio of every scheme, at every shape, without and with the locality bias."""
     tune()
     plain: dict[tuple[Shape, str], int] = {}
     for shape in SHAPES:
@@ -44,9 +45,9 @@ def measure() -> Iterator[Row]:
 
 
 def peak(step: Step) -> int:
-    """Bytes, on the longest of its batches."""
+    """The peak of a step on the longest of its batches, in bytes."""
     longest = step.batches[-1]
-    step(longest)  # the optimiser's state is there from the first step on
+    step(longest)  # the first step allocates the state of the optimiser
     step.optimiser.zero_grad(set_to_none=True)
     kept = list(step.model.parameters())
     state = [v for slot in step.optimiser.state.values() for v in slot.values()]

@@ -1,19 +1,20 @@
-"""How the package of a checkout is built: parts, imports, names, docstrings; with `--trace`, the files of three runs.
+"""Counts about the package of a checkout: parts, imports, names and docstrings. `--trace` adds the files of three runs.
 
-`python -m benchmarks.structure CHECKOUT [--trace] [--list] [--json FILE]` counts, in the syntax trees of the files of
-`CHECKOUT/ape_cli`, so that nothing of the checkout is run:
+`python -m benchmarks.structure CHECKOUT [--trace] [--list] [--json FILE]` counts in the syntax trees of the files of
+`CHECKOUT/ape_cli`. Without `--trace`, no code of the checkout is run.
 
-- Entries: packages and modules of the top level; `__init__`, `__main__` and data files are none.
-- Import edges: distinct pairs of two entries, or of two files. Imports inside functions and under TYPE_CHECKING count,
-  by a computed name not. `from ape_cli.a import b` leads to the file of `b`, if `b` is a module.
-- Cycles: strongly connected components of two or more. Back edges: to an entry that comes later in the order, which is
-  the first PIPELINE or ORDER of a `test_architecture.py` or `test_layers.py` below `tests`.
+- Entries: packages and modules of the top level, without `__init__`, `__main__` and data files.
+- Import edges: distinct pairs of two entries, or of two files. Imports inside functions and under TYPE_CHECKING count.
+  Imports by a computed name do not. `from ape_cli.a import b` leads to the file of `b` if `b` is a module.
+- Cycles: strongly connected components of two or more. Back edges: imports of an entry that comes later in the order,
+  which is the first PIPELINE or ORDER of a `test_architecture.py` or `test_layers.py` below `tests`.
 - Renamed imports: `import ape_cli.a as b`, and `from ape_cli import a as b` where `a` is a module.
-- Definitions: public classes and functions of the top level of any module, and public methods of the classes.
-- Functions on arrays: those of them that name Tensor, ndarray or NDArray in an annotation; in a second count also by an
-  alias of NDArray (`I64`). A shape is a bracket of sizes such as `[B, N]`, outside of examples.
-- Functions that raise: with a `raise` of an ApeError, by its class or by a function that returns one, not in a nested
-  function. They say so by `raise` or `raises` in their docstring; those without a docstring count apart.
+- Definitions: public classes and functions at the top level of any module, and public methods of the classes.
+- Functions on arrays: definitions that name Tensor, ndarray or NDArray in an annotation. A second count also includes
+  aliases of NDArray (`I64`). A shape is a bracket of sizes such as `[B, N]`, outside of examples.
+- Functions that raise: functions with a `raise` of an ApeError, by its class or by a function that returns one. Nested
+  functions do not count. The word `raise` or `raises` has to be in the docstring. Functions without a docstring are
+  counted separately.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from benchmarks._measure import Row
 
 SUMMARY = "what the package is built of, as counts"
 
-Edges = set[tuple[str, str]]  # who imports, and what
+Edges = set[tuple[str, str]]  # importer and imported
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _ORDER_FILES = ("test_architecture", "test_layers")
@@ -42,9 +43,10 @@ _EXAMPLE = re.compile(r"^ *>>>.*?(?=\n *\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
 class Package:
-    """The syntax trees of `CHECKOUT/ape_cli`, by the dotted names of its modules."""
+    """The syntax trees of `CHECKOUT/ape_cli`, by the dotted names of the modules."""
 
     def __init__(self, checkout: Path) -> None:
+        """Parse all files and collect their imports."""
         self.checkout, self.folder = checkout, checkout / "ape_cli"
         self.files = {self._name(path): path for path in sorted(self.folder.rglob("*.py"))}
         self.trees = {name: ast.parse(path.read_text()) for name, path in self.files.items()}
@@ -64,7 +66,7 @@ class Package:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     def _imported(self, name: str, node: ast.AST) -> Iterator[tuple[str, str | None]]:
-        """The modules of the package that a statement imports, each with the name it gives to it, if it gives one."""
+        """The modules of the package that a statement imports, each with the name that it is bound to, or None."""
         if isinstance(node, ast.Import):
             yield from ((alias.name, alias.asname) for alias in node.names if alias.name in self.files)
         elif isinstance(node, ast.ImportFrom):
@@ -79,16 +81,16 @@ class Package:
                     yield base, None
 
     def _at(self, name: str, node: ast.AST) -> str:
-        """Where a part of a module stands, FILE:LINE."""
+        """The place of a part of a module, FILE:LINE."""
         return f"{self.files[name].relative_to(self.checkout)}:{getattr(node, 'lineno', 1)}"
 
     def top_edges(self) -> Edges:
-        """The imports between entries of the top level."""
+        """The import edges between entries of the top level."""
         tops = {(a.split(".")[1], b.split(".")[1]) for a, b in self.edges if "." in a and "." in b}
         return {(a, b) for a, b in tops if a != b and {a, b} <= self.entries}
 
     def order(self) -> list[str]:
-        """The entries in the order that the checkout's own test prescribes; empty, if it has none."""
+        """The entries in the order that a test of the checkout prescribes. Empty if there is none."""
         for path in sorted(p for p in (self.checkout / "tests").rglob("test_*.py") if p.stem in _ORDER_FILES):
             for node in ast.parse(path.read_text()).body:
                 named = re.match(r"(PIPELINE|ORDER)\b", ast.unparse(node))
@@ -98,13 +100,13 @@ class Package:
         return []
 
     def _entries(self, nodes: Iterable[ast.AST]) -> list[str]:
-        """The entries of the top level that are named in some expressions, as they stand in the file."""
+        """The entries of the top level that are named in some expressions, in the order of the file."""
         texts = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Constant)]
         texts.sort(key=lambda part: (part.lineno, part.col_offset))
         return list(dict.fromkeys(str(part.value) for part in texts if part.value in self.entries))
 
     def definitions(self) -> list[tuple[str, ast.ClassDef | Function]]:
-        """The public classes, functions and methods, each with where it stands, FILE:LINE NAME."""
+        """The public classes, functions and methods, each with its place and name, FILE:LINE NAME."""
         found: list[tuple[str, ast.ClassDef | Function]] = []
         for name, tree in self.trees.items():
             for node in _public(tree):
@@ -114,12 +116,12 @@ class Package:
         return found
 
     def aliases(self) -> set[str]:
-        """The names that modules give to a kind of NDArray."""
+        """The names of type aliases of NDArray."""
         text = "\n".join(path.read_text() for path in self.files.values())
         return set(re.findall(r"^(?:type )?(\w+)(?:: TypeAlias)? = (?:[\w.]+\.)?NDArray\[", text, re.MULTILINE))
 
     def errors(self) -> set[str]:
-        """ApeError, its subclasses, and the functions that return one of these."""
+        """The names of ApeError, of its subclasses, and of the functions that return one of these."""
         every = [node for tree in self.trees.values() for node in ast.walk(tree)]
         found, before = {"ApeError"}, set[str]()
         while found != before:
@@ -129,12 +131,12 @@ class Package:
 
 
 def _public(node: ast.Module | ast.ClassDef) -> list[ast.ClassDef | Function]:
-    """The classes and functions right in a module or a class whose names have no leading underscore."""
+    """The classes and functions directly in a module or a class, without those whose names begin with an underscore."""
     return [n for n in node.body if isinstance(n, ast.ClassDef | Function) and not n.name.startswith("_")]
 
 
 def _last(node: ast.AST | None) -> str:
-    """The last part of a dotted name; of a call that of the called, of a quoted name its own; else empty."""
+    """The last part of a dotted or quoted name, or of the name that a call calls. Empty for other expressions."""
     if isinstance(node, ast.Call):
         return _last(node.func)
     name = ast.unparse(node).strip("'\"") if node is not None else ""
@@ -142,19 +144,19 @@ def _last(node: ast.AST | None) -> str:
 
 
 def _annotated(node: Function, words: str) -> bool:
-    """Whether an annotation of a function has one of some words."""
+    """Whether an annotation of a function contains one of the words (a regular expression)."""
     notes = [node.returns, *(part.annotation for part in ast.walk(node.args) if isinstance(part, ast.arg))]
     return any(re.search(rf"\b({words})\b", ast.unparse(note)) for note in notes if note is not None)
 
 
 def _raises(node: ast.AST, errors: set[str]) -> bool:
-    """Whether there is a `raise` of one of some errors in a node, not in functions or classes in it."""
+    """Whether a node contains a `raise` of one of the errors. Functions and classes inside it do not count."""
     inner = [n for n in ast.iter_child_nodes(node) if not isinstance(n, Function | ast.ClassDef)]
     return any((isinstance(n, ast.Raise) and _last(n.exc) in errors) or _raises(n, errors) for n in inner)
 
 
 def cycles(edges: Edges) -> list[list[str]]:
-    """The strongly connected components of two or more, each sorted: all that reach each other."""
+    """The strongly connected components of two or more, each sorted."""
     far: dict[str, set[str]] = {name: {b for a, b in edges if a == name} for edge in edges for name in edge}
     for middle, beyond in far.items():  # Warshall's algorithm
         for reached in far.values():
@@ -164,7 +166,7 @@ def cycles(edges: Edges) -> list[list[str]]:
 
 
 def figures(package: Package) -> dict[str, Any]:
-    """All figures of a package: numbers, and lists of what is counted."""
+    """All figures of a package: numbers, and lists of the items that are counted."""
     edges, order, definitions = package.top_edges(), package.order(), package.definitions()
     packages = {name for name in package.entries if (package.folder / name).is_dir()}
     back = sorted(f"{a} -> {b}" for a, b in edges if {a, b} <= set(order) and order.index(a) < order.index(b))
@@ -209,7 +211,7 @@ def figures(package: Package) -> dict[str, Any]:
 
 
 def text(found: dict[str, Any], *, listed: bool) -> str:
-    """Figures as lines; a list is its length, and its parts below it if they are asked for or few by nature."""
+    """The figures as lines. A list is printed as its length, and with its items if `listed` or if there are few."""
     lines = []
     for name, value in found.items():
         parts = value if isinstance(value, list) else []
@@ -228,7 +230,7 @@ def measure() -> Iterator[Row]:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.structure", description=SUMMARY)
     parser.add_argument("checkout", type=Path, help="a folder with ape_cli in it")
     parser.add_argument("--trace", action="store_true", help="also run it, and count the files that control passes")

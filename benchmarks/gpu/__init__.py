@@ -1,6 +1,6 @@
-"""What to do with a GPU that is there for half an hour: `python -m benchmarks.gpu`.
+"""How to use a GPU that is available for half an hour: `python -m benchmarks.gpu`.
 
-Three stages, each within its minutes: `check` that results on the GPU are those of a CPU, measure `steps`, and
-`record` the paper's tables at the paper's size. Each writes what it has as it goes, and goes on from there when it is
-called again. CONTRIBUTING.md has the procedure.
+There are three stages, each with a time limit. `check` compares results on the GPU with those of a CPU. `steps`
+measures training steps. `record` trains the paper's tables at the paper's size. Each stage writes its results as soon
+as they are known, and resumes from them when it is called again. CONTRIBUTING.md describes the procedure.
 """

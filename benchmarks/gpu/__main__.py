@@ -22,6 +22,7 @@ AT_MOST = {"check": 4 * 60.0, "steps": 5 * 60.0}  # seconds
 
 
 def main(words: list[str]) -> int:
+    """Run the command line. -> the exit status"""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("stage", nargs="?", choices=["check", "steps", "record", "add"], help="default: all three")
     parser.add_argument("file", nargs="?", type=Path, help="of add: packed runs")
@@ -54,12 +55,14 @@ def main(words: list[str]) -> int:
 
 
 def _add(given: argparse.Namespace) -> int:
+    """Unpack runs and print their names. -> the exit status"""
     names = add(given.file, given.results)
     print(f"{len(names)} new runs in {given.results / 'runs'}", *names, sep="\n")
     return 0
 
 
 def _run(given: argparse.Namespace) -> int:
+    """Run the stages. -> the exit status"""
     import torch
 
     if given.device == "cuda" and not given.dry_run and not torch.cuda.is_available():
@@ -73,7 +76,7 @@ def _run(given: argparse.Namespace) -> int:
     out, good = given.out.resolve(), True
     work = (given.work or out / "work").resolve()
     for stage in [given.stage] if given.stage else ["check", "steps", "record"]:
-        # of several a third each; what a stage leaves over goes to the next
+        # several stages: a third of the time for each; later stages get the time that is left over
         share = clock if given.stage or stage == "record" else clock.part(min(AT_MOST[stage], clock.seconds / 3))
         if stage == "check":
             good = check(out, share, 6 if given.device == "cuda" else 1, note)
@@ -85,6 +88,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _record(given: argparse.Namespace, out: Path, work: Path, clock: Clock, note: Callable[[str], None]) -> None:
+    """Run the stage `record`, or print its plan."""
     measured = next((p for p in (out / "steps.json", *_committed()) if p.exists()), None)
     pace, best = _pace(measured)
     precision = given.precision or ("tf32" if given.device == "cuda" else "fp32")
@@ -107,17 +111,21 @@ def _record(given: argparse.Namespace, out: Path, work: Path, clock: Clock, note
 
 
 def _committed() -> list[Path]:
+    """The committed results of `steps` on GPUs."""
     return sorted((ROOT / "benchmarks" / "results").glob("h[0-9]*.json"))
 
 
 def _pace(measured: Path | None) -> tuple[Pace, int]:
-    """From `steps`: the line through two tasks' steps, each scheme beside it, and how many runs at a time are best."""
+    """The pace and the best number of runs at a time, from the results of `steps`.
+
+    The pace is a line through the step times of two tasks, and a factor for each scheme.
+    """
     rows = json.loads(measured.read_text()).get("rows", {}).values() if measured else []
     alone = {(r["scheme"], r["task"]): r["ms"] for r in rows if r["mode"] == "recorded" and r["together"] == 1}
     if measured is None or ("none", "reverse") not in alone or ("none", "tree-rotate") not in alone:
         return Pace(), 2
     words, trees = alone["none", "reverse"], alone["none", "tree-rotate"]
-    token = (words - trees) / (100 - 53.5)  # mean tokens of a row
+    token = (words - trees) / (100 - 53.5)  # difference of the mean tokens of a row
     pace = Pace(
         step_ms=max(0.0, trees - 53.5 * token),
         token_ms=token,
@@ -126,7 +134,7 @@ def _pace(measured: Path | None) -> tuple[Pace, int]:
     )
     rope = [r for r in rows if (r["scheme"], r["task"], r["mode"]) == ("rope", "tree-rotate", "recorded")]
     several = {r["together"]: r["ms"] for r in rope}
-    # a second run fills the gaps that a first one leaves between its steps
+    # at least two, because a second run uses the gaps between the steps of the first one
     best = min((n for n in several if n > 1), key=several.__getitem__, default=2)
     return pace, best
 

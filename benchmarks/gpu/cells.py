@@ -1,7 +1,8 @@
-"""What `record` trains, in which order, and how long a run is thought to take.
+"""The runs of `record`, their order, and an estimate of their time.
 
-An estimate is steps x milliseconds of a step, which are linear in the padded tokens of a row, plus what a run costs
-beside its steps. The coefficients are those of an H100 (2026-11, `benchmarks/NOTES.md`), until `steps` has measured.
+The estimate is steps x milliseconds of a step, plus the time of a run beside its steps. The time of a step is linear in
+the padded tokens of a row. The coefficients are those of an H100 (2026-11, `benchmarks/NOTES.md`) until `steps` has
+measured others.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ Cell = tuple[str, str | None, str]  # task, order, scheme
 
 
 def cells() -> list[tuple[int, Cell]]:
-    """A seed and what is trained with it: all of one seed first."""
+    """All runs, each as a seed and a cell. All cells of a seed come before those of the next seed."""
     trees: list[Cell] = [(task, order, scheme) for order in ORDERS for task in TREES for scheme in TREE_SCHEMES]
     words: list[Cell] = [(task, None, scheme) for task in WORDS for scheme in WORD_SCHEMES]
     return [(seed, cell) for seed in SEEDS for cell in trees + words]
 
 
 def items(preset: str, precision: str, registry: Registry, datasets: StoragePath) -> list[PlannedTrial]:
-    """The trials, in order, as they stand in a registry."""
+    """The trials in their order, with their states in a registry."""
     points = [
         Point(
             config.resolve(preset, scheme, position.options(scheme), seed=seed, precision=precision),
@@ -60,17 +61,20 @@ def items(preset: str, precision: str, registry: Registry, datasets: StoragePath
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a machine trains a model of the paper's size."""
+    """How fast a machine trains a model of the paper's size. `relative` has a factor for each slower scheme."""
 
-    step_ms: float = 0.8  # of a step, whatever its batch ...
-    token_ms: float = 0.075  # ... and for each token of a row of its sources, at 64 rows
-    run_seconds: float = 20.0  # of a run beside its steps: recording, validating, evaluating
-    start_seconds: float = 15.0  # of a process, before its first run
+    step_ms: float = 0.8  # of a step, for any batch
+    token_ms: float = 0.075  # of a step, for each token of a source row, at 64 rows
+    run_seconds: float = 20.0  # of a run beside its steps: recording graphs, validation and evaluation
+    start_seconds: float = 15.0  # of a process before its first run
     relative: tuple[tuple[str, float], ...] = (("orthogonal-tree", 1.7), ("orthogonal-seq", 1.15), ("relative", 1.2))
     measured: str = "an H100's, by its tokens"
 
     def seconds(self, item: PlannedTrial, together: int = 1) -> float:
-        """Of what is left of one run, beside `together - 1` others: they share one GPU, which one run keeps busy."""
+        """The estimated time of the rest of a run, beside `together - 1` others.
+
+        The runs share one GPU, and one run keeps it busy.
+        """
         own, data = item.config, item.data
         steps = schedule.steps_of(own, -(-data.train_rows // own.batch_size))
         width = own.d_model * own.d_ff / (512 * 2048) * own.batch_size / 64
@@ -80,7 +84,7 @@ class Pace:
 
 
 def _done(item: PlannedTrial) -> int:
-    """Steps that a stopped run has done, up to its last validation."""
+    """The number of steps of a stopped run up to its last validation; 0 for other runs."""
     if item.run is None or item.state != "stopped" or not (item.run.folder / "history.parquet").exists():
         return 0
     with files.local(item.run.folder / "history.parquet") as path:
@@ -90,7 +94,7 @@ def _done(item: PlannedTrial) -> int:
 
 @dataclass(frozen=True)
 class Planned:
-    """A run, and when it is thought to begin and to end, in seconds from the beginning of the stage."""
+    """A run and its estimated begin and end, in seconds from the beginning of the stage."""
 
     item: PlannedTrial
     begin: float
@@ -100,9 +104,10 @@ class Planned:
 def schedule_within(
     waiting: Sequence[PlannedTrial], seconds: float, workers: int, pace: Pace
 ) -> tuple[list[Planned], list[PlannedTrial]]:
-    """Runs in their order, each on the worker that is free first; those that would end too late are left out.
+    """Plan runs in their order, each on the worker that is free first. -> the planned runs, and the others
 
-    Stopped runs come first: what they have would be lost with the machine.
+    A run that would end too late is not planned. Stopped runs come first, because their state would be lost with the
+    machine.
     """
     free = [pace.start_seconds] * max(1, workers)
     planned, left = [], []

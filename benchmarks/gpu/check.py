@@ -1,4 +1,4 @@
-"""Stage 1: what a GPU computes is what a CPU computes (`tests/test_cuda.py`), and the laws of every scheme hold."""
+"""Stage 1: check that a GPU computes what a CPU computes (`tests/test_cuda.py`), and the laws of orthogonal-tree."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def check(out: Path, clock: Clock, workers: int, note: Callable[[str], None]) -> bool:
-    """Run them as long as there is time. -> whether nothing failed
+    """Run the checks while there is time. -> whether none failed
 
-    Writes what each of them prints into `out`/check-NAME.txt while it runs, and how they ended into `out`/check.json.
+    The output of each is written to `out`/check-NAME.txt while it runs, and the results to `out`/check.json.
     """
     out.mkdir(parents=True, exist_ok=True)
     tests = ["-m", "pytest", "tests/test_cuda.py", "-v", "-m", "cuda", "-p", "no:cacheprovider"]
-    tests += ["-W", "default"]  # a machine's own versions may warn of what the pinned ones do not
+    tests += ["-W", "default"]  # other versions than the pinned ones may give other warnings
     tests += ["-n", str(workers)] if workers > 1 else []
     commands = {"tests": tests, "laws": ["-m", "ape_cli", "check", "orthogonal-tree"]}
     found = {}

@@ -1,4 +1,4 @@
-"""What stage 2 measures beside steps: how cost grows with length, and generation on all cores."""
+"""Further measurements of stage 2: growth of the cost with length, speed of the machine, and generation of datasets."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ from ape_cli.structure import Seq
 
 SCHEMES = ("none", "rope", "alibi", "orthogonal-seq")
 LENGTHS = {"cuda": (512, 2048, 8192, 16_384), "cpu": (32, 64)}
-# attention with a locality bias, and with a bias that is added, by the backends that can compute it
+# schemes with a locality bias (orthogonal-seq), an added bias (alibi) and none, with backends that can compute them
 BACKENDS = (("orthogonal-seq", "flex"), ("alibi", "flex"), ("alibi", "plain"), ("none", "plain"), ("none", "flex"))
 ROWS = {"cuda": 1_000_000, "cpu": 2_000}
 
 
 def growth(scheme: str, length: int, preset: str, device: str, backend: str | None = None) -> dict[str, float | None]:
-    """Forward and backward of one row of `length` tokens each way: milliseconds, and gigabytes at the peak. None where
-    the memory does not suffice. `backend`: of attention; None for the one that is chosen by default."""
+    """Measure forward and backward on one row of `length` tokens each way.
+
+    -> milliseconds and peak memory in gigabytes; None if the memory is not enough. `backend` selects the backend of
+    attention; None is the default one.
+    """
     where, name = torch.device(device), "tf32" if device == "cuda" else "fp32"
-    # the length of a bounded scheme does not matter here, and a run of this length is not trained
+    # schemes with a maximum size need a value, but no model of this length is trained
     chosen = config.resolve(preset, scheme, position.options(scheme), settings={"dropout": 0.0})
     chosen = chosen.model_copy(update={"decay": factory.locality(chosen), "max_size": length})
     model = factory.build(chosen, Seq(), 23).to(where)
@@ -71,12 +74,13 @@ def growth(scheme: str, length: int, preset: str, device: str, backend: str | No
 
 
 def wait(device: torch.device) -> None:
+    """Wait until a GPU has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
 def rates(device: str) -> dict[str, float]:
-    """TFLOP a second of a large product of random matrices in each precision, and TB a second of a copy, both ways."""
+    """TFLOP/s of a large product of random matrices in each precision, and TB/s of a copy, read and write counted."""
     where, size = torch.device(device), 8192 if device == "cuda" else 512
     found = {}
     a, b = torch.randn(2, size, size, device=where)
@@ -91,7 +95,7 @@ def rates(device: str) -> dict[str, float]:
 
 
 def _seconds(call: Callable[[], object], where: torch.device) -> float:
-    """The median of five, after two that warm up."""
+    """The median time of five calls, after two warm-up calls."""
     took = []
     for _ in range(7):
         wait(where)
@@ -103,8 +107,10 @@ def _seconds(call: Callable[[], object], where: torch.device) -> float:
 
 
 def generation(device: str) -> dict[str, float | str]:
-    """Rows a second of `ape gen tree-rotate` on all cores, the start of the processes included. Without a command line
-    there, why it could not be measured."""
+    """Rows per second of `ape gen tree-rotate` on all cores, including the start of the processes.
+
+    If the command line does not work on this machine, the result is its error message.
+    """
     rows, cores = ROWS[device], len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         words = ["gen", "tree-rotate", "--n", str(rows), "--workers", str(cores), "--out", str(Path(folder) / "made")]

@@ -1,4 +1,4 @@
-"""Finished runs in a file that is small enough to be carried: without weights, in parts of at most 16 MiB."""
+"""Finished runs packed into small files for transfer: without weights, in parts of at most 16 MiB."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from ape_cli.core.errors import DataError
 from ape_cli.runs.registry import Registry
 from ape_cli.storage import files
 
-LIMIT = 15 * 2**20  # bytes of a file, before it is compressed
+LIMIT = 15 * 2**20  # bytes of a file before compression
 _NAME = re.compile(r"[\w.-]+/(run\.json|history\.parquet|eval/[\w.-]+\.json)")
 
 
 def _files(run: Path) -> Iterator[Path]:
+    """The files of a run that are packed."""
     yield from (run / "run.json", run / "history.parquet", *sorted((run / "eval").glob("*.json")))
 
 
 def _portable(path: Path) -> bytes:
-    """run.json, its dataset in the usual folder: where it was on the machine of the run says nothing elsewhere."""
+    """The content of run.json, with the path of the dataset replaced by that of the usual folder."""
     about = json.loads(path.read_text(encoding="utf-8"))
     about["dataset"]["path"] = f"datasets/{Path(about['dataset']['path']).name}"
     return (json.dumps(about, indent=2) + "\n").encode()
 
 
 def pack(results: Path, out: Path) -> list[Path]:
-    """Write the finished and evaluated runs of a registry into `out`/runs-1.tar.gz and so on."""
+    """Write the finished and evaluated runs of a registry to `out`/runs-1.tar.gz and so on. -> the files"""
     parts: list[list[Path]] = [[]]
     size = 0
     for folder in sorted((results / "runs").glob("*")):
@@ -59,9 +60,9 @@ def pack(results: Path, out: Path) -> list[Path]:
 
 
 def add(file: Path, results: Path) -> list[str]:
-    """Put the runs of a packed file into `results`/runs; the names of those that were not there.
+    """Unpack runs into `results`/runs. -> the names of the new ones
 
-    Raises `DataError` for anything in the file that is no part of a run. A run that is there already is left alone.
+    Existing runs are not changed. Raises `DataError` if the file contains anything that is not part of a run.
     """
     with tarfile.open(file) as packed:
         members = packed.getmembers()

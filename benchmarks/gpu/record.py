@@ -1,4 +1,4 @@
-"""Stage 3: runs of record, as many as the minutes allow."""
+"""Stage 3: train as many runs of record as the time allows."""
 
 from __future__ import annotations
 
@@ -21,25 +21,29 @@ from benchmarks.gpu.clock import Clock
 from benchmarks.gpu.packing import pack
 
 Note = Callable[[str], None]
-_STOPPING = 12.0  # seconds for runs to store their state
+_STOPPING = 12.0  # seconds that runs need to store their state
 
 
 @dataclass(frozen=True)
 class Setting:
+    """The settings of the stage."""
+
     preset: str
     precision: str
     device: str
     workers: int
     out: Path  # packed runs
     work: Path  # datasets, and runs with their weights
-    recorded: Path  # the results that the runs are for: a run that is there is not trained again
-    then: float = 0.0  # seconds of a call that follows: a run may be begun in this one and finished in that one
+    recorded: Path  # results folder for which runs are made: existing runs are not trained again
+    then: float = 0.0  # seconds of a later call, in which a run of this call may be finished
 
     @property
     def results(self) -> Path:
+        """The results folder of the runs with their weights."""
         return self.work / "results"
 
     def waiting(self) -> list[PlannedTrial]:
+        """The trials that are not finished, not running and not in `recorded`."""
         registry = open_registry(storage_path(str(self.results)))
         found = items(self.preset, self.precision, registry, storage_path(str(self.work / "datasets")))
         done = {path.parent.name for path in (self.recorded / "runs").glob("*/run.json")}
@@ -47,7 +51,7 @@ class Setting:
 
 
 def describe(planned: list[Planned], left: list[PlannedTrial], setting: Setting, pace: Pace, note: Note) -> None:
-    """The plan, a line a run."""
+    """Print the plan, with a line for each run."""
     note(f"{setting.workers} at a time on {setting.device}, {setting.precision}; pace: {pace.measured}")
     for one in planned:
         name = f"{one.item.data.task:12} {one.item.data.order or '':18} {one.item.config.scheme:16}"
@@ -60,11 +64,12 @@ def describe(planned: list[Planned], left: list[PlannedTrial], setting: Setting,
 
 
 def _minutes(seconds: float) -> str:
+    """Seconds as MINUTES:SECONDS."""
     return f"{int(seconds) // 60:3}:{int(seconds) % 60:02}"
 
 
 def record(setting: Setting, clock: Clock, pace: Pace, note: Note) -> int:
-    """Train what fits into the time, and pack what is finished. -> the number of runs that were finished"""
+    """Train the runs that fit into the time, and pack the finished ones. -> the number of runs that were finished"""
     finished = 0
     setting.out.mkdir(parents=True, exist_ok=True)
     with shared_gpu(setting.device == "cuda") as shares:
@@ -86,6 +91,7 @@ def record(setting: Setting, clock: Clock, pace: Pace, note: Note) -> int:
 
 
 def _train(chosen: list[PlannedTrial], setting: Setting, clock: Clock, note: Note) -> int:
+    """Train runs until they are done or the time is over. -> the number of finished runs"""
     registry = open_registry(storage_path(str(setting.results)))
     with messages_to(note):
         chosen = prepare(chosen, registry, storage_path(str(setting.work / "datasets")))

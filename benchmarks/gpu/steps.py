@@ -1,8 +1,8 @@
-"""Stage 2: milliseconds of a training step, alone and several runs at a time.
+"""Stage 2: milliseconds of a training step, of one run and of several runs at a time.
 
-Each measurement is a line in `out`/steps.json as soon as it is made, and is not made again. A training through
-`train.Loop`, as `ape train` runs it, on the preset's own data; the median of its last steps, read from the clock once
-everything asked for was done.
+Each measurement is stored in `out`/steps.json as soon as it is made, and is not repeated. It trains with
+`training.loop.Loop`, as `ape train` does, on the data of the preset. The figure is the median of the last steps. The
+clock is read after the device has finished its work.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TOGETHER = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Measure:
-    """One thing to be measured."""
+    """One measurement."""
 
     scheme: str
     task: str
@@ -67,12 +67,13 @@ class Measure:
 
     @property
     def key(self) -> str:
+        """The key of the measurement in steps.json."""
         where = f"{self.task}/{self.order}" if self.order else self.task
         return f"{self.scheme} on {where}, {self.precision}, {self.mode}, {self.together} at a time"
 
 
 def measures(device: str) -> Iterator[Measure]:
-    """The most telling first."""
+    """All measurements of steps, with the most useful ones first."""
     if device != "cuda":
         for scheme, task, order in KEY[:2]:
             yield Measure(scheme, task, order, "fp32", "eager")
@@ -92,7 +93,7 @@ def measures(device: str) -> Iterator[Measure]:
 
 
 class _Forgetful:
-    """A store that keeps nothing."""
+    """A store that stores nothing."""
 
     def save_state(self, *given: Any) -> None: ...
     def load_state(self) -> None: ...
@@ -101,15 +102,18 @@ class _Forgetful:
 
 
 def _data(measure: Measure, preset: str, work: Path) -> Dataset:
+    """The dataset of a measurement, which is generated if it is not there."""
     root = storage_path(str(work / "datasets"))
     return dataset_choice.preset_dataset(measure.task, measure.order, preset, root)
 
 
 def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, begin: float = 0.0) -> dict[str, float]:
-    """Milliseconds of a step, and what belongs to it. `begin`: wait until then, by the clock of the machine, once the
-    first half is done."""
+    """Measure a step. -> milliseconds of a step, and further figures
+
+    After the first half of the steps it waits until `begin`, in seconds since the epoch.
+    """
     where = torch.device(device)
-    apart = 10 if where.type == "cuda" else 1  # steps between two looks at the clock
+    apart = 10 if where.type == "cuda" else 1  # steps between two readings of the clock
     data = _data(measure, preset, work)
     chosen = config.resolve(preset, measure.scheme, position.options(measure.scheme), precision=measure.precision)
     times: list[float] = []
@@ -134,7 +138,7 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     )
     if loop.step.replay is not None:
         loop.step.replay.records = measure.mode == "recorded"
-    # no validation in what is measured
+    # the measured steps include no validation
     loop.setup = replace(loop.setup, validate_every=steps + 1)
     start = time.perf_counter()
     try:
@@ -160,7 +164,7 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
 
 
 def _tflop(loop: Loop) -> float:
-    """Products of weights and tokens in a step, forward and twice backward, for tokens that are there."""
+    """TFLOP of the products of weights and tokens in a step, once forward and twice backward, without padding."""
     plan, weights = loop.setup.train.dataset.manifest, {"encoder": 0, "decoder": 0}
     for name, value in loop.setup.model.named_parameters():
         if (part := name.split(".")[0]) in weights and value.dim() == 2:
@@ -169,7 +173,7 @@ def _tflop(loop: Loop) -> float:
 
 
 def steps(preset: str, device: str, out: Path, work: Path, clock: Clock, note: Callable[[str], None]) -> dict[str, Any]:
-    """Measure what is not measured yet, while there is time. -> everything in steps.json"""
+    """Make the measurements that are missing, while there is time. -> the content of steps.json"""
     out.mkdir(parents=True, exist_ok=True)
     path = out / "steps.json"
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
@@ -194,12 +198,12 @@ def steps(preset: str, device: str, out: Path, work: Path, clock: Clock, note: C
     return found
 
 
-_SAID = {"scheme", "task", "order", "precision", "mode", "together"}  # by the key of a row
-Call = tuple[str, str, Callable[[], dict[str, Any]]]  # section of steps.json, key in it, what measures it
+_SAID = {"scheme", "task", "order", "precision", "mode", "together"}  # not printed, because the key of a row says it
+Call = tuple[str, str, Callable[[], dict[str, Any]]]  # section of steps.json, key in it, function that measures it
 
 
 def _calls(preset: str, device: str, work: Path) -> Iterator[Call]:
-    """Everything, in the order of its worth."""
+    """All measurements, with the most useful ones first."""
     count = 400 if device == "cuda" else 12
     for measure in measures(device):
         yield "rows", measure.key, partial(_row, measure, preset, device, work, count)
@@ -215,14 +219,15 @@ def _calls(preset: str, device: str, work: Path) -> Iterator[Call]:
 
 
 def _row(measure: Measure, preset: str, device: str, work: Path, count: int) -> dict[str, Any]:
+    """Make a measurement of steps. -> its fields and its figures"""
     several = measure.together > 1
     row = (_together if several else step_of)(measure, preset, device, work, count)
     return {**asdict(measure), **{k: float(f"{v:.5g}") for k, v in row.items()}}
 
 
 def _together(measure: Measure, preset: str, device: str, work: Path, count: int) -> dict[str, float]:
-    """Several processes with one training each, timed while all of them train. `ms`: of a step, over all of them."""
-    _data(measure, preset, work)  # generated once, before
+    """Measure several processes that train one run each. `ms` is the time of a step over all processes."""
+    _data(measure, preset, work)  # generate it before the processes start
     begin = time.time() + 25.0 if device == "cuda" else 0.0
     words = (asdict(measure), preset, device, str(work), count, begin)
     call = f"from benchmarks.gpu.steps import one; one(*{words!r})"
@@ -246,11 +251,12 @@ def _together(measure: Measure, preset: str, device: str, work: Path, count: int
 
 
 def one(measure: dict[str, Any], preset: str, device: str, work: str, count: int, begin: float) -> None:
-    """In a process of its own: one line of JSON."""
+    """Measure a step in this process and print the figures as one line of JSON."""
     torch.set_num_threads(1)
     print(json.dumps(step_of(Measure(**measure), preset, device, Path(work), count, begin)))
 
 
 def _machine(device: str) -> dict[str, Any]:
+    """A description of this machine."""
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     return {"device": name, "cores": os.cpu_count(), "torch": torch.__version__, "python": sys.version.split()[0]}

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.gpu.wheels [FOLDER]`: what a GPU machine without a network lacks, in an ignored folder.
+"""`python -m benchmarks.gpu.wheels [FOLDER]`: download the packages that a GPU machine without a network lacks.
 
-The machine has torch, numpy, pyarrow and safetensors of its own; training needs pydantic besides, and no more. The
-versions are those that are installed here. Also written: `commit`, what APE_COMMIT is to be set to there.
+The machine has torch, numpy, pyarrow and safetensors. Training also needs pydantic, and nothing else. The versions are
+those that are installed here. The folder is ignored by git. The file `commit` in it has the value for APE_COMMIT on
+that machine.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ PLATFORMS = ["manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x8
 
 
 def main(folder: Path) -> None:
+    """Download the wheels into a folder, and write `commit`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n")
     for wheel in folder.glob("*.whl"):
-        wheel.unlink()  # two versions of one package would stop the installation
+        wheel.unlink()  # two versions of a package would make the installation fail
     words = ["download", "--quiet", "--no-deps", "--only-binary=:all:", "--python-version", PYTHON]
     words += ["--implementation", "cp", *(word for name in PLATFORMS for word in ("--platform", name))]
     wanted = [f"{name}=={version(name)}" for name in NAMES]
