@@ -72,7 +72,7 @@ def run(name: str, console: rich.console.Console) -> list[Row]:
             rows.append(Row(**json.loads(line)))
             console.print(_text(rows[-1]), highlight=False, soft_wrap=True)
     if child.returncode:
-        raise SystemExit(f"benchmark {name} failed with {child.returncode}")
+        raise SystemExit(f"benchmark {name} failed with exit status {child.returncode}")
     return rows
 
 
@@ -102,15 +102,17 @@ def table(kept: dict[str, list[Row]]) -> rich.table.Table:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(names())}; default: all")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"benchmarks to run: {', '.join(names())} (default: all)"
+    )
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path, help="JSON file; default results/MACHINE.json")
+    parser.add_argument("--out", type=Path, help="JSON file for the rows (default: results/MACHINE.json)")
     given = parser.parse_args()
     if given.one:
         one(given.one)
         return
     if wrong := set(given.names) - set(names()):
-        parser.error(f"no such benchmark: {', '.join(sorted(wrong))} (there are {', '.join(names())})")
+        parser.error(f"no such benchmark: {', '.join(sorted(wrong))} (available: {', '.join(names())})")
     console, here = rich.console.Console(), machine()
     path = given.out or RESULTS / f"{here['kind']}.json"
     before = json.loads(path.read_text()) if path.exists() else {}
@@ -122,7 +124,7 @@ def main() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"benchmarks": dict(sorted(kept.items()))}, indent=1, ensure_ascii=False) + "\n")
     console.print(table(measured))
-    console.print(f"kept in {path}", highlight=False)
+    console.print(f"results are in {path}", highlight=False)
 
 
 if __name__ == "__main__":

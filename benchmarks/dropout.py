@@ -30,7 +30,7 @@ from ape_cli.structure import parse_structure
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import Shape, batches_of, sized
 
-SUMMARY = "a training step with dropout, beside torch's dropout and torch's nn.Transformer"
+SUMMARY = "a training step with dropout, compared with torch's dropout and torch's nn.Transformer"
 ROUNDS = {"small": 15, "paper": 5}
 P = 0.1
 

@@ -32,7 +32,7 @@ from benchmarks._measure import Row, pair_of, paired
 from benchmarks._members import Folded, Joined, Singles, Vmapped, Way
 from benchmarks._steps import Shape, sequences
 
-SUMMARY = "three seeds trained as one batched computation, beside one after the other and beside processes"
+SUMMARY = "three seeds trained as one batched computation, compared with one after the other and with processes"
 
 _STATUS = Path("/proc/self/status")  # exists on Linux only
 _SEEDS = (42, 1312, 2310)

@@ -29,7 +29,7 @@ from ape_cli.training.execution import Execution
 from benchmarks._measure import Row, ape, paired, process
 from benchmarks._steps import sequences
 
-SUMMARY = "teacher-forced evaluation of 2,000 rows beside a bare forward pass"
+SUMMARY = "teacher-forced evaluation of 2,000 rows, compared with a bare forward pass"
 ROWS, BATCH, ROUNDS = 2_000, 256, 9
 _SIZES: dict[str, Any] = {"length_mean": 20, "length_std": 2}  # the sizes of preset `small`
 

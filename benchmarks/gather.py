@@ -20,7 +20,7 @@ from ape_cli.structure import parse_structure
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import SHAPES, Step
 
-SUMMARY = "orthogonal-tree over one operator gathered per token"
+SUMMARY = "time of one operator gathered per token, divided by that of orthogonal-tree"
 
 
 class Gathered(Branches):

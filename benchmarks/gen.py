@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from ape_cli.storage import parquet
 from benchmarks._measure import Row, Usage, ape, pair_of, process
 
-SUMMARY = "how much longer generating takes than writing"
+SUMMARY = "time of `ape gen`, divided by the time to write its rows"
 
 BARS = {"tree-copy": 2.0, "tree-rotate": 2.0, "c3": 2.0, "tree-ops": 2.0, "copy": 1.5, "reverse": 1.5, "repeat": 1.5}
 ROUNDS = 5

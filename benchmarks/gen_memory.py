@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks._measure import Row
 from benchmarks.gen import generate
 
-SUMMARY = "whether memory grows with the rows that are generated"
+SUMMARY = "peak memory of `ape gen` for 2,000,000 rows, divided by that for 100,000"
 
 
 def measure() -> Iterator[Row]:

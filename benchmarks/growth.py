@@ -25,7 +25,7 @@ from ape_cli.models.transformer import Transformer
 from ape_cli.structure import Tree
 from benchmarks._measure import Row
 
-SUMMARY = "growth of the time per token with length and depth, over that of `none`"
+SUMMARY = "growth of the time per token with length and depth, divided by that of `none`"
 LENGTHS = (128, 512, 2048, 8192)
 DEPTHS = (5, 10, 20, 40)
 ROWS = {"length": 1, "depth": 128}

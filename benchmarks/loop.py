@@ -35,7 +35,7 @@ from ape_cli.training.loop import Loop
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import sequences
 
-SUMMARY = "training with `none` through train.Loop beside a loop by hand"
+SUMMARY = "training with `none` by training.loop.Loop, compared with a loop by hand"
 TASK = "reverse"
 
 

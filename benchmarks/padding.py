@@ -18,7 +18,7 @@ from ape_cli.storage.parquet import ROW_GROUP
 from benchmarks._measure import Row
 from benchmarks._steps import sequences
 
-SUMMARY = "real tokens over padded tokens in a training epoch, batches of 64"
+SUMMARY = "share of real tokens in a training epoch with batches of 64"
 
 
 def measure() -> Iterator[Row]:

@@ -24,7 +24,7 @@ from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from benchmarks._measure import Row, Usage, ape, process
 
-SUMMARY = "tables over 10,000 registered runs"
+SUMMARY = "time of `ape report` and `ape runs` over 10,000 runs"
 RUNS, SEEDS, ROUNDS = 10_000, 10, 5
 KINDS = [
     ("reverse", "rope"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from benchmarks._measure import Row, ape, pair_of, process
 
-SUMMARY = "how soon `ape --help` is there"
+SUMMARY = "time of `ape --help`"
 
 _LEAST = """
 import typer

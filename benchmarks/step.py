@@ -17,7 +17,7 @@ from ape_cli.models.device import tune
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import SHAPES, Shape, Step, own_structure, task_of
 
-SUMMARY = "time of a training step of every scheme over `none`"
+SUMMARY = "time of a training step of every scheme, divided by that of `none`"
 ROUNDS = dict(zip(SHAPES, (25, 7, 3), strict=True))
 BARS = {1.0: 1.15, 0.98: 1.35}
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -17,7 +17,7 @@ from benchmarks._measure import Row
 from benchmarks._steps import SHAPES, Shape, Step, own_structure, task_of
 from benchmarks.step import BARS, DEVICE
 
-SUMMARY = "peak memory of a training step of every scheme over `none`"
+SUMMARY = "peak memory of a training step of every scheme, divided by that of `none`"
 MIB = 2**20
 
 

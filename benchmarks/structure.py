@@ -31,7 +31,7 @@ from typing import Any
 from benchmarks import _trace
 from benchmarks._measure import Row
 
-SUMMARY = "what the package is built of, as counts"
+SUMMARY = "counts about the package: parts, imports, names and docstrings"
 
 Edges = set[tuple[str, str]]  # importer and imported
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -232,10 +232,12 @@ def measure() -> Iterator[Row]:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.structure", description=SUMMARY)
-    parser.add_argument("checkout", type=Path, help="a folder with ape_cli in it")
-    parser.add_argument("--trace", action="store_true", help="also run it, and count the files that control passes")
-    parser.add_argument("--list", action="store_true", help="print the places too, not their number alone")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures and places to a file")
+    parser.add_argument("checkout", type=Path, help="folder that contains ape_cli")
+    parser.add_argument(
+        "--trace", action="store_true", help="also run it, and count the files that three commands pass through"
+    )
+    parser.add_argument("--list", action="store_true", help="print the counted items too, not only their numbers")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures and items to a file")
     given = parser.parse_args()
     checkout = given.checkout.resolve()
     if not (checkout / "ape_cli").is_dir():

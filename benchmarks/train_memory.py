@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks._measure import Row, Usage, ape, pair_of, process
 
-SUMMARY = "peak memory of training on 2,000,000 rows beside 100,000"
+SUMMARY = "peak memory of training on 2,000,000 rows, divided by that on 100,000"
 MANY, FEW, ROUNDS = 2_000_000, 100_000, 3
 TRAIN = "train --scheme none --preset tiny --no-eval --threads 1 --device cpu --overwrite --set batch_size=1024"
 STEPS = "--set steps=80 --set validate_every_steps=40"  # a window has 32,768 rows: 32 steps

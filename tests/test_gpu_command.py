@@ -161,11 +161,11 @@ def test_it_says_what_is_wrong(tmp_path: Path) -> None:
         (["record", "--workers", "0"], "above 0"),
         (["add"], "add needs a FILE"),
         (["check", "runs-1.tar.gz"], "add needs a FILE"),
-        (["steps", "--dry-run"], "--dry-run and --then are of record"),
-        (["--dry-run"], "--dry-run and --then are of record"),
-        (["check", "--then", "5"], "--dry-run and --then are of record"),
-        (["steps", "--workers", "2"], "--workers and --precision are of record"),
-        (["check", "--precision", "fp32"], "--workers and --precision are of record"),
+        (["steps", "--dry-run"], "only record takes --dry-run and --then"),
+        (["--dry-run"], "only record takes --dry-run and --then"),
+        (["check", "--then", "5"], "only record takes --dry-run and --then"),
+        (["steps", "--workers", "2"], "takes --workers and --precision"),
+        (["check", "--precision", "fp32"], "takes --workers and --precision"),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.gpu [check|steps|record] [--minutes 9] [--out DIR]`; `python -m benchmarks.gpu add FILE`."""
+"""Run the stages with `python -m benchmarks.gpu [STAGE]`, or unpack runs with `python -m benchmarks.gpu add FILE`."""
 
 from __future__ import annotations
 
@@ -24,29 +24,42 @@ AT_MOST = {"check": 4 * 60.0, "steps": 5 * 60.0}  # seconds
 def main(words: list[str]) -> int:
     """Run the command line. -> the exit status"""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
-    parser.add_argument("stage", nargs="?", choices=["check", "steps", "record", "add"], help="default: all three")
-    parser.add_argument("file", nargs="?", type=Path, help="of add: packed runs")
-    parser.add_argument("--minutes", type=float, default=9.0, help="for all that is asked for (default 9)")
-    parser.add_argument("--out", type=Path, default=Path("gpu-out"), help="what is to be brought back")
-    parser.add_argument("--work", type=Path, help="datasets and weights (default: OUT/work)")
     parser.add_argument(
-        "--results", type=Path, default=ROOT / "results", help="where add puts runs, and record trains none again"
+        "stage", nargs="?", choices=["check", "steps", "record", "add"], help="default: check, steps and record"
     )
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--preset", default="paper")
-    parser.add_argument("--precision", help="default: tf32 on CUDA, fp32 on a CPU")
-    parser.add_argument("--workers", type=int, help="runs at a time (default: what `steps` found best)")
-    parser.add_argument("--then", type=float, default=0.0, help="minutes of a call that follows and goes on from here")
-    parser.add_argument("--dry-run", action="store_true", help="of record: print the plan and train nothing")
+    parser.add_argument("file", nargs="?", type=Path, help="packed runs, for add")
+    parser.add_argument("--minutes", type=float, default=9.0, help="time limit of the call (default 9)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("gpu-out"), help="folder for the results to bring back (default: gpu-out)"
+    )
+    parser.add_argument("--work", type=Path, help="folder for datasets and weights (default: OUT/work)")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=ROOT / "results",
+        help="results folder: add unpacks runs into it, and record does not repeat its runs",
+    )
+    parser.add_argument(
+        "--device", choices=["cuda", "cpu"], default="cuda", help="device of all stages (default: cuda)"
+    )
+    parser.add_argument("--preset", default="paper", help="preset of the runs (default: paper)")
+    parser.add_argument("--precision", help="precision of the runs of record (default: tf32 on CUDA, fp32 on a CPU)")
+    parser.add_argument(
+        "--workers", type=int, help="number of runs at a time (default: the best number in the results of steps)"
+    )
+    parser.add_argument(
+        "--then", type=float, default=0.0, help="minutes of a later call that resumes runs, for record (default 0)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and train nothing, for record")
     given = parser.parse_args(words)
     if given.minutes <= 0 or (given.workers is not None and given.workers < 1):
         parser.error("--minutes and --workers must be above 0")
     if (given.stage == "add") != (given.file is not None):
-        parser.error("add needs a FILE, and nothing else takes one")
+        parser.error("add needs a FILE, and no other stage takes one")
     if given.stage != "record" and (given.dry_run or given.then):
-        parser.error("--dry-run and --then are of record")
+        parser.error("only record takes --dry-run and --then")
     if given.stage not in (None, "record") and (given.workers is not None or given.precision is not None):
-        parser.error("--workers and --precision are of record, and of all stages together")
+        parser.error("only record, or a call of all stages, takes --workers and --precision")
     try:
         return _add(given) if given.stage == "add" else _run(given)
     except ApeError as error:
@@ -66,7 +79,7 @@ def _run(given: argparse.Namespace) -> int:
     import torch
 
     if given.device == "cuda" and not given.dry_run and not torch.cuda.is_available():
-        print("no CUDA device here; --device cpu --preset tiny runs all stages on a CPU", file=sys.stderr)
+        print("no CUDA device here; use --device cpu --preset tiny to run all stages on a CPU", file=sys.stderr)
         return 1
     clock, begun = Clock(given.minutes * 60), time.monotonic()
 

@@ -68,7 +68,7 @@ class Pace:
     run_seconds: float = 20.0  # of a run beside its steps: recording graphs, validation and evaluation
     start_seconds: float = 15.0  # of a process before its first run
     relative: tuple[tuple[str, float], ...] = (("orthogonal-tree", 1.7), ("orthogonal-seq", 1.15), ("relative", 1.2))
-    measured: str = "an H100's, by its tokens"
+    measured: str = "default, from an H100"
 
     def seconds(self, item: PlannedTrial, together: int = 1) -> float:
         """The estimated time of the rest of a run, beside `together - 1` others.

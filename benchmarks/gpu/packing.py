@@ -68,7 +68,7 @@ def add(file: Path, results: Path) -> list[str]:
         members = packed.getmembers()
         for member in members:
             if not member.isfile() or not _NAME.fullmatch(member.name) or ".." in member.name:
-                raise DataError(f"{file} holds something else than runs", got=member.name, fix="pack the runs again")
+                raise DataError(f"{file} contains something else than runs", got=member.name, fix="pack the runs again")
         there = {path.name for path in (results / "runs").glob("*")}
         new = sorted({member.name.split("/")[0] for member in members} - there)
         for member in members:

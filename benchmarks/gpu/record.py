@@ -79,7 +79,7 @@ def record(setting: Setting, clock: Clock, pace: Pace, note: Note) -> int:
             seconds = clock.left - _STOPPING
             planned, left = schedule_within(setting.waiting(), seconds + setting.then, setting.workers, pace)
             if not planned or seconds < pace.start_seconds:
-                note(f"nothing more fits into {max(0.0, seconds):.0f} s; {len(left)} runs are left")
+                note(f"no further run fits into {max(0.0, seconds):.0f} s; {len(left)} runs are left")
                 break
             describe(planned, left, setting, pace, note)
             done = _train([one.item for one in planned], setting, clock, note)
@@ -115,6 +115,6 @@ def _train(chosen: list[PlannedTrial], setting: Setting, clock: Clock, note: Not
                     file.write(json.dumps(line) + "\n")
                 pack(setting.results, setting.out)
             if clock.left < _STOPPING:
-                note("the time is up: what runs is stopped and stored")
+                note("the time is over: running trials are stopped and stored")
                 break
     return done

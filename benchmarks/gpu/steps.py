@@ -186,7 +186,7 @@ def steps(preset: str, device: str, out: Path, work: Path, clock: Clock, note: C
         if key in kept:
             continue
         if clock.left < 1.5 * slowest:
-            note(f"steps: no time for {key} and what follows")
+            note(f"steps: no time for {key} and the measurements after it")
             break
         begun = time.monotonic()
         kept[key] = call()

@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
     (folder / "commit").write_text(commit.strip() + ("+" if changed else "") + "\n")
     size = sum(path.stat().st_size for path in folder.iterdir())
     if size > LIMIT:
-        raise SystemExit(f"{folder} has {size / 2**20:.0f} MiB, and {LIMIT / 2**20:.0f} are allowed")
+        raise SystemExit(f"{folder} has {size / 2**20:.0f} MiB, but at most {LIMIT / 2**20:.0f} are allowed")
     print(f"{folder}: {len(wanted)} wheels, {size / 2**20:.1f} MiB, commit {(folder / 'commit').read_text().strip()}")
 
 
