@@ -22,29 +22,32 @@ lint: install
 check-types: install
 	$(BIN)/mypy
 
-# Two at a time, in the order of tests/conftest.py; a file's tests stay together, as they share what they make.
+# Runs two tests at a time, in the order of tests/conftest.py. The tests of a file stay together, because they share
+# datasets and runs.
 pytest: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# The inner loop of development: all tests but the slow ones, in less than 90 seconds.
+# Runs all tests except the slow ones, in less than 90 seconds. It is meant for use during development.
 quick: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
-# Puts each known mistake into a copy of the code and sees its test fail.
+# Inserts each known mistake into a copy of the code, and checks that its test fails.
 mistakes: install
 	$(BIN)/python -m tests.mistakes
 
-# Speed and memory as ratios, in a table and in benchmarks/results/; `make bench ONLY="start gen"` takes some of them.
-# All take about three quarters of an hour on 2 cores, which should have nothing else to do.
+# Measures speed and memory as ratios, prints a table and writes to benchmarks/results/. `make bench ONLY="start gen"`
+# runs only some of the benchmarks. All of them take about three quarters of an hour on 2 cores, which should be idle
+# otherwise.
 ONLY :=
 bench: install
 	$(BIN)/python -m benchmarks $(ONLY)
 
-# The tables and plots of record and the tables in results/README.md, from the committed runs. It trains nothing.
+# Makes the tables and plots of record and the tables in results/README.md from the committed runs. It trains nothing.
 record: install
 	$(BIN)/python results/record.py
 
-# From nothing to a table: two tasks, six runs of preset `small`, in a folder of its own; about 7 minutes on 2 cores.
+# Makes a table from nothing: two tasks and six runs of preset `small`, in a separate folder. It takes about 7 minutes on
+# 2 cores.
 DEMO := .demo
 demo: install
 	mkdir -p $(DEMO)

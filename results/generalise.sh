@@ -1,8 +1,8 @@
 #!/bin/sh
-# How runs do on sizes that training held rarely or never: 1,000 test rows at each length from 30 to 80 (preset small
-# trains on N(20, 2)) and at each depth from 6 to 10 (trained on N(4, 1)).
-# It needs the weights of the runs, which are not committed: run it after the sweeps, in the same folder.
-#   results/generalise.sh            evaluates every finished run with weights that has no such evaluation yet
+# Evaluates runs on sizes that are rare or missing in training: 1,000 test rows at each length from 30 to 80 (preset
+# small trains on N(20, 2)) and at each depth from 6 to 10 (preset small trains on N(4, 1)). It needs the weights of
+# the runs, which are not committed. Run it after the sweeps, in the same folder.
+#   results/generalise.sh            evaluates every finished run that has weights and no such evaluation yet
 set -eu
 gen() { ape gen "$@" --n 1 --n-validation 0 --n-test 1000; }
 for task in copy reverse repeat; do

@@ -1,7 +1,7 @@
-"""Print the tables and plots of record from the committed runs, and put the tables into results/README.md.
+"""Make the tables and plots of record from the committed runs, and put the tables into results/README.md.
 
 `make record` runs this file. It trains nothing: every number comes from `results/runs`. Without new runs it changes no
-file. A sweep without finished runs has no table; the page says how many runs of each sweep are finished.
+file. A sweep without finished runs has no table. The page says how many runs of each sweep are finished.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ ABOUT = {  # the sweeps in the order of the page
 }
 SIZES = ("table1", "table2", "ablation-locality")
 EPOCHS = ("digits", "pixels")
-FLAT = ("sinusoidal", "rope", "orthogonal-seq")  # the schemes of table 2 that read trees along the line
+FLAT = ("sinusoidal", "rope", "orthogonal-seq")  # the schemes of table 2 that read a tree as a sequence
 
 
 def standing(sweep: str) -> tuple[int, int]:
-    """How many runs of a sweep are finished, and how many there are: 0 and 0 where its dataset has to be brought."""
+    """The number of finished runs of a sweep, and of all its runs; 0 and 0 if its dataset is not available."""
     grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     try:
         items, _ = planning.of_grids(
@@ -52,12 +52,12 @@ def standing(sweep: str) -> tuple[int, int]:
 
 
 def begun() -> dict[str, tuple[int, int]]:
-    """The sweeps that have finished runs."""
+    """The sweeps that have finished runs, each with the numbers of `standing`."""
     return {sweep: count for sweep in ABOUT if (count := standing(sweep))[0]}
 
 
 def views(sweeps: list[str]) -> dict[str, list[str]]:
-    """File in results/tables -> the words of the `ape report` that prints it."""
+    """The arguments of the `ape report` that prints a file, for each file in results/tables."""
     found: dict[str, list[str]] = {}
     for sweep in sweeps:
         of_sweep = ["--sweep", f"results/{sweep}.toml"]
@@ -76,7 +76,7 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
 
 
 def printed(words: list[str]) -> str:
-    """What `ape report` prints."""
+    """The output of `ape report` with these arguments. Ends the program if the command fails."""
     command = [sys.executable, "-m", "ape_cli", "report", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -85,10 +85,10 @@ def printed(words: list[str]) -> str:
 
 
 def linearisation() -> str:
-    """What it is worth to a flat scheme that source and target are written in the same order.
+    """The table of what a flat scheme gains if source and target are written in the same order.
 
-    `depth` less `breadth-to-depth`, both at preset small: points of token accuracy, the mean over the seeds that both
-    have (which share their trees, row by row) and the standard deviation over these seeds.
+    A gain is the token accuracy in `depth` minus that in `breadth-to-depth`, in points, at preset small. The table has
+    the mean and the standard deviation over the seeds that both have. These seeds share their trees, row by row.
     """
     values, _ = evaluations.scores(open_registry(RESULTS))
     own = values.filter(
@@ -118,12 +118,13 @@ def linearisation() -> str:
 
 
 def _gain(of: dict[str, float], most: int) -> str:
+    """The cell of a gain, with its number of seeds if that is not `most`."""
     spread = f" ±{of['std']:.1f}" if of["seeds"] > 1 else ""
     return f"{of['mean']:+.2f}{spread}" + (f" ×{of['seeds']}" if of["seeds"] != most else "")
 
 
 def sweeps(counts: dict[str, tuple[int, int]]) -> str:
-    """What there is and how far it is, as a table for the page."""
+    """The table of all sweeps, with their numbers of finished runs."""
     lines = ["| sweep | what it is | runs finished | tables and plots |", "|---|---|---:|---|"]
     for sweep, about in ABOUT.items():
         done, of = counts.get(sweep) or standing(sweep)
@@ -138,13 +139,16 @@ def sweeps(counts: dict[str, tuple[int, int]]) -> str:
 
 
 def parts_of(made: dict[str, str], counts: dict[str, tuple[int, int]]) -> dict[str, str]:
-    """What stands between the marks of the page, by name: the tables that are made, and `sweeps`."""
+    """The generated parts of the page by name: the tables, and `sweeps`."""
     none = {f"{sweep}.md": f"No run of `{sweep}.toml` is finished yet." for sweep in ABOUT if sweep not in counts}
     return none | made | {"sweeps": sweeps(counts)}
 
 
 def filled(page: str, parts: dict[str, str]) -> str:
-    """The page with each part between its marks, `<!-- NAME -->` and `<!-- end -->`."""
+    """The page with each part between its marks, `<!-- NAME -->` and `<!-- end -->`.
+
+    Ends the program if the page asks for a part that does not exist.
+    """
 
     def fill(mark: re.Match[str]) -> str:
         name = mark["name"]
@@ -156,6 +160,7 @@ def filled(page: str, parts: dict[str, str]) -> str:
 
 
 def main() -> None:
+    """Write all tables, plots and the page."""
     counts = begun()
     wanted = views(list(counts))
     with ThreadPoolExecutor(2) as pool:
