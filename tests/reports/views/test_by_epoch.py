@@ -109,7 +109,7 @@ def test_cross_entropy_by_hand(tmp_path: Path) -> None:
     told = [" ".join(t.notes) for t in shown]
     assert "lowest validation cross-entropy" in told[0]
     assert "not by this" in told[0]
-    assert "test cross-entropy where validation accuracy was best" in told[1]
+    assert "The test cross-entropy at the step of the best validation accuracy" in told[1]
     assert "optimistic" in told[2]
     with pytest.raises(UsageError, match=r"unknown metric[\s\S]*cross_entropy, token_accuracy"):
         VIEW.read(Registry(tmp_path), Options("exact_match"))
@@ -307,11 +307,12 @@ def test_the_paper_s_size_is_all_of_its_images(tmp_path: Path, options: dict[str
 def test_where_the_paper_has_no_number_it_is_said(tmp_path: Path) -> None:
     of_the_paper(tmp_path, "orthogonal-grid", 0.92, source="digits")
     said = [
-        [note for note in table.notes if "no number of these" in note] for table in tables(tmp_path, against="paper")
+        [note for note in table.notes if "no numbers for these runs" in note]
+        for table in tables(tmp_path, against="paper")
     ]
     assert [len(found) for found in said] == [0, 0, 1]
     assert "CIFAR-10" in said[2][0]
-    assert not any("no number of these" in note for table in tables(tmp_path) for note in table.notes)
+    assert not any("no numbers for these runs" in note for table in tables(tmp_path) for note in table.notes)
 
 
 def test_what_is_not_finished_or_has_no_history_is_left_out(tmp_path: Path) -> None:
