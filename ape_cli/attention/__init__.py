@@ -30,7 +30,7 @@ import pkgutil
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -279,6 +279,7 @@ def names() -> list[str]:
     return plugins.names(sys.modules[__name__])
 
 
+@cache
 def load(name: str) -> type[Kind]:
     """The class of a kind. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
     return plugins.load(sys.modules[__name__], "attention", name, Kind)  # type: ignore[type-abstract]

@@ -42,7 +42,7 @@ import pkgutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -313,6 +313,7 @@ def names() -> list[str]:
     return plugins.names(sys.modules[__name__])
 
 
+@cache
 def load(name: str) -> type[Scheme]:
     """The class of a scheme. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
     return plugins.load(sys.modules[__name__], "scheme", name, Scheme)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,17 +28,17 @@ class Structure(ABC):
         """The structure's expression."""
         return self.expression
 
-    @property
+    @cached_property
     def simple(self) -> tuple[Structure, ...]:
         """The simple factors, one for each coordinate of a position."""
         return (self,)
 
-    @property
+    @cached_property
     def width(self) -> int:
         """The number of coordinates of a position."""
         return len(self.simple)
 
-    @property
+    @cached_property
     def first(self) -> tuple[int, ...]:
         """The number that is added to each coordinate of a stored position, so that 0 is left for the empty path."""
         return tuple(f for factor in self.simple for f in factor.first)
@@ -67,7 +68,7 @@ class Seq(Structure):
         """`seq`."""
         return "seq"
 
-    @property
+    @cached_property
     def first(self) -> tuple[int, ...]:
         """`(1,)`: a dataset stores the places of a sequence from 0 on, so 1 is added."""
         return (1,)
@@ -92,7 +93,7 @@ class Cyclic(Structure):
         """`cyclic(n)`, with n the order."""
         return f"cyclic({self.order})"
 
-    @property
+    @cached_property
     def first(self) -> tuple[int, ...]:
         """`(1,)`: a dataset stores the places of a ring from 0 on, so 1 is added."""
         return (1,)
@@ -125,7 +126,7 @@ class Tree(Structure):
         """`tree(k)`, with k the number of branches."""
         return f"tree({self.branching})"
 
-    @property
+    @cached_property
     def first(self) -> tuple[int, ...]:
         """`(0,)`: heap indices begin at 1, so nothing is added."""
         return (0,)
@@ -205,7 +206,7 @@ class Product(Structure):
         """The expressions of the factors, joined by `*`."""
         return "*".join(f.expression for f in self.factors)
 
-    @property
+    @cached_property
     def simple(self) -> tuple[Structure, ...]:
         """The simple factors of all factors, in order."""
         return tuple(s for factor in self.factors for s in factor.simple)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from ape_cli.core.errors import UsageError
 from ape_cli.structure.algebras import Cyclic, Grid, Product, Seq, Structure, Tree
@@ -108,6 +109,7 @@ class _Parser:
         )
 
 
+@cache
 def matches(pattern: str, found: Structure) -> bool:
     """Whether a structure matches a pattern: `any`, `tree(k)`, `grid(n)`, `cyclic(n)`, or an expression.
 

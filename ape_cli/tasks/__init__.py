@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
+from functools import cache
 from typing import Any
 
 from ape_cli.core import plugins
@@ -57,6 +58,7 @@ def names() -> list[str]:
     return plugins.names(sys.modules[__name__])
 
 
+@cache
 def load(name: str) -> type[BaseTask]:
     """The class of a task. Raises `UsageError` if there is no such task, `ApeError` if its file cannot be imported."""
     found = plugins.load(sys.modules[__name__], "task", name, BaseTask)  # type: ignore[type-abstract]
