@@ -142,3 +142,43 @@ def test_the_model_knows_no_scheme_by_name() -> None:
     for path in ours:
         for kind in attention.names():
             assert f'"{kind}"' not in path.read_text(), (path, kind)
+
+
+def named_tasks(text: str, names: set[str]) -> set[str]:
+    """The tasks that a module names as a string: in a comparison, a `match`, a subscript, or a key or member."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        parts: list[ast.expr | None] = []
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            parts = [node.value]
+        elif isinstance(node, ast.Subscript):
+            parts = [node.slice]
+        elif isinstance(node, ast.Dict):
+            parts = list(node.keys)
+        elif isinstance(node, (ast.Set, ast.List, ast.Tuple)):
+            parts = list(node.elts)
+        found |= {p.value for p in parts if isinstance(p, ast.Constant) and isinstance(p.value, str)} & names
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_file_names_a_task(path: Path) -> None:
+    """What is special about a task is a property of the task, so that a new task changes no other file."""
+    from ape_cli import tasks
+
+    found = named_tasks(path.read_text(), set(tasks.names()))
+    assert not found, f"{path.relative_to(PACKAGE)} names {found}"
+
+
+def test_the_name_of_a_task_is_found_wherever_it_is() -> None:
+    for text in (
+        'x == "copy"',
+        'x in ("a", "copy")',
+        'd["copy"]',
+        '{"copy": 1}',
+        'match x:\n    case "copy":\n        pass',
+    ):
+        assert named_tasks(text, {"copy"}) == {"copy"}, text
+    assert not named_tasks('"""The task copy."""\nprint("copy")', {"copy"})

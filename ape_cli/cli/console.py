@@ -62,19 +62,22 @@ def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
         yield tick
 
 
-def accuracy_of(unit: str) -> str:
-    """What the share of right labels is called; an image has one label, so it needs no other name."""
-    return "accuracy" if unit == "images" else "token accuracy"
+def accuracy_of(kind: str) -> str:
+    """The name of the accuracy for a kind of model: an image has a single label, so its accuracy is not of tokens."""
+    return "accuracy" if kind == "image" else "token accuracy"
 
 
-def print_trained(run: str, unit: str, result: dict[str, Any], test: dict[str, Any] | None) -> None:
-    """`unit`: what the run was trained on, tokens or images."""
-    accuracy = accuracy_of(unit)
+def print_trained(run: str, kind: str, result: dict[str, Any], test: dict[str, Any] | None) -> None:
+    """Print the result of training and the scores on the test split.
+
+    `kind` is that of the run's configuration: `sequence` or `image`.
+    """
+    accuracy = accuracy_of(kind)
     say(f"{run}: {result['steps']} steps in {result['seconds']:.0f} s")
     say(f"  validation {accuracy} {result['best_accuracy']:.2%}, step {result['best_step']}")
     if test:
         overall = test["overall"]
-        exact = "" if unit == "images" else f"exact match {overall['exact_match']:.2%}, "
+        exact = "" if kind == "image" else f"exact match {overall['exact_match']:.2%}, "
         entropy = f"cross-entropy {overall['cross_entropy']:.4f} nats"
         say(f"  test {accuracy} {overall['token_accuracy']:.2%}, {exact}{entropy}")
 
@@ -87,17 +90,18 @@ def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = Non
     from rich.table import Table
     from rich.text import Text
 
-    unit = "images" if "by_class" in found else "tokens"
-    decoding = "" if unit == "images" else f", {found['decode']} decoding"
+    image = "by_class" in found
+    decoding = "" if image else f", {found['decode']} decoding"
     title = f"{found['run']} on {found['dataset']} ({found['split']}{decoding})"
     table = Table(title=Text(title), title_justify="left")
-    table.add_column("class" if unit == "images" else "rows of")
-    names = {"token_accuracy": accuracy_of(unit)} | ({} if unit == "images" else {"exact_match": "exact match"})
+    table.add_column("class" if image else "rows of")
+    names = {"token_accuracy": accuracy_of("image" if image else "sequence")}
+    names |= {} if image else {"exact_match": "exact match"}
     forced = {} if teacher is None else {f"teacher {name}": f"{head}, teacher" for name, head in names.items()}
     entropy = {"cross_entropy": "cross-entropy"} if "cross_entropy" in found["overall"] else {}
     for head in (names | forced | entropy).values():
         table.add_column(head, justify="right")
-    counts = {"rows": "images"} if unit == "images" else {"rows": "rows", "tokens": "tokens"}
+    counts = {"rows": "images"} if image else {"rows": "rows", "tokens": "tokens"}
     for head in counts.values():
         table.add_column(head, justify="right")
 
@@ -109,7 +113,7 @@ def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = Non
 
     beside = teacher or {"overall": None}
     line("all", found["overall"], beside["overall"])
-    for kind, label in (("class", ""),) if unit == "images" else (("size", "size "), ("op", "")):
+    for kind, label in (("class", ""),) if image else (("size", "size "), ("op", "")):
         others = {p[kind]: p for p in beside.get(f"by_{kind}", [])}
         for part in found.get(f"by_{kind}", []):
             line(f"{label}{part[kind]}", part, others.get(part[kind]))

@@ -73,7 +73,7 @@ class Watch:
             line.ended = now
             line.state, line.result = event.value["state"], event.value
             test = line.result.get("test")
-            score = "" if test is None else f", test {accuracy_of(line.item.config.unit)} {test:.2%}"
+            score = "" if test is None else f", test {accuracy_of(line.item.config.kind)} {test:.2%}"
             self._say(line, f"{line.state} after {line.took(now)}{score}")
 
     def _say(self, line: Line, what: str) -> None:

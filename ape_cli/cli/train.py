@@ -189,7 +189,7 @@ def _print(done: Trial, as_json: bool) -> None:
     if as_json:
         answer({"run": done.run.name, "trained": done.trained, **about["result"], "test": done.evaluation})
         return
-    console.print_trained(done.run.name, done.run.config().unit, about["result"], done.evaluation)
+    console.print_trained(done.run.name, done.run.config().kind, about["result"], done.evaluation)
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class Table:
         return self.unit == "%"
 
 
-_GROUP = ["images", "structure", "preset"]  # these identify a table
+_GROUP = ["is_image", "structure", "preset"]  # these identify a table
 
 
 def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
@@ -59,7 +59,7 @@ def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
 
 def with_row_names(found: pl.DataFrame) -> pl.DataFrame:
     """Sort lines in the order of their tables, and add the names of the `row` and the `column` of each line."""
-    found = found.with_columns(images=pl.col("task").map_elements(is_image, pl.Boolean))
+    found = found.with_columns(is_image=pl.col("task").map_elements(is_image, pl.Boolean))
     groups = found.partition_by(*_GROUP, maintain_order=True)
     made = []
     for group in sorted(groups, key=lambda group: group.select(_GROUP).row(0)):
@@ -101,13 +101,13 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     first = group.row(0, named=True)
     kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
     notes = standing_notes(group, interval)
-    if not first["images"]:
+    if not first["is_image"]:
         notes += brackets(group, interval)
     elif "paper_mean" in group.columns and IMAGES in columns:
         notes.append("The paper's numbers for images are best by epoch: see `ape report --by epoch --against paper`.")
     name, unit = measured(first["metric"], group["task"])
     body = [(row, [cells.get((row, column)) for column in columns]) for row in sorted(rows, key=rows.__getitem__)]
-    return Table(f"{'Images' if first['images'] else kind}, {name}", notes, columns, body, unit, interval)
+    return Table(f"{'Images' if first['is_image'] else kind}, {name}", notes, columns, body, unit, interval)
 
 
 def cell(line: dict[str, Any]) -> Cell:
@@ -173,7 +173,7 @@ _DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # these identif
 def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
     """A name for each column. It includes the dataset only if the task alone does not identify the column."""
     columns = group.unique(_DATA, maintain_order=True)
-    alike_in = ["task", "order"] + ["form"] * bool(group["images"][0])
+    alike_in = ["task", "order"] + ["form"] * bool(group["is_image"][0])
     names: dict[tuple[Any, ...], str] = {}
     for line in columns.iter_rows(named=True):
         name = task_of(line)
