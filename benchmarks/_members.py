@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from ape_cli.attention import Attention, Link
 from ape_cli.core.vocabulary import PAD
-from ape_cli.data.collation import Batch
+from ape_cli.data.batches import Batch
 from ape_cli.models.transformer import Transformer, loss
 from ape_cli.position import Context, Scheme
 

@@ -10,8 +10,9 @@ import torch
 
 from ape_cli import position, tasks
 from ape_cli.data import collation
-from ape_cli.data.collation import Batch, Reading
-from ape_cli.data.loader import Dataset, Split, flatten
+from ape_cli.data.batches import Batch
+from ape_cli.data.collation import Reading, Window
+from ape_cli.data.loader import Dataset, Split
 from ape_cli.models import factory
 from ape_cli.models.transformer import Transformer, loss
 from ape_cli.runs import config
@@ -65,7 +66,7 @@ def sized(task: str, preset: str) -> BaseTask:
 def batches_of(task: str, shape: Shape, expression: str) -> list[Batch]:
     """Batches of rows of similar lengths, as in training. Their positions are read as `expression`."""
     made = sized(task, shape.preset)
-    found = flatten(made.sample(rows=range(shape.batch_size * 16), split="train", seed=1).combine_chunks())
+    found = Window.of(made.sample(rows=range(shape.batch_size * 16), split="train", seed=1).combine_chunks())
     longest = np.argsort(np.maximum(found.source.length, found.target.length), kind="stable")
     chosen = (
         np.linspace(0, 15, shape.batches + 2).round().astype(int)[1:-1]

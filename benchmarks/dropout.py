@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli import position
-from ape_cli.data.collation import Batch
+from ape_cli.data.batches import Batch
 from ape_cli.models import factory
 from ape_cli.models.device import tune
 from ape_cli.models.transformer import loss

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from ape_cli import position
-from ape_cli.data.collation import Batch
+from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset
 from ape_cli.models import factory
 from ape_cli.models.device import tune

@@ -16,7 +16,7 @@ import torch
 
 from ape_cli import tasks
 from ape_cli.data import generation
-from ape_cli.data.collation import Batch
+from ape_cli.data.batches import Batch
 from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory

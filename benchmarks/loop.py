@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ape_cli.data.collation import Batch
+from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset
 from ape_cli.models import factory
 from ape_cli.models.device import choose_device

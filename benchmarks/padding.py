@@ -11,7 +11,7 @@ import numpy as np
 
 from ape_cli import tasks
 from ape_cli.data import generation
-from ape_cli.data.collation import Batch
+from ape_cli.data.batches import Batch
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs import config
 from ape_cli.storage.parquet import ROW_GROUP

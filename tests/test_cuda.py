@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.data.collation import Batch
+from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.padding import few_lengths
 from ape_cli.evaluation import metrics

@@ -11,7 +11,6 @@ import torch
 
 from ape_cli import position, tasks
 from ape_cli.core.errors import DataError
-from ape_cli.data import loader
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
@@ -40,7 +39,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
 
 def wanted(scheme: str, found: Dataset, **options: Any) -> config.Config:
     """A tiny configuration of the model for this data."""
-    return config.resolve("tiny", scheme, position.options(scheme), kind=loader.kind(found), settings=SIZES, **options)
+    return config.resolve("tiny", scheme, position.options(scheme), kind=found.kind, settings=SIZES, **options)
 
 
 def reads(scheme: str, found: Dataset) -> bool:

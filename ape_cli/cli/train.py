@@ -71,7 +71,6 @@ def train(
     """Train one run, evaluate it on the test split, register it. torchrun -m ape_cli train …: in several processes."""
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
-    from ape_cli.data import loader
     from ape_cli.models.device import choose_device
     from ape_cli.models.precision import check_precision
     from ape_cli.runs import config
@@ -93,7 +92,7 @@ def train(
         found = group.dataset(partial(wanted.dataset, data, task, datasets, usual=preset is None))
         with _stoppable(group) as stop:
             execution = Execution(where, compiled, stop, group, chosen_loggers)
-            chosen = wanted.config(loader.kind(found))
+            chosen = wanted.config(found.kind)
             done = _trained(chosen, found, open_registry(results), execution, existing, test=not no_eval)
     if done is None:
         raise typer.Exit(130)

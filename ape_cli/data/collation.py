@@ -1,177 +1,97 @@
-"""Rows as a model reads them: one padded batch, its positions read as a structure.
+"""Collation: rows of a window become one padded batch, with positions read as a structure.
 
-Shapes: B rows, N source tokens, M target tokens, C coordinates of a position (simple factors of the
-structure it is read as; one that has a single factor has no axis for it). Ids and positions are int64,
-masks bool (True = token).
+Shapes: B rows of a batch, R rows of a window, T tokens of all rows of a window, L tokens of the longest row, C
+coordinates of a position. Ids and positions of a batch are int64, masks are bool (True = token).
 
-Teacher forcing: the decoder reads SOS and the target but its last token, and is asked for the target.
-Data of structure `seq` carries EOS in source and target; all others have none, their end is in their structure.
-Positions: SOS is 0 in every coordinate, and so is padding. Tokens of a sequence stand at 1, 2, ..., as does
-everything along its linearisation: a scheme for sequences reads a tree so (paper, section 4.1: the flat
-baselines). Other coordinates are what is stored plus the structure's `first`: a heap index as it is, a row,
-a column or a place of a ring counted from 1. Positions that are the same in all rows, because every
-coordinate is along the line, have one row, [1, N], whatever is padding, and broadcast.
+Teacher forcing: the decoder reads SOS and the target without its last token, and its labels are the target. Data of
+structure `seq` has an EOS token in source and target. All other data has none, because the end follows from the
+structure.
 
-Processes that train together make the same batches, and each its own share of the rows.
+Positions:
+
+- SOS and padding have 0 in every coordinate.
+- Tokens of a sequence have 1, 2, ... The same holds for coordinates along the linearisation, as which schemes for
+  sequences read a tree (paper, section 4.1: the flat baselines).
+- Other coordinates are the stored values plus the structure's `first`: a heap index is taken as it is, and a row, a
+  column or a place of a ring is counted from 1.
+- If every coordinate is along the linearisation, positions are the same in all rows. Then they have one row, [1, L],
+  whatever is padding, and broadcast.
+
+Processes that train together make the same batches, and each takes its own share of the rows.
 """
 
 from __future__ import annotations
 
-import copy
-import itertools
-from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, TypeVar
+from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 import torch
-from torch import Tensor
 
 from ape_cli.core import ragged
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
+from ape_cli.data.batches import WHOLE, Batch, Share, own_rows
 from ape_cli.data.padding import Padding, exact_length
-from ape_cli.data.position_plan import Planner, PositionPlan
+from ape_cli.storage import sequence_rows
 from ape_cli.structure import LINE, Seq, Structure, Tree, columns
-
-_T = TypeVar("_T")
-Share = tuple[int, int]  # (i, n): every n-th row of a batch, from its row i on
-WHOLE: Share = (0, 1)
-
-
-class Labelled(ABC):
-    """What batches of all kinds have: a label for each thing to predict, `blank` where there is nothing."""
-
-    blank: ClassVar[int]
-    labels: Tensor  # int64 [B, M]
-    row: I64  # [B] row in its split
-    size: I64  # [B]
-    op: I64  # [B] by what scores are told apart, -1 where by nothing
-
-    @property
-    @abstractmethod
-    def inputs(self) -> tuple[Any, ...]:
-        """What a model is given."""
-
-    def planned(self, scheme: Planner) -> Self:
-        """With the scheme's plans of the positions, for a GPU. Made on the host, before the batch is sent."""
-        return self
-
-    def tensors(self) -> Iterator[Tensor]:
-        """Every tensor of the batch, in a fixed order."""
-        for value in vars(self).values():
-            if isinstance(value, Tensor):
-                yield value
-
-    @property
-    @abstractmethod
-    def counts(self) -> tuple[int, int]:
-        """Labels and source tokens of the whole batch."""
-
-    @property
-    def label_mask(self) -> Tensor:
-        """[B, M] True where there is something to predict."""
-        return self.labels != self.blank
-
-    def to(self, device: torch.device) -> Self:
-        return self._with(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pinned(self) -> Self:
-        """In memory from which a GPU reads on its own."""
-        return self._with(Tensor.pin_memory)
-
-    def _with(self, change: Callable[[Tensor], Tensor]) -> Self:
-        changed = copy.copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, Tensor):
-                vars(changed)[name] = change(value)
-        return changed
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Batches of equal keys lead to the same operations on tensors of the same shapes."""
-        return tuple(tensor.shape for tensor in self.tensors())
-
-
-@dataclass(frozen=True)
-class Batch(Labelled):
-    """One padded batch; see the module's docstring for shapes."""
-
-    blank: ClassVar[int] = PAD
-
-    source_ids: Tensor  # [B, N]
-    source_positions: Tensor  # [B or 1, N] or [B or 1, N, C]
-    source_mask: Tensor  # [B, N]
-    input_ids: Tensor  # [B, M], SOS first
-    input_positions: Tensor  # [B or 1, M] or [B or 1, M, C]
-    labels: Tensor  # [B, M], PAD where there is nothing to predict
-    row: I64  # [B] row in its split
-    size: I64  # [B]
-    op: I64  # [B], -1 where the task has none
-    label_positions: Tensor | None = None  # of trees: as stored, in the data's own structure, [B, M] or [B, M, C]
-    whole: tuple[int, int] | None = None  # of a share: labels and source tokens of the batch that it is of
-    plans: tuple[PositionPlan, ...] = ()  # of the source's positions and of the input's
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        return self.whole or (int(self.label_mask.sum()), int(self.source_mask.sum()))
-
-    @property
-    def inputs(self) -> tuple[Any, ...]:
-        source = (self.source_ids, self.source_positions, self.source_mask)
-        return *source, self.input_ids, self.input_positions, *self.plans
-
-    def planned(self, scheme: Planner) -> Batch:
-        source = scheme.plan(self.source_positions)
-        return replace(self, plans=(source, scheme.plan(self.input_positions, source)))
-
-    def tensors(self) -> Iterator[Tensor]:
-        yield from super().tensors()
-        for plan in self.plans:
-            yield from plan.each()
-
-    def _with(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        return replace(super()._with(change), plans=tuple(plan.changed(change) for plan in self.plans))
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return *super().key, *(plan.key for plan in self.plans)
 
 
 @dataclass(frozen=True)
 class Side:
-    """Sources or targets of some thousand rows, flat and as they are stored: row r is starts[r]:starts[r + 1]."""
+    """The sources or the targets of a window as they are stored; those of row r are starts[r]:starts[r + 1]."""
 
-    starts: I64
-    ids: np.ndarray  # [T] uint16
-    positions: np.ndarray  # [T] uint64, or [T, C]
+    starts: I64  # [R + 1]
+    ids: np.ndarray  # uint16 [T]
+    positions: np.ndarray  # uint64 [T] or [T, C]
 
     @property
     def length(self) -> I64:
+        """The number of tokens of each row, int64 [R]."""
         return np.diff(self.starts)
 
     def length_of(self, rows: I64) -> I64:
+        """The number of tokens of the given rows, int64 of the same shape."""
         return self.starts[rows + 1] - self.starts[rows]
 
 
 @dataclass(frozen=True)
 class Window:
-    """Some thousand rows."""
+    """Some thousand rows of a split, from which batches are collated."""
 
-    row: I64
-    size: I64
-    op: I64
+    row: I64  # [R] row number in the split
+    size: I64  # [R]
+    op: I64  # [R]
     source: Side
     target: Side
 
-    def batches(self, batch_size: int, rng: np.random.Generator | None) -> list[I64]:
-        """Row numbers of each batch: like lengths together, then (with `rng`) the batches in random order.
+    @classmethod
+    def of(cls, part: pa.Table) -> Window:
+        """The window of a table whose columns have one chunk each. It shares the table's memory.
 
-        Rows are halved, by source or by target length, whichever is spread wider, until a batch is left.
+        Ids and positions become int64 batch by batch.
+        """
+
+        def side(name: str) -> Side:
+            ids, column = (part[f"{name}_{what}"].chunk(0) for what in ("ids", "positions"))
+            starts = ids.offsets.to_numpy().astype(np.int64)
+            return Side(starts=starts, ids=ids.values.to_numpy(), positions=sequence_rows.positions(column))
+
+        op = part["op"].chunk(0)
+        return cls(
+            row=whole_numbers(part, "row"),
+            size=whole_numbers(part, "size"),
+            op=op.indices.fill_null(-1).to_numpy().astype(np.int64),
+            source=side("source"),
+            target=side("target"),
+        )
+
+    def batches(self, batch_size: int, rng: np.random.Generator | None) -> list[I64]:
+        """The indices into the window of the rows of each batch, int64 [at most `batch_size`].
+
+        Rows of similar length are in the same batch: rows are halved by source or by target length, whichever varies
+        more, until they fit into a batch. With `rng`, the batches are in random order.
         """
         source, target = self.source.length, self.target.length
         batches: list[I64] = []
@@ -190,15 +110,18 @@ class Window:
 
 @dataclass(frozen=True)
 class Reading:
-    """As what structure the positions of some data are read."""
+    """The structure as which a model reads the positions of a dataset."""
 
-    own: Structure  # of the data
+    own: Structure  # structure of the data
     wanted: Structure
-    columns: tuple[int, ...]  # of each coordinate that is wanted: which of the data's it is, or LINE
+    columns: tuple[int, ...]  # for each wanted coordinate: the index of the data's coordinate, or LINE
 
     @classmethod
     def of(cls, own: Structure, wanted: Structure | None) -> Reading:
-        """As the wanted structure, or the data's own; a `UsageError` where the data has none such."""
+        """Read the positions as the wanted structure, by default as the data's own.
+
+        Raises `UsageError` if the data has no positions of the wanted structure.
+        """
         wanted = own if wanted is None else wanted
         found = columns(wanted, own)
         if found is None:
@@ -208,16 +131,19 @@ class Reading:
                 allowed=f"{own.expression}; seq and cyclic(n) along its linearisation; products of these",
                 fix="leave it out for the data's own",
             )
-        # the places of a sequence are the line itself, and EOS stands on it too
+        # the positions of a sequence are those along the line, where EOS has a position too
         return cls(own, wanted, tuple(LINE if own == Seq() else column for column in found))
 
     @property
     def is_line(self) -> bool:
-        """Whether every coordinate is along the line, so that nothing stored is read."""
+        """Whether every coordinate is along the linearisation, so that no stored positions are needed."""
         return set(self.columns) == {LINE}
 
     def places(self, stored: I64 | None, mask: np.ndarray) -> I64:
-        """Positions of tokens. stored: [B, L] or [B, L, C] of the data's own -> [B or 1, L] or [B or 1, L, C]"""
+        """The positions of tokens, int64 [B or 1, L] or [B or 1, L, C].
+
+        `stored` are the data's own positions, int64 [B, L] or [B, L, C]; `mask` is bool [B, L].
+        """
         line = np.arange(1, mask.shape[1] + 1)
         if self.is_line:
             read = [line[None]] * len(self.columns)
@@ -229,40 +155,14 @@ class Reading:
         return read[0] if len(read) == 1 else np.stack(read, axis=-1)
 
 
-def ahead(items: Iterable[_T], count: int) -> Generator[_T, None, None]:
-    """The same items, up to `count` of them made in a thread before they are asked for; 0: without a thread.
-
-    An error in the making is raised where the item is asked for. Close it, and the thread has ended.
-    """
-    if not count:
-        yield from items
-        return
-    left = iter(items)
-
-    def following() -> list[_T]:  # empty at the end
-        return list(itertools.islice(left, 1))
-
-    with ThreadPoolExecutor(1) as thread:
-        waiting = deque(thread.submit(following) for _ in range(count))
-        while made := waiting.popleft().result():
-            waiting.append(thread.submit(following))
-            yield made[0]
-
-
-def own_rows(rows: I64, share: Share) -> tuple[I64, bool]:
-    """Those of a batch's rows that a share has, and whether their labels are asked for.
-
-    A share that would have no rows has the first one, and none of its labels: a model is never given an empty batch.
-    """
-    part, parts = share
-    asked = part < rows.size
-    return rows[part::parts] if asked else rows[:1], asked
-
-
 def collate(
     window: Window, rows: I64, reading: Reading, share: Share = WHOLE, padding: Padding = exact_length
 ) -> Batch:
-    """The chosen rows of a window, padded; or a share of them, padded as all of them are."""
+    """Collate the chosen rows of a window into a batch.
+
+    `rows` are indices into the window, int64 [B]. With a `share`, the batch has only the rows of this share, padded to
+    the length that the whole batch has.
+    """
     own, asked = own_rows(rows, share)
     unfolds = any(isinstance(s, Tree) for s in reading.own.simple)
     closed = reading.own == Seq()
@@ -291,14 +191,15 @@ def collate(
 
 
 def _tokens(side: Side, rows: I64, closed: bool) -> int:
-    """Of all the rows, EOS included where they are `closed` with one."""
+    """The number of tokens of the given rows, including one EOS for each row if they are `closed`."""
     return int(side.length_of(rows).sum()) + closed * rows.size
 
 
 def _pad(side: Side, length: int, own: I64, placed: bool) -> tuple[I64, I64 | None, np.ndarray]:
-    """Some rows, `length` tokens each.
+    """Pad the given rows to `length` tokens.
 
-    Ids [B, L] padded with PAD, stored positions [B, L] or [B, L, C] padded with 0 (if `placed`), the mask [B, L].
+    Returns ids [B, L], padded with PAD; stored positions [B, L] or [B, L, C], padded with 0, or None if not `placed`;
+    and the mask [B, L].
     """
     place, _ = ragged.take(side.starts, own)
     mask = np.arange(length) < side.length_of(own)[:, None]
@@ -312,12 +213,17 @@ def _pad(side: Side, length: int, own: I64, placed: bool) -> tuple[I64, I64 | No
 
 
 def _after(first: int, values: I64) -> I64:
-    """What the decoder reads: `first`, then all but the last. [B, L, ...] -> the same"""
+    """The decoder's input: `first`, then all values but the last. Takes and returns int64 [B, L, ...]."""
     return np.concatenate([np.full_like(values[:, :1], first), values[:, :-1]], axis=1)
 
 
 def _close(ids: I64, mask: np.ndarray) -> I64:
-    """EOS after the last symbol of each row. [B, L] -> [B, L+1]"""
+    """Add EOS after the last symbol of each row. Takes int64 [B, L] and returns int64 [B, L + 1]."""
     closed = np.pad(ids, ((0, 0), (0, 1)), constant_values=PAD)
     closed[np.arange(len(ids)), mask.sum(axis=1)] = EOS
     return closed
+
+
+def whole_numbers(part: pa.Table, name: str) -> I64:
+    """A column of a table with R rows as int64 [R]."""
+    return part[name].to_numpy().astype(np.int64)

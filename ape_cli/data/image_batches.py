@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ape_cli.core.rng import I64
 from ape_cli.data import augmentation
-from ape_cli.data.collation import WHOLE, Labelled, Share, own_rows
+from ape_cli.data.batches import WHOLE, Labelled, Share, own_rows
 
 Steps = tuple[str, ...]  # names of augmentation steps
 

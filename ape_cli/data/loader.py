@@ -1,7 +1,9 @@
-"""Datasets as a model reads them: shards -> padded batches (`batch.py`), bucketed by length.
+"""Data loading: read the shards of a dataset and yield padded batches of rows of similar length.
 
-Memory does not grow with the dataset: rows are read, shuffled and bucketed in windows of a row group; of images, of
-four gigabytes.
+Memory does not grow with the size of the dataset. Rows are read, shuffled and put into batches in windows: of the size
+of a row group for sequences, of four gigabytes for images.
+
+Shapes: B rows of a batch.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,115 +21,57 @@ from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import image_batches, verification
-from ape_cli.data.collation import WHOLE, Batch, Reading, Share, Side, Window, collate
+from ape_cli.data.batches import WHOLE, Batch, Share
+from ape_cli.data.collation import Reading, Window, collate, whole_numbers
+from ape_cli.data.facts import Facts
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
-from ape_cli.data.manifest import DatasetPlan, Manifest, read_manifest
+from ape_cli.data.manifest import Manifest, read_manifest
 from ape_cli.data.padding import Padding, exact_length
-from ape_cli.storage import image_rows, sequence_rows
-from ape_cli.storage.image_rows import Size
+from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.structure import Structure, parse_structure
 
 
-class Facts(Protocol):
-    """What of a dataset decides a run, beside the run's configuration."""
-
-    @property
-    def task(self) -> str: ...
-    @property
-    def order(self) -> str | None: ...  # the name of its linearisation: `breadth`, `breadth-to-depth`, …
-    @property
-    def structure(self) -> Structure: ...  # of the positions
-    @property
-    def mean_size(self) -> float: ...
-    @property
-    def mean_tokens(self) -> float: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def image(self) -> Size | None: ...  # height, width and channels of images
-    @property
-    def parameters(self) -> dict[str, Any]: ...  # of the task
-
-
-def kind(data: Facts) -> str:
-    """Of its model's configuration: `sequence` or `image`."""
-    return "sequence" if data.image is None else "image"
-
-
-class FactsOfPlan:
-    """Those of the `Facts` that follow from a dataset's plan."""
-
-    plan: DatasetPlan
-
-    @property
-    def task(self) -> str:
-        return self.plan.task
-
-    @property
-    def order(self) -> str | None:
-        return self.plan.linearisation
-
-    @property
-    def structure(self) -> Structure:
-        return self.plan.structure
-
-    @property
-    def image(self) -> Size | None:
-        return self.plan.image
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return self.plan.parameters
-
-
-class Dataset(FactsOfPlan):
-    """A dataset whose shards were found whole, with its `Facts`. Make one with `open`."""
+class Dataset(Facts):
+    """A dataset on disk whose shards are complete. `open_dataset` opens one."""
 
     def __init__(self, folder: StoragePath, manifest: Manifest) -> None:
-        self.folder, self.manifest, self.plan = folder, manifest, manifest.plan
+        """Take the folder and its manifest as they are, without reading the shards."""
+        super().__init__(manifest.plan, manifest.mean_size, manifest.mean_tokens, manifest.fingerprint)
+        self.folder, self.manifest = folder, manifest
 
     @property
     def name(self) -> str:
+        """The name of the folder."""
         return self.folder.resolve().name
 
     @property
-    def mean_size(self) -> float:
-        return self.manifest.mean_size
-
-    @property
-    def mean_tokens(self) -> float:
-        return self.manifest.mean_tokens
-
-    @property
-    def fingerprint(self) -> str:
-        return self.manifest.fingerprint
-
-    @property
     def width(self) -> int:
-        """Coordinates of a stored position."""
+        """The number of coordinates of a stored position."""
         return self.plan.width
 
     @property
     def ids(self) -> int:
-        """Size of the vocabulary, PAD, SOS and EOS included; of images, the number of classes."""
+        """The size of the vocabulary, including PAD, SOS and EOS; for images, the number of classes."""
         return len(self.manifest.vocabulary)
 
     def split(self, name: str) -> Split | ImageSplit:
+        """The rows of a split: `train`, `validation` or `test`. Raises `UsageError` for another name."""
         found = Split if self.image is None else ImageSplit
         return found(self, pick("split", name, SPLITS))
 
 
-_ALBUM = 2**32  # bytes of pixels that may be kept
+_IMAGE_WINDOW = 2**32  # bytes of pixels in a window
 _Window = TypeVar("_Window", Window, ImageRows)
 _Batch = TypeVar("_Batch", Batch, ImageBatch)
 
 
 class _Rows(ABC, Generic[_Window, _Batch]):
-    """The rows of one split, window by window."""
+    """Base class of the rows of one split, which are read window by window."""
 
     def __init__(self, dataset: Dataset, name: str) -> None:
+        """Open the shards of the split. Raises `DataError` if one is missing or damaged."""
         self.dataset, self.name = dataset, name
         opened = verification.read_shards(dataset.folder, dataset.manifest, name)
         self._groups = [(f, i) for f in opened for i in range(f.num_row_groups)]
@@ -136,13 +80,13 @@ class _Rows(ABC, Generic[_Window, _Batch]):
         self._kept: dict[tuple[int, ...], _Window] = {}
 
     def table(self) -> pa.Table:
-        """All rows, in order."""
+        """All rows of the split as a table, in their order."""
         return pa.concat_tables(
             [self.dataset.manifest.plan.shard.empty_table(), *(f.read_row_group(i) for f, i in self._groups)]
         )
 
     def steps(self, batch_size: int) -> int:
-        """Batches in an epoch."""
+        """The number of batches of an epoch."""
         return sum(-(-sum(self._group_rows[g] for g in w) // batch_size) for w in self._windows(None))
 
     def batches(
@@ -155,10 +99,11 @@ class _Rows(ABC, Generic[_Window, _Batch]):
         share: Share = WHOLE,
         **options: Any,
     ) -> Iterator[_Batch]:
-        """The batches of an epoch, from number `skip` on; every row in exactly one of them.
+        """Yield the batches of an epoch, from batch number `skip` on. Every row is in exactly one batch.
 
-        With a `seed` the order is random, a function of (seed, epoch); without, it is that of the kind of rows.
-        `share`: of each batch, the rows that are given. `options`: those that `Split` or `ImageSplit` has.
+        With a `seed`, the order is random and a function of (seed, epoch). Without one, it is the order that `Split` or
+        `ImageSplit` describes. `share` selects rows of each batch, for training in several processes. `options` are
+        those of `Split` or `ImageSplit`. Raises `UsageError` if an argument is out of range.
         """
         made = self._collate(seed, epoch, share, **options)
         for window, rows in self._epoch(batch_size, seed, epoch, skip):
@@ -166,10 +111,13 @@ class _Rows(ABC, Generic[_Window, _Batch]):
 
     @abstractmethod
     def _collate(self, *given: Any, **options: Any) -> Callable[[_Window, I64], _Batch]:
-        """What makes a batch of some rows of a window. Given: the seed, the epoch, the share; options of `batches`."""
+        """The function that collates rows of a window into a batch.
+
+        The positional arguments are the seed, the epoch and the share, the keywords are the options of `batches`.
+        """
 
     def _epoch(self, batch_size: int, seed: int | None, epoch: int, skip: int) -> Iterator[tuple[_Window, I64]]:
-        """The batches of an epoch, from number `skip` on: each a window, and the numbers of rows in it."""
+        """Yield for each batch of an epoch its window and the indices of its rows, from batch number `skip` on."""
         if batch_size < 1:
             raise UsageError("bad batch_size", got=batch_size, allowed="1 or more", fix="choose one of those")
         rng = None if seed is None else np.random.default_rng([seed, epoch])
@@ -188,7 +136,7 @@ class _Rows(ABC, Generic[_Window, _Batch]):
             del window  # before the next one is read
 
     def _windows(self, rng: np.random.Generator | None) -> list[list[int]]:
-        """Row groups put together until they are a window's worth of rows."""
+        """The row groups of each window, in random order if `rng` is given."""
         order = range(len(self._groups)) if rng is None else rng.permutation(len(self._groups))
         windows: list[list[int]] = []
         room = 0
@@ -202,12 +150,12 @@ class _Rows(ABC, Generic[_Window, _Batch]):
 
     @property
     def _room(self) -> int:
-        """Rows of a window."""
+        """The number of rows after which a window takes no more row groups."""
         return ROW_GROUP
 
     @abstractmethod
     def _window(self, part: pa.Table) -> _Window:
-        """Some row groups, read; a `DataError` for what the dataset cannot hold."""
+        """The window of some row groups. Raises `DataError` if values are not allowed in this dataset."""
 
     def _read(self, groups: list[int]) -> _Window:
         key = tuple(sorted(groups))
@@ -221,12 +169,13 @@ class _Rows(ABC, Generic[_Window, _Batch]):
 
 
 class Split(_Rows[Window, Batch]):
-    """The sequences of one split; without a seed the batches are in the order of their lengths.
+    """The sequences of one split. Without a seed, batches are ordered by length.
 
     Options of `batches`:
-    - `structure`: what positions are read as, a structure or its expression, by default the dataset's own. It may be
-      any that `structure.columns` finds in the data.
-    - `padding`: the length that rows are padded to.
+
+    - `structure`: the structure as which positions are read, an object or an expression. The default is the dataset's
+      own. All structures that `structure.columns` finds in the data are allowed.
+    - `padding`: a function from the length of a batch's longest row to the length of all its rows.
     """
 
     def _collate(
@@ -243,11 +192,11 @@ class Split(_Rows[Window, Batch]):
 
     def _window(self, part: pa.Table) -> Window:
         verification.check_rows(part, self.dataset.structure, self.dataset.ids)
-        return flatten(part)
+        return Window.of(part)
 
 
 class ImageSplit(_Rows[ImageRows, ImageBatch]):
-    """The images of one split; without a seed the batches are in the order of the rows.
+    """The images of one split. Without a seed, batches are in the order of the rows.
 
     Option of `batches`: `augment`, the steps of augmentation. Their result is a function of (seed, epoch, row).
     """
@@ -261,25 +210,25 @@ class ImageSplit(_Rows[ImageRows, ImageBatch]):
 
     @property
     def _room(self) -> int:
-        """What is in memory as a whole is decoded once."""
-        return max(ROW_GROUP, _ALBUM // math.prod(self.dataset.image or (1,)))
+        """As many images as fit into memory, so that a small dataset is decoded only once."""
+        return max(ROW_GROUP, _IMAGE_WINDOW // math.prod(self.dataset.image or (1,)))
 
     def _window(self, part: pa.Table) -> ImageRows:
         size = self.dataset.image
         assert size is not None
         return ImageRows(
-            row=_whole_numbers(part, "row"),
-            size=_whole_numbers(part, "size"),
+            row=whole_numbers(part, "row"),
+            size=whole_numbers(part, "size"),
             pixels=image_rows.pixels(part, size),
             labels=image_rows.labels(part, self.dataset.ids),
         )
 
 
 def open_dataset(folder: str | StoragePath) -> Dataset:
-    """The dataset in a folder or at an address, if its manifest and every shard are whole.
+    """Open the dataset in a local folder or at the address of an object store.
 
-    Raises `DataError`: no such folder, no dataset, unfinished, or a shard that is missing, altered,
-    cut short or of another schema.
+    Raises `DataError` if there is no such folder, if it has no complete dataset, or if a shard is missing, altered,
+    truncated or has another schema.
     """
     path = storage_path(folder)
     manifest = read_manifest(path)
@@ -287,26 +236,3 @@ def open_dataset(folder: str | StoragePath) -> Dataset:
     for split in SPLITS:
         verification.read_shards(path, manifest, split)
     return Dataset(path, manifest)
-
-
-def flatten(part: pa.Table) -> Window:
-    """The buffers of a table of single chunks, as they are; ids and positions become int64 batch by batch."""
-
-    def side(name: str) -> Side:
-        ids, column = (part[f"{name}_{what}"].chunk(0) for what in ("ids", "positions"))
-        starts = ids.offsets.to_numpy().astype(np.int64)
-        return Side(starts=starts, ids=ids.values.to_numpy(), positions=sequence_rows.positions(column))
-
-    op = part["op"].chunk(0)
-    return Window(
-        row=_whole_numbers(part, "row"),
-        size=_whole_numbers(part, "size"),
-        op=op.indices.fill_null(-1).to_numpy().astype(np.int64),
-        source=side("source"),
-        target=side("target"),
-    )
-
-
-def _whole_numbers(part: pa.Table, name: str) -> I64:
-    """A column of a table. -> [R]"""
-    return part[name].to_numpy().astype(np.int64)

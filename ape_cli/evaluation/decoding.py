@@ -27,7 +27,8 @@ from torch import Tensor
 from ape_cli.core.errors import DataError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data.collation import Batch, Reading
+from ape_cli.data.batches import Batch
+from ape_cli.data.collation import Reading
 from ape_cli.evaluation.metrics import MetricSums
 from ape_cli.models.precision import products
 from ape_cli.models.transformer import Transformer

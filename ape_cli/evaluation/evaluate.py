@@ -18,8 +18,10 @@ import torch
 
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, RunError, UsageError, pick
-from ape_cli.data.collation import Labelled, Reading
-from ape_cli.data.loader import Dataset, Facts, ImageSplit, Split, open_dataset
+from ape_cli.data.batches import Labelled
+from ape_cli.data.collation import Reading
+from ape_cli.data.facts import Facts
+from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.evaluation.decoding import greedy
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.models.checkpoint import load_weights

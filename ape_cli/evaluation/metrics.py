@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ape_cli.data.collation import Labelled
+from ape_cli.data.batches import Labelled
 from ape_cli.models.precision import products
 from ape_cli.models.transformer import Model
 

@@ -14,9 +14,10 @@ import torch
 
 from ape_cli import attention, position
 from ape_cli.core.errors import DataError, UsageError
-from ape_cli.data import augmentation, loader
+from ape_cli.data import augmentation
 from ape_cli.data.collation import Reading
-from ape_cli.data.loader import Dataset, Facts
+from ape_cli.data.facts import Facts
+from ape_cli.data.loader import Dataset
 from ape_cli.models.image_classifier import Classifier, Tokenising
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, preset, resolve
@@ -79,9 +80,9 @@ def settle(config: Config, data: Facts) -> Config:
     asked for, it raises `UsageError`. Raises `UsageError` also if the configuration is for data of another kind, or
     has a size for a scheme that is not bounded.
     """
-    if config.kind != loader.kind(data):
+    if config.kind != data.kind:
         what = f"the configuration is of a model for {config.kind}s"
-        raise UsageError(what, got=f"data of {loader.kind(data)}s", fix="resolve it for the kind of the data")
+        raise UsageError(what, got=f"data of {data.kind}s", fix="resolve it for the kind of the data")
     found = position.load(config.scheme)
     plain, read = (reading(config.scheme, data.structure, wanted) for wanted in (None, config.structure))
     own, tokens = _extent(config, data)

@@ -27,7 +27,8 @@ from ape_cli.storage.paths import StoragePath, storage_path
 if TYPE_CHECKING:  # imported lazily: listing stays fast, and training needs no polars
     import polars as pl
 
-    from ape_cli.data.loader import Dataset, Facts
+    from ape_cli.data.facts import Facts
+    from ape_cli.data.loader import Dataset
 
 
 class Registry:

@@ -14,7 +14,8 @@ from functools import cache
 from typing import Any
 
 from ape_cli.core.errors import BusyError, DataError, RunError
-from ape_cli.data.loader import FactsOfPlan, open_dataset
+from ape_cli.data.facts import Facts
+from ape_cli.data.loader import open_dataset
 from ape_cli.data.manifest import DatasetPlan, manifest_path, read_manifest
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
@@ -33,16 +34,15 @@ _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Data(FactsOfPlan):
-    """The dataset of a trial, there or not, with its `Facts`. Its fingerprint is "" where nobody knows it yet."""
+@dataclass(eq=False)
+class TrialDataset(Facts):
+    """The dataset of a trial, which may not have been generated yet.
+
+    `missing` says that it has to be generated, or that some of its shards are missing.
+    """
 
     folder: StoragePath
-    plan: DatasetPlan
-    mean_size: float
-    mean_tokens: float
-    fingerprint: str
-    missing: bool  # or some of its shards are
+    missing: bool
 
     @property
     def train_rows(self) -> int:
@@ -63,7 +63,7 @@ class PlannedTrial:
     """
 
     config: Config
-    data: Data
+    data: TrialDataset
     run: Run | None
     state: str
     variant: str = ""
@@ -87,7 +87,7 @@ def plan(
     past = _Past(registry)
     found: dict[str, PlannedTrial] = {}
     left: dict[str, None] = {}
-    known: dict[Any, Data] = {}
+    known: dict[Any, TrialDataset] = {}
     for point in trials:
         place = (point.data, point.task, point.order, point.config.preset)
         if place not in known:
@@ -127,7 +127,7 @@ def per_task(items: list[PlannedTrial]) -> int:
     return max(1, min(int(_SHORT / max(usual, 1.0)), len(items) // 16))
 
 
-def _item(config: Config, data: Data, registry: Registry) -> PlannedTrial:
+def _item(config: Config, data: TrialDataset, registry: Registry) -> PlannedTrial:
     settled = factory.settle(config, data)
     variant = record.variant_text({"variant": factory.variant(settled, data)})
     if not data.fingerprint:
@@ -136,7 +136,7 @@ def _item(config: Config, data: Data, registry: Registry) -> PlannedTrial:
     return PlannedTrial(settled, data, run, _state(run, data), variant)
 
 
-def _state(run: Run, data: Data) -> str:
+def _state(run: Run, data: TrialDataset) -> str:
     """As `Item` has it. What is damaged counts as failed: whoever trains it meets the damage, and says so."""
     try:
         state = run.status if (run.folder / "run.json").exists() else "new"
@@ -146,11 +146,11 @@ def _state(run: Run, data: Data) -> str:
     return "stopped" if state == "finished" and not done else state  # before it was evaluated
 
 
-def _standing(folder: StoragePath) -> Data:
+def _standing(folder: StoragePath) -> TrialDataset:
     manifest = read_manifest(folder)
     there = {name for name, _ in files.entries(folder / "data")}
     missing = any(s.file.removeprefix("data/") not in there for shards in manifest.shards.values() for s in shards)
-    return Data(
+    return TrialDataset(
         folder=folder,
         plan=manifest.plan,
         mean_size=manifest.mean_size,
@@ -160,7 +160,7 @@ def _standing(folder: StoragePath) -> Data:
     )
 
 
-def _given(folder: StoragePath) -> Data:
+def _given(folder: StoragePath) -> TrialDataset:
     """A dataset that is there. Raises `DataError` where some of it is missing: nobody knows how it was made."""
     found = _standing(folder)
     if found.missing:
@@ -168,7 +168,7 @@ def _given(folder: StoragePath) -> Data:
     return found
 
 
-def _of_task(point: Point, datasets: StoragePath, past: _Past) -> Data:
+def _of_task(point: Point, datasets: StoragePath, past: _Past) -> TrialDataset:
     """A task's dataset at its preset's sizes. Raises `DataError` where another one is in its place."""
     assert point.task is not None
     made, wanted, folder = dataset_choice.preset_plan(point.task, point.order, point.config.preset, datasets)
@@ -181,7 +181,7 @@ def _of_task(point: Point, datasets: StoragePath, past: _Past) -> Data:
                 fix="move it away, name another folder with --datasets, or name it with --data",
             )
         return _standing(folder)
-    return Data(
+    return TrialDataset(
         folder=folder,
         plan=wanted,
         mean_size=made.mean_size,
@@ -251,7 +251,7 @@ def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath
 
     What another process generates is waited for. A trial is dropped if it turns out to be one of the others.
     """
-    ready: dict[StoragePath, Data] = {}
+    ready: dict[StoragePath, TrialDataset] = {}
     found: dict[str, PlannedTrial] = {}
     for item in items:
         data, now = item.data, item
@@ -264,7 +264,7 @@ def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath
     return list(found.values())
 
 
-def _generate(data: Data, preset: str, datasets: StoragePath) -> None:
+def _generate(data: TrialDataset, preset: str, datasets: StoragePath) -> None:
     """A preset's dataset; where another process is at it, that is waited for."""
     told = False
     while True:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ape_cli.data.collation import Labelled
+from ape_cli.data.batches import Labelled
 
 Step = Callable[[Labelled, Tensor], tuple[Tensor, Tensor]]  # batch, number of labels -> nats, correct labels
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from ape_cli.data.collation import Labelled, ahead
+from ape_cli.data.batches import Labelled
 from ape_cli.data.loader import Dataset
 from ape_cli.models import precision
 from ape_cli.models.checkpoint import Store
@@ -37,6 +37,7 @@ from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
 from ape_cli.training.loggers._history import History
 from ape_cli.training.meter import Meter
+from ape_cli.training.prefetching import prefetch
 from ape_cli.training.setup import set_up
 from ape_cli.training.step import TrainingStep
 from ape_cli.training.validation import Validator
@@ -105,7 +106,7 @@ class Loop:
         self.setup.model.train()
         at, device = self.at, self.setup.execution.device.type
         left = itertools.islice(self.setup.batches(at), self.setup.steps - at.step)
-        with closing(ahead(left, _AHEAD.get(device, 0))) as batches:
+        with closing(prefetch(left, _AHEAD.get(device, 0))) as batches:
             for at.epoch, at.batch, batch in batches:
                 self._train_on(batch)
                 ended = at.step == self.setup.steps

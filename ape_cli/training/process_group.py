@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ape_cli.core.errors import RunError
-from ape_cli.data.collation import WHOLE, Share
+from ape_cli.data.batches import WHOLE, Share
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.metrics import MetricSums
 from ape_cli.models.checkpoint import Tensors

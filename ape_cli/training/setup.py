@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ape_cli.core.errors import DataError
-from ape_cli.data.collation import Labelled
+from ape_cli.data.batches import Labelled
 from ape_cli.data.loader import Dataset, ImageSplit, Split
 from ape_cli.data.padding import few_lengths
 from ape_cli.models.checkpoint import Cursor

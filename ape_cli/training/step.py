@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ape_cli.data.collation import Labelled
+from ape_cli.data.batches import Labelled
 from ape_cli.evaluation.metrics import forward
 from ape_cli.models.transformer import loss
 from ape_cli.training.cuda_graphs import Replay

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from ape_cli import attention, position
-from ape_cli.data.collation import Batch
+from ape_cli.data.batches import Batch
 from ape_cli.evaluation import metrics
 from ape_cli.models import factory, precision
 from ape_cli.models.transformer import loss

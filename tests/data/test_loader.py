@@ -15,7 +15,8 @@ from ape_cli import tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data import generation, loader, verification
-from ape_cli.data.loader import Batch, Dataset, open_dataset
+from ape_cli.data.batches import Batch
+from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.storage import parquet
 from ape_cli.storage.sequence_rows import schema
 from ape_cli.structure import Seq, Structure, Tree, parse_structure

@@ -11,7 +11,8 @@ import torch
 from ape_cli import tasks
 from ape_cli.core.errors import DataError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data.collation import Batch, Reading
+from ape_cli.data.batches import Batch
+from ape_cli.data.collation import Reading
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import decoding, evaluate
 from ape_cli.structure import Seq, Tree, parse_structure

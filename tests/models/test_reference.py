@@ -17,7 +17,8 @@ from torch import Tensor
 from ape_cli import position, tasks
 from ape_cli.attention import Link
 from ape_cli.core.vocabulary import EOS, SOS
-from ape_cli.data.collation import Batch, Reading
+from ape_cli.data.batches import Batch
+from ape_cli.data.collation import Reading
 from ape_cli.evaluation import decoding
 from ape_cli.models.transformer import Transformer
 from ape_cli.structure import Seq

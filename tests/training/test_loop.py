@@ -17,8 +17,8 @@ import torch
 from ape_cli import position
 from ape_cli.core.errors import DataError, RunError, UsageError
 from ape_cli.core.vocabulary import PAD
-from ape_cli.data.collation import ahead
-from ape_cli.data.loader import Batch, Dataset, Split
+from ape_cli.data.batches import Batch
+from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import metrics
 from ape_cli.models import factory
 from ape_cli.runs import config
@@ -28,6 +28,7 @@ from ape_cli.training import checkpointing, loop, setup, validation
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
 from ape_cli.training.loop import Loop, Stopped
+from ape_cli.training.prefetching import prefetch
 from ape_cli.training.schedule import learning_rate, total_steps
 
 CPU = torch.device("cpu")
@@ -415,7 +416,7 @@ def test_no_more_is_made_ahead_than_was_said() -> None:
             made.append(i)
             yield i
 
-    with closing(ahead(items(), 2)) as given:
+    with closing(prefetch(items(), 2)) as given:
         for i in given:
             assert i == len(made[: i + 1]) - 1
             assert len(made) <= i + 3

@@ -1,0 +1,140 @@
+"""Padded batches: the tensors that a model reads, and the labels that it has to predict.
+
+Shapes: B rows, N source tokens, M target tokens, C coordinates of a position. Positions of a structure with a single
+factor have no axis of coordinates. Positions that are the same in all rows have one row, [1, N], and broadcast. Ids and
+positions are int64, masks are bool (True = token).
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from ape_cli.core.rng import I64
+from ape_cli.core.vocabulary import PAD
+from ape_cli.data.position_plan import Planner, PositionPlan
+
+Share = tuple[int, int]  # (i, n): every n-th row of a batch, from its row i on
+WHOLE: Share = (0, 1)
+
+
+class Labelled(ABC):
+    """Base class of batches. `blank` is the label of places where there is nothing to predict."""
+
+    blank: ClassVar[int]
+    labels: Tensor  # int64 [B, M]
+    row: I64  # [B] row number in the split
+    size: I64  # [B]
+    op: I64  # [B] operator or class by which scores are grouped; -1 if there is none
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Any, ...]:
+        """The arguments of the model's forward pass."""
+
+    def planned(self, scheme: Planner) -> Self:
+        """The batch with the scheme's plans of its positions, made on the host before the batch is sent to a GPU."""
+        return self
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield every tensor of the batch, in a fixed order."""
+        for value in vars(self).values():
+            if isinstance(value, Tensor):
+                yield value
+
+    @property
+    @abstractmethod
+    def counts(self) -> tuple[int, int]:
+        """The number of labels and of source tokens of the whole batch, also if this is a share of it."""
+
+    @property
+    def label_mask(self) -> Tensor:
+        """Bool [B, M], True where there is a label to predict."""
+        return self.labels != self.blank
+
+    def to(self, device: torch.device) -> Self:
+        """The batch on another device."""
+        return self._with(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> Self:
+        """The batch in pinned host memory, from which a GPU copies without waiting for the CPU."""
+        return self._with(Tensor.pin_memory)
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> Self:
+        changed = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                vars(changed)[name] = change(value)
+        return changed
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """A key for recorded operations: batches of equal keys need the same operations on the same shapes."""
+        return tuple(tensor.shape for tensor in self.tensors())
+
+
+@dataclass(frozen=True)
+class Batch(Labelled):
+    """A padded batch of sequences, trees or grids."""
+
+    blank: ClassVar[int] = PAD
+
+    source_ids: Tensor  # [B, N]
+    source_positions: Tensor  # [B or 1, N] or [B or 1, N, C]
+    source_mask: Tensor  # [B, N]
+    input_ids: Tensor  # [B, M], SOS first
+    input_positions: Tensor  # [B or 1, M] or [B or 1, M, C]
+    labels: Tensor  # [B, M], PAD where there is nothing to predict
+    row: I64  # [B] row number in the split
+    size: I64  # [B]
+    op: I64  # [B], -1 if the task has no operators
+    label_positions: Tensor | None = None  # for trees: as stored, in the data's own structure, [B, M] or [B, M, C]
+    whole: tuple[int, int] | None = None  # for a share: numbers of labels and source tokens of the whole batch
+    plans: tuple[PositionPlan, ...] = ()  # plans of the positions of the source and of the decoder's input
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The number of labels and of source tokens of the whole batch."""
+        return self.whole or (int(self.label_mask.sum()), int(self.source_mask.sum()))
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The arguments of the model's forward pass: source, decoder input and plans."""
+        source = (self.source_ids, self.source_positions, self.source_mask)
+        return *source, self.input_ids, self.input_positions, *self.plans
+
+    def planned(self, scheme: Planner) -> Batch:
+        """The batch with the scheme's plans of its positions."""
+        source = scheme.plan(self.source_positions)
+        return replace(self, plans=(source, scheme.plan(self.input_positions, source)))
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield every tensor of the batch and of its plans, in a fixed order."""
+        yield from super().tensors()
+        for plan in self.plans:
+            yield from plan.each()
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        return replace(super()._with(change), plans=tuple(plan.changed(change) for plan in self.plans))
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """A key for recorded operations: the shapes of all tensors and the keys of the plans."""
+        return *super().key, *(plan.key for plan in self.plans)
+
+
+def own_rows(rows: I64, share: Share) -> tuple[I64, bool]:
+    """The rows of a batch that belong to a share, and whether their labels count.
+
+    A share without rows of its own gets the first row of the batch, and its labels do not count, because a model is
+    never given an empty batch.
+    """
+    part, parts = share
+    counts = part < rows.size
+    return rows[part::parts] if counts else rows[:1], counts
