@@ -1,0 +1,182 @@
+"""The base class of kinds of attention, the link between queries and keys, and the functions that kinds share.
+
+The docstring of `ape_cli.attention` describes what a kind is given, and the shape letters.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ape_cli.attention._dropout import drop
+from ape_cli.core import plugins
+from ape_cli.position import Context, Scheme
+
+
+@dataclass(frozen=True)
+class Link:
+    """Who attends to whom. The layers of one stack share it in a forward pass."""
+
+    q_context: Context
+    k_context: Context
+    decay: Tensor | None = None  # [B or 1, 1, M, N], multiplied into the scores
+    keys: Tensor | None = None  # bool [B, N], True for tokens; None if all are tokens
+    queries: Tensor | None = None  # bool [B, M], True for tokens; None if all are tokens
+    causal: bool = False  # whether the m-th query sees only the keys up to the m-th
+    first: int = 0  # index of the first query among all queries
+    framed: bool = False  # whether queries and keys are in the scheme's frame already
+
+    @classmethod
+    def of(cls, scheme: Scheme, q_context: Context, k_context: Context) -> Link:
+        """The link between two contexts. It is causal if the keys are a decoder's own."""
+        decay = scheme.decay(q_context, k_context)
+        return cls(
+            q_context,
+            k_context,
+            decay=decay,
+            keys=k_context.mask,
+            queries=q_context.mask,
+            causal=k_context.causal,
+        )
+
+    @cached_property
+    def in_frame(self) -> Link:
+        """The same link, for queries and keys whose projections have taken in the scheme's frame."""
+        return replace(self, framed=True)
+
+    def part(self, begin: int, end: int) -> Link:
+        """The link for the queries from `begin` to `end`, and the keys that they may see.
+
+        Its contexts have no state, because the state belongs to all positions.
+        """
+        seen = end if self.causal else self.k_context.positions.shape[1]
+        return replace(
+            self,
+            q_context=self.q_context.part(begin, end),
+            k_context=self.k_context.part(0, seen),
+            decay=None if self.decay is None else self.decay[:, :, begin:end, :seen],
+            keys=None if self.keys is None else self.keys[:, :seen],
+            queries=None if self.queries is None else self.queries[:, begin:end],
+            first=self.first + begin,
+        )
+
+    @cached_property
+    def mask(self) -> Tensor | None:
+        """`keys` and `causal` in one mask: bool, broadcasts to [B, 1, M, N], True if the query may attend.
+
+        None means that every query may attend to every key.
+
+        It is computed once for all layers, and only if a kind asks for it.
+        """
+        mask = None if self.keys is None else self.keys[:, None, None, :]
+        if not self.causal:
+            return mask
+        at = self.k_context.positions
+        count = self.q_context.positions.shape[1], at.shape[1]
+        before = torch.ones(count, dtype=torch.bool, device=at.device).tril(self.first)[None, None]
+        return before if mask is None else before & mask
+
+    @cached_property
+    def hidden(self) -> Tensor | None:
+        """The negation of `mask`, or None."""
+        return None if self.mask is None else ~self.mask
+
+
+class Kind(ABC):
+    """Base class of all kinds of attention. A kind states what it can take, and mixes values."""
+
+    # The reason why the kind refuses something. An empty string means that the kind takes it.
+    refuses_bias: ClassVar[str] = ""  # a scheme's bias, added to the scores
+    refuses_decay: ClassVar[str] = ""  # the locality bias, multiplied into the scores
+    # the bias of a scheme that is `dot_only`
+    refuses_content: ClassVar[str] = "it is a term of the dot product's expansion"
+
+    takes_dropout: ClassVar[bool] = True  # whether dropout acts on the attention weights
+    differentiable: ClassVar[bool] = True  # whether queries and keys get a gradient
+    # whether it uses only rotated queries and keys, so that the projections can take in the scheme's frame
+    takes_frame: ClassVar[bool] = False
+    # whether it would look ahead in a decoder, whose two attentions are then the default kind
+    mixes_queries: ClassVar[bool] = False
+
+    # Which group actions of lemma 2.3 of "Notes on attention and positional encodings" hold, without hooks and masks.
+    permutation: ClassVar[bool] = True  # permutations of queries, and of keys with their values
+    rotation: ClassVar[bool] = True  # one orthogonal g on queries and keys
+    values: ClassVar[bool] = True  # an invertible h on values
+
+    about: ClassVar[str]  # a description in one line
+    cost: ClassVar[str]
+    source: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """The name of the kind, which is that of its file."""
+        return plugins.name_of(type(self))
+
+    @classmethod
+    def claims(cls) -> dict[str, Any]:
+        """The properties of the kind, for tables."""
+        return {
+            "about": cls.about,
+            "bias": not cls.refuses_bias,
+            "decay": not cls.refuses_decay,
+            "content": not cls.refuses_content,
+            "dropout": cls.takes_dropout,
+            "differentiable": cls.differentiable,
+            "acts_in": "encoder" if cls.mixes_queries else "encoder, decoder, between",
+            "permutation": cls.permutation,
+            "rotation": cls.rotation,
+            "values": cls.values,
+            "cost": cls.cost,
+            "source": cls.source,
+        }
+
+    @abstractmethod
+    def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+        """Mix values by attention. q: [B, H, M, K], k and v: [B, H, N, K], unrotated -> [B, H, M, K]
+
+        `dropout`: the probability of dropout on the attention weights, 0 in evaluation.
+        """
+
+
+def logits(scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context) -> Tensor:
+    """The scores of `dot` before mask and softmax: (q k) / sqrt(K), times decay, plus bias.
+
+    q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]. `dot` takes every scheme, so nothing is checked.
+    """
+    link = Link.of(scheme, q_context, k_context)
+    return adjusted(scaled(*turned(scheme, q, k, link)), scheme.bias(q, q_context, k_context), link)
+
+
+def scaled(q: Tensor, k: Tensor) -> Tensor:
+    """(q k) / sqrt(K). [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
+    return (q * q.shape[-1] ** -0.5) @ k.mT
+
+
+def turned(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> tuple[Tensor, Tensor]:
+    """Rotated queries and keys. [B, H, M, K], [B, H, N, K] -> the same"""
+    act = scheme.turn if link.framed else scheme.rotate
+    return act(q, link.q_context, "query"), act(k, link.k_context, "key")
+
+
+def adjusted(scores: Tensor, bias: Tensor | None, link: Link) -> Tensor:
+    """Scores, times decay, plus the scheme's bias, which broadcasts to them. [B, H, M, N] -> the same"""
+    if link.decay is not None:
+        scores = scores * link.decay.to(scores.dtype)
+    return scores if bias is None else scores + bias.to(scores.dtype)
+
+
+def average(scores: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+    """The mean of values, weighted by the softmax over keys of the scores. [B, H, M, N], [B, H, N, K] -> [B, H, M, K]
+
+    Keys that are hidden get no weight.
+    """
+    if link.hidden is not None:
+        scores = scores.masked_fill(link.hidden, float("-inf"))
+    # Dropout acts on the weights after the softmax, so it cannot bring back a masked place.
+    weights = drop(torch.softmax(scores, dim=-1), dropout)
+    return weights.to(v.dtype) @ v
