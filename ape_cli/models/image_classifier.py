@@ -23,7 +23,8 @@ from torch.nn import functional
 from ape_cli.attention import Kind, Link
 from ape_cli.attention._dropout import Dropout
 from ape_cli.core.errors import UsageError
-from ape_cli.models.transformer import Layer, Model, initialise
+from ape_cli.models.layers import Layer, initialise
+from ape_cli.models.transformer import Model
 from ape_cli.position import Scheme
 
 

@@ -1,0 +1,109 @@
+"""The layers that both models are made of: pre-norm branches with residual connections, and their initialisation.
+
+Shapes: B batch, N source tokens, M target tokens, D channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ape_cli.attention import Attention, Kind, Link
+from ape_cli.attention._dropout import Dropout, drop
+from ape_cli.position import Scheme
+
+Activation = Callable[[Tensor], Tensor]
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with an activation and dropout between them.
+
+    Arguments: `d_model`, outer channels; `d_ff`, inner channels; `dropout`, its probability; `activation`.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float, activation: Activation = functional.relu) -> None:
+        """Create the linear layers."""
+        super().__init__()
+        self.inner, self.outer, self.dropout = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), dropout
+        self.activation = activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply both layers. [B, N, D] -> the same"""
+        return self.outer(drop(self.activation(self.inner(x)), self.dropout, self.training))
+
+
+class Layer(nn.Module):
+    """Self-attention, then (in the decoder) attention to the encoder's output, then a feed-forward network.
+
+    Arguments:
+    - `scheme`: the positional encoding, whose shape decides the width and the number of heads; `kind`: of attention;
+    - `d_ff`: the inner width of the feed-forward network; `activation`: of this network;
+    - `dropout`: the probability for the output of each branch, and for the inside of the feed-forward network;
+    - `crosses`: whether the layer attends to the encoder's output;
+    - `attention_dropout`: the probability for the attention weights; None means the same as `dropout`;
+    - `skip`: the probability that a branch is left out for a row (see `stochastic_depth`).
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        kind: Kind,
+        *,
+        d_ff: int,
+        dropout: float,
+        crosses: bool = False,
+        activation: Activation = functional.relu,
+        attention_dropout: float | None = None,
+        skip: float = 0.0,
+    ) -> None:
+        """Create the branches and their norms."""
+        super().__init__()
+        d_model = scheme.shape.d_model
+        self.dropout, self.skip = Dropout(dropout), skip
+        forget = dropout if attention_dropout is None else attention_dropout
+        self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(scheme, forget, kind)
+        if crosses:
+            self.cross_norm, self.cross_attention = nn.LayerNorm(d_model), Attention(scheme, forget, kind)
+        self.ff_norm, self.ff = nn.LayerNorm(d_model), FeedForward(d_model, d_ff, dropout, activation)
+
+    def forward(
+        self, x: Tensor, scheme: Scheme, link: Link, memory: Tensor | None = None, cross: Link | None = None
+    ) -> Tensor:
+        """Apply all branches. x: [B, M, D] -> the same
+
+        `link`: who attends to whom in x. `memory`: [B, N, D], the encoder's output, and `cross`: who attends to it;
+        both or neither are given.
+        """
+        normed = self.self_norm(x)
+        x = x + self._branch(self.self_attention(normed, normed, scheme, link))
+        if memory is not None and cross is not None:
+            x = x + self._branch(self.cross_attention(self.cross_norm(x), memory, scheme, cross))
+        return x + self._branch(self.ff(self.ff_norm(x)))
+
+    def _branch(self, added: Tensor) -> Tensor:
+        """The output of a branch, with dropout and stochastic depth in training. [B, M, D] -> the same"""
+        added = self.dropout(added)
+        return stochastic_depth(added, self.skip) if self.training else added
+
+
+def stochastic_depth(added: Tensor, skip: float) -> Tensor:
+    """Set the output of a branch to zero for random rows, and scale up the other rows so that its mean stays.
+
+    [B, N, D] -> the same. Source: Huang et al. 2016, arXiv:1603.09382, section 3; scaled in training, not in
+    evaluation.
+    """
+    if not skip:
+        return added
+    kept = torch.rand(added.shape[0], 1, 1, device=added.device) >= skip
+    return added * (kept / (1 - skip)).to(added.dtype)
+
+
+def initialise(stack: nn.Module, generator: torch.Generator | None) -> None:
+    """Draw Xavier-uniform weights for all linear layers, and set their biases to zero."""
+    for module in stack.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight, generator=generator)
+            nn.init.zeros_(module.bias)
