@@ -77,7 +77,7 @@ def begin(out: StoragePath, task: BaseTask, wanted: DatasetPlan) -> dict[str, Sh
         found |= {piece.file: shard for piece in pieces if (shard := _adopt(out, piece))}
     _check_space(out, task, wanted, found)
     if not same:
-        _drop_vouchers(out)  # first, so that no shard of another plan is taken for one of this plan
+        _drop_records(out)  # first, so that no shard of another plan is taken for one of this plan
     files.write_text(out / _PLAN, wanted.model_dump_json(indent=2) + "\n")
     manifest_path(out).unlink(missing_ok=True)
     kept = {(out / file).name for file in found}
@@ -95,11 +95,11 @@ def record(out: StoragePath, shard: Shard) -> None:
 
 def finish(out: StoragePath) -> None:
     """Remove the plan and the records of shards. The manifest has been written and replaces them."""
-    _drop_vouchers(out)
+    _drop_records(out)
     (out / _PLAN).unlink(missing_ok=True)
 
 
-def _drop_vouchers(out: StoragePath) -> None:
+def _drop_records(out: StoragePath) -> None:
     """Remove the records of all shards."""
     for path in _shards(out):
         if path.name.endswith(".json"):
@@ -166,8 +166,9 @@ def _different(out: StoragePath, there: DatasetPlan, wanted: DatasetPlan) -> Dat
 def _check_space(out: StoragePath, task: BaseTask, wanted: DatasetPlan, found: dict[str, Shard]) -> None:
     """Check the free disk space. Raises `ApeError` if the dataset would not fit.
 
-    The estimate is half a byte for each token of a source and of a target, which is less than was ever observed. An
-    object store is not checked, because it has no limit.
+    The estimate is half a byte for each token of a source and of a target. Words over the default vocabulary need 0.6
+    bytes, and trees more. Only data over a vocabulary of one or two symbols needs less. An object store is not checked,
+    because it has no limit.
     """
     if isinstance(out, RemotePath):
         return
