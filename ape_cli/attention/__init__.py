@@ -145,10 +145,12 @@ def check(kind: Kind, scheme: type[Scheme], decay: float) -> None:
 
     Raises `UsageError`, with the reason, if it cannot.
     """
-    name, another = plugins.name_of(scheme), "another --attention, or another scheme (`ape schemes`)"
+    another = "another --attention, or another scheme (`ape schemes`)"
     if scheme.bias is not Scheme.bias and kind.refuses_bias:
-        raise _refusal(kind, "refuses_bias", "a bias", f"scheme {name}, which adds one", another)
+        got = f"scheme {plugins.name_of(scheme)}, which adds one"
+        raise _refusal(kind, "refuses_bias", "a bias", got, another)
     if scheme.dot_only and kind.refuses_content:
+        name = plugins.name_of(scheme)
         raise _refusal(kind, "refuses_content", f"the bias of {name}", f"scheme {name}", another)
     if decay != 1.0 and kind.refuses_decay:
         no_decay = "another --attention, or --set decay=1"

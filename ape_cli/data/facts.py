@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ape_cli.data.manifest import DatasetPlan
@@ -25,32 +25,15 @@ class Facts:
     mean_tokens: float
     fingerprint: str
 
-    @property
-    def task(self) -> str:
-        """The name of the task."""
-        return self.plan.task
+    task: str = field(init=False)  # name of the task
+    order: str | None = field(init=False)  # linearisation, for example `breadth` or `breadth-to-depth`; None: without
+    structure: Structure = field(init=False)  # structure of the positions
+    image: Size | None = field(init=False)  # height, width and number of channels of images; None for sequences
+    kind: str = field(init=False)  # kind of the data, and so of its models: `sequence` or `image`
+    parameters: dict[str, Any] = field(init=False)  # parameters of the task
 
-    @property
-    def order(self) -> str | None:
-        """The name of the linearisation, for example `breadth` or `breadth-to-depth`; None for data without one."""
-        return self.plan.linearisation
-
-    @property
-    def structure(self) -> Structure:
-        """The structure of the positions."""
-        return self.plan.structure
-
-    @property
-    def image(self) -> Size | None:
-        """Height, width and number of channels of images; None for sequences."""
-        return self.plan.image
-
-    @property
-    def kind(self) -> str:
-        """The kind of the data, and so of its models: `sequence` or `image`."""
-        return self.plan.kind
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of the task."""
-        return self.plan.parameters
+    def __post_init__(self) -> None:
+        """Take over from the plan what decides a run."""
+        plan = self.plan
+        self.task, self.order, self.structure = plan.task, plan.linearisation, plan.structure
+        self.image, self.kind, self.parameters = plan.image, plan.kind, plan.parameters

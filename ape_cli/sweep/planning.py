@@ -34,7 +34,7 @@ _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
 logger = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class TrialDataset(Facts):
     """The dataset of a trial, which may not have been generated yet.
 
