@@ -47,7 +47,9 @@ class Dropout(nn.Module):
 
 
 def mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
-    """A random mask: 0 with probability `p`, else the inverse of the probability of being kept. -> `dtype`, of `shape`
+    """A random mask: 0 with probability `p`, else the inverse of the probability of being kept.
+
+    Returns `dtype` of the given shape, usually [B, N, D] or [B, H, M, N].
 
     `p` is rounded to a multiple of 2^-16 that is not 0.
     """

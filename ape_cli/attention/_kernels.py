@@ -56,7 +56,7 @@ class Kernel(Kind):
         """The scores of queries and keys that are given in units. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
 
     def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
-        """The mean of values, weighted by the softmax of the adjusted scores. Shapes as in `Kind.mix`."""
+        """The mean of values, weighted by the softmax of the adjusted scores. [B, H, M or N, K] -> [B, H, M, K]"""
         scores = self.kernel(*turned(scheme, q, k, link, self.unit(q.shape[-1])))
         bias = scheme.bias(q, link.q_context, link.k_context)
         return average(adjusted(scores, bias, link), v, link, dropout)

@@ -83,7 +83,7 @@ class Link:
 
     @cached_property
     def hidden(self) -> Tensor | None:
-        """The negation of `mask`, or None."""
+        """The negation of `mask`, bool, broadcasts to [B, 1, M, N], or None."""
         return None if self.mask is None else ~self.mask
 
 

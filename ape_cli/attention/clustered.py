@@ -52,7 +52,7 @@ class Clustered(Kind):
     def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
         """Each query gets the attention of its cluster's centroid.
 
-        Shapes as in `Kind.mix`. `link` must not be causal.
+        [B, H, M or N, K] -> [B, H, M, K]. `link` must not be causal.
         """
         assert not link.causal, "a centroid would look ahead"
         turned_q = scheme.rotate(q, link.q_context, "query")

@@ -26,7 +26,7 @@ class Dot(Kind):
     source = "Vaswani et al. 2017, section 3.2.1"
 
     def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
-        """The mean of values, weighted by the softmax of the logits. Shapes as in `Kind.mix`.
+        """The mean of values, weighted by the softmax of the logits. [B, H, M or N, K] -> [B, H, M, K]
 
         Raises `UsageError` if the requested backend cannot compute it.
         """

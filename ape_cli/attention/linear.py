@@ -45,7 +45,7 @@ class Linear(Kind):
     def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
         """The mean of values, weighted by the products of features.
 
-        Shapes as in `Kind.mix`. `dropout` has no effect.
+        [B, H, M or N, K] -> [B, H, M, K]. `dropout` has no effect.
         """
         with torch.autocast(q.device.type, enabled=False):
             plain_q, plain_k, values = phi(wide(q)), phi(wide(k)), wide(v)

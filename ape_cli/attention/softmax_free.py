@@ -30,7 +30,7 @@ class SoftmaxFree(Kind):
     source = "Lu et al. 2021, arXiv:2110.11945, section 3.1"
 
     def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
-        """The sum of values, each times its weight. Shapes as in `Kind.mix`."""
+        """The sum of values, each times its weight. [B, H, M or N, K] -> [B, H, M, K]"""
         weights = scores(*turned(scheme, q, k, link, q.shape[-1] ** 0.25)).exp()  # [B, H, M, N]
         if link.mask is not None:
             weights = weights.masked_fill(~link.mask, 0.0)

@@ -24,7 +24,7 @@ _STEP = 32_768  # words that fit into the cache of a core, together with as many
 
 
 def mix(x: U64) -> U64:
-    """The finaliser of SplitMix64, a bijection on 64-bit words. The argument is not changed."""
+    """The finaliser of SplitMix64, a bijection on 64-bit words [...]. The argument is not changed."""
     return _mixed(np.array(x, dtype=np.uint64, order="C"))
 
 
@@ -47,12 +47,12 @@ def _mixed(x: U64) -> U64:
 
 
 def unsigned(x: np.ndarray) -> U64:
-    """Convert to uint64, wrapping. An array of 64-bit integers is viewed, not copied."""
+    """Convert integers [...] to uint64, wrapping. An array of 64-bit integers is viewed, not copied."""
     return x.view(np.uint64) if x.dtype == np.int64 else x.astype(np.uint64, copy=False)
 
 
 def bits(key: U64, address: U64 | I64) -> U64:
-    """64 random bits for each key at each address, which are broadcast against each other.
+    """64 random bits for each key at each address. uint64 [...], which are broadcast against each other -> uint64 [...]
 
     >>> bits(np.uint64([1234567]), np.uint64([1, 2]))  # SplitMix64 seeded with 1234567
     array([6457827717110365317, 3203168211198807973], dtype=uint64)
@@ -61,7 +61,7 @@ def bits(key: U64, address: U64 | I64) -> U64:
 
 
 def below(word: U64, bound: I64 | int) -> I64:
-    """Map random words to integers, uniform on 0 .. bound-1. Returns int64.
+    """Map random words to integers, uniform on 0 .. bound-1. uint64 [...] -> int64 [...]
 
     It uses the upper half of each word. The bias is below bound / 2^32.
     """
@@ -71,7 +71,9 @@ def below(word: U64, bound: I64 | int) -> I64:
 
 
 def child(key: U64, label: str) -> U64:
-    """An independent stream for each key. `label` says what it is for; only its first eight bytes count."""
+    """An independent stream for each key, uint64 [...].
+
+    `label` says what the stream is for. Only its first eight bytes count."""
     word = np.uint64(int.from_bytes(label.encode()[:8].ljust(8, b"\0"), "little"))
     return mix(mix(key ^ word) + _GAMMA)
 

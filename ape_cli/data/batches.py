@@ -43,7 +43,7 @@ class Labelled(ABC):
         return self
 
     def tensors(self) -> Iterator[Tensor]:
-        """Yield every tensor of the batch, in a fixed order."""
+        """Yield every tensor of the batch, [B or 1, ...], in a fixed order."""
         for value in vars(self).values():
             if isinstance(value, Tensor):
                 yield value
@@ -115,7 +115,7 @@ class Batch(Labelled):
         return replace(self, plans=(source, scheme.plan(self.input_positions, source)))
 
     def tensors(self) -> Iterator[Tensor]:
-        """Yield every tensor of the batch and of its plans, in a fixed order."""
+        """Yield every tensor of the batch, [B or 1, ...], and of its plans, in a fixed order."""
         yield from super().tensors()
         for plan in self.plans:
             yield from plan.each()
@@ -130,7 +130,7 @@ class Batch(Labelled):
 
 
 def own_rows(rows: I64, share: Share) -> tuple[I64, bool]:
-    """The rows of a batch that belong to a share, and whether their labels count.
+    """The rows of a batch that belong to a share, and whether their labels count. int64 [B] -> int64 [at most B]
 
     A share without rows of its own gets the first row of the batch, and its labels do not count, because a model is
     never given an empty batch.

@@ -52,7 +52,7 @@ class Side:
         return np.diff(self.starts)
 
     def length_of(self, rows: I64) -> I64:
-        """The number of tokens of the given rows, int64 of the same shape."""
+        """The number of tokens of the given rows. int64 [B] -> int64 [B]"""
         return self.starts[rows + 1] - self.starts[rows]
 
 
@@ -88,7 +88,7 @@ class Window:
         )
 
     def batches(self, batch_size: int, rng: np.random.Generator | None) -> list[I64]:
-        """The indices into the window of the rows of each batch, int64 [at most `batch_size`].
+        """The indices into the window of the rows of each batch, int64 [B] with at most `batch_size` rows.
 
         Rows of similar length are in the same batch: rows are halved by source or by target length, whichever varies
         more, until they fit into a batch. With `rng`, the batches are in random order.

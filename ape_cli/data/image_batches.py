@@ -36,7 +36,7 @@ class ImageBatch(Labelled):
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The tensors that a model reads: the pixels."""
+        """The tensors that a model reads: the pixels, uint8 [B, H, W, C]."""
         return (self.pixels,)
 
     @property
@@ -57,7 +57,7 @@ class ImageRows:
     def batches(self, batch_size: int, rng: np.random.Generator | None) -> list[I64]:
         """The indices into the window of the rows of each batch, in random order if `rng` is given.
 
-        Returns int64 [at most `batch_size`] for each batch.
+        Returns int64 [B] with at most `batch_size` rows for each batch.
         """
         rows = np.arange(self.row.size) if rng is None else rng.permutation(self.row.size)
         return np.split(rows, range(batch_size, rows.size, batch_size)) if rows.size else []
@@ -66,9 +66,9 @@ class ImageRows:
 def collate(album: ImageRows, rows: I64, share: Share, steps: Steps, epoch_seed: tuple[int, int]) -> ImageBatch:
     """Collate the chosen rows of a window, or a share of them, into a batch.
 
-    Arguments: `rows`, int64, indices into the window; `share`, which rows of the batch this process has (see `Share` in
-    `data/collation.py`); `steps`, the augmentation; `epoch_seed`, which seeds the random numbers of each image together
-    with its row number in the split.
+    Arguments: `rows`, int64 [B], indices into the window; `share`, the rows of the batch that this process has (see
+    `Share` in `data/batches.py`); `steps`, the augmentation; `epoch_seed`, which seeds the random numbers of each image
+    together with its row number in the split.
     """
     own, asked = own_rows(rows, share)
     pixels, labels = album.pixels[own], album.labels[own, None]

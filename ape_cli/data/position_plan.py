@@ -28,13 +28,13 @@ class PositionPlan:
     parts: tuple[PositionPlan, ...] = ()  # the plans of the factors of a product
 
     def each(self) -> Iterator[Tensor]:
-        """Yield all tensors of the plan and its parts, in a fixed order."""
+        """Yield all tensors of the plan and its parts, of shapes [...] that the scheme defines, in a fixed order."""
         yield from self.tensors
         for part in self.parts:
             yield from part.each()
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> PositionPlan:
-        """The same plan with `change` applied to each tensor, for example to move it to another device."""
+        """The same plan with `change` applied to each tensor [...], for example to move it to another device."""
         parts = tuple(part.changed(change) for part in self.parts)
         return replace(self, tensors=tuple(change(t) for t in self.tensors), parts=parts)
 

@@ -54,7 +54,7 @@ class MetricSums:
         self.nats.append((nats.double() * mask).sum(1).cpu().numpy())
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Each field as one array, with an entry for each row of the split."""
+        """Each field as one array [R], with an entry for each of the R rows of the split."""
         return {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in vars(self).items()}
 
     @property

@@ -44,7 +44,7 @@ class Model(nn.Module):
         self.scheme = scheme
 
     def current(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of a run, renamed to the names that the scheme's parameters have today.
+        """The tensors of a run, [...], renamed to the names that the scheme's parameters have today.
 
         A name is replaced wherever it occurs in a key, so the state of the optimiser is renamed too.
         """

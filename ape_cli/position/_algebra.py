@@ -40,13 +40,16 @@ class Interpretation(nn.Module, ABC):
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
         """Compute on the host what depends on the values of positions (see `data/position_plan.py`).
 
-        positions: int64 on the CPU, with shapes as for `prepare`. `beside`: the plan of other positions of the same
+        positions: int64 [B or 1, N] or [B or 1, N, C] on the CPU. `beside`: the plan of other positions of the same
         forward pass, or None.
         """
         return PositionPlan()
 
     def prepare_planned(self, positions: Tensor, plan: PositionPlan, beside: Any) -> Any:
-        """Do the work of `prepare` with the help of a plan. `beside`: as for `prepare`."""
+        """Do the work of `prepare` with the help of a plan.
+
+        positions: int64 [B or 1, N] or [B or 1, N, C]. `beside`: as for `prepare`.
+        """
         return self.prepare(positions, beside)
 
     def frame(self, state: Any) -> Tensor | None:

@@ -75,7 +75,7 @@ def fixed_exponential(s: Tensor) -> Tensor:
 
 
 def exact(x: Tensor) -> Tensor:
-    """The same values in float64 on CUDA, and unchanged elsewhere.
+    """The same values in float64 on CUDA, and unchanged elsewhere. [...] -> the same
 
     On CUDA a product of float32 matrices may be rounded to TF32.
     """

@@ -28,7 +28,7 @@ def sinusoids(positions: Tensor, channels: int) -> Tensor:
 
 
 def wide(x: Tensor) -> Tensor:
-    """The same values in float32 or float64, so that close numbers keep their digits.
+    """The same values in float32 or float64, so that close numbers keep their digits. [...] -> the same
 
     float32 and float64 are returned as they are; smaller types become float32.
     """

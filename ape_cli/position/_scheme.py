@@ -148,13 +148,16 @@ class Scheme(nn.Module):
         return PositionPlan(first=run_of(positions))
 
     def prepare_planned(self, positions: Tensor, plan: PositionPlan, state: Any) -> Any:
-        """`prepare`, or `prepare_beside` if there is a `state`, with the help of a plan."""
+        """`prepare`, or `prepare_beside` if there is a `state`, with the help of a plan.
+
+        positions: int64 [B or 1, N], or [B or 1, N, C]
+        """
         return self.prepare(positions) if state is None else self.prepare_beside(positions, state)
 
     def prepare_beside(self, positions: Tensor, state: Any) -> Any:
         """`prepare`, where `state` is that of other positions in the same forward pass.
 
-        Override it to share what depends on the parameters alone.
+        positions: int64 [B or 1, N], or [B or 1, N, C]. Override it to share what depends on the parameters alone.
         """
         return self.prepare(positions)
 

@@ -47,7 +47,7 @@ class WalkTable:
         return self._cast
 
     def there(self, index: I64) -> Tensor:
-        """Copy an array of indices to the device of the operators."""
+        """Copy an array of indices, int64 [...], to the device of the operators."""
         return torch.from_numpy(np.ascontiguousarray(index)).to(self.operators.device, non_blocking=True)
 
 

@@ -62,18 +62,21 @@ class Orthogonal(Scheme):
         return self.operators.prepare(positions)
 
     def prepare_beside(self, positions: Tensor, state: Any) -> Any:
-        """`prepare`, with the parts of `state` that depend on the parameters alone."""
+        """`prepare`, with the parts of `state` that depend on the parameters alone. positions: int64 [B or 1, N]"""
         return self.operators.prepare(positions, state)
 
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
         """The operators' plan of positions, with the first position of a shared run.
 
-        int64 on the CPU, as for `prepare`
+        positions: int64 [B or 1, N] or [B or 1, N, C] on the CPU
         """
         return replace(self.operators.plan(positions, beside), first=run_of(positions))
 
     def prepare_planned(self, positions: Tensor, plan: PositionPlan, state: Any) -> Any:
-        """`prepare`, or `prepare_beside` if there is a `state`, with the help of a plan."""
+        """`prepare`, or `prepare_beside` if there is a `state`, with the help of a plan.
+
+        positions: int64 [B or 1, N] or [B or 1, N, C]
+        """
         return self.operators.prepare_planned(positions, plan, state)
 
     def frame(self, context: Context) -> Tensor | None:

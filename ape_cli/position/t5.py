@@ -54,7 +54,7 @@ class T5(Scheme):
         self.scalars = nn.Parameter(0.02 * start)  # [encoder, decoder, cross; H; bucket]
 
     def bucket(self, offset: Tensor, both_ways: bool) -> Tensor:
-        """The bucket of each offset j - i of key j from query i. int64 -> the same shape"""
+        """The bucket of each offset j - i of key j from query i. int64 [...] -> int64 [...]"""
         count, ahead = self.buckets, 0 * offset
         if both_ways:
             count //= 2

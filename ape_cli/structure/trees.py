@@ -99,7 +99,7 @@ def _depths_below(word: U64, depth: I64, branching: int) -> I64:
 
 
 def power(branching: int, exponent: I64) -> I64:
-    """branching^exponent; a shift if `branching` is 2. int64 -> the same shape"""
+    """branching^exponent; a shift if `branching` is 2. int64 [...] -> int64 [...]"""
     power: I64 = 1 << exponent if branching == 2 else np.power(branching, exponent)
     return power
 

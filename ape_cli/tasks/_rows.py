@@ -35,7 +35,7 @@ class Source(Tokens):
     chosen: I64 | None = None  # [R] tree-ops only: heap index of the chosen subtree's root within the tree
 
     def take(self, rows: I64) -> Source:
-        """Select rows, in the given order. `rows`: int64, row numbers."""
+        """Select rows, in the given order. `rows`: int64 [B], row numbers."""
         place, starts = ragged.take(self.starts, rows)
         return Source(
             starts=starts,

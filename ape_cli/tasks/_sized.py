@@ -151,7 +151,7 @@ class Sized(Task):
         return {split: count * len(self.parts) for split, count in super().rows(wanted, seed).items()}
 
     def settle(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
-        """Draw the sources of rows. See `Task.settle`. Each row is drawn by the task of its size."""
+        """Draw the sources of rows, uint64 [R]. See `Task.settle`. Each row is drawn by the task of its size."""
         if not self.sizes:
             return super().settle(index, split, seed)
         which = index % np.uint64(len(self.sizes))

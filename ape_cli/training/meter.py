@@ -55,8 +55,8 @@ class Meter:
     def add(self, nats: Tensor, correct: Tensor, labels: int, sources: int) -> None:
         """Add one step.
 
-        nats, correct: scalars on the device, the summed loss and the number of correct labels over the rows of this
-        rank. labels, sources: the numbers of labels and of source tokens of the global batch.
+        nats, correct: scalars, shape [], on the device: the summed loss and the number of correct labels over the rows
+        of this rank. labels, sources: the numbers of labels and of source tokens of the global batch.
         """
         self.at.step += 1
         self.unread.append((nats, correct))

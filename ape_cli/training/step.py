@@ -50,7 +50,7 @@ class TrainingStep:
     def update(self, there: Labelled, labels: int | Tensor) -> tuple[Tensor, Tensor]:
         """Train on a batch that is on the device, with the current learning rate. Returns the same as `__call__`.
 
-        `labels`: the number of labels in the global batch, a scalar on the device if the step is on a GPU.
+        `labels`: the number of labels in the global batch, a scalar of shape [] on the device if the step is on a GPU.
         """
         config, optimiser = self.setup.config, self.setup.optimiser
         scores = forward(self.parallel, there, config.precision)  # [B, M, V]

@@ -60,7 +60,7 @@ class Canvas:
 
 
 def alike(canvases: dict[str, Canvas]) -> dict[str, np.ndarray]:
-    """The pixels of each canvas with the same number of channels everywhere: 1 if all are gray, else 3.
+    """The pixels of each canvas, uint8 [R, H, W, C], with C = 1 if all canvases are gray, else 3.
 
     Canvases without images are left out.
     """
