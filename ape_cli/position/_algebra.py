@@ -3,8 +3,8 @@
 Source: Algebraic Positional Encodings, sections 3.1.2, 3.2.2, 3.3.1 and 3.4. Each head has its own operators. A path
 x of the structure becomes an orthogonal operator [x] on the K channels of a head such that [x y] = [x] [y]. For `seq`
 and `cyclic(n)` the operators are powers of one generator (`_powers.py`). For `tree(k)` they are products of k
-generators (`_branches.py`). For products they are direct sums. A new structure needs a new interpretation here;
-schemes do not change.
+generators (`_branches.py`). For products they are direct sums. A new structure needs a new interpretation, which
+`interpret` in `orthogonal.py` looks up.
 
 Shapes: B batch, H heads, N tokens, C factors of a product, K channels of a head (within a product: of a factor's
 share).
@@ -21,7 +21,6 @@ from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
 from ape_cli.data.position_plan import PositionPlan
-from ape_cli.structure import Structure
 
 
 class Interpretation(nn.Module, ABC):
@@ -138,29 +137,3 @@ def blocks(parts: Sequence[Tensor | None], shares: list[int]) -> Tensor | None:
         rows.append(nn.functional.pad(block, (at, width - at - share)))
         at += share
     return torch.cat(rows, dim=1)
-
-
-def interpret(structure: Structure, channels: int, heads: int, generator: torch.Generator | None) -> Interpretation:
-    """The operators of a structure on `channels` channels of each head. `channels` is even.
-
-    The factors of a product share the channels evenly, in pairs. The first factors get the pairs that are left over.
-    Raises `UsageError` if there are fewer pairs than factors.
-    """
-    from ape_cli.position import _branches, _powers
-
-    simple = structure.simple
-    if len(simple) == 1:
-        kinds = _powers.KINDS | _branches.KINDS
-        return kinds[type(simple[0])](simple[0], channels, heads, generator)
-    pairs, over = divmod(channels // 2, len(simple))
-    if not pairs:
-        raise UsageError(
-            f"a head is too narrow for {structure.expression}",
-            got=f"{channels} channels a head",
-            allowed=f"at least {2 * len(simple)}: a pair for each of {len(simple)} factors",
-            fix="a larger d_model or fewer heads",
-        )
-    shares = [2 * (pairs + (i < over)) for i in range(len(simple))]
-    parts = [interpret(s, k, heads, generator) for s, k in zip(simple, shares, strict=True)]
-    joint = all(isinstance(part, _powers.Powers) for part in parts)
-    return (_powers.Joint if joint else DirectSum)(parts, shares)

@@ -4,7 +4,7 @@ Source: Algebraic Positional Encodings, section 3. Let [x] be the operator of th
 q' = [x] q and k' = [y] k the score is q' [x]' [y] k = q' [x^-1 y] k. The common prefix cancels, and only the path
 from query to key is left. There is one set of operators for each head, which all layers share.
 
-`structure` is any expression that `parse_structure` takes, and `_algebra.py` interprets it. `side="query"` and
+`structure` is any expression that `parse_structure` takes, and `interpret` finds its operators. `side="query"` and
 `side="key"` are the absolute variants of section 3.4.1: positions are paths from the origin, and they are applied on
 one side only. (The locality bias, if it is on, still depends on the distance between the two positions.)
 
@@ -16,13 +16,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
-from ape_cli.core.errors import pick
+from ape_cli.core.errors import UsageError, pick
 from ape_cli.data.position_plan import PositionPlan, run_of
-from ape_cli.position import Context, Scheme, Shape, Side
-from ape_cli.position._algebra import interpret
+from ape_cli.position import Context, Scheme, Shape, Side, _branches, _powers
+from ape_cli.position._algebra import DirectSum, Interpretation
 from ape_cli.position._heads import by_head
+from ape_cli.structure import Structure
 
 
 class Orthogonal(Scheme):
@@ -97,3 +99,27 @@ class Orthogonal(Scheme):
         The vectors are returned unchanged if the operators do not act on this side.
         """
         return self.operators.turn(x, context.state) if self.side in ("both", side) else x
+
+
+def interpret(structure: Structure, channels: int, heads: int, generator: torch.Generator | None) -> Interpretation:
+    """The operators of a structure on `channels` channels of each head. `channels` is even.
+
+    The factors of a product share the channels evenly, in pairs. The first factors get the pairs that are left over.
+    Raises `UsageError` if there are fewer pairs than factors.
+    """
+    simple = structure.simple
+    if len(simple) == 1:
+        kinds = _powers.KINDS | _branches.KINDS
+        return kinds[type(simple[0])](simple[0], channels, heads, generator)
+    pairs, over = divmod(channels // 2, len(simple))
+    if not pairs:
+        raise UsageError(
+            f"a head is too narrow for {structure.expression}",
+            got=f"{channels} channels a head",
+            allowed=f"at least {2 * len(simple)}: a pair for each of {len(simple)} factors",
+            fix="a larger d_model or fewer heads",
+        )
+    shares = [2 * (pairs + (i < over)) for i in range(len(simple))]
+    parts = [interpret(s, k, heads, generator) for s, k in zip(simple, shares, strict=True)]
+    joint = all(isinstance(part, _powers.Powers) for part in parts)
+    return (_powers.Joint if joint else DirectSum)(parts, shares)

@@ -168,7 +168,7 @@ MISTAKES = [
     Mistake(
         "images in the tables of grid tasks",
         "_GROUP",
-        '_GROUP = ["images", "structure", "preset"]',
+        '_GROUP = ["is_image", "structure", "preset"]',
         '_GROUP = ["structure", "preset"]',
         "reports/test_aggregation.py::test_images_have_a_table_of_their_own",
     ),
