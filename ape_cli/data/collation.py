@@ -129,7 +129,7 @@ class Reading:
                 f"this dataset has no positions of structure {wanted.expression}",
                 got=f"structure {own.expression}",
                 allowed=f"{own.expression}; seq and cyclic(n) along its linearisation; products of these",
-                fix="leave it out for the data's own",
+                fix="leave --structure out to use the structure of the data",
             )
         # the positions of a sequence are those along the line, where EOS has a position too
         return cls(own, wanted, tuple(LINE if own == Seq() else column for column in found))

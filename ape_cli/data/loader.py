@@ -119,7 +119,7 @@ class _Rows(ABC, Generic[_Window, _Batch]):
     def _epoch(self, batch_size: int, seed: int | None, epoch: int, skip: int) -> Iterator[tuple[_Window, I64]]:
         """Yield for each batch of an epoch its window and the indices of its rows, from batch number `skip` on."""
         if batch_size < 1:
-            raise UsageError("bad batch_size", got=batch_size, allowed="1 or more", fix="choose one of those")
+            raise UsageError("bad batch_size", got=batch_size, allowed="1 or more", fix="choose another batch size")
         rng = None if seed is None else np.random.default_rng([seed, epoch])
         windows = self._windows(rng)
         seeds = [None] * len(windows) if rng is None else rng.integers(2**62, size=len(windows)).tolist()
@@ -205,7 +205,9 @@ class ImageSplit(_Rows[ImageRows, ImageBatch]):
         self, seed: int | None, epoch: int, share: Share, *, augment: Steps = ()
     ) -> Callable[[ImageRows, I64], ImageBatch]:
         if augment and seed is None:
-            raise UsageError("augmentation is random", got="no seed", allowed="a seed", fix="give one, or no steps")
+            raise UsageError(
+                "augmentation needs a seed", got="none", allowed="a seed", fix="give one, or no augmentation steps"
+            )
         return partial(image_batches.collate, share=share, steps=augment, epoch_seed=(seed or 0, epoch))
 
     @property

@@ -37,7 +37,7 @@ def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest
     if not (manifest_there or begun_there or shards_there):
         if foreign:
             raise DataError(
-                "the folder is not empty and holds no dataset",
+                "the folder is not empty, and it does not hold a dataset",
                 got=f"{out} with {', '.join(foreign[:5])}",
                 allowed="a new or an empty folder, or one that `ape gen` wrote",
                 fix="choose another --out",
@@ -57,7 +57,7 @@ def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest
     begun = _read_plan(out / _PLAN)
     if begun is None:
         raise DataError(
-            "the folder holds shards, and nothing that says of which dataset",
+            "the folder holds shards, but no plan says to which dataset they belong",
             got=str(out),
             fix="choose another --out, or --overwrite to replace them",
         )

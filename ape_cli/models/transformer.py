@@ -83,7 +83,7 @@ class Transformer(Model):
         d, kind = scheme.shape.d_model, self.kind
         if kind.mixes_queries and not encoder_layers:
             raise UsageError(
-                f"attention {kind.name} acts in the encoder alone, and there is none",
+                f"attention {kind.name} acts only in the encoder, and this model has no encoder layers",
                 got="encoder_layers=0",
                 allowed="1 or more",
                 fix="--set encoder_layers=1, or another --attention",

@@ -105,7 +105,7 @@ def make(
     wanted = example(found.structures[0]) if structure is None else parse_structure(structure)
     if not found.reads(wanted):
         raise UsageError(
-            f"{name} cannot read this structure",
+            f"{name} cannot read positions of this structure",
             got=wanted.expression,
             allowed=", ".join(found.structures),
             fix="see `ape schemes`",

@@ -193,7 +193,7 @@ class Scheme(nn.Module):
             )
         # On other devices this check would have to wait for the values.
         if positions.device.type == "cpu" and positions.numel() and int(positions.min()) < 0:
-            raise UsageError("bad positions", got=int(positions.min()), allowed="0 (SOS) and up", fix="check them")
+            raise UsageError("negative position", got=int(positions.min()), allowed="0 (SOS) and up", fix="check them")
         if plan is not None:
             state = self.prepare_planned(positions, plan, beside.state if beside else None)
         else:

@@ -34,7 +34,7 @@ def test_a_structure_that_is_asked_for_is_read() -> None:
     assert factory.reading("sinusoidal", grid(3), parse_structure("seq*seq*seq")) == grid(3)
     with pytest.raises(DataError, match="no positions of structure grid"):
         factory.reading("sinusoidal", Tree(2), grid(2))
-    with pytest.raises(UsageError, match="cannot read this structure"):
+    with pytest.raises(UsageError, match="cannot read positions of this structure"):
         factory.reading("sinusoidal", Tree(2), Tree(2))
 
 

@@ -300,7 +300,7 @@ def test_mistakes_are_explained() -> None:
         (lambda: position.make("rope", base=[1]), "bad base"),
         (lambda: position.make("rope", base=float("inf")), "finite"),
         (lambda: position.make("rope").context(torch.ones(3)), "bad positions"),
-        (lambda: position.make("orthogonal-tree").context(torch.tensor([[1, -2]])), "bad positions"),
+        (lambda: position.make("orthogonal-tree").context(torch.tensor([[1, -2]])), "negative position"),
     ]
     for call, message in cases:
         with pytest.raises(UsageError, match=message):

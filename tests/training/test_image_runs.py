@@ -296,7 +296,7 @@ def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) 
     plain, one, other = seen(), seen(augment=("crop",)), seen(augment=("crop",), epoch=1)
     assert sum(not np.array_equal(plain[row], one[row]) for row in plain) > 60
     assert sum(not np.array_equal(one[row], other[row]) for row in plain) > 60
-    with pytest.raises(UsageError, match="augmentation is random"):
+    with pytest.raises(UsageError, match="augmentation needs a seed"):
         next(train.batches(16, augment=("crop",)))
 
 
