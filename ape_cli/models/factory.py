@@ -36,7 +36,7 @@ def reading(scheme: str, own: Structure, wanted: Structure | None = None) -> Str
     if wanted is not None and not found.reads(wanted):
         allowed = ", ".join(found.structures)
         raise UsageError(
-            f"scheme {scheme!r} cannot read this structure",
+            f"scheme {scheme!r} cannot read positions of this structure",
             got=wanted,
             allowed=allowed,
             fix="see `ape schemes`",

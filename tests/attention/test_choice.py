@@ -139,7 +139,7 @@ def test_all_else_is_allowed(words: Dataset) -> None:
 
 
 def test_an_encoder_s_kind_needs_an_encoder(words: Dataset) -> None:
-    with pytest.raises(UsageError, match="acts in the encoder alone"):
+    with pytest.raises(UsageError, match="acts only in the encoder"):
         factory.build(factory.settle(resolve("clustered", encoder_layers=0), words), words.structure, words.ids)
 
 

@@ -144,7 +144,7 @@ def test_the_manifest_comes_last(server: Server, monkeypatch: pytest.MonkeyPatch
 
 def test_foreign_objects_are_never_touched(server: Server) -> None:
     server.put("ape/foreign/thesis.txt", b"years of work")
-    with pytest.raises(DataError, match="holds no dataset"):
+    with pytest.raises(DataError, match="does not hold a dataset"):
         generation.generate(TASK, PLAN, storage_path(address(server, "foreign")), overwrite=True)
     assert server.objects("ape/foreign") == {"thesis.txt": b"years of work"}
 
