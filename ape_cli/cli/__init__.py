@@ -1,6 +1,7 @@
-"""The command line: parse, call one stage, print. torch is imported inside commands alone.
+"""The command line. Each command parses its options, calls one stage of the pipeline and prints the result.
 
-Results go to stdout, progress and notes to stderr. Exit 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+Results go to stdout, progress and notes to stderr. Exit statuses: 0 success, 1 failure, 2 wrong usage, 130 interrupted.
+torch is imported only inside of commands, so that `ape --help` is fast.
 """
 
 from __future__ import annotations
@@ -9,18 +10,11 @@ from importlib import import_module
 
 from ape_cli.cli._app import app
 
-for stage in (
-    "gen",
-    "train",
-    "sweep",
-    "evaluate",
-    "report",
-    "lists",
-    "new",
-):  # each registers its commands, listed in this order
+# Each of these modules registers its commands. `ape --help` lists them in this order.
+for stage in ("gen", "train", "sweep", "evaluate", "report", "lists", "new"):
     import_module(f"{__name__}.{stage}")
 
 
 def main() -> None:
-    """The console script."""
+    """The entry point of the console script `ape`."""
     app()

@@ -1,4 +1,4 @@
-"""What every command shares: the application, common options, errors as messages and exit statuses."""
+"""The application, and what all commands share: common options, error messages and exit statuses."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich would more than double the time of `ape --help`
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Positional encodings, compared: generate structured data, train one shared transformer "
-    "with any scheme, evaluate it, print the paper's tables.",
+    help="Compare positional encodings: generate structured data, train one shared transformer "
+    "with any scheme, evaluate it, and print the paper's tables.",
 )
 
 
 if TYPE_CHECKING:
     Somewhere: TypeAlias = StoragePath
 else:
-    Somewhere = Path  # Typer takes no unions; what `_place` makes of the text is a Place
+    Somewhere = Path  # Typer takes no unions; `_place` parses the text into a `StoragePath`
 
 
 def somewhere(about: str, *names: str, metavar: str = "DIR") -> Any:
-    """An option that takes a folder (or a file), or an address in an object store."""
+    """An option for a local folder or file, or an address in an object store. `about`: its help text."""
     return typer.Option(*names, parser=_place, metavar=metavar, help=about)
 
 
 def _place(text: str | StoragePath) -> StoragePath:
+    """Parse a path or an address. Raises `BadParameter` if it is not valid."""
     try:
         return storage_path(text)
     except ApeError as error:
@@ -47,35 +48,39 @@ def _place(text: str | StoragePath) -> StoragePath:
 
 
 Dataset = Annotated[
-    Somewhere, typer.Argument(parser=_place, metavar="DATASET", help="Folder or address, or its name under datasets/.")
+    Somewhere,
+    typer.Argument(parser=_place, metavar="DATASET", help="Dataset: a folder, an address, or a name under datasets/."),
 ]
-Results = Annotated[Somewhere, somewhere("Where runs are registered: a folder, s3://… or gs://…", "--results")]
-Datasets = Annotated[Somewhere, somewhere("Where datasets are: a folder, s3://… or gs://…", "--datasets")]
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-Schemes = Annotated[
-    list[str] | None, typer.Option("--scheme", help="Only runs of this scheme; several: the option again.")
+Results = Annotated[
+    Somewhere, somewhere("Folder in which runs are registered: a local folder, s3://… or gs://…", "--results")
 ]
+Datasets = Annotated[
+    Somewhere, somewhere("Folder that contains the datasets: a local folder, s3://… or gs://…", "--datasets")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Schemes = Annotated[list[str] | None, typer.Option("--scheme", help="Only runs of this scheme; may be repeated.")]
 Tasks = Annotated[
     list[str] | None,
-    typer.Option("--task", help="Only runs of this task, tree-copy, or column, tree-copy/depth; may be repeated."),
+    typer.Option("--task", help="Only runs of this task (tree-copy) or column (tree-copy/depth); may be repeated."),
 ]
-Presets = Annotated[
-    list[str] | None, typer.Option("--preset", help="Only runs of this preset; several: the option again.")
-]
+Presets = Annotated[list[str] | None, typer.Option("--preset", help="Only runs of this preset; may be repeated.")]
 Log = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME", help="Log metrics: json-lines, tensorboard, or your own; may be repeated."),
+    typer.Option(metavar="NAME", help="Metric logger: json-lines, tensorboard or your own; may be repeated."),
 ]
-Threads = Annotated[int | None, typer.Option(help="CPU threads; default all cores.")]
+Threads = Annotated[int | None, typer.Option(help="Number of CPU threads. Default: all cores.")]
 RESULTS, DATASETS = Path("results"), Path("datasets")
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Print a user's error without a traceback, and end with the right status. SIGTERM is a Ctrl-C."""
+    """Decorate a command: print user errors without a traceback, and exit with the right status.
+
+    SIGTERM is handled like Ctrl-C.
+    """
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
-        with suppress(ValueError):  # signals are the main thread's alone
+        with suppress(ValueError):  # only the main thread may set signal handlers
             signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             with messages_to(note):
@@ -84,7 +89,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             note(f"error: {error}")
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
-            note("interrupted: the same command goes on from what is done")
+            note("interrupted: run the same command again to continue")
             raise typer.Exit(130) from None
         except BrokenPipeError:
             raise typer.Exit(1) from None
@@ -96,6 +101,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _version(wanted: bool) -> None:
+    """Print the version and exit, if it is wanted."""
     if wanted:
         print(f"ape {ape_cli.__version__}")
         raise typer.Exit
@@ -103,18 +109,24 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="And exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None:
-    pass
+    """Options of `ape` itself."""
 
 
 def note_unreadable(bad: list[str]) -> None:
+    """Print a note for each thing that cannot be read and is left out."""
     for line in bad:
         note(f"left out: {line}")
 
 
 def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> StoragePath:
-    """A dataset's folder, or its name in `datasets`; as it was given where there is neither."""
+    """The folder of a dataset that is given as a folder or by its name in `datasets`.
+
+    If neither exists, the argument is returned as it is.
+    """
     if isinstance(data, RemotePath):
         return data
     named = datasets / str(data)

@@ -1,4 +1,4 @@
-"""The registered runs of a sweep's file, for reports."""
+"""The registered runs of a sweep, for reports."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ape_cli.cli._app import DATASETS, RESULTS, dataset_folder
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.storage.paths import storage_path
 
-if TYPE_CHECKING:  # Polars and torch come in with the command
+if TYPE_CHECKING:  # imported by the command when it runs, because Polars and torch are slow to import
     from ape_cli.runs.filters import Filter
     from ape_cli.runs.registry import Registry
     from ape_cli.sweep.planning import PlannedTrial
 
 
 def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry, str]:
-    """The registry of a sweep's chosen runs alone, and how many of them are not finished, in words.
+    """The registry with only the chosen runs of a sweep, and a sentence if some of them are not finished.
 
-    The presets of the filter go before those of the file, each with all trials of the file. Raises `ApeError` where no
-    trial is chosen, and where none of those that are has been trained.
+    Presets of the filter replace those of the file; each of them has all trials of the file. Raises `ApeError` if no
+    trial is chosen, or if none of the chosen trials has been trained.
     """
     from ape_cli.models.device import choose_device
     from ape_cli.runs import filters
@@ -37,7 +37,7 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
         every, _ = planning.of_grids(grids, usual, registry, DATASETS, lambda name: dataset_folder(storage_path(name)))
     except DataError as error:
         raise ApeError(
-            f"the runs of the sweep {file} cannot be told without its data: {error.what}",
+            f"the runs of the sweep {file} cannot be found without its data: {error.what}",
             got=error.got,
             allowed=error.allowed,
             fix=f"{error.fix}; then `{_command(file, None, registry)}`",
@@ -62,14 +62,16 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
 
 
 def _is_trained(item: PlannedTrial) -> bool:
-    """Whether there is something to report, though it may not have been evaluated on its own test split."""
+    """Whether the trial has been trained. It may not have been evaluated on its own test split yet."""
     return item.state == "finished" or bool(item.state == "stopped" and item.run and item.run.status == "finished")
 
 
 def _of(chosen: Filter) -> str:
+    """The filter in words, or an empty string."""
     return f" with {chosen}" if str(chosen) else ""
 
 
 def _command(file: Path, preset: str | None, registry: Registry) -> str:
+    """The command that trains the runs of a sweep."""
     words = ["ape", "sweep", str(file), *(["--preset", preset] if preset else [])]
     return shlex.join([*words, *([] if registry.folder == RESULTS else ["--results", str(registry.folder)])])

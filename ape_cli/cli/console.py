@@ -1,4 +1,4 @@
-"""What a person sees on a terminal: results on stdout, progress and notes on stderr."""
+"""Printing on a terminal: results go to stdout, progress and notes to stderr."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from typing import Any
 
 
 def note(line: str) -> None:
+    """Print a note on stderr."""
     print(line, file=sys.stderr)
 
 
 def say(line: str) -> None:
-    """A line of the result."""
+    """Print a line of the result on stdout."""
     print(line, flush=True)
 
 
 def draw(drawn: Any) -> None:
-    """A table or a tree on stdout; into a pipe or a file nothing is folded to a terminal's width."""
+    """Print a rich table or tree on stdout. In a pipe or a file, lines are not folded to the width of a terminal."""
     from rich.console import Console
 
     Console(width=None if sys.stdout.isatty() else 160).print(drawn)
 
 
 def answer(value: Any) -> None:
-    """A JSON answer on stdout."""
+    """Print a result as JSON on stdout."""
     print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def ticker() -> Callable[[str], None]:
-    """For what takes seconds: a line for each thing begun, on a terminal alone."""
+    """A function that prints a line of progress on a terminal, and nothing elsewhere."""
     return note if sys.stderr.isatty() else lambda line: None
 
 
 @contextmanager
 def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar with rows/s, on a terminal."""
+    """Show a progress bar with rows/s on a terminal. Yields a function that is called with numbers of finished rows."""
     if not sys.stderr.isatty():
         yield lambda rows: None
         return
@@ -83,9 +84,9 @@ def print_trained(run: str, kind: str, result: dict[str, Any], test: dict[str, A
 
 
 def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = None) -> None:
-    """An evaluation as a table; beside a greedy one the teacher-forced one of the same rows, if there is one.
+    """Print an evaluation as a table: by size and operator, or by class for images.
 
-    Images all have one size, one label and no decoding: accuracy by class.
+    `teacher`: the teacher-forced evaluation of the same rows, which is shown next to a greedy one.
     """
     from rich.table import Table
     from rich.text import Text
@@ -121,6 +122,7 @@ def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = Non
 
 
 def print_table(heads: list[str], rows: list[list[str]]) -> None:
+    """Print rows of text as a table. The first column is not folded."""
     from rich.table import Table
     from rich.text import Text
 

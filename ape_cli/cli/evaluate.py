@@ -1,4 +1,4 @@
-"""`ape eval`: metrics of runs."""
+"""`ape eval`: evaluate registered runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ape_cli.cli.console import answer, note
 from ape_cli.core import runtime
 from ape_cli.core.errors import ApeError, UsageError
 
-if TYPE_CHECKING:  # torch comes in with the command
+if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow to import
     from ape_cli.data.loader import Dataset
     from ape_cli.runs.run import Run
 
@@ -31,19 +31,25 @@ if TYPE_CHECKING:  # torch comes in with the command
 @app.command("eval")
 @command
 def evaluate(
-    runs: Annotated[list[str] | None, typer.Argument(help="Names, or beginnings of them.")] = None,
-    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
+    runs: Annotated[list[str] | None, typer.Argument(help="Names of runs, or beginnings of names.")] = None,
+    split: Annotated[str, typer.Option(help="Split to evaluate on: train, validation or test.")] = "test",
     data: Annotated[
-        list[Somewhere] | None, somewhere("Another dataset, or several: --data A --data B; default each run's own.")
+        list[Somewhere] | None, somewhere("Dataset to evaluate on; may be repeated. Default: the dataset of each run.")
     ] = None,
-    decode: Annotated[str, typer.Option(help="teacher; greedy: the model reads what it wrote.")] = "teacher",
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    batch_size: Annotated[int, typer.Option(help="Rows at once; no result depends on it.")] = 256,
+    decode: Annotated[
+        str, typer.Option(help="Decoding: teacher (forcing), or greedy, where the model reads its own output.")
+    ] = "teacher",
+    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.")] = "auto",
+    batch_size: Annotated[int, typer.Option(help="Number of rows in a batch. Results do not depend on it.")] = 256,
     threads: Threads = None,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Evaluate runs, each on every dataset that it fits. Without names: what is finished and not yet evaluated so."""
+    """Evaluate runs, each on every dataset that it fits. Without names: all finished runs that lack this evaluation.
+
+    \f
+    Raises `UsageError` if options are not valid.
+    """
     runtime.share_cores()
     from ape_cli.core.errors import pick
     from ape_cli.core.vocabulary import SPLITS
@@ -71,8 +77,8 @@ def evaluate(
         work, bad = evaluate.pending(registry, others, split, decode)
         note_unreadable(bad)
         if not work:
-            left = "; a run on images has nothing to decode greedily" if decode == "greedy" else ""
-            note(f"nothing to evaluate: every finished run that fits has been evaluated so (or there is none){left}")
+            left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
+            note(f"nothing to evaluate: all finished runs that fit have this evaluation, or there are none{left}")
     done, failed = [], 0
     for run, other in work:
         try:
@@ -91,7 +97,9 @@ def evaluate(
     if as_json:
         answer(done)
     elif done and others:
-        images = all(other.image for other in others)  # which have one size
-        note(f"`ape report{'' if images else ' --by size'}` has all {'of them' if images else 'sizes'} side by side")
+        images = all(other.image for other in others)  # all images of a dataset have one size
+        note(
+            f"`ape report{'' if images else ' --by size'}` shows the scores{'' if images else ' by size'} side by side"
+        )
     if failed:
         raise typer.Exit(1)

@@ -55,7 +55,7 @@ def gen(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Generate a dataset: Parquet shards, a manifest and a dataset card. Options in brackets belong to tasks."""
+    """Generate a dataset. It has Parquet shards, a manifest and a dataset card. Options in brackets belong to tasks."""
     from ape_cli import tasks
     from ape_cli.core import executors
     from ape_cli.data import generation

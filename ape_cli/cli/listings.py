@@ -1,6 +1,6 @@
-"""What there is, as tables: tasks, schemes and attentions with their properties, and the laws as measured.
+"""Tables of tasks, schemes, kinds of attention and runs, and of the measured laws.
 
-Lines are dictionaries, as `--json` gives them; `print_…` draws them for people.
+The functions without `print_` return lines as dictionaries, which `--json` prints. Those with it print a table.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from ape_cli.cli.console import note, print_table
 from ape_cli.core.errors import ApeError
 
-if TYPE_CHECKING:  # torch comes in where it is needed
+if TYPE_CHECKING:  # imported where it is needed, because torch is slow to import
     from ape_cli.evaluation.laws import Finding
 
 Lines = list[dict[str, Any]]
 
 
 def _sound(names: Iterable[str], load: Callable[[str], object]) -> Iterator[str]:
-    """The names whose files can be loaded; of the others it says why not."""
+    """Yield the names whose files can be loaded, and print a note about each of the others."""
     for name in names:
         try:
             load(name)
@@ -30,6 +30,7 @@ def _sound(names: Iterable[str], load: Callable[[str], object]) -> Iterator[str]
 
 
 def tasks() -> Lines:
+    """All tasks, with structure, summary, options and source."""
     from ape_cli import tasks
 
     found = [tasks.make(name) for name in _sound(tasks.names(), tasks.load)]
@@ -38,12 +39,16 @@ def tasks() -> Lines:
 
 
 def print_tasks(lines: Lines) -> None:
+    """Print the table of tasks."""
     rows = [[t["task"], t["structure"], t["summary"], _options(t["options"])] for t in lines]
     print_table(["task", "structure", "target", "options and defaults"], rows)
 
 
 def schemes(measure: bool, tick: Callable[[str], None]) -> Lines:
-    """Properties at width 512, 8 heads, sized at 100 symbols or depth 7; with `measure`, costs as well."""
+    """All schemes, with their properties for width 512, 8 heads and a size of 100 symbols or depth 7.
+
+    `measure`: measure time and memory too. `tick` is called with a line of text before each measurement.
+    """
     from ape_cli import position, structure
 
     found = []
@@ -63,6 +68,7 @@ def schemes(measure: bool, tick: Callable[[str], None]) -> Lines:
 
 
 def print_schemes(lines: Lines) -> None:
+    """Print the tables of schemes, and notes that explain their columns."""
     heads = ["scheme", "reads", "acts on", "applied", "refers to", "learns", "sizes", "content"]
     rows = [
         [
@@ -83,29 +89,30 @@ def print_schemes(lines: Lines) -> None:
         for s in lines
     ]
     print_table(["scheme", "memory", "extrapolates", "locality", "options and defaults", "source"], more)
-    note("reads: any data along its linearisation where it is seq; in brackets what --structure has to ask for")
-    note("learns: parameters at width 512, 8 heads, sized at 100 symbols or depth 7, default options")
-    note("refers to: the path between two tokens, or the origin; content: whether positions meet it multiplicatively")
-    note("memory: what is made for L tokens in D channels, K of each of H heads")
-    note("extrapolates: what the source or a survey claims; how well each performs: `ape report`")
-    note("locality: the default of c in the locality bias c^distance; options: --set learned=true, …")
+    note("reads: seq stands for any data along its linearisation; structures in brackets need --structure")
+    note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options")
+    note("refers to: the path between two tokens, or the origin; content: whether positions are multiplied with it")
+    note("memory: memory for L tokens, D channels, H heads and K channels of a head")
+    note("extrapolates: the claim of the source or of a survey; `ape report` shows measured scores")
+    note("locality: the default of c in the locality bias c^distance; options are set by --set learned=true, …")
     if lines and "measured" in lines[0]:
         _print_costs([s["measured"] for s in lines])
 
 
 def _reads(line: dict[str, Any]) -> str:
-    """What a scheme reads; in brackets what it reads if that is asked for alone."""
+    """The structures that a scheme reads; those that have to be asked for are in brackets."""
     asked = [pattern for pattern in line["structures"] if line["flat"] and pattern != "seq"]
     others = [pattern for pattern in line["structures"] if pattern not in asked]
     return ", ".join(others) + (f" ({', '.join(asked)})" if asked else "")
 
 
 def _short(line: dict[str, Any]) -> str:
-    """Authors and year of a source."""
+    """The authors and the year of a source."""
     return str(line["source"]).split(",")[0]
 
 
 def _print_costs(lines: Lines) -> None:
+    """Print the table of measured costs, and notes that explain it."""
     heads = ["scheme", "on", "parameters", "extra memory, MiB", "memory / none", "time / none"]
     rows = [
         [
@@ -119,11 +126,12 @@ def _print_costs(lines: Lines) -> None:
         for c in lines
     ]
     print_table(heads, rows)
-    note("measured: a training step of preset small's model on 32 rows of 63 tokens, without locality bias;")
-    note("memory is what is kept between forward and backward, time the median of seven ratios to `none`")
+    note("measured: a training step of the model of preset small on 32 rows of 63 tokens, without locality bias;")
+    note("memory is kept between forward and backward pass; time is the median of seven ratios to `none`")
 
 
 def attentions() -> Lines:
+    """All kinds of attention, with their claims and options."""
     from ape_cli import attention
 
     return [
@@ -133,6 +141,7 @@ def attentions() -> Lines:
 
 
 def print_attentions(lines: Lines) -> None:
+    """Print the table of kinds of attention."""
     takes = ("bias", "decay", "content", "dropout")
     rows = [
         [
@@ -151,7 +160,10 @@ def print_attentions(lines: Lines) -> None:
 
 
 def findings(names: Iterable[str], tick: Callable[[str], None]) -> list[Finding]:
-    """Every law of these schemes and attentions (of all, if none is named), measured."""
+    """Measure every law of the named schemes and kinds of attention, or of all if none is named.
+
+    `tick` is called with a line of text before each of them. Raises `UsageError` for an unknown name.
+    """
     from ape_cli.core.errors import pick
     from ape_cli.evaluation import laws
 
@@ -164,7 +176,7 @@ def findings(names: Iterable[str], tick: Callable[[str], None]) -> list[Finding]
 
 
 def print_findings(found: list[Finding]) -> None:
-    """The algebra of the schemes, their manners in a model, the attentions; then what fails, in words."""
+    """Print tables of errors: operators, scores, behaviour in a model, attention. Then explain each failure."""
     from ape_cli.evaluation.laws import IN_A_MODEL, LAWS, OF_ATTENTION
 
     of_schemes = [f for f in found if f.structure is not None]
@@ -178,9 +190,9 @@ def print_findings(found: list[Finding]) -> None:
     ):
         if any(f.law in columns for f in part):
             _print_errors(title, [f for f in part if f.law in columns], columns)
-    note("errors in float64 and float32 (limits 1e-9 and 1e-4; of the locality bias 1e-4 in both, it is float32);")
-    note("of uniqueness and reach the smallest difference (at least 1e-4); exact: 0 in both; empty: not claimed")
-    note("operators and scores reach 10,000 steps and 40 levels, models 300 and 12, with the locality bias off and on")
+    note("errors in float64 and float32 (limits 1e-9 and 1e-4; for the locality bias, which is float32, 1e-4 in both);")
+    note("for uniqueness and reach, the smallest difference (at least 1e-4); exact: 0 in both; empty: not claimed")
+    note("operators and scores: up to 10,000 steps and 40 levels; models: 300 and 12; with and without locality bias")
     for law, about in {f.law: f.about for f in found}.items():
         note(f"{law}: {about}")
     bad = [f for f in found if not f.holds]
@@ -192,12 +204,13 @@ def print_findings(found: list[Finding]) -> None:
 
 
 def _not_claimed(law: str) -> str:
-    """How a scheme says that it does not claim a law."""
+    """A hint how a scheme declares that it does not claim a law."""
     claim = {"relative": "relative", "uniqueness": "unique", "shift": "isometric"}.get(law)
-    return f" (a scheme that does not claim it says `{claim} = False`)" if claim else ""
+    return f" (a scheme that does not claim this law sets `{claim} = False`)" if claim else ""
 
 
 def _print_errors(title: str, found: list[Finding], columns: list[str]) -> None:
+    """Print one table of errors, with a column for each law that was measured."""
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for f in found:
         lines.setdefault((f.name, f.structure or ""), {})[f.law] = _error(f)
@@ -208,6 +221,7 @@ def _print_errors(title: str, found: list[Finding], columns: list[str]) -> None:
 
 
 def _error(f: Finding) -> str:
+    """The errors of a law in float64 and float32, as the text of a cell."""
     if f.trouble is not None:
         return "FAILS"
     text = "exact" if f.float64 == f.float32 == 0.0 else f"{f.float64:.0e} {f.float32:.0e}"
@@ -215,6 +229,7 @@ def _error(f: Finding) -> str:
 
 
 def print_runs(lines: Lines) -> None:
+    """Print the table of runs."""
     rows = [
         [
             line["run"],
@@ -232,10 +247,12 @@ def print_runs(lines: Lines) -> None:
 
 
 def _options(options: dict[str, Any]) -> str:
+    """Options and their defaults as the text of a cell."""
     return ", ".join(f"{name} {_value(value)}" for name, value in options.items())
 
 
 def _value(value: Any) -> str:
+    """The default of an option as text."""
     if value is None or value == ():
         return "—"
     if isinstance(value, bool):

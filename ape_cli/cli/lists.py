@@ -1,4 +1,4 @@
-"""What there is: tasks, schemes, attentions, laws, runs, samples."""
+"""Commands that list or show something: tasks, schemes, attentions, laws, runs and samples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ape_cli.core.errors import UsageError
 @app.command()
 @command
 def tasks(as_json: Json = False) -> None:
-    """The tasks, with their options."""
+    """List the tasks with their options."""
     lines = listings.tasks()
     answer(lines) if as_json else listings.print_tasks(lines)
 
@@ -37,17 +37,25 @@ def tasks(as_json: Json = False) -> None:
 @app.command()
 @command
 def schemes(
-    measure: Annotated[bool, typer.Option("--measure", help="Time and memory too, beside `none` (a minute).")] = False,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Also measure time and memory, compared with `none` (takes a minute).")
+    ] = False,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """The positional encoding schemes, compared by their properties."""
+    """List the positional encoding schemes with their properties.
+
+    \f
+    Raises `UsageError` if --threads is given without --measure.
+    """
     if measure:
         from ape_cli.models.device import choose_device
 
         choose_device("cpu", threads)
     elif threads is not None:
-        raise UsageError("--threads is for what is measured", got=f"--threads {threads}", fix="add --measure")
+        raise UsageError(
+            "--threads has an effect only on measurements", got=f"--threads {threads}", fix="add --measure"
+        )
     lines = listings.schemes(measure, console.ticker())
     answer(lines) if as_json else listings.print_schemes(lines)
 
@@ -55,7 +63,7 @@ def schemes(
 @app.command()
 @command
 def attentions(as_json: Json = False) -> None:
-    """The kinds of attention, with what they take."""
+    """List the kinds of attention with what they can take."""
     lines = listings.attentions()
     answer(lines) if as_json else listings.print_attentions(lines)
 
@@ -63,11 +71,13 @@ def attentions(as_json: Json = False) -> None:
 @app.command()
 @command
 def check(
-    names: Annotated[list[str] | None, typer.Argument(help="Schemes or attentions; default all.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of schemes or kinds of attention. Default: all.")
+    ] = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Measure the laws that schemes and attentions claim; ends with 1 if one does not hold."""
+    """Measure the laws that schemes and kinds of attention claim. Exits with 1 if one does not hold."""
     runtime.share_cores()
     import dataclasses
 
@@ -92,7 +102,7 @@ def runs(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """The registered runs."""
+    """List the registered runs."""
     from ape_cli.runs import filters
     from ape_cli.runs.registry import open_registry
 
@@ -102,7 +112,7 @@ def runs(
         answer(found.to_dicts())
         return
     if found.is_empty():
-        note(f"no runs in {results} yet; `ape train --scheme rope --task copy` makes one")
+        note(f"no runs in {results} yet; `ape train --scheme rope --task copy` trains one")
         return
     listings.print_runs(found.to_dicts())
 
@@ -111,11 +121,11 @@ def runs(
 @command
 def show(
     data: Dataset,
-    row: Annotated[int, typer.Option(help="Which row.")] = 0,
-    split: Annotated[str, typer.Option(help="train, validation or test.")] = "train",
+    row: Annotated[int, typer.Option(help="Row number in the split, from 0.")] = 0,
+    split: Annotated[str, typer.Option(help="Split: train, validation or test.")] = "train",
     as_json: Json = False,
 ) -> None:
-    """A sample as a person reads it."""
+    """Show a sample of a dataset in readable form."""
     from ape_cli.cli import sample
 
     found = sample.read(dataset_folder(data), split, row)

@@ -36,7 +36,7 @@ def new(
     ] = Path(),
     as_json: Json = False,
 ) -> None:
-    """Write the file of a new scheme or task, and its test; both run at once."""
+    """Write the file of a new scheme or task, and its test. Both run at once."""
     pick("kind of file", kind, _FOLDERS)
     stem = _stem(kind, name)
     file, test = _paths(kind, stem, to)

@@ -1,4 +1,4 @@
-"""The progress bar of a training: a live line on a terminal, else a line for each validation."""
+"""The progress bar of training: a live line on a terminal; otherwise one line for each validation."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from ape_cli.training.loggers import LoggedRun, MetricLogger, is_validation
 
 
 class ProgressBar(MetricLogger):
-    """Shows loss, accuracy, tokens/s or images/s, the last validation and the time left, on stderr."""
+    """A logger that shows loss, accuracy, tokens/s or images/s, the last validation and the time left, on stderr."""
 
     def __init__(self, run: LoggedRun) -> None:
+        """Show the bar."""
         self.run = run
         self.validation = run.history[-1]["validation_token_accuracy"] if run.history else None
-        self.unsaid = bool(run.history)  # whether the last validation has no line yet
+        self.unsaid = bool(run.history)  # whether the last validation has not been printed yet
         columns = [
             progress.TextColumn("training"),
             progress.BarColumn(bar_width=24),
@@ -32,10 +33,11 @@ class ProgressBar(MetricLogger):
         self.job: progress.TaskID | None = None
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Update the bar with the metrics of a step or of a validation."""
         if is_validation(metrics):
             self.validation, self.unsaid = metrics["validation_token_accuracy"], True
             return
-        if self.job is None:  # a resumed run begins where it stood
+        if self.job is None:  # a resumed run starts from the step at which it stopped
             self.job = self.bar.add_task("steps", total=self.run.steps, line="", completed=step)
         loss, accuracy = metrics["recent_loss"], metrics["recent_token_accuracy"]
         line = f"loss {loss:.4f}  accuracy {accuracy:.2%}  {metrics['tokens_per_second']:,.0f} {self.run.config.unit}/s"
@@ -47,4 +49,5 @@ class ProgressBar(MetricLogger):
             self.unsaid = False
 
     def close(self) -> None:
+        """Remove the bar."""
         self.bar.stop()

@@ -1,4 +1,4 @@
-"""`ape report`: the tables, and the plots."""
+"""`ape report`: tables and plots of the registered runs."""
 
 from __future__ import annotations
 
@@ -33,52 +33,62 @@ _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", 
 @app.command()
 @command
 def report(
-    style: Annotated[str | None, typer.Option("--format", help="rich, markdown, latex, csv, json, html.")] = None,
-    metric: Annotated[str, typer.Option(help="token_accuracy, exact_match or cross_entropy.")] = "token_accuracy",
-    against: Annotated[str | None, typer.Option(help="`paper`: its numbers beside ours.")] = None,
+    style: Annotated[
+        str | None, typer.Option("--format", help="Format: rich, markdown, latex, csv, json or html.")
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(help="Metric: token_accuracy, exact_match or cross_entropy.")
+    ] = "token_accuracy",
+    against: Annotated[str | None, typer.Option(help="`paper`: show the paper's numbers next to ours.")] = None,
     compare: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="A B", help="Two rows of the tables, in pairs by seed.")
+        tuple[str, str] | None,
+        typer.Option(metavar="A B", help="Compare two rows of the tables in pairs with equal seeds."),
     ] = None,
     by: Annotated[
         str | None,
         typer.Option(
-            help="`size`: by length or depth, over all evaluated datasets; `op`: by operator of tree-ops; "
-            "`epoch`: halfway and at the end."
+            help="`size`: scores by length or depth, over all evaluated datasets; `op`: by operator of tree-ops; "
+            "`epoch`: halfway through training and at its end."
         ),
     ] = None,
     view: Annotated[
-        str | None, typer.Option(help="A view by its name: `ape report --views` lists them. Default scores.")
+        str | None, typer.Option(help="Name of a view (`ape report --views` lists them). Default: scores.")
     ] = None,
     views: Annotated[
-        bool, typer.Option("--views", callback=_list_views, is_eager=True, help="List the views, and exit.")
+        bool, typer.Option("--views", callback=_list_views, is_eager=True, help="List the views and exit.")
     ] = False,
     interval: Annotated[
         bool,
-        typer.Option("--interval", help="± half of the 95% interval over seeds, instead of the standard deviation."),
+        typer.Option("--interval", help="Show 95% confidence intervals over seeds instead of standard deviations."),
     ] = False,
-    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
-    decode: Annotated[str, typer.Option(help="teacher or greedy.")] = "teacher",
+    split: Annotated[str, typer.Option(help="Split: train, validation or test.")] = "test",
+    decode: Annotated[str, typer.Option(help="Decoding: teacher or greedy.")] = "teacher",
     scheme: Schemes = None,
     task: Tasks = None,
     preset: Presets = None,
     sweep: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Only the runs of this sweep, on their own data.")
+        Path | None, typer.Option(metavar="FILE.toml", help="Only the runs of this sweep, on their own datasets.")
     ] = None,
     to: Annotated[
-        Somewhere | None, somewhere("Write to a file; its ending tells the format.", "--out", metavar="FILE")
+        Somewhere | None, somewhere("Write to a file. Its extension decides the format.", "--out", metavar="FILE")
     ] = None,
     plots: Annotated[
-        Somewhere | None, somewhere("Draw scores, scores by size and learning curves into a folder.", metavar="DIR")
+        Somewhere | None, somewhere("Folder for plots of scores, scores by size and learning curves.", metavar="DIR")
     ] = None,
     plot_format: Annotated[
-        list[str] | None, typer.Option(help="svg, png, pdf; several: the option again. Default svg.")
+        list[str] | None, typer.Option(help="Format of plots: svg (default), png or pdf; may be repeated.")
     ] = None,
     axis: Annotated[
-        str | None, typer.Option(help="What plots show: `score` (default), or `error`, 100% - score on a log scale.")
+        str | None,
+        typer.Option(help="Axis of plots: `score` (default), or `error`, which is 100% - score on a log scale."),
     ] = None,
     results: Results = RESULTS,
 ) -> None:
-    """Aggregate the registry over seeds into the paper's tables. `--format html`: one page, plots and all."""
+    """Print tables of scores over seeds, like the paper's. `--format html` makes a page with tables and plots.
+
+    \f
+    Raises `UsageError` if options are not valid or do not fit together.
+    """
     from ape_cli.reports import document, rendering, scales
     from ape_cli.reports.plots import encode, missing, require
     from ape_cli.reports.views import Options, choose
@@ -94,7 +104,7 @@ def report(
         against=against,
         compare=compare,
         interval=interval,
-        own=sweep is not None,  # scores on other data are for --by size
+        own=sweep is not None,  # scores on other datasets are shown by --by size
         style=_style(style, to),
         plots=None if plots is None else str(plots),
         axis=axis,
@@ -152,22 +162,24 @@ def _list_views(wanted: bool) -> None:
 
 
 def _style(style: str | None, to: Somewhere | None) -> str:
-    """The format that is asked for: by its name, or by the ending of a file."""
+    """The format by its name or by the extension of a file. Raises `UsageError` if it is unknown."""
     from ape_cli.reports import rendering
 
     if style is None and to is not None and to.suffix not in _ENDINGS:
         known = ", ".join(_ENDINGS)
-        raise UsageError("the file's ending tells no format", got=str(to), allowed=known, fix="name one with --format")
+        raise UsageError(
+            "the file's extension is not that of a format", got=str(to), allowed=known, fix="name one with --format"
+        )
     return pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), rendering.FORMATS)
 
 
 def _plot_kinds(folder: Somewhere | None, kinds: list[str]) -> list[str]:
-    """The formats of the plots that are asked for; none, if none are."""
+    """The formats of the plots; an empty list without --plots. Raises `UsageError` if they are not valid."""
     from ape_cli.reports import plots
 
     if folder is None:
         if kinds:
-            raise UsageError("--plot-format is for --plots", got=f"--plot-format {kinds[0]}", fix="add --plots DIR")
+            raise UsageError("--plot-format needs --plots", got=f"--plot-format {kinds[0]}", fix="add --plots DIR")
         return []
     for kind in kinds:
         pick("plot format", kind, plots.FORMATS)

@@ -1,5 +1,4 @@
-"""One sample of a dataset, as a person reads it: a word, a drawn tree, a grid or a ring, source and target
-side by side; an image and its label."""
+"""Draw a sample of a dataset: source and target as words, trees, grids or rings, or an image with its label."""
 
 from __future__ import annotations
 
@@ -25,11 +24,14 @@ from ape_cli.structure import Cyclic, Grid, Seq, Tree
 
 @dataclass(frozen=True)
 class Sample:
+    """A row of a dataset of sequences, trees, grids or rings."""
+
     manifest: Manifest
     split: str
     raw: dict[str, Any]  # the row as it is stored
 
     def drawn(self) -> RenderableType:
+        """A table with source and target side by side. Raises `DataError` if the row is not valid."""
         plan = self.manifest.plan
         title = f"{plan.task}, {self.split} row {self.raw['row']}, size {self.raw['size']}"
         if self.raw["op"] is not None:
@@ -41,6 +43,7 @@ class Sample:
         return grid
 
     def _side(self, side: str) -> RenderableType:
+        """The source or the target, drawn as its structure."""
         names = [self.manifest.vocabulary[i] for i in self.raw[f"{side}_ids"]]
         positions = self.raw[f"{side}_positions"]
         linear = Text(("" if all(len(n) == 1 for n in names) else " ").join(names))
@@ -49,7 +52,7 @@ class Sample:
         if isinstance(found, Tree):
             sides = ["left ", "right "] if plan.parameters.get("binarise") else [""] * found.branching
             if 1 not in positions:
-                raise DataError("the row is no tree: it has no root", got=positions[:8], fix="generate it again")
+                raise DataError("the row is not a tree: it has no root", got=positions[:8], fix="generate it again")
             order = plan.source_order if side == "source" and plan.source_order else plan.order
             line = Text(f"in {order} order: ", style="dim") + linear
             return Group(_branch(dict(zip(positions, names, strict=True)), 1, sides, None), Text(), line)
@@ -61,7 +64,7 @@ class Sample:
 
 
 def _branch(nodes: dict[int, str], heap: int, sides: list[str], above: Drawn | None, side: str = "") -> Drawn:
-    """The subtree at a heap index, first child first; `sides` are what tells the children apart."""
+    """The subtree at a heap index, with the first child first. `sides`: labels of the children of a node."""
     label = Text(side, style="dim") + Text(nodes[heap])
     tree = Drawn(label) if above is None else above.add(label)
     for child, which in enumerate(sides, len(sides) * (heap - 1) + 2):
@@ -71,14 +74,14 @@ def _branch(nodes: dict[int, str], heap: int, sides: list[str], above: Drawn | N
 
 
 def _grid(cells: dict[tuple[int, int], str]) -> Text:
-    """A line for each row, columns below each other."""
+    """A line of text for each row of a grid, with aligned columns."""
     wide = max(map(len, cells.values()))
     height, width = (1 + max(place[axis] for place in cells) for axis in (0, 1))
     return Text("\n".join(" ".join(cells.get((i, j), "").ljust(wide) for j in range(width)) for i in range(height)))
 
 
 def _ring(places: list[int], names: list[str], order: int) -> RenderableType:
-    """The ring from its origin on; above it what else stands there: the offset."""
+    """The ring from its origin on. Tokens before the ring, such as an offset, are on a line above it."""
     before = len(names) - order
     ring = Text("  ").join(
         Text(f"{place}:", style="dim") + Text(name) for place, name in zip(places[before:], names[before:], strict=True)
@@ -88,11 +91,14 @@ def _ring(places: list[int], names: list[str], order: int) -> RenderableType:
 
 @dataclass(frozen=True)
 class PictureSample:
+    """A row of a dataset of images."""
+
     manifest: Manifest
     split: str
-    raw: dict[str, Any]  # the row, its image as pixels [H][W][C]
+    raw: dict[str, Any]  # the row; its image as nested lists of pixels, [H, W, C]
 
     def drawn(self) -> RenderableType:
+        """A table with the image, and its label in the title."""
         plan, raw = self.manifest.plan, self.raw
         assert plan.image is not None
         height, width, channels = plan.image
@@ -104,12 +110,17 @@ class PictureSample:
 
 
 def read(folder: StoragePath, split: str, row: int) -> Sample | PictureSample:
-    """One row, read from its row group alone. Raises `DataError` or `UsageError`."""
+    """Read one row; only its row group is read.
+
+    Raises `DataError` if the dataset is damaged, and `UsageError` if there is no such split or row.
+    """
     pick("split", split, SPLITS)
     manifest = read_manifest(folder)
     count = manifest.plan.rows[split]
     if not 0 <= row < count:
-        raise UsageError("no such row", got=row, allowed=f"{count} rows in {split}, from 0", fix="choose one")
+        raise UsageError(
+            "no such row", got=row, allowed=f"{count} rows in {split}, from 0", fix="choose one of these rows"
+        )
     left = row
     for shard in manifest.shards[split]:
         if left >= shard.rows:
@@ -126,7 +137,7 @@ def read(folder: StoragePath, split: str, row: int) -> Sample | PictureSample:
 
 
 def _sample(manifest: Manifest, split: str, found: pa.Table) -> Sample | PictureSample:
-    """Of a table of one row."""
+    """The sample in a table with one row. Raises `DataError` if it is not valid."""
     plan, names = manifest.plan, manifest.vocabulary
     raw = found.to_pylist()[0]
     if plan.image is None:

@@ -1,4 +1,4 @@
-"""`ape sweep`: a grid of trials."""
+"""`ape sweep`: train and evaluate a grid of runs."""
 
 from __future__ import annotations
 
@@ -24,43 +24,68 @@ if TYPE_CHECKING:
     from ape_cli.sweep.planning import PlannedTrial
     from ape_cli.sweep.specification import SweepSpecification
 
-_TAIL = 12  # lines of a failed trial's log
+_TAIL = 12  # number of lines of a failed trial's log that are printed
 
 
 @app.command()
 @command
 def sweep(
-    file: Annotated[Path | None, typer.Argument(metavar="FILE.toml", help="The grid; options go before it.")] = None,
-    schemes: Annotated[str | None, typer.Option(help="Such as rope,orthogonal-seq.")] = None,
-    tasks: Annotated[str | None, typer.Option(help="Each one's dataset at the preset's sizes.")] = None,
-    data: Annotated[list[str] | None, typer.Option(help="A dataset that is there; may be repeated.")] = None,
-    orders: Annotated[str | None, typer.Option(help="Trees: breadth,depth,breadth-to-depth,….")] = None,
-    seeds: Annotated[str | None, typer.Option(help="Such as 42,43,44, or 42-44.")] = None,
-    structures: Annotated[str | None, typer.Option(help="What positions are read as.")] = None,
-    attentions: Annotated[str | None, typer.Option(help="Kinds of attention.")] = None,
-    preset: Annotated[str | None, typer.Option(help="paper, medium, small or tiny; default by the machine.")] = None,
-    precision: Annotated[str | None, typer.Option(help="fp32, tf32 (GPUs alone) or bf16.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=V,V", help="A field's values.")] = None,
-    engine: Annotated[str, typer.Option(help="local: processes; ray: a cluster.")] = "local",
-    workers: Annotated[int | None, typer.Option(help="Trials at once; default what the machine has room for.")] = None,
-    threads: Annotated[int | None, typer.Option(help="local: of each trial; default its share.")] = None,
-    retries: Annotated[int | None, typer.Option(help="For a trial whose process or node dies.")] = None,
-    address: Annotated[str | None, typer.Option(help="ray: of a cluster; default one of our own.")] = None,
-    cpus_per_trial: Annotated[float | None, typer.Option(help="ray: default 1.")] = None,
-    gpus_per_trial: Annotated[float | None, typer.Option(help="ray: default 0; 0.25 for four on one GPU.")] = None,
-    trials_per_task: Annotated[int | None, typer.Option(help="ray: default by how short they are.")] = None,
-    share: Annotated[
-        str | None, typer.Option("--shard", metavar="I/N", help="Every N-th trial, from the I-th.")
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE.toml", help="File with the grid. Options replace its fields.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    compiled: Annotated[bool, typer.Option("--compile", help="By torch.compile.")] = False,
+    schemes: Annotated[str | None, typer.Option(help="Schemes, for example rope,orthogonal-seq.")] = None,
+    tasks: Annotated[str | None, typer.Option(help="Tasks. Each has a dataset with the sizes of the preset.")] = None,
+    data: Annotated[list[str] | None, typer.Option(help="Existing dataset; may be repeated.")] = None,
+    orders: Annotated[
+        str | None, typer.Option(help="Orders of the nodes of trees: breadth,depth,breadth-to-depth,…")
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Seeds, for example 42,43,44 or 42-44.")] = None,
+    structures: Annotated[str | None, typer.Option(help="Structures as which positions are read.")] = None,
+    attentions: Annotated[str | None, typer.Option(help="Kinds of attention.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="paper, medium, small or tiny. Default: paper on a GPU, else small.")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="Precision: fp32, tf32 (only on GPUs) or bf16.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=V,V", help="Values of a field of the configuration; may be repeated."),
+    ] = None,
+    engine: Annotated[str, typer.Option(help="Where trials run: local (processes) or ray (a cluster).")] = "local",
+    workers: Annotated[
+        int | None, typer.Option(help="Number of trials at once. Default: as many as the machine has room for.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="local: CPU threads of each trial. Default: an equal share of the cores.")
+    ] = None,
+    retries: Annotated[
+        int | None, typer.Option(help="Number of retries of a trial whose process or node dies.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="ray: address of a cluster. Default: start one on this machine.")
+    ] = None,
+    cpus_per_trial: Annotated[float | None, typer.Option(help="ray: CPUs of each trial. Default: 1.")] = None,
+    gpus_per_trial: Annotated[
+        float | None, typer.Option(help="ray: GPUs of each trial. Default: 0; with 0.25, four trials share a GPU.")
+    ] = None,
+    trials_per_task: Annotated[
+        int | None, typer.Option(help="ray: trials of each cluster task. Default: several if trials are short.")
+    ] = None,
+    share: Annotated[
+        str | None, typer.Option("--shard", metavar="I/N", help="Only every N-th trial, starting with the I-th.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
+    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.")] = "auto",
+    compiled: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False,
     log: Log = None,
     results: Results = RESULTS,
     datasets: Datasets = DATASETS,
     as_json: Json = False,
 ) -> None:
-    """Train and evaluate a grid of runs: what is finished is skipped, what was stopped goes on."""
+    """Train and evaluate a grid of runs. Finished runs are skipped, and stopped runs are resumed.
+
+    \f
+    Raises `UsageError` if options are not valid, or if the grid has no trials.
+    """
     runtime.share_cores()
     from ape_cli.core import executors
     from ape_cli.models.device import choose_device, gpu_count
@@ -74,7 +99,7 @@ def sweep(
         specification.check(specification.over(fields, given))
         for fields in (specification.read(file) if file else [{}])
     ]
-    # the nodes of a cluster choose for themselves
+    # each node of a cluster chooses its own device
     where = choose_device(device if engine == "local" else "auto")
     pick("device", device, ["auto", "cpu", "cuda"])
     for name in log or []:
@@ -108,7 +133,10 @@ def sweep(
 def _trials(
     grids: list[SweepSpecification], usual: str, registry: Registry, datasets: StoragePath
 ) -> list[PlannedTrial]:
-    """The trials of the grids as they stand; of those that are left out it says why. `usual`: the default preset."""
+    """The planned trials of the grids. Prints a note about each that is left out. `usual`: the default preset.
+
+    Raises `UsageError` if no trial is left.
+    """
     from ape_cli.sweep import planning
 
     if not all(one.preset for one in grids):
@@ -124,7 +152,10 @@ def _trials(
 
 
 def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTrial], Job], local_gpu: bool) -> Watch:
-    """Run the trials that are not finished, those that another process runs last, and show how they stand."""
+    """Run all trials that are not finished, and show their progress.
+
+    Trials that another process is running come last.
+    """
     from ape_cli.cli import sweep_table
     from ape_cli.models.device import gpu_count
     from ape_cli.sweep.gpu_sharing import shared_gpu
@@ -151,7 +182,7 @@ def _given(
     precision: str | None,
     settings: list[str] | None,
 ) -> dict[str, Any]:
-    """The options as fields of a grid; they go before what a file says."""
+    """The options as fields of a grid. They replace the fields of a file."""
     from ape_cli.runs.config import parse_values
 
     lists = {
@@ -172,10 +203,12 @@ def _given(
 
 
 def _list(text: str) -> list[str]:
+    """Split a list with commas, without repetitions."""
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 def _seeds(text: str) -> list[int]:
+    """Parse seeds and ranges of seeds. Raises `UsageError` if they are not valid."""
     found: list[int] = []
     for part in _list(text):
         first, dash, last = part.partition("-")
@@ -189,6 +222,7 @@ def _seeds(text: str) -> list[int]:
 
 
 def _share(text: str | None) -> tuple[int, int]:
+    """Parse I/N. Raises `UsageError` if it is not valid."""
     number, slash, of = ("1/1" if text is None else text).partition("/")
     digits = all(part.isdecimal() and len(part) < 10 for part in (number, of))
     if not (slash and digits and 1 <= int(number) <= int(of)):
@@ -199,6 +233,7 @@ def _share(text: str | None) -> tuple[int, int]:
 
 
 def _print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool) -> None:
+    """Print what a sweep would do, for --dry-run."""
     from ape_cli.cli.sweep_table import clock, trials
 
     todo = [item for item in items if item.state != "finished"]
@@ -224,17 +259,17 @@ def _print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool) -> 
     for item in items:
         missing = " (to generate)" if item.data.missing and item in todo else ""
         took = "" if item not in todo else "?" if item.seconds is None else clock(item.seconds)
-        what = to_do.get(item.state, f"go on ({item.state})")
+        what = to_do.get(item.state, f"resume ({item.state})")
         rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
     print_table(["run", "set", "to do", "dataset", "about"], rows)
     unknown = "time unknown" if len(known) == len(todo) else "time unknown, as no registered run has the same model"
-    guess = unknown if total is None else f"about {clock(total)}, by the runs that are registered"
+    guess = unknown if total is None else f"about {clock(total)}, estimated from registered runs"
     many = f"{at_once} at once" if at_once else "as many at once as there is room for"
     say(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
 
 
 def _print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Registry, as_json: bool) -> None:
-    """What came of each; of those that failed, the end of the log."""
+    """Print the final state of all trials, and the end of the log of each that failed."""
     from ape_cli.cli.sweep_table import trials
     from ape_cli.sweep import worker
 

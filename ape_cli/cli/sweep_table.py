@@ -1,4 +1,4 @@
-"""A sweep as a person watches it: a live table on a terminal, else a line for each thing that happens."""
+"""The progress of a sweep: a live table on a terminal; otherwise one line for each event."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ape_cli.core.executors import Event
     from ape_cli.sweep.planning import PlannedTrial
 
-_ENDED = 6  # of the trials that have ended, how many are shown
+_ENDED = 6  # number of trials that have ended and are shown
 
 
 @dataclass
 class Line:
-    """A trial that is to be done."""
+    """A trial of the sweep that is not finished yet, with its progress. Times are in seconds of a monotonic clock."""
 
     item: PlannedTrial
     state: str = "waiting"
@@ -34,10 +34,11 @@ class Line:
     error: str = ""
 
     def took(self, now: float) -> str:
+        """The time since the trial began, as text; empty before it begins."""
         return clock((self.ended or now) - self.began) if self.began else ""
 
     def left(self, now: float) -> float | None:
-        """Seconds, by its own pace; before that shows, as long as runs like it took."""
+        """The seconds that are left, from the trial's own pace, or at first from similar runs; None if unknown."""
         step, steps = self.told.get("step", 0), self.told.get("steps", 0)
         first = self.told.get("first", step)
         if step > first:
@@ -46,21 +47,22 @@ class Line:
 
 
 class Watch:
-    """All trials of a sweep that are to be done, as they stand."""
+    """The progress of all trials of a sweep that were not finished when it started."""
 
     def __init__(self, items: list[PlannedTrial], slots: int | None) -> None:
+        """Start with all trials waiting. `slots`: the number of trials at once, None if unknown."""
         self.lines = {item.name: Line(item) for item in items}
         self.slots = slots
 
     def heed(self, event: Event) -> None:
-        """Take in what happened."""
+        """Update the progress with an event of the executor."""
         line, now = self.lines[event.key], time.monotonic()
         if event.kind == "started":
             again = line.state == "running"
             line.state, line.began, line.told = "running", now, {}
-            self._say(line, "starts again: its process or its node was lost" if again else "started")
+            self._say(line, "starts again, because its process or its node was lost" if again else "started")
         elif event.kind == "told" and "step" not in event.value:
-            line.told = event.value  # it waits for another process
+            line.told = event.value  # the trial waits for another process
         elif event.kind == "told":
             first = {} if "first" in line.told else {"first": event.value["step"], "since": now}
             line.told = {key: value for key, value in line.told.items() if key != "waiting"} | first | event.value
@@ -77,17 +79,20 @@ class Watch:
             self._say(line, f"{line.state} after {line.took(now)}{score}")
 
     def _say(self, line: Line, what: str) -> None:
+        """Print a line about a trial, if there is no live table."""
         if not sys.stderr.isatty():
             note(f"[{self.count('finished')}/{len(self.lines)}] {line.item.name}: {what}")
 
     def count(self, state: str) -> int:
+        """The number of trials in a state."""
         return sum(line.state == state for line in self.lines.values())
 
     def of(self, *states: str) -> list[Line]:
+        """The trials in some states."""
         return [line for line in self.lines.values() if line.state in states]
 
     def time_left(self) -> float | None:
-        """Seconds until all have ended; None while nothing tells how long a trial takes."""
+        """The estimated seconds until all trials have ended; None if no trial gives an estimate."""
         now = time.monotonic()
         known = [line.left(now) for line in self.of("running", "waiting")]
         sure = [seconds for seconds in known if seconds is not None]
@@ -99,6 +104,7 @@ class Watch:
         return sum(usual if seconds is None else seconds for seconds in known) / at_once
 
     def drawn(self) -> RenderableType:
+        """The live table."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -114,27 +120,30 @@ class Watch:
         states = ", ".join(
             f"{n} {s}" for s in ("finished", "running", "waiting", "failed", "elsewhere") if (n := self.count(s))
         )
-        # on a short terminal the end of what is drawn is cut off
+        # the summary comes first, because a short terminal cuts off the end
         return Group(Text(states + (f"; about {clock(left)} left" if left else "")), table)
 
     def _cells(self, line: Line, now: float) -> list[str]:
+        """The row of a trial in the live table."""
         told = line.told
         step = f"{told['step']:,}/{told['steps']:,}" if "step" in told else ""
         percent = ["" if told.get(key) is None else f"{told[key]:.2%}" for key in ("accuracy", "validation")]
         if line.state == "running":
             left = line.left(now)
-            state = "waits for another" if told.get("waiting") else "running"
+            state = "waits for another process" if told.get("waiting") else "running"
             return [line.item.name, state, step, *percent, line.took(now), "" if left is None else clock(left)]
         if line.result.get("test") is not None:
             percent = ["", f"test {line.result['test']:.2%}"]
         return [line.item.name, line.state, "", *percent, line.took(now), ""]
 
     def __rich__(self) -> RenderableType:
+        """The live table, for rich."""
         return self.drawn()
 
 
 @contextmanager
 def watching(items: list[PlannedTrial], slots: int | None) -> Iterator[Watch]:
+    """Show the progress of trials within a `with` block."""
     watch = Watch(items, slots)
     if not sys.stderr.isatty():
         yield watch
@@ -147,11 +156,13 @@ def watching(items: list[PlannedTrial], slots: int | None) -> Iterator[Watch]:
 
 
 def trials(number: int) -> str:
+    """A number of trials in words."""
     return f"{number} trial{'s' * (number != 1)}"
 
 
 def clock(seconds: float) -> str:
-    """
+    """Seconds as minutes and seconds, or as hours, minutes and seconds.
+
     >>> clock(59.6), clock(3725), clock(90_061)
     ('1:00', '1:02:05', '25:01:01')
     """

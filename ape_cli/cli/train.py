@@ -1,4 +1,4 @@
-"""`ape train`: one run; under torchrun, in several processes."""
+"""`ape train`: train one run, in one process or, under torchrun, in several."""
 
 from __future__ import annotations
 
@@ -47,28 +47,43 @@ logger = logging.getLogger(__name__)
 @command
 def train(
     scheme: Annotated[str, typer.Option(help="Positional encoding (`ape schemes` lists them).")],
-    structure: Annotated[str | None, typer.Option(help="What positions are read as: seq*tree(2), …")] = None,
-    attention: Annotated[str, typer.Option(help="Its kind (`ape attentions` lists them).")] = "dot",
-    data: Annotated[Somewhere | None, somewhere("Dataset: a folder, its name under --datasets, s3://…")] = None,
-    task: Annotated[str | None, typer.Option(help="A task's dataset at the preset's own sizes.")] = None,
-    order: Annotated[str | None, typer.Option(help="Trees: order of the nodes, breadth or depth.")] = None,
-    source_order: Annotated[str | None, typer.Option(help="Trees: order of the source's; default --order.")] = None,
-    preset: Annotated[str | None, typer.Option(help="paper, medium, small or tiny; default by the machine.")] = None,
-    seed: Annotated[int, typer.Option(help="Of weights, batches and dropout.")] = 42,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any field.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Forget the run and train again.")] = False,
+    structure: Annotated[
+        str | None, typer.Option(help="Structure as which positions are read, for example seq*tree(2).")
+    ] = None,
+    attention: Annotated[str, typer.Option(help="Kind of attention (`ape attentions` lists them).")] = "dot",
+    data: Annotated[Somewhere | None, somewhere("Dataset: a folder, a name under --datasets, s3://… or gs://…")] = None,
+    task: Annotated[str | None, typer.Option(help="Task; its dataset has the sizes of the preset.")] = None,
+    order: Annotated[str | None, typer.Option(help="Order of the nodes of trees: breadth or depth.")] = None,
+    source_order: Annotated[
+        str | None, typer.Option(help="Order of the nodes of source trees. Default: --order.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="paper, medium, small or tiny. Default: paper on a GPU, else small.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed for weights, batch order and dropout.")] = 42,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any field of the configuration; may be repeated."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume a stopped run.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete an existing run and train it again.")] = False,
     no_eval: Annotated[bool, typer.Option("--no-eval", help="Do not evaluate on the test split.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    precision: Annotated[str, typer.Option(help="fp32, tf32 (GPUs alone) or bf16.")] = "fp32",
-    compiled: Annotated[bool, typer.Option("--compile", help="By torch.compile; pays on a GPU, if at all.")] = False,
+    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.")] = "auto",
+    precision: Annotated[str, typer.Option(help="Precision: fp32, tf32 (only on GPUs) or bf16.")] = "fp32",
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Compile the model with torch.compile; faster only on a GPU, if at all.")
+    ] = False,
     log: Log = None,
     threads: Threads = None,
     results: Results = RESULTS,
     datasets: Datasets = DATASETS,
     as_json: Json = False,
 ) -> None:
-    """Train one run, evaluate it on the test split, register it. torchrun -m ape_cli train …: in several processes."""
+    """Train one run, evaluate it on the test split, and register it. For several processes: torchrun -m ape_cli train …
+
+    \f
+    Raises `UsageError` if options are not valid or do not fit together.
+    """
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.models.device import choose_device
@@ -80,7 +95,7 @@ def train(
 
     chosen_order = _order(order, source_order)
     if data is not None and (task is not None or chosen_order is not None):
-        raise UsageError("--data names a whole dataset", got="--data with --task or an order", fix="use one")
+        raise UsageError("--data already names a dataset", got="--data with --task or an order", fix="use one of them")
     existing = _existing(resume, overwrite)
     with data_parallel.joined() as group:
         where = group.device(choose_device(device, threads))
@@ -102,7 +117,7 @@ def train(
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What the options say of the configuration and the data."""
+    """The options that choose the configuration and the dataset."""
 
     preset: str
     scheme: str
@@ -114,7 +129,7 @@ class _Wanted:
     settings: dict[str, Any]
 
     def config(self, kind: str) -> Config:
-        """The configuration for data of a kind, `sequence` or `image`."""
+        """The configuration for data of a kind, `sequence` or `image`. Raises `UsageError` if it is not valid."""
         from ape_cli import attention, position
         from ape_cli.models.factory import locality
         from ape_cli.runs import config
@@ -135,7 +150,7 @@ class _Wanted:
         return found
 
     def dataset(self, data: StoragePath | None, task: str | None, datasets: StoragePath, usual: bool) -> Dataset:
-        """Find the dataset, or generate it. `usual`: whether the preset is the default one."""
+        """Open the dataset, or generate it. `usual`: whether the preset is the default one."""
         from ape_cli.runs import config
         from ape_cli.training import dataset_choice
 
@@ -146,14 +161,14 @@ class _Wanted:
             dataset_choice.note_unused(task, self.order, self.preset, datasets)
         else:
             kind, make = dataset_choice.choose_dataset(self.scheme, self.structure, self.order, self.preset, datasets)
-        self.config(kind)  # what is wrong with it shows before anything is generated
+        self.config(kind)  # raises an error for a bad configuration before anything is generated
         about = config.preset(self.preset).about[kind]
         logger.info(f"preset: {self.preset} ({about}){'; --preset chooses another' if usual else ''}")
         return make()
 
 
 def _order(order: str | None, source_order: str | None) -> str | None:
-    """The name of the linearisation that is asked for, if there is one."""
+    """The name of the chosen linearisation, or None for the default. Raises `UsageError` if it is not valid."""
     from ape_cli.structure import linearisation
 
     return linearisation.name(*linearisation.checked(order, source_order)) if order or source_order else None
@@ -162,28 +177,30 @@ def _order(order: str | None, source_order: str | None) -> str | None:
 def _trained(
     chosen: Config, data: Dataset, registry: Registry, execution: Execution, existing: ExistingRun, *, test: bool
 ) -> Trial | None:
-    """The trial, or None if it was stopped."""
+    """Train and evaluate. Returns the trial, or None if it was stopped."""
     from ape_cli.training import trial
     from ape_cli.training.loop import Stopped
 
     try:
         return trial.run_trial(chosen, data, registry, execution, existing=existing, test=test)
     except Stopped:
-        logger.info("stopped, and stored: the same command with --resume goes on")
+        logger.info("stopped; run the same command with --resume to continue")
         return None
 
 
 def _existing(resume: bool, overwrite: bool) -> ExistingRun:
+    """What to do with an existing run. Raises `UsageError` if both options are given."""
     from ape_cli.training.execution import ExistingRun
 
     if resume and overwrite:
-        raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one")
+        raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one of them")
     if overwrite:
         return ExistingRun.OVERWRITE
     return ExistingRun.RESUME if resume else ExistingRun.REFUSE
 
 
 def _print(done: Trial, as_json: bool) -> None:
+    """Print the result of training and of the evaluation."""
     about = done.run.read()
     if as_json:
         answer({"run": done.run.name, "trained": done.trained, **about["result"], "test": done.evaluation})
@@ -193,9 +210,10 @@ def _print(done: Trial, as_json: bool) -> None:
 
 @contextmanager
 def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C (or SIGTERM) asks for a stop at the next step; the second one interrupts.
+    """Within the block, the first Ctrl-C or SIGTERM asks for a stop after the current step; the second interrupts.
 
-    Of several processes it interrupts none: a scheduler and torchrun may both send one, and torchrun kills in the end.
+    Yields a function that tells whether a stop was asked for. In a group of several processes the second signal does
+    not interrupt, because a scheduler and torchrun may both send one; torchrun kills processes that do not end.
     """
     asked, alone = False, group.size == 1
 
@@ -204,7 +222,7 @@ def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
         if asked and alone:
             raise KeyboardInterrupt
         asked = True
-        if alone:  # torchrun says it itself
+        if alone:  # under torchrun, torchrun prints this
             note("stopping after this step …")
 
     before = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}

@@ -239,7 +239,7 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["train", "--scheme", "relative", "--attention", "linear", "--task", "copy", "--preset", "tiny"], 2, "a bias"),
         (["train", "--scheme", "rope", "--set", "heads=3", "--task", "copy", "--preset", "tiny"], 2, "heads"),
         (["train", "--scheme", "tree", "--task", "copy", "--preset", "tiny"], 1, "cannot read"),
-        (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "--data names a whole dataset"),
+        (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "--data already names a dataset"),
         (["train", "--scheme", "rope", "--device", "tpu"], 2, "auto, cpu, cuda"),
         (["train", "--scheme", "rope", "--precision", "fp64"], 2, "bf16, fp32, tf32"),
         (["train", "--scheme", "rope", "--precision", "tf32", "--device", "cpu"], 2, "TF32 is a format of GPUs"),
@@ -270,7 +270,7 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["report", "--by", "epoch", "--decode", "greedy"], 2, "leave --decode out"),
         (["report", "--by", "epoch", "--split", "validation"], 2, "leave --split out"),
         (["report", "--by", "epoch", "--interval", "--format", "csv"], 2, "always has the interval"),
-        (["report", "--plot-format", "png"], 2, "--plot-format is for --plots"),
+        (["report", "--plot-format", "png"], 2, "--plot-format needs --plots"),
         (["report", "--plots", "p", "--plot-format", "gif"], 2, "pdf, png, svg"),
         (["report", "--plots", "p", "--compare", "rope", "none"], 2, "no plots"),
         (["report", "--axis", "error"], 2, "add --plots DIR or --format html"),
@@ -317,7 +317,7 @@ def test_a_stopped_process_is_resumed_to_the_same_weights(here: Path, sign: sign
     _, err = process.communicate(timeout=60)
     if sign != signal.SIGKILL:
         assert process.returncode == 130, err
-        assert "--resume goes on" in err
+        assert "--resume to continue" in err
         assert "Traceback" not in err
     (folder,) = here.glob("results/runs/*")
     assert json.loads((folder / "run.json").read_text())["status"] != "finished"
@@ -338,7 +338,7 @@ def test_an_interrupted_generation_is_gone_on_from(here: Path, workers: str) -> 
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "the same command goes on" in err
+    assert "run the same command again to continue" in err
     assert "Traceback" not in err
     assert not (here / "broken" / "manifest.json").exists()
     assert not list(here.glob("broken/data/.*.tmp"))

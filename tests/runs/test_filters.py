@@ -147,7 +147,7 @@ def test_images_go_by_their_source_too() -> None:
 def test_a_sweep_whose_data_is_not_there_is_named(here: Path) -> None:
     Path("mine.toml").write_text('schemes = ["rope"]\ndata = ["images-cifar-10"]\npreset = "tiny"\n')
     err = ape("report", "--sweep", "mine.toml", code=1)[1]
-    assert "the runs of the sweep mine.toml cannot be told without its data" in err
+    assert "the runs of the sweep mine.toml cannot be found without its data" in err
     assert "got:     images-cifar-10" in err
     assert "then `ape sweep mine.toml`" in err
 

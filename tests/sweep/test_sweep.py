@@ -163,7 +163,7 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
     assert plan["seconds"] == pytest.approx((30 + 70 + 2 * 50 + 6 * 50) / 2)
     table = ape("sweep", *GRID, *SHORT, "--dry-run")[0]
     assert "8 trials, 4 to do" in table
-    assert "by the runs that are registered" in table
+    assert "estimated from registered runs" in table
 
 
 @pytest.mark.slow
@@ -196,7 +196,7 @@ def test_an_estimate_scales_with_the_work(here: Path) -> None:
     words = ["--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--device", "cpu", "--dry-run", *ONE]
     out = ape("sweep", *words, "--set", "d_model=64")[0]
     assert "1 at once: time unknown, as no registered run has the same model" in out
-    assert "about 5:33:20, by the runs that are registered" in ape("sweep", *words, "--set", "steps=40000")[0]
+    assert "about 5:33:20, estimated from registered runs" in ape("sweep", *words, "--set", "steps=40000")[0]
 
 
 def test_shards_share_a_sweep_out(here: Path) -> None:

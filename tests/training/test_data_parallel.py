@@ -311,7 +311,7 @@ def test_stopped_ranks_end_as_if_they_had_not_stopped(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)  # torchrun hands it on to its processes
         err = process.stderr.read()
         assert process.wait(timeout=60) != 0
-    assert err.count("stopped, and stored: the same command with --resume goes on") == 1
+    assert err.count("stopped; run the same command with --resume to continue") == 1
     (folder,) = (tmp_path / "results" / "runs").iterdir()
     assert json.loads((folder / "run.json").read_text())["status"] == "stopped"
     with safetensors.safe_open(folder / "state" / "state.safetensors", "pt") as stored:

@@ -122,7 +122,7 @@ def test_a_worker_is_killed_and_a_node_stopped_and_every_trial_is_there_once(tmp
     out, err = sweep.communicate(timeout=300)
     assert sweep.returncode == 0, err
     assert [end["state"] for end in json.loads(out)["trials"]] == ["finished"] * 12
-    assert "starts again: its process or its node was lost" in err
+    assert "starts again, because its process or its node was lost" in err
     ray = finished(tmp_path / "results")
     assert len(ray) == 12
     assert len(list((tmp_path / "results" / "runs").iterdir())) == 12
