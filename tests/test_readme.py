@@ -37,6 +37,23 @@ def test_the_example_task_is_one_new_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_example_logger_and_view_are_one_new_file_each(tmp_path: Path) -> None:
+    (logger,) = (b for b in BLOCKS if b.startswith("# ape_cli/training/loggers/printed.py"))
+    (view,) = (b for b in BLOCKS if b.startswith("# ape_cli/reports/views/steps.py"))
+    elsewhere(tmp_path, "ape_cli/training/loggers/printed.py", logger)
+    ape = elsewhere(tmp_path, "ape_cli/reports/views/steps.py", view)
+    words = ("--set", "steps=20", "--set", "validate_every_steps=10", "--device", "cpu", "--preset", "tiny")
+    lines = ape("train", "--scheme", "rope", "--task", "copy", *words, "--log", "printed").stdout.splitlines()
+    assert [line.split()[1] for line in lines[:2]] == ["10/20:", "20/20:"]
+    run = lines[0].split()[0]
+    assert f"| {run} | 20 |" in ape("report", "--view", "steps", "--format", "markdown").stdout
+    assert f"{run} & $20$" in ape("report", "--view", "steps", "--format", "latex").stdout.replace("\\_", "_")
+    assert '<h2 id="steps">Steps</h2>' in ape("report", "--format", "html").stdout
+    refused = ape("report", "--view", "steps", "--interval", code=2).stderr
+    assert "the view steps does not use --interval" in refused
+
+
+@pytest.mark.slow
 def test_a_file_that_cannot_be_imported_stops_nothing_else(tmp_path: Path) -> None:
     ape = elsewhere(tmp_path, "ape_cli/position/torn.py", "import no_such_module\n")
     listed = ape("schemes")
@@ -60,5 +77,12 @@ def test_the_commands_it_names_exist() -> None:
 
     commands = {c.name or c.callback.__name__ for c in app.registered_commands}
     assert set(re.findall(r"`?ape ([a-z]+)", README)) <= commands
-    for name in (*tasks.names(), *position.names(), *attention.names()):
-        assert f"`{name}`" in README
+    for head, names in (
+        ("task | the target", tasks.names()),
+        ("scheme | how it acts", position.names()),
+        ("attention | the weight of a key", attention.names()),
+    ):
+        table = README[README.index(f"\n| {head} ") :].split("\n\n")[0]
+        named = {name for row in table.splitlines()[3:] for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+        assert len(named) > 7
+        assert named <= set(names)

@@ -66,7 +66,7 @@ Tasks = Annotated[
 Presets = Annotated[list[str] | None, typer.Option("--preset", help="Only runs of this preset; may be repeated.")]
 Log = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME", help="Metric logger: json-lines, tensorboard or your own; may be repeated."),
+    typer.Option(metavar="NAME", help="Metric logger, for example json-lines or tensorboard; may be repeated."),
 ]
 Threads = Annotated[int | None, typer.Option(help="Number of CPU threads. Default: all cores.")]
 RESULTS, DATASETS = Path("results"), Path("datasets")

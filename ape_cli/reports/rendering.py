@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import io
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, Group, RenderableType
@@ -14,6 +15,19 @@ from rich.text import Text
 from ape_cli.reports.tables import Cell, Table
 
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
+
+
+def _tex(text: str) -> str:
+    """A text with the special characters of LaTeX escaped."""
+    special = {c: f"\\{c}" for c in "&%$#_{}"} | {
+        "±": "$\\pm$",
+        "×": "$\\times$",
+        "—": "---",
+        "–": "--",
+        "·": "$\\cdot$",
+    }
+    special |= {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
+    return "".join(special.get(c, c) for c in text)
 
 
 @dataclass(frozen=True)
@@ -27,11 +41,24 @@ class _Markup:
     paper: str  # the score of the paper
     paper_std: str
     empty: str
-    number: str  # a cell that is text already
+    number: str  # a number that is text already
+    escape: Callable[[str], str]  # writes any other text
 
 
-_MARKDOWN = _Markup("%s%s", "<ins>%s</ins>%s", " ±%s", " ×%s", " [%s]", " ±%s", "—", "%s")
-_LATEX = _Markup("$%s%s$", r"\underline{$%s%s$}", r"_{\pm %s}", r" $\times %s$", " [$%s$]", r"_{\pm %s}", "---", "$%s$")
+_MARKDOWN = _Markup(
+    "%s%s", "<ins>%s</ins>%s", " ±%s", " ×%s", " [%s]", " ±%s", "—", "%s", lambda text: text.replace("|", r"\|")
+)
+_LATEX = _Markup(
+    "$%s%s$",
+    r"\underline{$%s%s$}",
+    r"_{\pm %s}",
+    r" $\times %s$",
+    " [$%s$]",
+    r"_{\pm %s}",
+    "---",
+    "$%s$",
+    _tex,
+)
 _HTML = _Markup(
     "%s%s",
     '<span class="best">%s</span>%s',
@@ -41,6 +68,7 @@ _HTML = _Markup(
     " ±%s",
     "—",
     "%s",
+    html.escape,
 )
 
 
@@ -72,7 +100,7 @@ def _rows(table: Table, markup: _Markup) -> list[list[str]]:
         if cell is None:
             return markup.empty
         if isinstance(cell, str):
-            return markup.number % cell
+            return markup.escape(cell) if re.search("[A-Za-z]", cell) else markup.number % cell
         parts = _parts(cell.mean, _spread(cell, table), table.percent, markup.std)
         text = (markup.best if cell.best else markup.plain) % parts
         text += markup.seeds % cell.seeds if cell.seeds < most else ""
@@ -129,19 +157,6 @@ def markdown(tables: list[Table]) -> str:
         out += ["| " + " | ".join([f"*{label}*", *counts]) + " |" for label, counts in table.foot]
         out += ["", " ".join(table.notes), ""]
     return "\n".join(out)
-
-
-def _tex(text: str) -> str:
-    """A text with the special characters of LaTeX escaped."""
-    special = {c: f"\\{c}" for c in "&%$#_{}"} | {
-        "±": "$\\pm$",
-        "×": "$\\times$",
-        "—": "---",
-        "–": "--",
-        "·": "$\\cdot$",
-    }
-    special |= {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
-    return "".join(special.get(c, c) for c in text)
 
 
 _PAGE_COLUMNS = 4  # a table with more columns is scaled to the width of the line

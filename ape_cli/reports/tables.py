@@ -33,7 +33,7 @@ class Table:
     title: str
     notes: list[str]
     columns: list[str]
-    rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # text is a number and needs no escapes
+    rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # a score, text, or None for an empty cell
     unit: str  # the unit of its scores, for example % or nats a token
     interval: bool = False  # show half of the interval over seeds after ±, not the deviation
     head: str = "scheme"

@@ -13,6 +13,7 @@ import pytest
 
 from ape_cli import position, tasks
 from tests.conftest import ape
+from tests.test_architecture import ORDER, imported
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,6 +51,14 @@ def test_a_new_scheme_works_at_once(here: Path) -> None:
     assert "8 of 8 laws hold" in printed[1]
     assert "copy-soft-window-42-" in printed[2]
     assert "soft-window" in run(here, "PYTHONPATH=. ape schemes")
+
+
+@pytest.mark.parametrize(("kind", "package"), [("scheme", "position"), ("task", "tasks")])
+def test_what_is_new_imports_as_the_files_beside_it(here: Path, kind: str, package: str) -> None:
+    """So that it can be moved into the package, where the order of the packages is checked."""
+    ape("new", kind, "soft-window")
+    (written,) = here.glob("ape_cli/*/soft_window.py")
+    assert imported(written) <= set(ORDER[: ORDER.index(package) + 1])
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from tests.reports.views import test_by_epoch, test_by_operator, test_by_size
 
 ALL = {name: views.load(name) for name in views.names()}
 ROWS = ("rope", "none")
+OURS = ("scores", "by-size", "by-operator", "by-epoch", "paired")  # in the order of the page; a new view may be added
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +69,12 @@ def test_no_two_views_share_a_section_or_an_option() -> None:
     on_page = [view for view in ALL.values() if view.on_page]
     assert len({anchor(view.title) for view in on_page}) == len(on_page)
     grouped = [view.by for view in ALL.values() if view.by]
-    assert sorted(grouped) == ["epoch", "op", "size"]
+    assert len(set(grouped)) == len(grouped)
+    assert {"epoch", "op", "size"} <= set(grouped)
     assert sum(view.compares for view in ALL.values()) == 1
     found, bad = views.every()
     assert bad == []
-    assert [view.name for view in found] == ["scores", "by-size", "by-operator", "by-epoch", "paired"]
+    assert [view.name for view in found if view.name in OURS] == list(OURS)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -88,7 +90,8 @@ def test_it_reads_tabulates_and_draws(filled: Path, name: str, metric: str) -> N
     assert bad == []
     frame = view.frame(found)
     assert frame.height > 0
-    assert set(frame["metric"]) == {metric}
+    if "metric" in frame.columns:  # a view without scores has none
+        assert set(frame["metric"]) == {metric}
     for interval in (False, True):
         tables = view.tables(found, interval=interval)
         assert tables
@@ -190,8 +193,8 @@ def test_what_each_view_refuses() -> None:
         "style": "html",
     }
     found = {}
-    for (name, view), (option, value) in itertools.product(ALL.items(), given.items()):
-        if said := refused(view, asked(view, **{option: value})):
+    for name, (option, value) in itertools.product(OURS, given.items()):
+        if said := refused(ALL[name], asked(ALL[name], **{option: value})):
             (found[name, option],) = said
     assert found == reasons
 

@@ -68,6 +68,7 @@ class View(ABC, Generic[Found]):
     by: ClassVar[str | None] = None  # `--by BY` is `--view NAME`
     compares: ClassVar[bool] = False  # whether `--compare A B` selects this view, which compares two rows
     comparison: ClassVar[str] = "a view of its own"  # why `--compare` is not possible with this view, for an error
+    unused: ClassVar[tuple[str, ...]] = ()  # options of `Options` without an effect; the user must not give them
     on_page: ClassVar[bool] = True  # whether it is a section of the page; otherwise its page shows it alone
     rank: ClassVar[int] = 100  # its position on the page: lower ranks come first, then names decide
     caption: ClassVar[str] = ""  # the caption of its figure; a view without a caption has no figure
@@ -124,6 +125,10 @@ class View(ABC, Generic[Found]):
                 if value is not None:
                     got = f"{options.asked} and --{name} {value}"
                     yield UsageError(f"{self.called} has no plots", got=got, fix="leave one out")
+        for name in self.unused:
+            if getattr(options, name) != getattr(Options, name):
+                got = f"{options.asked} and --{name}"
+                yield UsageError(f"{self.called} does not use --{name}", got=got, fix="leave one out")
         yield from paper.rejects(options.against, **options.scores)
 
 
