@@ -231,7 +231,7 @@ MISTAKES = [
         "_PALETTE",
         '("#9b4bb0", "P")',
         '("#c47dff", "P")',
-        "reports/test_palette.py::test_any_two_of_our_schemes_differ_to_everyone",
+        "reports/test_palette.py::test_any_two_schemes_with_a_colour_of_their_own_differ_to_everyone",
     ),
     Mistake(
         "a variant in the line style of the test split",
