@@ -1,4 +1,4 @@
-"""The manifest of a dataset: the plan that it follows, its shards, and a fingerprint of what is in them."""
+"""The manifest of a dataset: its plan, its shards, and a fingerprint of their content."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ VERSIONS = (1, 2, 3)
 
 
 def fingerprint(plan: DatasetPlan, vocabulary: list[str], shards: dict[str, list[Shard]]) -> str:
-    """Of a dataset's content, however it is cut into shards."""
+    """The fingerprint of a dataset's content, 64 hexadecimal digits. It does not depend on the division into shards."""
     totals = {}
     for split, parts in shards.items():
         sums = (sum(s.content[i] for s in parts) % 2**64 for i in (0, 1))
@@ -46,11 +46,16 @@ _HEX = r"^[0-9a-f]{64}$"
 
 
 class _Frozen(BaseModel):
+    """Base class of the parts of a manifest."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def late(*names: str) -> Any:
-    """Leave out these fields where they are None: older manifests do not have them and must keep their bytes."""
+    """A serialiser that leaves out these fields if they are None.
+
+    Older manifests do not have these fields, and their bytes must stay the same.
+    """
 
     def compact(self: BaseModel, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         found: dict[str, Any] = handler(self)
@@ -60,41 +65,45 @@ def late(*names: str) -> Any:
 
 
 class Shard(_Frozen):
-    file: str = Field(pattern=r"^data/(train|validation|test)-\d{5,}-of-\d{5,}\.parquet$")  # in the dataset's folder
+    """One Parquet file of a dataset."""
+
+    file: str = Field(
+        pattern=r"^data/(train|validation|test)-\d{5,}-of-\d{5,}\.parquet$"
+    )  # path in the dataset's folder
     rows: int = Field(ge=0)
     sha256: str = Field(pattern=_HEX)
-    content: tuple[int, int]
-    shared: int = Field(ge=0)  # rows whose source may stand in another split too
+    content: tuple[int, int]  # two sums of hashes of the rows, each modulo 2^64
+    shared: int = Field(ge=0)  # rows whose source may occur in another split too
 
 
 class DatasetPlan(_Frozen):
-    """Everything that a `gen` command decides: equal plans make equal datasets."""
+    """Everything that a `gen` command decides. Equal plans make equal datasets."""
 
     task: str
     structure: StructureField
     order: Order | None  # linearisation of the target, and of the source unless `source_order` is given
     parameters: dict[str, Any]
     seed: int
-    rows: dict[str, int]  # of each split
+    rows: dict[str, int]  # number of rows of each split
     shard_rows: int = Field(gt=0)
-    image: Size | None = None  # height, width and channels; None: no images
-    source_order: Order | None = None  # linearisation of the source where it is another one than the target's
+    image: Size | None = None  # height, width and channels; None for sequences
+    source_order: Order | None = None  # linearisation of the source, if it differs from the target's
 
     _compact = late("image", "source_order")
 
     @property
     def linearisation(self) -> str | None:
-        """Its name, as tables, folders and runs have it; None for data that has no order."""
+        """The name of the linearisation in tables, folders and runs; None for data without an order."""
         return linearisation.name(self.order, self.source_order)
 
     @property
     def shard(self) -> pa.Schema:
-        """Of each of its files."""
+        """The schema of the Parquet files."""
         return sequence_rows.schema(self.width) if self.image is None else image_rows.schema()
 
     @property
     def width(self) -> int:
-        """Coordinates of a position."""
+        """The number of coordinates of a position."""
         return self.structure.width
 
     @property
@@ -112,6 +121,7 @@ class DatasetPlan(_Frozen):
     @field_validator("structure", mode="wrap")
     @classmethod
     def _of_the_language(cls, given: Any, parse: ValidatorFunctionWrapHandler) -> Structure:
+        """Parse the expression of a structure. Raises `ValueError` if it is not valid."""
         try:
             found: Structure = parse(given)
         except (ValidationError, RecursionError):
@@ -121,14 +131,16 @@ class DatasetPlan(_Frozen):
     @field_validator("image")
     @classmethod
     def _of_pixels(cls, image: Size | None) -> Size | None:
+        """Check the size of images. Raises `ValueError` if it is not valid."""
         if image is not None and (not 1 <= min(image[:2]) <= max(image[:2]) < 2**16 or image[2] not in (1, 3)):
             raise ValueError("not a height and a width below 65,536 with 1 or 3 channels")
         return image
 
     @model_validator(mode="after")
     def _of_two_different_orders(self) -> DatasetPlan:
+        """Check the orders. Raises `ValueError` if they are not valid together."""
         if self.source_order is not None and self.source_order == self.order:
-            raise ValueError("source_order is given only where it differs from order")
+            raise ValueError("source_order is given although it is the same as order")
         if self.source_order is not None and self.order is None:
             raise ValueError("data without an order has no source_order")
         return self
@@ -136,6 +148,7 @@ class DatasetPlan(_Frozen):
     @field_validator("rows")
     @classmethod
     def _of_the_three_splits(cls, rows: dict[str, int]) -> dict[str, int]:
+        """Check the numbers of rows. Raises `ValueError` if a split is missing or a number is negative."""
         if set(rows) != set(SPLITS) or min(rows.values()) < 0:
             raise ValueError(f"not a number of rows for each of {', '.join(SPLITS)}")
         return rows
@@ -143,15 +156,15 @@ class DatasetPlan(_Frozen):
 
 @dataclass(frozen=True)
 class Piece:
-    """One shard of a plan."""
+    """The place of one shard in a plan."""
 
     split: str
-    file: str  # in the dataset's folder
+    file: str  # path in the dataset's folder
     rows: range
 
 
 def pieces_of(plan: DatasetPlan) -> dict[str, list[Piece]]:
-    """The shards of each split."""
+    """The planned shards of each split."""
     pieces: dict[str, list[Piece]] = {}
     for split in SPLITS:
         count = plan.rows[split]
@@ -162,20 +175,23 @@ def pieces_of(plan: DatasetPlan) -> dict[str, list[Piece]]:
 
 
 class Manifest(_Frozen):
+    """The content of `manifest.json`."""
+
     schema_version: int
     plan: DatasetPlan
-    vocabulary: list[str] = Field(min_length=1)  # id -> readable name; of images, label -> class
-    mean_size: float = Field(ge=0)  # of the distribution: length, depth, longer side, places of a ring
-    mean_tokens: float = Field(gt=0)  # of a source, as the distribution's mean size gives it
+    vocabulary: list[str] = Field(min_length=1)  # readable name of each id; for images, class of each label
+    mean_size: float = Field(ge=0)  # mean of the distribution of lengths, depths, longer sides, or places of a ring
+    mean_tokens: float = Field(gt=0)  # tokens of a source of mean size
     shards: dict[str, list[Shard]]
-    fingerprint: str = Field(pattern=_HEX)  # of the content, however it is cut into shards
+    fingerprint: str = Field(pattern=_HEX)  # does not depend on the division into shards
     versions: dict[str, str]
-    moments: Moments | None = None  # of images
+    moments: Moments | None = None  # mean and deviation of pixels; only for images
 
     _compact = late("moments")
 
     @model_validator(mode="after")
     def _agrees_with_its_plan(self) -> Manifest:
+        """Check that the fields agree with the plan. Raises `ValueError` if they do not."""
         if tasks.kind_of(self.plan.task) not in (self.plan.kind, None):
             what = "needs a" if self.plan.image is None else "has no"
             raise ValueError(f"task {self.plan.task} {what} size of images")
@@ -184,13 +200,13 @@ class Manifest(_Frozen):
         if self.plan.image is None and (
             self.vocabulary[:FIRST_SYMBOL] != SPECIAL or len(self.vocabulary) == FIRST_SYMBOL
         ):
-            raise ValueError(f"the vocabulary does not begin with {' '.join(SPECIAL)}, or ends there")
+            raise ValueError(f"the vocabulary does not begin with {' '.join(SPECIAL)}, or has no other symbols")
         if self.schema_version != self.plan.version:
             what = f"structure {self.plan.structure}" if self.plan.image is None else "images"
             raise ValueError(f"schema version {self.schema_version} cannot hold {what}")
         channels = [self.plan.image[2]] * 2 if self.plan.image else None
         if channels != (self.moments and [len(self.moments.mean), len(self.moments.std)]):
-            raise ValueError("images have moments of each of their channels, and nothing else has")
+            raise ValueError("only images have moments, one pair for each channel")
         for split, pieces in pieces_of(self.plan).items():
             listed = [(s.file, s.rows) for s in self.shards.get(split, [])]
             if listed != [(p.file, len(p.rows)) for p in pieces]:
@@ -201,11 +217,12 @@ class Manifest(_Frozen):
 
 
 def manifest_path(folder: StoragePath) -> StoragePath:
+    """The path of the manifest of a dataset."""
     return folder / "manifest.json"
 
 
 def read_manifest(folder: StoragePath) -> Manifest:
-    """The manifest of a dataset; a `DataError` says why a folder is not one."""
+    """Read and check the manifest of a dataset. Raises `DataError` if the folder has no valid manifest."""
     path = manifest_path(folder)
     how = "generate one with `ape gen TASK --out DIR`"
     try:
@@ -219,7 +236,7 @@ def read_manifest(folder: StoragePath) -> Manifest:
             if half
             else "the folder is not a dataset: it has no manifest.json",
             got=str(folder),
-            fix="run the same `ape gen` command again to go on" if half else how,
+            fix="run the same `ape gen` command again to continue" if half else how,
         ) from None
     except PlaceError:
         raise
@@ -235,6 +252,8 @@ def read_manifest(folder: StoragePath) -> Manifest:
         return Manifest.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
-        where = [".".join(map(str, first["loc"]))] if first["loc"] else []  # else the whole does not agree
+        where = (
+            [".".join(map(str, first["loc"]))] if first["loc"] else []
+        )  # empty if the fields do not agree with each other
         got = ": ".join([*where, first["msg"].removeprefix("Value error, ")])
         raise DataError(f"{path} is damaged", got=got, fix="generate it again") from error

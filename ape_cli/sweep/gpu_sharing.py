@@ -1,4 +1,4 @@
-"""NVIDIA's multi-process service, with which the kernels of several processes run at the same time on one GPU."""
+"""NVIDIA's multi-process service (MPS), which runs kernels of several processes at the same time on one GPU."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def shared_gpu(wanted: bool) -> Iterator[bool]:
-    """Start the service, if it is wanted and there, for the processes that are started within; and end it.
+    """Run the service for processes that are started within the block, if it is wanted and installed.
 
-    Gives whether they share the GPU by it. Without it they take turns. A service that runs already is left alone.
+    Yields whether these processes use the service. Without it, their kernels take turns. If the service is already
+    running, it is neither started nor stopped.
     """
     control = shutil.which("nvidia-cuda-mps-control")
     if not wanted or control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:

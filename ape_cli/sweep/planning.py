@@ -1,6 +1,6 @@
-"""What a sweep has to do: the trials of a grid as the registry and the datasets stand.
+"""Planning of a sweep: the trials of its grids, and the state of each in the registry and the datasets folder.
 
-Looking changes nothing; `prepare` generates the datasets that are missing.
+Planning changes no files, except that `prepare` generates missing datasets.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from typing import Any
 from ape_cli.core.errors import BusyError, DataError, RunError
 from ape_cli.data.facts import Facts
 from ape_cli.data.loader import open_dataset
-from ape_cli.data.manifest import DatasetPlan, manifest_path, read_manifest
+from ape_cli.data.manifest import manifest_path, read_manifest
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
 from ape_cli.runs import record
-from ape_cli.runs.config import Config, read_config
+from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
+from ape_cli.sweep.estimates import PastRuns
 from ape_cli.sweep.specification import Point, SweepSpecification, points
-from ape_cli.training import dataset_choice, schedule
+from ape_cli.training import dataset_choice
 
-_LOOK = 2.0  # seconds between two looks at what another process generates
+_LOOK = 2.0  # seconds between two checks of a dataset that another process generates
 _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
 
 logger = logging.getLogger(__name__)
@@ -46,20 +47,21 @@ class TrialDataset(Facts):
 
     @property
     def train_rows(self) -> int:
+        """The number of training rows."""
         return self.plan.rows["train"]
 
     @property
     def tested(self) -> bool:
-        """Whether it has test rows."""
+        """Whether there are test rows."""
         return self.plan.rows["test"] > 0
 
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """A trial of a sweep, and how it stands.
+    """A trial of a sweep and its state.
 
-    `state`: `finished`; `new`; `stopped` and `failed`, which go on; `running`, by another process. `variant`: what it
-    sets otherwise than its preset. `seconds`: an estimate from runs like it (`_Past`); None where there are none.
+    `state` is `finished`, `new`, `stopped` or `failed` (which are resumed), or `running` in another process. `variant`
+    lists the settings that differ from the preset. `seconds` is an estimate from similar runs (`PastRuns`), or None.
     """
 
     config: Config
@@ -71,7 +73,7 @@ class PlannedTrial:
 
     @property
     def name(self) -> str:
-        """The run's, or what is known of it."""
+        """The name of the run. It is incomplete if the dataset has no fingerprint yet."""
         parts = (self.data.task, self.data.order, self.config.scheme, str(self.config.seed))
         return self.run.name if self.run else "-".join(p for p in parts if p) + "-…"
 
@@ -79,12 +81,13 @@ class PlannedTrial:
 def plan(
     trials: Iterable[Point], registry: Registry, datasets: StoragePath, named: Callable[[str], StoragePath]
 ) -> tuple[list[PlannedTrial], list[str]]:
-    """The trials of a grid as they stand, each run once; and a line about each that makes no sense.
+    """The trials of a grid with their states, each run once, and a line about each trial that is impossible.
 
-    `named`: from the name of a dataset to its folder. Nothing is generated: where a dataset is missing, its fingerprint
-    is that of the runs that had it.
+    `named` maps the name of a dataset to its folder. Nothing is generated. The fingerprint of a missing dataset is
+    taken from registered runs that used it. Raises `DataError` if a dataset is damaged or is not the one that is
+    needed.
     """
-    past = _Past(registry)
+    past = PastRuns(registry)
     found: dict[str, PlannedTrial] = {}
     left: dict[str, None] = {}
     known: dict[Any, TrialDataset] = {}
@@ -97,7 +100,9 @@ def plan(
         except DataError as error:
             left[f"{point.config.scheme} on {known[place].folder.name}: {error.what} ({error.got})"] = None
             continue
-        found.setdefault(item.run.name if item.run else repr(item), replace(item, seconds=past.seconds(item)))
+        found.setdefault(
+            item.run.name if item.run else repr(item), replace(item, seconds=past.seconds(item.config, item.data))
+        )
     return list(found.values()), list(left)
 
 
@@ -108,26 +113,27 @@ def of_grids(
     datasets: StoragePath,
     named: Callable[[str], StoragePath],
 ) -> tuple[list[PlannedTrial], list[str]]:
-    """`plan` of all trials of some grids; `preset`: where one names none."""
-    # one look at a dataset, however many trials it has
+    """`plan` for all trials of several grids. `preset` is for grids that name none."""
+    # look at a dataset only once, however many trials it has
     kind = cache(lambda data: dataset_choice.given_dataset(named(data))[0])
     found = points(grids, preset, kind)
     return plan(found, registry, datasets, named)
 
 
 def shard(items: list[PlannedTrial], number: int, of: int) -> list[PlannedTrial]:
-    """Every `of`-th trial, from `number` = 1 on: each of `of` machines takes its own."""
+    """The trials of one of `of` machines: every `of`-th trial, starting with trial `number`, counted from 1."""
     return items[number - 1 :: of]
 
 
 def per_task(items: list[PlannedTrial]) -> int:
-    """How many trials make one task of a cluster: so many that it takes a minute or two, and no fewer than 16 tasks."""
+    """The number of trials in a task of a cluster, so that a task takes a minute or two and there are at least 16."""
     known = [item.seconds for item in items if item.seconds is not None]
     usual = statistics.median_high(known) if known else _SHORT
     return max(1, min(int(_SHORT / max(usual, 1.0)), len(items) // 16))
 
 
 def _item(config: Config, data: TrialDataset, registry: Registry) -> PlannedTrial:
+    """Plan one trial. Raises `DataError` if its scheme cannot read the dataset."""
     settled = factory.settle(config, data)
     variant = record.variant_text({"variant": factory.variant(settled, data)})
     if not data.fingerprint:
@@ -137,16 +143,18 @@ def _item(config: Config, data: TrialDataset, registry: Registry) -> PlannedTria
 
 
 def _state(run: Run, data: TrialDataset) -> str:
-    """As `Item` has it. What is damaged counts as failed: whoever trains it meets the damage, and says so."""
+    """The state of a run, as in `PlannedTrial`. A damaged run counts as failed; training it reports the damage."""
     try:
         state = run.status if (run.folder / "run.json").exists() else "new"
         done = not data.tested or run.evaluation(evaluate.name_of(data, "test", "teacher")) is not None
     except RunError:
         return "failed"
-    return "stopped" if state == "finished" and not done else state  # before it was evaluated
+    # a run that was stopped before its evaluation has to be resumed
+    return "stopped" if state == "finished" and not done else state
 
 
 def _standing(folder: StoragePath) -> TrialDataset:
+    """The dataset in a folder. Raises `DataError` if its manifest is missing or damaged."""
     manifest = read_manifest(folder)
     there = {name for name, _ in files.entries(folder / "data")}
     missing = any(s.file.removeprefix("data/") not in there for shards in manifest.shards.values() for s in shards)
@@ -161,15 +169,15 @@ def _standing(folder: StoragePath) -> TrialDataset:
 
 
 def _given(folder: StoragePath) -> TrialDataset:
-    """A dataset that is there. Raises `DataError` where some of it is missing: nobody knows how it was made."""
+    """An existing dataset. Raises `DataError` if parts are missing, because it is not known how to generate it."""
     found = _standing(folder)
     if found.missing:
         open_dataset(folder)
     return found
 
 
-def _of_task(point: Point, datasets: StoragePath, past: _Past) -> TrialDataset:
-    """A task's dataset at its preset's sizes. Raises `DataError` where another one is in its place."""
+def _of_task(point: Point, datasets: StoragePath, past: PastRuns) -> TrialDataset:
+    """The dataset of a task with the sizes of a preset. Raises `DataError` if its folder holds another dataset."""
     assert point.task is not None
     made, wanted, folder = dataset_choice.preset_plan(point.task, point.order, point.config.preset, datasets)
     if manifest_path(folder).exists():
@@ -191,65 +199,11 @@ def _of_task(point: Point, datasets: StoragePath, past: _Past) -> TrialDataset:
     )
 
 
-class _Past:
-    """What the registered runs tell: how fast they were, and the fingerprints of their data.
-
-    An estimate is the pace of similar runs times the work of a trial. Work is steps x batch size x mean tokens of a
-    source. This neglects what a step costs whatever its batch, and that attention grows with the square of the tokens.
-    Time does not grow in proportion to the width or the depth of a model, so only runs of the same model are similar.
-    """
-
-    def __init__(self, registry: Registry) -> None:
-        self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
-        self.fingerprints: dict[str, str] = {}
-        for _, about in registry.sound([]):
-            data, config = about["dataset"], read_config(about["config"])
-            self.fingerprints[_plan_key(data, data["order"])] = data["fingerprint"]
-            if about["status"] == "finished":
-                result = about["result"]
-                work = result["steps"] * config.batch_size * data.get("mean_tokens", 0)
-                for key in _alike(config, data["task"], data["order"]) if work else ():
-                    self.paces.setdefault(key, []).append(result["seconds"] / work)
-
-    def seconds(self, item: PlannedTrial) -> float | None:
-        """How long a trial takes at the median pace of the runs most like it; None where no run has its model."""
-        config, data = item.config, item.data
-        steps = schedule.steps_of(config, -(-data.train_rows // config.batch_size))
-        for key in _alike(config, data.task, data.order):
-            if key in self.paces:
-                return statistics.median_high(self.paces[key]) * steps * config.batch_size * data.mean_tokens
-        return None
-
-    def fingerprint(self, wanted: DatasetPlan) -> str:
-        return self.fingerprints.get(_plan_key(wanted.model_dump(), wanted.linearisation), "")
-
-
-def _plan_key(plan: dict[str, Any], order: str | None) -> str:
-    """What a dataset is made of; `order` is the name of its linearisation."""
-    return repr([order, *(plan[key] for key in ("task", "parameters", "seed", "rows"))])
-
-
-_SCALED = {"seed": 0, "steps": None, "epochs": None, "batch_size": 1}  # what an estimate allows for, or does not need
-_MODEL = ["d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "precision"]
-_MODEL += ["convolution_size", "convolution_stride", "pool_size", "pool_stride"]  # of images
-
-
-def _alike(config: Config, task: str, order: str | None) -> list[Any]:
-    """What similar runs have in common, the most telling first; the model in any case."""
-    own = config.model_copy(update=_SCALED).digest(f"{task} {order}")
-    model = (config.kind, *(getattr(config, name, None) for name in _MODEL))
-    return [
-        (own, "configuration"),
-        (model, task, order, config.scheme, config.structure, config.attention),
-        (model, task, order),
-        (model,),
-    ]
-
-
 def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath) -> list[PlannedTrial]:
-    """The trials with their datasets, of which those that are missing are generated.
+    """Generate the missing datasets of the trials, and return the trials with their datasets.
 
-    What another process generates is waited for. A trial is dropped if it turns out to be one of the others.
+    If another process is generating a dataset, this waits for it. If two trials turn out to be the same run, one of
+    them is dropped.
     """
     ready: dict[StoragePath, TrialDataset] = {}
     found: dict[str, PlannedTrial] = {}
@@ -265,7 +219,7 @@ def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath
 
 
 def _generate(data: TrialDataset, preset: str, datasets: StoragePath) -> None:
-    """A preset's dataset; where another process is at it, that is waited for."""
+    """Generate the dataset of a preset, or wait for another process that generates it."""
     told = False
     while True:
         try:

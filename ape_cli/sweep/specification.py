@@ -1,6 +1,6 @@
-"""A grid of trials, from a TOML file or from options: schemes x tasks x orders x settings x seeds.
+"""The specification of a sweep: grids of trials (schemes x tasks x orders x settings x seeds), from a file or options.
 
-A file gives lists, and tables `[[grid]]` that each take what they do not say from the lines above them:
+A TOML file gives lists. It may have tables `[[grid]]`; fields that a table lacks are taken from the lines above it:
 
     preset = "small"
     seeds = [42, 43, 44]
@@ -11,7 +11,7 @@ A file gives lists, and tables `[[grid]]` that each take what they do not say fr
 
     [[grid]]
     schemes = ["orthogonal-seq"]
-    set = { decay = [0.98, 1.0] }  # a list: one trial each
+    set = { decay = [0.98, 1.0] }  # one trial for each value of a list
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Scalar = bool | int | float | str
 
 
 class SweepSpecification(BaseModel):
-    """Lists, of which every combination is a trial."""
+    """The fields of one grid. Every combination of their values is a trial."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     schemes: list[str] = Field(min_length=1)
-    tasks: list[str] = []  # each one's dataset at the preset's own sizes
-    data: list[str] = []  # datasets that are there: folders, or names under --datasets
-    orders: list[str] = Field(["breadth"], min_length=1)  # names of linearisations, for the tasks that have one
+    tasks: list[str] = []  # each has a dataset with the sizes of the preset
+    data: list[str] = []  # existing datasets: folders, or names under --datasets
+    orders: list[str] = Field(["breadth"], min_length=1)  # names of linearisations, for tasks on trees
     seeds: list[int] = Field([42], min_length=1)
     structures: list[str] = []
     attentions: list[str] = Field(["dot"], min_length=1)
@@ -53,7 +53,7 @@ class SweepSpecification(BaseModel):
 
 @dataclass(frozen=True)
 class Point:
-    """One trial of a grid: a configuration, and the task (with its order) or the dataset that it is for."""
+    """One trial of a grid: a configuration, and either a task (with its order) or an existing dataset."""
 
     config: Config
     task: str | None
@@ -62,7 +62,7 @@ class Point:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The grids of a file, as it gives them. Raises `UsageError` for what is no TOML."""
+    """The fields of each grid of a file, unchecked. Raises `UsageError` if the file cannot be read or is not TOML."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
@@ -72,21 +72,24 @@ def read(path: Path) -> list[dict[str, Any]]:
         raise UsageError(f"{path} is not TOML", got=str(error), fix='for example: schemes = ["rope"]') from error
     parts = found.pop("grid", [{}])
     if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
-        raise UsageError("`grid` is no list of tables", got=repr(parts)[:80], fix="write [[grid]]")
+        raise UsageError("`grid` is not a list of tables", got=repr(parts)[:80], fix="write [[grid]]")
     return [over(found, part) for part in parts]
 
 
 def over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a grid under others, which go before them; settings one by one."""
+    """Merge the fields of a grid: those of `above` replace those of `below`, and `set` is merged key by key.
+
+    Raises `UsageError` if `set` is not a table.
+    """
     sets = [fields.get("set", {}) for fields in (below, above)]
     for given in sets:
         if not isinstance(given, dict):
-            raise UsageError("`set` is no table", got=repr(given)[:80], fix="write set = { decay = 1 }, or [set]")
+            raise UsageError("`set` is not a table", got=repr(given)[:80], fix="write set = { decay = 1 }, or [set]")
     return below | above | {"set": sets[0] | sets[1]}
 
 
 def check(fields: dict[str, Any]) -> SweepSpecification:
-    """A grid of these fields. Raises `UsageError` that names what is wrong, before anything is looked up."""
+    """Validate the fields of a grid. Raises `UsageError` that names the invalid field."""
     for key in fields:
         if key not in SweepSpecification.model_fields:
             raise unknown("field of a sweep", key, SweepSpecification.model_fields)
@@ -113,10 +116,10 @@ Kind = Callable[[str], str]
 
 
 def points(grids: list[SweepSpecification], preset: str, kind: Kind = lambda data: "sequence") -> list[Point]:
-    """Every trial, the first seed's of all grids first, so that a sweep that is cut short leaves whole tables.
+    """All trials. Those of the first seed come first, so that an interrupted sweep leaves complete tables.
 
-    `preset`: where a grid names none. `kind`: of the data of a name, as a configuration has it. Raises `UsageError`
-    for names and values that do not exist.
+    `preset` is for grids that name none. `kind` maps the name of an existing dataset to its kind, `sequence` or
+    `image`. Raises `UsageError` for unknown names and invalid values.
     """
     given = [grid for grid in grids if "orders" in grid.model_fields_set]
     if given and not any(_is_ordered(task) for grid in given for task in grid.tasks):
@@ -131,10 +134,12 @@ def points(grids: list[SweepSpecification], preset: str, kind: Kind = lambda dat
 
 
 def _is_ordered(task: str) -> bool:
+    """Whether the data of a task has an order."""
     return tasks.load(task).ordered
 
 
 def _points(grid: SweepSpecification, seed: int, preset: str, kind: Kind) -> list[Point]:
+    """All trials of one grid and one seed."""
     places: list[tuple[str | None, str | None, str | None]] = [(None, None, data) for data in grid.data]
     for task in grid.tasks:
         orders: list[str | None] = [*grid.orders] if _is_ordered(task) else [None]

@@ -1,8 +1,8 @@
-"""Sweeps: the trials of an agenda on an engine.
+"""The worker of a sweep, which runs one trial on an executor.
 
-What is finished is found in the registry and skipped, what was stopped goes on, and what failed is tried again. A trial
-that fails does not stop the others. Every trial is a run of the registry, and the registry is the only memory: a sweep
-that was killed is given again, by the same command.
+Finished runs are skipped, stopped runs are resumed, and failed runs are tried again. A failed trial does not stop the
+others. Every trial is a run of the registry, which holds all state. So a sweep that was killed is continued by the same
+command.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, LoggerFactory, MetricLogger, is_validation, load
 
-_PATIENCE = 150.0  # seconds that a trial waits for a run that another process holds, which may be dying
-_LOOK = 2.0  # seconds between two looks
-_TELL = 1.0  # seconds between two lines of a trial's progress
+_PATIENCE = 150.0  # seconds that a trial waits for a run that another process has locked
+_LOOK = 2.0  # seconds between two attempts
+_TELL = 1.0  # seconds between two reports of a trial's progress
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker has to know."""
+    """The arguments of a trial, which are sent to the worker."""
 
-    name: str  # of the run
+    name: str  # name of the run
     config: Config
     data: StoragePath
     results: StoragePath
     device: str
     compiled: bool
-    loggers: tuple[str, ...] = ()  # names
+    loggers: tuple[str, ...] = ()  # names of metric loggers
 
 
 def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool, loggers: Sequence[str] = ()) -> Job:
-    """A trial as an engine's job."""
+    """The job of a trial, for an executor."""
     assert item.run is not None
     return Job(
         item.run.name,
@@ -69,13 +69,13 @@ def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool, log
 
 
 def train_one(link: JobContext, work: Work) -> dict[str, Any]:
-    """Train, resume or find one run, evaluated; `{"state": "finished" or "elsewhere", ...}`.
+    """Train or resume one run and evaluate it, or find it finished. Returns its state, `finished` or `elsewhere`.
 
-    Its messages go into a log, which stays if it fails: `results/logs/RUN.log`.
+    Messages go into a log. If the trial fails, the log is written to `results/logs/RUN.log`.
     """
     log, path = io.StringIO(), log_of(work.results, work.name)
     with contextlib.suppress(OSError, ApeError):
-        path.unlink(missing_ok=True)  # of an earlier failure
+        path.unlink(missing_ok=True)  # the log of an earlier failure
     try:
         with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), messages_to(print):
             return _train(link, work)
@@ -89,18 +89,20 @@ def train_one(link: JobContext, work: Work) -> dict[str, Any]:
 
 
 def log_of(results: StoragePath, run: str) -> StoragePath:
-    """Where the log of a failed trial is."""
+    """The path of the log of a failed trial."""
     return results / "logs" / f"{run}.log"
 
 
 class _Telling(MetricLogger):
-    """Tells the process that runs the sweep how far a trial is, at most once a second."""
+    """Reports the progress of a trial to the process that runs the sweep, at most once a second."""
 
     def __init__(self, link: JobContext, run: LoggedRun) -> None:
+        """Keep the connection to the sweep."""
         self.link, self.steps, self.told = link, run.steps, 0.0
         self.validation = run.history[-1]["validation_token_accuracy"] if run.history else None
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Report the progress."""
         if is_validation(metrics):
             self.validation = metrics["validation_token_accuracy"]
         elif time.monotonic() - self.told > _TELL:
@@ -108,10 +110,11 @@ class _Telling(MetricLogger):
             self.link.tell({"step": step, "steps": self.steps, "accuracy": accuracy, "validation": self.validation})
 
     def close(self) -> None:
-        """Do nothing: the end of the job is told by itself."""
+        """Do nothing, because the end of the job is reported by the executor."""
 
 
 def _train(link: JobContext, work: Work) -> dict[str, Any]:
+    """Train one run. Waits if another process has locked it. Raises `KeyboardInterrupt` if the sweep stops."""
     from ape_cli.training.loop import Stopped
 
     where = choose_device(work.device)

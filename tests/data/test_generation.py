@@ -400,7 +400,7 @@ def test_a_damaged_manifest_is_explained(tmp_path: Path, task: Any) -> None:
         (json.dumps(good | {"shards": good["shards"] | {"train": []}}), "not those of the plan"),
         (json.dumps(good | {"plan": good["plan"] | {"rows": {}}}), "each of train, validation, test"),
         (json.dumps(good | {"vocabulary": ["a", "b", "c", "d"]}), "does not begin with"),
-        (json.dumps(good | {"vocabulary": good["vocabulary"][:3]}), "or ends there"),
+        (json.dumps(good | {"vocabulary": good["vocabulary"][:3]}), "or has no other symbols"),
         (json.dumps(good | {"vocabulary": ["a"]}), "does not begin with"),
         (json.dumps(good | {"moments": {"mean": [0.5], "std": [0.5]}}), "images have moments"),
         (json.dumps(good | {"fingerprint": "../../x"}), "fingerprint"),

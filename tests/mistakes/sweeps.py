@@ -31,7 +31,7 @@ MISTAKES = [
     ),
     Mistake(
         "an estimate that does not depend on the number of steps",
-        "_Past.seconds",
+        "PastRuns.seconds",
         "statistics.median_high(self.paces[key]) * steps",
         "statistics.median_high(self.paces[key]) * 800",
         "sweep/test_sweep.py::test_an_estimate_scales_with_the_work",

@@ -530,7 +530,7 @@ def test_a_manifest_of_images_is_checked(given: Any, tmp_path: Path) -> None:
     assert read_manifest(tmp_path).model_dump_json(indent=2) + "\n" == path.read_text()
     for change, says in [
         ({"moments": None}, "images have moments"),
-        ({"moments": {"mean": [0.5], "std": [0.5]}}, "images have moments of each of their channels"),
+        ({"moments": {"mean": [0.5], "std": [0.5]}}, "only images have moments"),
         ({"moments": {"mean": [0.5] * 3, "std": [0.0] * 3}}, "moments.std.0"),
         ({"moments": {"mean": [2.0] * 3, "std": [0.1] * 3}}, "moments.mean.0"),
         ({"schema_version": 2}, r"got: +schema version 2 cannot hold images"),

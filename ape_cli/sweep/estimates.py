@@ -1,0 +1,73 @@
+"""Estimates of the time that a trial takes, from registered runs."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from ape_cli.data.facts import Facts
+from ape_cli.data.manifest import DatasetPlan
+from ape_cli.runs.config import Config, read_config
+from ape_cli.runs.registry import Registry
+from ape_cli.training import schedule
+
+
+class PastRuns:
+    """The speed of registered runs, and the fingerprints of their datasets.
+
+    An estimate is the pace of similar runs times the work of a trial. Work is the product of steps, batch size and mean
+    tokens of a source. This neglects the fixed cost of a step, and that the cost of attention grows with the square of
+    the tokens. Time is not proportional to the width or depth of a model, so only runs of the same model are similar.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        """Read all runs of the registry."""
+        self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
+        self.fingerprints: dict[str, str] = {}
+        for _, about in registry.sound([]):
+            data, config = about["dataset"], read_config(about["config"])
+            self.fingerprints[_plan_key(data, data["order"])] = data["fingerprint"]
+            if about["status"] == "finished":
+                result = about["result"]
+                work = result["steps"] * config.batch_size * data.get("mean_tokens", 0)
+                for key in _alike(config, data["task"], data["order"]) if work else ():
+                    self.paces.setdefault(key, []).append(result["seconds"] / work)
+
+    def seconds(self, config: Config, data: Facts) -> float | None:
+        """The estimated seconds of a trial, from the median pace of the most similar runs, or None without any."""
+        steps = schedule.steps_of(config, -(-data.plan.rows["train"] // config.batch_size))
+        for key in _alike(config, data.task, data.order):
+            if key in self.paces:
+                return statistics.median_high(self.paces[key]) * steps * config.batch_size * data.mean_tokens
+        return None
+
+    def fingerprint(self, wanted: DatasetPlan) -> str:
+        """The fingerprint of the dataset of a plan, or an empty string if no run used it."""
+        return self.fingerprints.get(_plan_key(wanted.model_dump(), wanted.linearisation), "")
+
+
+def _plan_key(plan: dict[str, Any], order: str | None) -> str:
+    """A key for a dataset's plan. `order` is the name of its linearisation."""
+    return repr([order, *(plan[key] for key in ("task", "parameters", "seed", "rows"))])
+
+
+_SCALED = {
+    "seed": 0,
+    "steps": None,
+    "epochs": None,
+    "batch_size": 1,
+}  # fields that an estimate does not depend on, or takes into account
+_MODEL = ["d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "precision"]
+_MODEL += ["convolution_size", "convolution_stride", "pool_size", "pool_stride"]  # for images
+
+
+def _alike(config: Config, task: str, order: str | None) -> list[Any]:
+    """Keys that similar runs share, from the most specific to the least. All of them include the model."""
+    own = config.model_copy(update=_SCALED).digest(f"{task} {order}")
+    model = (config.kind, *(getattr(config, name, None) for name in _MODEL))
+    return [
+        (own, "configuration"),
+        (model, task, order, config.scheme, config.structure, config.attention),
+        (model, task, order),
+        (model,),
+    ]
