@@ -151,7 +151,7 @@ def test_runs_that_are_not_finished_are_not_packed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_says_what_is_wrong(tmp_path: Path) -> None:
-    assert "no CUDA device here" in gpu("record", "--out", str(tmp_path), code=1)
+    assert "no CUDA device is available" in gpu("record", "--out", str(tmp_path), code=1)
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,9 @@ def parse(text: str) -> tuple[str, ...]:
         return ()
     for name in given:
         if name == "none":
-            raise UsageError("`none` stands alone", got=repr(text), fix="leave out `none`, or all others")
+            raise UsageError(
+                "`none` cannot be combined with augmentations", got=repr(text), fix="leave out `none`, or all others"
+            )
         pick("augmentation", name, (*NAMES, "none"))
     if len(set(given)) < len(given):
         raise UsageError("an augmentation is named twice", got=repr(text), fix="name each once")

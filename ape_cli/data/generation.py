@@ -116,7 +116,7 @@ def _working_in(out: StoragePath) -> Iterator[None]:
 
     A folder that was created here and is still empty at the end is removed.
     """
-    busy = BusyError("another process is generating into this folder", got=str(out), fix="wait for it to end")
+    busy = BusyError("another process is generating into this folder", got=str(out), fix="wait until it has finished")
     new = not out.exists()
     files.folder(out)
     try:
@@ -220,7 +220,7 @@ def _check_remade(known: Manifest, made: dict[str, Shard]) -> None:
             new = made.get(old.file)
             if new is not None and new != old:
                 raise DataError(
-                    f"a shard was missing, and these versions make another in its place: {old.file}",
+                    f"a shard is missing, and these versions generate a different one: {old.file}",
                     got=f"made with pyarrow {pa.__version__} and ape {ape_cli.__version__}",
                     allowed=f"made with {known.versions}",
                     fix="--overwrite generates the whole dataset again",

@@ -44,7 +44,7 @@ def check_shard(folder: StoragePath, shard: Shard) -> None:
         raise DataError(f"cannot read {path}", got=error.strerror, fix="make it readable") from error
     if digest != shard.sha256:
         raise DataError(
-            f"a shard was altered or cut short: {path}",
+            f"a shard was altered or truncated: {path}",
             got=f"sha256 {digest[:16]}…",
             allowed=f"sha256 {shard.sha256[:16]}… (manifest.json)",
             fix="run the same `ape gen` command with --overwrite, or restore the file",

@@ -56,7 +56,7 @@ def greedy(
         raise DataError(
             "greedy decoding does not know how these trees unfold",
             got=f"task {task.name}, structure {reading.own.expression}",
-            allowed="tasks that say it (`Trees.opens`), sequences, grids and rings",
+            allowed="tasks that define `opens`, sequences, grids and rings",
             fix="--decode teacher",
         )
     tally, training = MetricSums(), model.training

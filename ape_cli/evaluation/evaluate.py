@@ -77,7 +77,11 @@ def evaluate(
         **summarise(tally, *_parts(data), entropy=decode == "teacher"),
     }
     if not is_sound(evaluation["overall"]):
-        raise RunError("the weights of the run give no numbers", got=run.name, fix="train it again with --overwrite")
+        raise RunError(
+            "the weights of the run give values that are not finite",
+            got=run.name,
+            fix="train it again with --overwrite",
+        )
     run.save_evaluation(name_of(data, split, decode), evaluation)
     return evaluation
 

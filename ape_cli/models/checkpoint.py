@@ -63,7 +63,7 @@ def load_weights(run: Run, model: Model) -> None:
     """
     path = run.folder / "model.safetensors"
     if not run.has_weights:
-        raise RunError("the run has no weights", got=run.name, fix="train it (again): `ape train … --overwrite`")
+        raise RunError("the run has no weights", got=run.name, fix="train it: `ape train … --overwrite`")
     tensors = model.current(load_tensors(path)[0])
     want, have = (
         {k: f"{str(v.dtype).removeprefix('torch.')} {list(v.shape)}" for k, v in found.items()}

@@ -25,7 +25,9 @@ def choose_device(name: str, threads: int | None = None) -> torch.device:
         torch.set_num_threads(threads)
     pick("device", name, ["auto", "cpu", "cuda"])
     if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("no CUDA device here", got="--device cuda", allowed="auto, cpu", fix="leave --device out")
+        raise UsageError(
+            "no CUDA device is available", got="--device cuda", allowed="auto, cpu", fix="leave --device out"
+        )
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 

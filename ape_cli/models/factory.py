@@ -232,7 +232,7 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
             "torch.compile does not work here",
             got=str(error).strip().splitlines()[0],
             allowed="a C++ compiler on a CPU, Triton on CUDA",
-            fix="leave --compile out; nothing needs it",
+            fix="leave --compile out",
         ) from error
     for hook in _HOOKS:
         setattr(model.scheme, hook, torch.compiler.disable(getattr(model.scheme, hook)))

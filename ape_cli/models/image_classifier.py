@@ -54,7 +54,7 @@ class Tokenising:
             rows, columns = (-(-side // stride) for side in (rows, columns))
         if rows == columns == 1:
             raise UsageError(
-                "an image becomes a single token, and there are no positions to tell apart",
+                "an image becomes a single token, so there are no positions to tell apart",
                 got=f"convolution_stride={self.convolution_stride}, pool_stride={self.pool_stride}, "
                 f"images of {height} x {width} pixels",
                 allowed="strides that leave two tokens or more",

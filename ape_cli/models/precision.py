@@ -22,7 +22,7 @@ def check_precision(name: str, device: torch.device) -> None:
     """Check that a device supports a precision. Raises `UsageError` if it does not."""
     if name == "tf32" and device.type != "cuda":
         raise UsageError(
-            "TF32 is a format of GPUs",
+            "TF32 needs a GPU",
             got=f"--precision tf32 on {device.type}",
             allowed="fp32, bf16",
             fix="--device cuda",

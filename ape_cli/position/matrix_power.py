@@ -52,7 +52,7 @@ class MatrixPower(Scheme):
         """Check the options and create the parameters."""
         super().__init__(shape)
         if not base > 1.0:
-            raise UsageError("bad base", got=base, allowed="above 1", fix="the source's is 10000")
+            raise UsageError("bad base", got=base, allowed="above 1", fix="the source uses 10000")
         d = shape.d_model
         self.base, self.learned, self.multiplicative = base, learned, multiplicative
         self.content_dependent = multiplicative

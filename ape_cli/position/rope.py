@@ -40,7 +40,7 @@ class Rope(Scheme):
         """Check the base and create the angles if they are learned."""
         super().__init__(shape)
         if not base > 1.0:
-            raise UsageError("bad base", got=base, allowed="above 1", fix="the source's is 10000")
+            raise UsageError("bad base", got=base, allowed="above 1", fix="the source uses 10000")
         self.base, self.learned, self.interleaved = base, learned, interleaved
         if learned:
             self.angles = nn.Parameter(frequencies(shape.head_dim, base).float().repeat(shape.heads, 1))  # [H, K/2]

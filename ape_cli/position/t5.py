@@ -45,10 +45,10 @@ class T5(Scheme):
         """Check the options and draw the scalars."""
         super().__init__(shape)
         if buckets < 4 or buckets % 4:
-            raise UsageError("bad buckets", got=buckets, allowed="a multiple of 4", fix="the source's are 32")
+            raise UsageError("bad buckets", got=buckets, allowed="a multiple of 4", fix="the source uses 32")
         if max_distance <= buckets // 2:
             allowed = f"more than {buckets // 2}, half of the buckets"
-            raise UsageError("bad max_distance", got=max_distance, allowed=allowed, fix="the source's is 128")
+            raise UsageError("bad max_distance", got=max_distance, allowed=allowed, fix="the source uses 128")
         self.buckets, self.max_distance, self.acts_between = buckets, max_distance, cross
         start = torch.randn(3 if cross else 2, shape.heads, buckets, generator=shape.generator)
         self.scalars = nn.Parameter(0.02 * start)  # [encoder, decoder, cross; H; bucket]

@@ -59,7 +59,7 @@ class Record(BaseModel):
     def _finished_with_a_result(self) -> Record:
         """Check that a finished run has a result."""
         if self.status == "finished" and self.result is None:
-            raise ValueError("finished, and without a result")
+            raise ValueError("the run is finished but has no result")
         return self
 
 

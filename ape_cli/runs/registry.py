@@ -109,7 +109,12 @@ class Registry:
         if len(alike) == 1:
             return Run(self.folder / "runs" / alike[0])
         if alike:
-            raise UsageError("several runs begin like this", got=name, allowed=", ".join(alike), fix="give more of it")
+            raise UsageError(
+                "the names of several runs begin like this",
+                got=name,
+                allowed=", ".join(alike),
+                fix="give more of the name",
+            )
         raise unknown("run", name, names)
 
     def place(self, config: Config, data: Facts) -> Run:

@@ -241,9 +241,9 @@ def load_tensors(path: StoragePath) -> tuple[Tensors, dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         return tensors, json.loads(metadata["ape"])
     except (safetensors.SafetensorError, OSError) as error:
-        raise RunError(f"{path} is not a whole safetensors file", got=str(error), fix=again) from error
+        raise RunError(f"{path} is not a complete safetensors file", got=str(error), fix=again) from error
     except (KeyError, ValueError) as error:
-        raise RunError(f"{path} was not written by ape", got="no metadata of ours", fix=again) from error
+        raise RunError(f"{path} was not written by ape", got="its metadata is not ours", fix=again) from error
 
 
 def now() -> str:

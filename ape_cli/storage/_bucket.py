@@ -122,7 +122,7 @@ _UNREACHABLE = ("NETWORK_CONNECTION", "curlCode", "CURL error", "UNAVAILABLE")
 
 def _no_bucket(bucket: Bucket) -> PlaceError:
     """The error for a bucket that does not exist."""
-    return PlaceError("no such bucket", got=str(bucket), fix="create it first, or mend its name")
+    return PlaceError("no such bucket", got=str(bucket), fix="create it, or correct its name")
 
 
 @contextmanager
@@ -157,8 +157,8 @@ def _explanation(bucket: Bucket, said: str) -> ApeError:
         return PlaceError(
             f"the object store of {bucket} cannot be reached",
             got=got,
-            fix=f"see to the network; another server is named by ?endpoint_override=http://HOST:PORT{other}",
+            fix=f"check the network; for another server add ?endpoint_override=http://HOST:PORT{other}",
         )
     if "status 301" in said or "PERMANENT_REDIRECT" in said:
         return PlaceError(f"{bucket} is in another region", got=got, fix="name it with ?region=… or AWS_REGION")
-    return PlaceError(f"{store} failed at {bucket}", got=got, fix="try again; the same command goes on")
+    return PlaceError(f"{store} failed at {bucket}", got=got, fix="run the same command again to continue")

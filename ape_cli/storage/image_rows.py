@@ -117,7 +117,7 @@ def pixels(part: pa.Table, size: Size) -> np.ndarray:
             raise DataError(f"the image of row {row} cannot be read", got=kind, fix=_AGAIN) from error
         if pixels is None:
             got, allowed = ("{} x {} {}".format(*one) for one in (there, wanted))
-            raise DataError(f"the image of row {row} is of another size", got=got, allowed=allowed, fix=_AGAIN)
+            raise DataError(f"the image of row {row} has another size", got=got, allowed=allowed, fix=_AGAIN)
         found[i] = pixels.reshape(size)
     return found
 
@@ -129,7 +129,7 @@ def labels(part: pa.Table, classes: int) -> I64:
     if wrong.size:
         row, label = (part[name][int(wrong[0])].as_py() for name in ("row", "label"))
         got = "null" if label is None else label
-        raise DataError(f"the label of row {row} is of no class", got=got, allowed=f"0 to {classes - 1}", fix=_AGAIN)
+        raise DataError(f"the label of row {row} is not a class", got=got, allowed=f"0 to {classes - 1}", fix=_AGAIN)
     return found
 
 

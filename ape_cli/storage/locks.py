@@ -91,10 +91,10 @@ class Lease:
         """
         if path.path.startswith(f"{self.lock.parent.path}/") and not self.is_ours():
             raise ApeError(
-                "another process may have taken over here: this one could not renew its lease in time",
+                "this process could not renew its lock in time, so another process may have taken over",
                 got=str(self.lock.parent),
                 allowed=f"{self.seconds} seconds without the object store",
-                fix="see what the other one does; the same command goes on from what is stored",
+                fix="look for another process; then run the same command again to continue",
             )
 
     def keep(self) -> None:

@@ -151,7 +151,7 @@ class RemotePath:
         self._guard()
         self._copy(str(local), None, self.path, self.bucket.system)
         if (size := self._ask().size) != local.stat().st_size:
-            raise PlaceError(f"{self} was not stored whole", got=f"{size} bytes", fix="try again")
+            raise PlaceError(f"{self} was not stored completely", got=f"{size} bytes", fix="try again")
         self._guard()
 
     def _guard(self) -> None:

@@ -58,7 +58,7 @@ def read_shard(path: StoragePath, wanted: pa.Schema = SCHEMA) -> pq.ParquetFile:
         raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix="generate it again") from error
     if not file.schema_arrow.equals(wanted):
         raise DataError(
-            f"{path} is a Parquet file of another schema",
+            f"{path} is a Parquet file with another schema",
             got=_told(file.schema_arrow),
             allowed=_told(wanted),
             fix="point to a folder that `ape gen` wrote",

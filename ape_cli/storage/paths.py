@@ -44,7 +44,7 @@ def storage_path(text: str | StoragePath) -> StoragePath:
     if isinstance(text, RemotePath):
         return text
     if isinstance(text, Path) and text.parts[:1] in {(f"{kind}:",) for kind in KINDS}:
-        raise UsageError("a Path cannot carry an address", got=text, fix="give it as a string")
+        raise UsageError("a pathlib.Path cannot hold an address", got=text, fix="give it as a string")
     kind, separator, rest = str(text).partition("://")
     if not separator or not kind.isalnum():
         return Path(text)
@@ -57,7 +57,7 @@ def storage_path(text: str | StoragePath) -> StoragePath:
         raise UsageError("the address names no bucket", got=text, allowed=f"{kind}://bucket/path", fix="add it")
     if "@" in parts[0]:
         raise UsageError(
-            "credentials do not belong into an address, which is stored and shown",
+            "an address must not contain credentials, because it is stored and shown",
             got=f"{kind}://…@{path.partition('@')[2]}",
             fix=f"{CREDENTIALS[kind]}, and leave them out here",
         )

@@ -105,7 +105,7 @@ class _Parser:
             f"bad structure: {what}",
             got=f"{self.text}\n{' ' * (11 + place)}^ here, at character {place + 1}",
             allowed=_ALLOWED,
-            fix="mend it there",
+            fix="correct it there",
         )
 
 

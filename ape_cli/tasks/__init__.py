@@ -87,7 +87,9 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
     if found.ordered:
         orders = linearisation.checked(order, source_order)
     elif given := f"order {order!r}" if order else f"source_order {source_order!r}" if source_order else "":
-        raise UsageError(f"{name} is no tree task: it has no order", got=given, allowed="none", fix="leave it out")
+        raise UsageError(
+            f"{name} is not a task on trees, so it has no order", got=given, allowed="none", fix="leave it out"
+        )
     known = options_of(found)
     found.refuse(options)
     for key, value in options.items():

@@ -50,7 +50,7 @@ class TaskOption(NamedTuple):
         """Check the type of a value. Raises `UsageError` if it is wrong. Other types are left to the task to check."""
         right, allowed = _KINDS.get(self.kind, (object, ""))
         if not isinstance(value, right) or (right is not object and isinstance(value, bool) != (right is bool)):
-            raise UsageError(f"bad {self.name}", got=repr(value), allowed=allowed, fix="give it as such")
+            raise UsageError(f"bad {self.name}", got=repr(value), allowed=allowed, fix="give such a value")
 
 
 class RowWriter(ABC):

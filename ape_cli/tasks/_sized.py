@@ -94,7 +94,7 @@ class Sized(Task):
         for name, value, least in ((f"{self.extent}_mean", mean, low), (f"{self.extent}_std", std, 0)):
             if not math.isfinite(value) or value < least:
                 allowed = f"a finite number from {least}"
-                raise UsageError(f"bad {name}", got=value, allowed=allowed, fix="choose such a one")
+                raise UsageError(f"bad {name}", got=value, allowed=allowed, fix="choose such a value")
         if mean + 6 * std > high:
             raise UsageError(
                 f"bad {self.extent}_mean and {self.extent}_std: the distribution reaches too far",

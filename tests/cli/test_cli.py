@@ -242,7 +242,7 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "--data already names a dataset"),
         (["train", "--scheme", "rope", "--device", "tpu"], 2, "auto, cpu, cuda"),
         (["train", "--scheme", "rope", "--precision", "fp64"], 2, "bf16, fp32, tf32"),
-        (["train", "--scheme", "rope", "--precision", "tf32", "--device", "cpu"], 2, "TF32 is a format of GPUs"),
+        (["train", "--scheme", "rope", "--precision", "tf32", "--device", "cpu"], 2, "TF32 needs a GPU"),
         (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
         (["train", "--scheme", "rope", "--seed", "-1"], 2, "--seed VALUE"),
         (["train", "--scheme", "rope", "--set", "seed=3"], 2, "it is an option: --seed"),

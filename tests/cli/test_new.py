@@ -89,8 +89,8 @@ def test_in_a_checkout_it_writes_into_the_package(here: Path, name: str) -> None
     checkout = here / "ape_cli"
     for folder in ("position", "tasks"):
         (checkout / folder).mkdir(parents=True)
-        (checkout / folder / "__init__.py").touch()
-    (checkout / "__init__.py").touch()
+        (checkout / folder / "__init__.py").write_text('"""A package."""\n')
+    (checkout / "__init__.py").write_text('"""The package."""\n')
     for kind, folder in (("scheme", "position"), ("task", "tasks")):
         stem = name.replace("-", "_")
         written = json.loads(ape("new", kind, name, "--json")[0])["written"]

@@ -72,9 +72,9 @@ def test_names_are_in_the_order_of_application(text: str, names: tuple[str, ...]
         ("crop,flop", "did you mean 'flip'"),
         ("", "unknown augmentation"),
         ("crop,,flip", "unknown augmentation"),
-        ("crop,none", "stands alone"),
+        ("crop,none", "cannot be combined"),
         ("flip,crop,flip", "named twice"),
-        ("none,none", "stands alone"),
+        ("none,none", "cannot be combined"),
     ],
 )
 def test_other_names_are_wrong_usage(text: str, said: str) -> None:

@@ -224,9 +224,9 @@ def test_damage_is_named(tmp_path: Path) -> None:
     shard = tmp_path / "copy" / data.manifest.shards["train"][0].file
     whole = shard.read_bytes()
     for damage, message in [
-        (lambda: shard.write_bytes(whole[: len(whole) // 2]), "altered or cut short"),
-        (lambda: shard.write_bytes(whole[:100] + b"\0" + whole[101:]), "altered or cut short"),
-        (lambda: pq.write_table(pa.table({"a": [1]}), shard), "altered or cut short"),
+        (lambda: shard.write_bytes(whole[: len(whole) // 2]), "altered or truncated"),
+        (lambda: shard.write_bytes(whole[:100] + b"\0" + whole[101:]), "altered or truncated"),
+        (lambda: pq.write_table(pa.table({"a": [1]}), shard), "altered or truncated"),
         (shard.unlink, "missing"),
     ]:
         damage()

@@ -34,7 +34,7 @@ def test_nothing_changes_on_a_cpu() -> None:
 
 def test_a_cpu_cannot_train_in_tf32() -> None:
     """It would be float32 under another name."""
-    with pytest.raises(UsageError, match="TF32 is a format of GPUs"):
+    with pytest.raises(UsageError, match="TF32 needs a GPU"):
         precision.check_precision("tf32", torch.device("cpu"))
     for name in ("fp32", "bf16"):
         precision.check_precision(name, torch.device("cpu"))

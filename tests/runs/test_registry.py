@@ -231,9 +231,9 @@ def test_weights_that_are_not_ours(words: Dataset, tmp_path: Path) -> None:
         path.write_bytes((other.folder / "model.safetensors").read_bytes())
 
     for damage, message in [
-        (lambda: path.write_bytes(whole[: len(whole) // 2]), "not a whole safetensors file"),
-        (lambda: path.write_bytes(b""), "not a whole safetensors file"),
-        (pickled, "not a whole safetensors file"),
+        (lambda: path.write_bytes(whole[: len(whole) // 2]), "not a complete safetensors file"),
+        (lambda: path.write_bytes(b""), "not a complete safetensors file"),
+        (pickled, "not a complete safetensors file"),
         (of_another_shape, r"does not fit[\s\S]*float32 \[64\]"),
         (path.unlink, "no weights"),
     ]:

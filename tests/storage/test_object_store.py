@@ -98,7 +98,7 @@ def test_a_missing_shard_is_made_again_and_a_damaged_one_is_named(server: Server
     assert server.objects("ape/damage") == reference
     server.put(f"ape/damage/{second}", reference[second][:-9] + b"x" + reference[second][-8:])
     for asked in (lambda: generation.generate(TASK, PLAN, out), lambda: open_dataset(out)):
-        with pytest.raises(DataError, match=r"altered or cut short: s3://ape/damage/data/train-00001"):
+        with pytest.raises(DataError, match=r"altered or truncated: s3://ape/damage/data/train-00001"):
             asked()
 
 
@@ -314,7 +314,7 @@ def test_weights_cut_short_are_named(server: Server, words: str) -> None:
     done = run(words, storage_path(address(server, "cut"))).run
     path = f"ape/cut/runs/{done.name}/model.safetensors"
     server.put(path, server.objects("ape/cut")[path.removeprefix("ape/cut/")][:-10])
-    with pytest.raises(RunError, match=r"s3://ape/cut/.*is not a whole safetensors file"):
+    with pytest.raises(RunError, match=r"s3://ape/cut/.*is not a complete safetensors file"):
         evaluate.evaluate(done, open_dataset(words), split="test", decode="teacher", device=torch.device("cpu"))
 
 

@@ -170,12 +170,12 @@ def test_mean_tokens_is_the_mean(name: str, order: str | None) -> None:
 def test_mistakes_are_explained() -> None:
     cases = [
         (lambda: tasks.make("tree-cpoy"), "did you mean 'tree-copy'"),
-        (lambda: tasks.make("copy", "depth"), "copy is no tree task"),
-        (lambda: tasks.make("grid-copy", "depth"), "grid-copy is no tree task"),
+        (lambda: tasks.make("copy", "depth"), "copy is not a task on trees"),
+        (lambda: tasks.make("grid-copy", "depth"), "grid-copy is not a task on trees"),
         (lambda: tasks.make("c3", "sideways"), "breadth, depth"),
         (lambda: tasks.make("c3", source_order="sideways"), "unknown source order"),
         (lambda: tasks.make("c3", "breadth-to-depth"), "--order depth --source-order breadth"),
-        (lambda: tasks.make("copy", source_order="depth"), "copy is no tree task"),
+        (lambda: tasks.make("copy", source_order="depth"), "copy is not a task on trees"),
         (lambda: tasks.make("c3", None, None, source_orders="depth"), "unknown option of c3"),
         (lambda: tasks.make("copy", depth_mean=3), "unknown option of copy"),
         (lambda: tasks.make("copy", length_mean=-1), "length_mean"),

@@ -378,7 +378,7 @@ def test_a_source_that_changed_is_another_dataset(given: Any, tmp_path: Path) ->
         (["--n", "0"], "bad number of train rows"),
         (["--seed", "-1"], "bad --seed"),
         (["--seed", str(2**63)], "bad --seed"),
-        (["--order", "breadth"], "images is no tree task: it has no order"),
+        (["--order", "breadth"], "images is not a task on trees, so it has no order"),
         (["--length-mean", "3"], r"unknown option of images[\s\S]*length_mean[\s\S]*label, shuffled, source"),
         (["--binarise"], r"unknown option of images[\s\S]*binarise"),
         (["--set", "shuffled=1"], r"bad shuffled[\s\S]*true or false"),
@@ -492,7 +492,7 @@ def test_a_label_of_no_class_is_one_error(given: Any, label: int | None, got: st
     values = table["label"].to_pylist()
     assert image_rows.labels(table, 3).tolist() == values
     values[5] = label
-    with pytest.raises(DataError, match=rf"row 5 is of no class\n  got: +{got}\n  allowed: 0 to 2"):
+    with pytest.raises(DataError, match=rf"row 5 is not a class\n  got: +{got}\n  allowed: 0 to 2"):
         image_rows.labels(table.set_column(2, "label", pa.array(values, pa.int64())), 3)
 
 
@@ -516,9 +516,9 @@ def test_a_damaged_shard_that_the_manifest_vouches_for(given: Any, here: Path) -
     known = json.loads(manifest.read_text())
     known["shards"]["train"][0]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     manifest.write_text(json.dumps(known))
-    with pytest.raises(DataError, match="row 0 is of no class"):
+    with pytest.raises(DataError, match="row 0 is not a class"):
         next(open_dataset(here / "d").split("train").batches(4))
-    assert "row 2 is of no class" in ape("show", "d", "--row", "2", code=1)[1]
+    assert "row 2 is not a class" in ape("show", "d", "--row", "2", code=1)[1]
 
 
 def test_a_manifest_of_images_is_checked(given: Any, tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def _finding(blank: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | Non
                     return
                 errors.append(worst(measured))
                 if not math.isfinite(sum(measured)):
-                    raise ArithmeticError("no number came of it")
+                    raise ArithmeticError("the result is not a finite number")
     except Exception as error:  # any error is a finding, and the other laws are still measured
         yield replace(blank, trouble=f"{type(error).__name__}: {error}")
         return

@@ -77,7 +77,9 @@ def resolve(
                 fields.pop(_PAIRS[key], None)
         elif key in scheme_options and key in attention_options:
             what = f"{key} is an option of {scheme} and of attention {attention}"
-            raise UsageError(what, got=f"{key}={value}", allowed="an option of one", fix="rename it in one's file")
+            raise UsageError(
+                what, got=f"{key}={value}", allowed="an option of one of them", fix="rename it in one of the files"
+            )
         elif key in scheme_options:
             chosen[key] = value
         elif key in attention_options:

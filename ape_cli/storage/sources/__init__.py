@@ -39,10 +39,12 @@ def open_source(where: str, label: str | None = None) -> ImageSource:
     if where == DIGITS:
         return _digits.read(label)
     if not where:
-        raise UsageError("the source has no name", got="''", allowed=FORMATS, fix="name a file or a folder; here: .")
+        raise UsageError(
+            "the source has no name", got="''", allowed=FORMATS, fix="name a file or a folder; . is the current folder"
+        )
     if "://" in where:
         raise UsageError(
-            "images are read from this machine alone",
+            "images can only be read from this machine",
             got=where,
             allowed="a file, or a folder",
             fix="copy it here first",

@@ -175,7 +175,7 @@ def _list(value: Any) -> list[Any]:
 
 def _odd(name: str, got: str) -> DataError:
     """The error for a file whose content is not as published."""
-    return DataError(f"{name} does not hold what it does in a CIFAR", got=got, fix=_AGAIN)
+    return DataError(f"{name} does not have the content of a CIFAR file", got=got, fix=_AGAIN)
 
 
 _FIVE = tuple(f"data_batch_{i}" for i in range(1, 6))

@@ -75,7 +75,7 @@ def _room(shape: tuple[int, ...]) -> np.ndarray:
         return np.empty(shape, np.uint8)
     except MemoryError as error:
         raise DataError(
-            "the images are too many for this machine's memory",
+            "the images do not fit into this machine's memory",
             got=f"{np.prod(shape, dtype=float) / 2**30:.0f} GiB",
             fix="scale them down, or take fewer",
         ) from error

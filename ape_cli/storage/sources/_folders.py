@@ -68,7 +68,7 @@ def in_tar(path: Path, wanted: Collection[str]) -> dict[str, Files]:
             raise DataError(
                 f"cannot read {path} as a tar archive",
                 got=str(error).partition(":\n")[0],  # without the messages of all the compression formats tried
-                allowed="a whole one, as it is published",
+                allowed="a complete archive, as it is published",
                 fix="fetch it again",
             ) from error
     return found
@@ -77,7 +77,7 @@ def in_tar(path: Path, wanted: Collection[str]) -> dict[str, Files]:
 def _keep(there: Files, name: str, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
     """Read one member of the archive into `there`. Raises `DataError` if its name occurs twice in a folder."""
     if name in there:
-        raise DataError("a file stands twice in an archive", got=member.name, allowed="once", fix="fetch it again")
+        raise DataError("a file occurs twice in an archive", got=member.name, allowed="once", fix="fetch it again")
     file = tar.extractfile(member)
     assert file is not None  # it is a regular file
     content = file.read()
@@ -95,7 +95,7 @@ def _check_size(what: str, size: int) -> None:
     """Raise `DataError` if `size`, in bytes, is larger than any file of CIFAR."""
     if size > _LARGEST:
         raise DataError(
-            f"too large for a file of a CIFAR: {what}",
+            f"a file is too large for CIFAR: {what}",
             got=f"{size:,} bytes",
             allowed=f"{_LARGEST:,}",
             fix="fetch it again",

@@ -76,7 +76,7 @@ class _Shard:
         except (pa.ArrowException, OSError) as error:
             got = str(error).partition("\n")[0]
             raise DataError(
-                f"cannot read {self.path}", got=got, allowed="a whole Parquet file", fix="fetch it again"
+                f"cannot read {self.path}", got=got, allowed="a complete Parquet file", fix="fetch it again"
             ) from error
 
     def check(self, columns: _Columns) -> None:
@@ -222,7 +222,7 @@ def _classes(columns: _Columns, labels: dict[str, pa.ChunkedArray]) -> list[str]
     most = max([0, *values])
     if most >= _MOST_CLASSES:
         raise DataError(
-            f"the numbers of {columns.label.name} are no labels",
+            f"the numbers of {columns.label.name} are not labels",
             got=most,
             allowed=f"less than {_MOST_CLASSES:,}",
             fix="choose another column",

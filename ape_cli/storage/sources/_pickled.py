@@ -80,7 +80,7 @@ def load(name: str, content: bytes) -> dict[str, Any]:
         raise DataError(
             f"{name} is not a pickle of numbers, text and arrays of bytes",
             got=got[:200],
-            allowed="the files of cifar-10-python.tar.gz and cifar-100-python.tar.gz; no other object is made",
+            allowed="the files of cifar-10-python.tar.gz and cifar-100-python.tar.gz; no other objects are created",
             fix="fetch the archive again, from where you trust it",
         ) from error
 
@@ -174,14 +174,14 @@ class _Machine:
         """Append `values` to the list on top of the stack."""
         target = self.stack[-1]
         if not isinstance(target, list):
-            raise _RefusedError("values appended to what is no list")
+            raise _RefusedError("values appended to something that is not a list")
         target.extend(values)
 
     def _update(self, values: Any) -> None:
         """Add alternating keys and values to the dictionary on top of the stack."""
         target = self.stack[-1]
         if not isinstance(target, dict):
-            raise _RefusedError("items set in what is no dictionary")
+            raise _RefusedError("items set in something that is not a dictionary")
         target.update(zip(map(_text, values[::2]), values[1::2], strict=True))
 
     def _global(self, name: str) -> None:
@@ -196,7 +196,7 @@ class _Machine:
         if isinstance(target, _Array):
             target.values = _array(*state)
         elif not isinstance(target, _Bytes):  # its state is the byte order, which single bytes do not need
-            raise _RefusedError("a state for what is no array")
+            raise _RefusedError("a state for something that is not an array")
 
 
 def _called(function: Any, arguments: Any) -> Any:
@@ -209,8 +209,8 @@ def _called(function: Any, arguments: Any) -> Any:
         case _Global("encode"), (str(text), "latin1"):  # Python 3 writes bytes like this in protocol 2
             return text.encode("latin-1")
     if isinstance(function, _Global):
-        raise _RefusedError(f"{function.name} of other arguments than an array of bytes has")
-    raise _RefusedError("a call of what is no function")
+        raise _RefusedError(f"{function.name} with other arguments than those of an array of bytes")
+    raise _RefusedError("a call of something that is not a function")
 
 
 def _array(version: Any, shape: Any, kind: Any, by_columns: Any, content: Any) -> np.ndarray:
@@ -218,7 +218,7 @@ def _array(version: Any, shape: Any, kind: Any, by_columns: Any, content: Any) -
     if not isinstance(kind, _Bytes) or not isinstance(content, bytes):
         raise _RefusedError("an array of other values than bytes")
     if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
-        raise _RefusedError("an array of no shape")
+        raise _RefusedError("an array without a shape")
     if math.prod(shape) != len(content):
         raise _RefusedError(f"an array of {len(content):,} bytes for the shape {shape}")
     return np.frombuffer(content, np.uint8).reshape(shape, order="F" if by_columns else "C")
@@ -229,5 +229,5 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("latin-1")
     if not isinstance(value, str):
-        raise _RefusedError("a key or a name that is no text")
+        raise _RefusedError("a key or a name that is not text")
     return value

@@ -38,7 +38,7 @@ def by_split(path: Path, shards: list[Path]) -> dict[str, list[Path]]:
     for file, split in split_of.items():
         if split is None:
             raise DataError(
-                "a Parquet file of no split beside others",
+                "a Parquet file belongs to no split, but others do",
                 got=file,
                 allowed=", ".join(_SPLIT) + " in its name or its folder's",
                 fix="rename it, or move it away",
@@ -60,7 +60,7 @@ def _split(file: Path) -> str | None:
     for part in (file.stem, *reversed(file.parts[:-1])):
         found = {_SPLIT[word] for word in re.findall("[a-z]+", part.lower()) if word in _SPLIT}
         if len(found) > 1:
-            raise DataError("a name of two splits", got=file, allowed=", ".join(_WORDS), fix="rename it")
+            raise DataError("a file name contains two splits", got=file, allowed=", ".join(_WORDS), fix="rename it")
         if found:
             return found.pop()
     return None

@@ -87,7 +87,7 @@ def _check_labels(split: str, labels: np.ndarray, classes: list[str]) -> None:
             f"a label of {split} is out of range",
             got=f"{labels[wrong[0]]} in row {wrong[0]}",
             allowed=f"0 to {len(classes) - 1}, one for each of {len(classes)} classes",
-            fix="mend the labels, or the list of classes",
+            fix="correct the labels, or the list of classes",
         )
 
 

@@ -192,5 +192,5 @@ def test_members_are_files_once_and_are_not_extracted(tmp_path: Path) -> None:
         open_source(str(linked))
     with tarfile.open(linked, "a") as archive:
         archive.addfile(tarfile.TarInfo("cifar-10-batches-bin/test_batch.bin"))
-    with pytest.raises(DataError, match="stands twice"):
+    with pytest.raises(DataError, match="occurs twice"):
         open_source(str(linked))

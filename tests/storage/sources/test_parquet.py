@@ -137,8 +137,8 @@ def test_splits_by_their_names(tmp_path: Path, which: str) -> None:
 @pytest.mark.parametrize(
     ("names", "told"),
     [
-        (["train.parquet", "more.parquet"], r"of no split beside others\n.*more\.parquet"),
-        (["train-test.parquet"], "a name of two splits"),
+        (["train.parquet", "more.parquet"], r"belongs to no split, but others do\n.*more\.parquet"),
+        (["train-test.parquet"], "a file name contains two splits"),
         (["a/train.parquet", "b/train.parquet"], "train in several folders"),
         (["test.parquet"], "no images to train on"),
     ],
@@ -275,7 +275,7 @@ def test_splits_of_different_sizes(tmp_path: Path) -> None:
         ([0, 1, -1, 1, 0], None, r"out of range\n.*-1 in row 2"),
         ([-1] * 5, None, r"out of range\n.*-1 in row 0\n.*0 to 0, one"),
         ([0, 1, 2, 1, 0], ["a", "b"], r"out of range\n.*2 in row 2\n.*0 to 1, one for each of 2 classes"),
-        ([0, 1, 10**9, 1, 0], None, r"numbers of label are no labels\n.*1000000000"),
+        ([0, 1, 10**9, 1, 0], None, r"numbers of label are not labels\n.*1000000000"),
     ],
 )
 def test_labels_that_are_refused(tmp_path: Path, labels: list[int], names: list[str] | None, told: str) -> None:
