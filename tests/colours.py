@@ -1,4 +1,4 @@
-"""How different two colours look, to normal eyes and to eyes that lack one kind of cone.
+"""Measures how different two colours look, with normal vision and with colour blindness.
 
 Sources. CIEDE2000: Sharma, Wu and Dalal 2005, "The CIEDE2000 color-difference formula", equations 2 to 22, with their
 weights kL = kC = kH = 1. Colour blindness: Machado, Oliveira and Fernandes 2009, "A physiologically-based model for
@@ -28,19 +28,19 @@ _XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.
 
 
 def linear(colour: str) -> np.ndarray:
-    """Linear RGB of `#rrggbb`."""
+    """Returns the linear RGB of a colour that is given as `#rrggbb`."""
     rgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
 
 
 def contrast(one: str, other: str) -> float:
-    """The ratio of their luminances, from 1 to 21."""
+    """Returns the WCAG contrast ratio of two colours, from 1 to 21."""
     dark, light = sorted(float(linear(colour) @ _XYZ[1]) for colour in (one, other))
     return (light + 0.05) / (dark + 0.05)
 
 
 def lab(colour: str, vision: str = "normal") -> tuple[float, float, float]:
-    """CIELAB of a colour as somebody sees it; white is white."""
+    """Returns the CIELAB coordinates of a colour as seen with a kind of vision. White stays white."""
     seen = np.clip(VISIONS[vision] @ linear(colour), 0, 1)
     x, y, z = (_root(float(value)) for value in _XYZ @ seen / _XYZ.sum(1))
     return 116 * y - 16, 500 * (x - y), 200 * (y - z)
@@ -51,7 +51,7 @@ def _root(t: float) -> float:
 
 
 def difference(one: tuple[float, float, float], other: tuple[float, float, float]) -> float:
-    """CIEDE2000 of two colours in CIELAB."""
+    """Returns the CIEDE2000 difference of two colours in CIELAB."""
     (l1, a1, b1), (l2, a2, b2) = one, other
     mean_c = (math.hypot(a1, b1) + math.hypot(a2, b2)) / 2
     g = 0.5 * (1 - math.sqrt(mean_c**7 / (mean_c**7 + 25**7)))  # (4)

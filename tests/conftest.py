@@ -1,4 +1,4 @@
-"""Shared by all tests: tiny datasets, and one setting of torch."""
+"""Fixtures and helpers that all tests share: tiny datasets, the `ape` command, and the number of threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import os
 import signal
 
-os.environ["OMP_NUM_THREADS"] = "1"  # also of processes that tests start: tiny models gain nothing from more
+os.environ["OMP_NUM_THREADS"] = "1"  # processes that tests start inherit it; more threads do not help tiny models
 
 import subprocess
 import sys
@@ -25,11 +25,11 @@ from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.runs import filters
 from ape_cli.runs.registry import Registry
 
-# a process of pytest-xdist ignores Ctrl-C, and so would all that tests start
+# pytest-xdist workers ignore Ctrl-C, and the processes that tests start would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# The slowest files, slowest first. Two processes take whole files in this order: a slow one must not come last.
+# The slowest files, slowest first. Two workers take whole files in this order, so a slow file must not come last.
 SLOW = (
     "test_sweep",
     "test_laws",
@@ -43,7 +43,7 @@ SLOW = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow files first; the others keep their order."""
+    """Moves the tests of slow files to the front. The others keep their order."""
     items.sort(key=lambda item: SLOW.index(item.path.stem) if item.path.stem in SLOW else len(SLOW))
 
 
@@ -53,7 +53,7 @@ def _threads() -> None:
     torch.set_flush_denormal(True)
 
 
-SMALL: dict[str, Any] = {  # sizes, each for the tasks that have them
+SMALL: dict[str, Any] = {  # small values of size options; each task takes the options that it has
     "length_mean": 7,
     "length_std": 2,
     "depth_mean": 3,
@@ -65,7 +65,7 @@ SMALL: dict[str, Any] = {  # sizes, each for the tasks that have them
 
 
 def write(folder: Path, task: str, order: str | None = None, *, rows: tuple[int, int, int] = (120, 40, 40), **options):
-    """A tiny dataset on disk."""
+    """Writes a tiny dataset of a task to a folder and opens it."""
     known = {f.name for f in dataclasses.fields(tasks.load(task))}
     made = tasks.make(task, order, **{**{k: v for k, v in SMALL.items() if k in known}, **options})
     wanted = generation.plan(
@@ -76,7 +76,7 @@ def write(folder: Path, task: str, order: str | None = None, *, rows: tuple[int,
 
 
 def registry_of(where: Path, preset: str | None = None) -> Registry:
-    """The runs in a folder, those of one preset if it is named."""
+    """Returns the runs in a folder, or only those of one preset."""
     return Registry(where).where(filters.make(None, None, [preset] if preset else None))
 
 
@@ -106,7 +106,7 @@ def operations(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 def elsewhere(root: Path, path: str, text: str) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """`ape` in a process of its own, in `root`, with one more file of somebody's own on the path."""
+    """Returns a function that runs `ape` in a new process in `root`, with one user file added to PYTHONPATH."""
     file = root / "mine" / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
@@ -123,13 +123,13 @@ def elsewhere(root: Path, path: str, text: str) -> Callable[..., subprocess.Comp
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, as the one that commands are given in."""
+    """An empty folder that is the working directory of the test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def ape(*words: str, code: int = 0) -> tuple[str, str]:
-    """A command, in this process; its stdout and stderr."""
+    """Runs an `ape` command in this process and returns its stdout and stderr."""
     result = CliRunner().invoke(app, list(words), catch_exceptions=False)
     assert result.exit_code == code, result.stderr + result.stdout
     return result.stdout, result.stderr

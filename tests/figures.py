@@ -1,4 +1,4 @@
-"""Panels and tables to draw, and what a drawn figure holds."""
+"""Helpers that make panels and tables to draw, and that read what a drawn figure contains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ def panel(
     few: list[float] | None = None,
     **names: str,
 ) -> Panel:
-    """A line a row over x = 10, 20, …; least and most are a tenth below and above, at most 1. At `few` are 29 rows."""
+    """Makes a panel with one line for each row, at x = 10, 20, ….
+
+    `least` and `most` are 0.1 below and above the mean; `most` is at most 1. Points whose x is in `few` have 29 rows of
+    data, the others 30; without `few` the panel has no counts of rows.
+    """
     lines = [
         {"task": "reverse", "row": row, "x": 10.0 * i, "mean": y, "least": y - 0.1, "most": min(1, y + 0.1)}
         | {"seeds": seeds}
@@ -42,7 +46,7 @@ def table(rows: dict[str, list[Cell | None]], columns: list[str]) -> Table:
 def figures(
     tables: list[Table], by_size: list[Panel], learning: list[Panel], metric: str, axis: str = "score"
 ) -> dict[str, Figure]:
-    """The figures of a report, with one look for each row."""
+    """Returns the figures of a report. Each row has the same colour and marker in all of them."""
     wanted = {
         "scores": dot_plots.plot(tables),
         "by-size": line_plots.plot(by_size, metric),
@@ -60,18 +64,18 @@ def colour(line: Any) -> str:
 
 
 def handles(figure: Figure) -> list[Any]:
-    """The signs of the legend."""
+    """Returns the handles of the legend."""
     (legend,) = figure.legends
     return list(legend.legend_handles)
 
 
 def words(figure: Figure) -> list[str]:
-    """What the legend says."""
+    """Returns the texts of the legend."""
     return [str(handle.get_label()) for handle in handles(figure)]
 
 
 def dotted(axes: Axes) -> list[Any]:
-    """Lines of dots that are seen."""
+    """Returns the visible dotted lines."""
     lines = [line for line in axes.get_lines() if line.get_linestyle() == ":"]
     return [line for line in lines if not np.isnan(np.asarray(line.get_ydata(), dtype=float)).all()]
 

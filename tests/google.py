@@ -1,6 +1,7 @@
-"""A stand-in for Google's object store on loopback: the few requests of its JSON API that pyarrow.fs makes.
+"""A fake Google Cloud Storage server on loopback. It answers the few JSON API requests that pyarrow.fs makes.
 
-Written from the API's description, so it shows that our code and pyarrow's client agree with that, not with Google.
+It follows the API's documentation. Tests therefore show that our code and pyarrow's client agree with the
+documentation, not with Google's servers.
 Source: https://cloud.google.com/storage/docs/json_api/v1
 """
 
@@ -23,7 +24,7 @@ BUCKET = "ape"
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # head and body in one packet: else each answer waits for 40 ms
+    wbufsize = -1  # sends head and body in one packet; otherwise each answer takes 40 ms longer
     server: _Server
 
     def do_GET(self) -> None:
@@ -49,7 +50,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer({}, headers={"Location": f"{self.server.address}/upload?name={query['name']}"})
 
     def do_PUT(self) -> None:
-        """A part of an upload: `Content-Range: bytes 0-9/*`, of the last one `bytes 10-19/20` or `bytes */20`."""
+        """Takes one part of an upload.
+
+        `Content-Range` is `bytes 0-9/*`, and for the last part `bytes 10-19/20` or `bytes */20`.
+        """
         _, query = self._asked()
         name = query["name"]
         self.server.uploads[name] += self._body()
@@ -125,14 +129,14 @@ def _listing(objects: dict[str, tuple[bytes, datetime]], prefix: str, delimiter:
         head, found, _ = name.removeprefix(prefix).partition(delimiter) if delimiter else (name, "", "")
         if found:
             prefixes[f"{prefix}{head}{delimiter}"] = None
-        if not found or name.endswith(delimiter):  # includeTrailingDelimiter
+        if not found or name.endswith(delimiter):  # as with the API's includeTrailingDelimiter
             items.append(_about(name, *objects[name]))
     return {"kind": "storage#objects", "items": items, "prefixes": list(prefixes)}
 
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """Its address. A process of its own: pyarrow's client keeps this one waiting while it reads."""
+    """Runs the server in another process, because pyarrow's client blocks while it reads, and yields its address."""
     command = [sys.executable, "-m", "tests.google"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]) as process:
         try:

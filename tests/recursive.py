@@ -1,7 +1,7 @@
-"""Trees the slow and obvious way: nested tuples (symbol,) or (symbol, child, ...), plain recursion.
+"""A simple, slow implementation of trees with plain recursion, as a reference for tests.
 
-A binarised tree is made of pointers: (symbol, left, right), each of the two such a tree or None.
-Shares no code with the package, so that it can vouch for it.
+A tree is a nested tuple, (symbol,) or (symbol, child, ...). A binarised tree is (symbol, left, right), where left and
+right are binarised trees or None. This module shares no code with the package, so that it is an independent check.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Binary = tuple[Any, Any, Any]
 
 
 def build(symbols: list[int], positions: list[int], k: int = 2) -> Tree:
-    """A nested tree from heap indices; fails where a node has some of its k children, or no parent."""
+    """Builds a nested tree from heap indices. Fails if a node has only some of its k children, or no parent."""
     nodes = dict(zip(positions, symbols, strict=True))
     assert len(nodes) == len(positions), "two nodes at one place"
 
@@ -29,12 +29,12 @@ def build(symbols: list[int], positions: list[int], k: int = 2) -> Tree:
 
 
 def children(heap: int, k: int) -> list[int]:
-    """Places count on from level to level: before the children of i come the root and those of 1 .. i-1."""
+    """Returns the heap indices of a node's children. Before them come the root and the children of 1 .. heap - 1."""
     return [1 + k * (heap - 1) + c for c in range(1, k + 1)]
 
 
 def pre_order(tree: Tree, k: int = 2, heap: int = 1) -> list[tuple[int, int]]:
-    """(symbol, heap index) of each node, a node before its children, first to last."""
+    """Returns (symbol, heap index) of each node in pre-order."""
     found = [(tree[0], heap)]
     for child, place in zip(tree[1:], children(heap, k), strict=False):
         found += pre_order(child, k, place)
@@ -42,7 +42,7 @@ def pre_order(tree: Tree, k: int = 2, heap: int = 1) -> list[tuple[int, int]]:
 
 
 def level_order(tree: Tree, k: int = 2) -> list[tuple[int, int]]:
-    """(symbol, heap index) of each node, level by level, from the left."""
+    """Returns (symbol, heap index) of each node, level by level, from left to right."""
     found, level = [], [(tree, 1)]
     while level:
         found += [(node[0], heap) for node, heap in level]
@@ -63,7 +63,7 @@ def mirror(tree: Tree) -> Tree:
 
 
 def nodes(tree: Tree) -> list[Tree]:
-    """Every subtree, the whole one first."""
+    """Returns every subtree. The whole tree comes first."""
     return [tree, *(found for child in tree[1:] for found in nodes(child))]
 
 
@@ -75,7 +75,7 @@ def symbols(tree: Tree) -> list[int]:
 
 
 def binarise(tree: Tree) -> Binary:
-    """Left the first child, right the next sibling."""
+    """Binarises a tree: the left child is the first child, the right child is the next sibling."""
 
     def chain(siblings: tuple[Tree, ...]) -> Binary | None:
         return (siblings[0][0], chain(siblings[0][1:]), chain(siblings[1:])) if siblings else None
@@ -94,7 +94,7 @@ def unbinarise(tree: Binary) -> Tree:
 
 
 def build_binary(symbols: list[int], positions: list[int]) -> Binary:
-    """A tree of pointers from heap indices; fails where a node has no parent."""
+    """Builds a binarised tree from heap indices. Fails if a node has no parent."""
     nodes = dict(zip(positions, symbols, strict=True))
     assert len(nodes) == len(positions), "two nodes at one place"
 
@@ -108,7 +108,7 @@ def build_binary(symbols: list[int], positions: list[int]) -> Binary:
 
 
 def linear_binary(tree: Binary, order: str) -> list[tuple[int, int]]:
-    """(symbol, heap index) of each node, in pre-order or level by level."""
+    """Returns (symbol, heap index) of each node, in pre-order (`order` is "depth") or level by level."""
     agenda, found = [(tree, 1)], []
     while agenda:
         (symbol, left, right), heap = agenda.pop(0)

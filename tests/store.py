@@ -1,4 +1,4 @@
-"""An S3 server on loopback, for tests of object storage: moto's, which speaks the protocol and keeps all in memory."""
+"""An S3 server on loopback for tests of object storage. It is moto's server, which keeps all objects in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Server:
         self._system().create_dir(name)
 
     def objects(self, path: str) -> dict[str, bytes]:
-        """Everything below `bucket/path`, by its name there; not the empty objects that stand for folders."""
+        """Returns the objects below `bucket/path` by relative name, without the empty ones that stand for folders."""
         system = self._system()
         found = system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True, allow_not_found=True))
         names = [f.path for f in found if f.type == pyarrow.fs.FileType.File]
@@ -37,7 +37,7 @@ class Server:
 
     @contextmanager
     def asking_for_keys(self) -> Iterator[None]:
-        """Nobody's credentials are known to it."""
+        """Within this context the server checks credentials and rejects all of them."""
         self._authorise("0")
         try:
             yield
@@ -60,7 +60,7 @@ class Server:
 
 @contextmanager
 def serving() -> Iterator[Server]:
-    """In a thread of this process, on a free port; the environment has credentials and names nothing else."""
+    """Runs the server in a thread, on a free port. The only `AWS_` variables in the environment are its credentials."""
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)

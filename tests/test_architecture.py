@@ -1,4 +1,4 @@
-"""The packages of `ape_cli` are the pipeline: each imports only from those above it, and few of them import torch."""
+"""The packages of `ape_cli` are ordered: each imports only from earlier ones, and only some modules import torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ape_cli"
 
-# The packages in the order of the pipeline, and which of their modules may import torch.
+# The packages in the order of the pipeline, and the modules of each that may import torch.
 # CONTRIBUTING.md prints this table.
 PIPELINE = {
     "core": "none",
@@ -36,12 +36,12 @@ ORDER = list(PIPELINE)
 
 
 def package_of(path: Path) -> str:
-    """The package or public module that a file of `ape_cli` belongs to."""
+    """Returns the package or public module of `ape_cli` that a file belongs to."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def imported(path: Path) -> set[str]:
-    """The packages and public modules of `ape_cli` that a file imports, anywhere in it."""
+    """Returns the packages and public modules of `ape_cli` that a file imports, at any place in it."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ape_cli":
@@ -53,7 +53,7 @@ def imported(path: Path) -> set[str]:
 
 
 def imports_torch(text: str) -> bool:
-    """Whether a module's source imports torch, at its top, in a function or for its annotations."""
+    """Returns whether a module's source imports torch: at the top, in a function or for annotations."""
     for node in ast.walk(ast.parse(text)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -130,14 +130,17 @@ def test_the_table_is_printed_in_contributing() -> None:
 
 
 def test_the_model_knows_no_scheme_by_name() -> None:
-    """Nor do the loop, the metrics and the loader; nor attention itself, and none of them knows a kind of attention."""
+    """The model, the loop, the metrics, the loader and `attention` contain no scheme's name.
+
+    The same modules, except `attention`, contain no name of a kind of attention.
+    """
     from ape_cli import attention, position
 
     named = ["models/transformer", "evaluation/metrics", "data/collation", "data/loader"]
     named += [f"training/{name}" for name in ("loop", "setup", "step", "validation", "checkpointing")]
     ours = [PACKAGE / f"{name}.py" for name in named]
     for path in (*ours, *(PACKAGE / "attention").glob("*.py")):
-        for scheme in set(position.names()) - {"none"}:  # `reduction="none"` is no scheme
+        for scheme in set(position.names()) - {"none"}:  # `reduction="none"` does not name the scheme
             assert f'"{scheme}"' not in path.read_text(), (path, scheme)
     for path in ours:
         for kind in attention.names():

@@ -1,6 +1,7 @@
-"""On a GPU what a CPU gives: values, gradients, resumed runs; and a step that never waits. Skipped where there is none.
+"""A GPU gives the values, gradients and resumed runs of a CPU, and a training step never synchronises with the GPU.
 
-Tolerances are of ||a - b|| / ||b||, over all scores of a batch and over all gradients of a model together.
+The tests are skipped where there is no GPU. A tolerance bounds ||a - b|| / ||b||, once over all scores of a batch and
+once over all gradients of a model.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def settled(scheme: str, data: Dataset, kind: str = "dot", **settings: Any) -> C
 
 @pytest.fixture
 def data(scheme: str, words: Dataset, trees: Dataset, grids: Dataset) -> Dataset:
-    """Of a structure that the scheme reads; its own where it has one."""
+    """A dataset whose structure the scheme reads: trees, else grids, else words."""
     reads = position.load(scheme).reads
     return next(d for d in (trees, grids, words) if d is words or reads(d.structure))
 
@@ -59,7 +60,7 @@ def first(data: Dataset, found: Config, few: bool = False) -> Batch:
 
 
 def results(found: Config, data: Dataset, batch: Batch, device: torch.device, name: str) -> tuple[Tensor, Tensor]:
-    """Scores at the labels and all gradients, as vectors."""
+    """Returns the scores at the labels, [labels, symbols], and all gradients as one vector."""
     model = factory.of_data(found, data).to(device).train()
     there = metrics.sent(batch, model, device)
     with precision.products(name):
@@ -76,7 +77,7 @@ def apart(one: Tensor, other: Tensor) -> float:
 @pytest.mark.parametrize("name", precision.NAMES)
 @pytest.mark.parametrize("scheme", position.names())
 def test_schemes(scheme: str, name: str, data: Dataset) -> None:
-    """Exact lengths on the CPU, few lengths and plans on the GPU."""
+    """The CPU uses exact lengths. The GPU uses few lengths and plans."""
     found = settled(scheme, data)
     one = results(found, data, first(data, found, few=True), GPU, name)
     other = results(found, data, first(data, found), CPU, "fp32")
@@ -90,7 +91,7 @@ def test_kinds_of_attention(kind: str, name: str, words: Dataset) -> None:
     found = settled("rope", words, kind)
     one = results(found, words, first(words, found, few=True), GPU, name)
     other = results(found, words, first(words, found), CPU, "fp32")
-    if kind != "clustered" or name == "fp32":  # rounding moves queries from one cluster to another
+    if kind != "clustered" or name == "fp32":  # rounding can move a query to another cluster
         assert apart(one[0], other[0]) < NEAR[name]
         assert apart(one[1], other[1]) < NEAR_GRADIENT[name]
 
@@ -99,7 +100,7 @@ def test_kinds_of_attention(kind: str, name: str, words: Dataset) -> None:
 @pytest.mark.parametrize("name", ["none", "rope", "alibi", "orthogonal-seq"])
 @pytest.mark.parametrize("backend", ["fused", "flex"])
 def test_backends_of_attention(backend: str, name: str, length: int) -> None:
-    """Values and gradients of a causal attention of rows of different lengths, beside the plain path's."""
+    """Causal attention over rows of different lengths has the values and gradients of the plain backend."""
     generator = torch.Generator().manual_seed(8)
     scheme = position.make(name, 64, 4, max_size=length, decay=0.98 if backend == "flex" else 1.0).to(GPU)
     mask = torch.ones(2, length, dtype=torch.bool, device=GPU)
@@ -122,7 +123,7 @@ def test_backends_of_attention(backend: str, name: str, length: int) -> None:
 
 
 class Steps:
-    """The steps of a loop, one by one."""
+    """A training loop on the GPU, with or without the recording of steps as CUDA graphs."""
 
     def __init__(self, found: Config, data: Dataset, records: bool = True) -> None:
         self.loop = Loop(found, data, Memory(), Execution(GPU))
@@ -139,7 +140,7 @@ def test_a_step_never_waits(scheme: str, data: Dataset) -> None:
     loop = Loop(settled(scheme, data, dropout=0.1), data, Memory(), Execution(GPU))
     loop.setup.model.train()
     batches = [batch for (_, _, batch), _ in zip(loop.setup.batches(loop.at), range(3), strict=False)]
-    loop._train_on(batches[0])  # libraries are loaded
+    loop._train_on(batches[0])  # the first step loads libraries, which may synchronise
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -167,7 +168,7 @@ def test_a_step_with_any_attention_never_waits(kind: str, words: Dataset) -> Non
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("scheme", position.names())
 def test_recorded_steps_are_the_usual_ones(scheme: str, dropout: float, data: Dataset) -> None:
-    """Dropout's masks too: a recorded step goes on in the same stream."""
+    """Dropout masks are the same as well, because a recorded step continues the same random stream."""
     found = settled(scheme, data, dropout=dropout, steps=24, validate_every_steps=24)
     recorded = Steps(found, data)
     one, other = recorded.run(), Steps(found, data, records=False).run()

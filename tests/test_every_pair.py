@@ -1,4 +1,4 @@
-"""Every scheme on every task whose structure it reads: trains, stops, resumes, evaluates, twice the same."""
+"""Every scheme trains, stops, resumes and evaluates on every task whose structure it reads, with equal results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIZES = {"d_model": 24, "d_ff": 24, "heads": 2, "steps": 4, "batch_size": 8, "va
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
-    """A tiny dataset of every task that is found."""
+    """A tiny dataset of every task, by the task's name."""
     root = tmp_path_factory.mktemp("tasks")
     made = {}
     for name in tasks.names():
@@ -51,7 +51,7 @@ def reads(scheme: str, found: Dataset) -> bool:
 
 
 def check(asked: config.Config, found: Dataset, where: Path) -> None:
-    """Straight through, and stopped after two steps and resumed: the same weights and scores."""
+    """Checks that a run that is stopped after two steps and resumed ends with the same weights and scores."""
     straight = trial.run_trial(asked, found, open_registry(where / "straight"), Execution(CPU))
     broken, steps = open_registry(where / "broken"), iter([False, False, True])
     with pytest.raises(Stopped):
@@ -77,7 +77,7 @@ def test_every_scheme_on_every_task(data: dict[str, Dataset], tmp_path: Path, sc
     found = data[task]
     if reads(scheme, found):
         check(wanted(scheme, found), found, tmp_path)
-    else:  # a scheme for one kind of structure alone; what it cannot read is refused before anything is begun
+    else:  # a scheme for other structures is refused before a run is created
         with pytest.raises(DataError, match="cannot read"):
             trial.run_trial(wanted(scheme, found), found, open_registry(tmp_path), Execution(CPU))
         assert not list(tmp_path.iterdir())

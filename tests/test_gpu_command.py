@@ -1,4 +1,4 @@
-"""`python -m benchmarks.gpu` on a CPU: its stages, its plan, and going on after it was killed."""
+"""`python -m benchmarks.gpu` on a CPU: its stages, its plan, and how it continues after it was killed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_plan_is_printed_and_nothing_trained(tmp_path: Path, capsys: pytest.Ca
 
 
 def killed(path: Path, *words: str, blocked: Path | None = None) -> None:
-    """Kill a call, with all of its processes, as soon as a file is there."""
+    """Starts a call and kills it, with all of its processes, as soon as a file exists."""
     line, environment = command(*words, blocked=blocked)
     with subprocess.Popen(line, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True) as child:
         until = time.monotonic() + 180
@@ -79,8 +79,10 @@ def killed(path: Path, *words: str, blocked: Path | None = None) -> None:
 
 @pytest.mark.slow
 def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
-    """Killed in its second stage and again in its third. From the second stage on without polars, rich and typer, as
-    on a machine that has none of them."""
+    """The command is killed in its second stage and again in its third, and continues each time.
+
+    The calls after the first kill run without polars, rich and typer, as on a machine that lacks these packages.
+    """
     blocked, out = tmp_path / "blocked", tmp_path / "out"
     blocked.mkdir()
     for name in ("polars", "rich", "typer"):
@@ -105,7 +107,7 @@ def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
     before = {json.loads(text)["run"] for text in (out / "record.jsonl").read_text().splitlines()}
     assert before
     begun = time.monotonic()
-    gpu(*record, "--minutes", "0.9", blocked=blocked)  # one run is planned with 47 seconds
+    gpu(*record, "--minutes", "0.9", blocked=blocked)  # the plan allows 47 seconds for one run
     assert time.monotonic() - begun < 54 + 30
     every = [json.loads(text)["run"] for text in (out / "record.jsonl").read_text().splitlines()]
     assert len(every) == len(set(every)) > len(before)

@@ -1,4 +1,4 @@
-"""The list of known mistakes is kept in step with the code; `make mistakes` makes them."""
+"""Every known mistake still has its place in the code. `make mistakes` puts each of them into a copy of the code."""
 
 from __future__ import annotations
 
@@ -166,8 +166,8 @@ def test_code_that_stands_twice_names_both_places(tmp_path: Path) -> None:
         ("3*x", "(3 * x)", "changes nothing"),
         ("", "x", "has no code"),
         ("3 * ", "x", "not valid Python"),
-        ("3 * x", "pass", "does not contain"),  # `pass` is no expression, so `3 * x` is a statement
-        ("raise ValueError('né', x)", 's = """\n\n"""', "cannot be replaced"),  # the string would get a margin
+        ("3 * x", "pass", "does not contain"),  # `pass` is not an expression, so `3 * x` is parsed as a statement
+        ("raise ValueError('né', x)", 's = """\n\n"""', "cannot be replaced"),  # indentation would change the string
     ],
 )
 def test_what_cannot_be_a_mistake_is_refused(tmp_path: Path, right: str, wrong: str, problem: str) -> None:

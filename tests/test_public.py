@@ -1,4 +1,4 @@
-"""The public Python surface: the modules in `ape_cli.__all__`, each with an example that pytest runs as a doctest."""
+"""The public Python modules, in `ape_cli.__all__`. Each has an example that pytest runs as a doctest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_each_has_an_example(name: str) -> None:
 
 
 def test_they_are_imported_on_their_first_use() -> None:
-    """`import ape_cli` imports neither them nor torch."""
+    """`import ape_cli` imports neither the public modules nor torch."""
     code = """
 import sys
 import ape_cli

@@ -1,4 +1,4 @@
-"""What the README tells a user to write, works as written."""
+"""The examples of the README work as written."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
 
 @pytest.mark.slow
 def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
-    """Found in a folder of the user's own on the path, listed, trained with its option."""
+    """The scheme is found in a user's folder on PYTHONPATH, is listed, and trains with its option."""
     (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/position/window.py"))
     ape = elsewhere(tmp_path, "ape_cli/position/window.py", example)
     assert "window" in ape("schemes").stdout
-    assert "relative" in ape("check", "window").stdout  # and every law that it claims holds
+    assert "relative" in ape("check", "window").stdout  # every law that the scheme claims holds
     words = ("train", "--scheme", "window", "--set", "width=2", "--task", "copy", "--preset", "tiny")
     assert "copy-window-42-" in ape(*words).stdout
     assert "window (width=2)" in ape("report", "--format", "markdown").stdout

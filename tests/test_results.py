@@ -1,4 +1,4 @@
-"""Results of record follow from the committed runs: every table is printed again from them."""
+"""The committed results follow from the committed runs: the tests print every table again and compare."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGE = (RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 def _record() -> ModuleType:
-    """results/record.py, which `make record` runs."""
+    """Imports results/record.py, which `make record` runs."""
     spec = importlib.util.spec_from_file_location("record", RESULTS / "record.py")
     assert spec is not None
     assert spec.loader is not None
@@ -52,7 +52,7 @@ def test_the_tables_of_record_are_those_of_the_runs(name: str, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_the_page_quotes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`make record` would leave the page as it is, and no table is there that nothing makes."""
+    """`make record` would not change the page, and every committed table and plot is generated."""
     assert record.linearisation() == (TABLES / "linearisation.md").read_text(encoding="utf-8")
     made = {path.name: path.read_text(encoding="utf-8") for path in TABLES.iterdir()}
     assert set(made) == {*VIEWS, "linearisation.md"}
@@ -63,7 +63,7 @@ def test_the_page_quotes_them(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "order"), [("copy", None), ("tree-ops", "depth"), ("c3", "breadth-to-depth")])
 def test_the_data_of_the_runs_is_still_generated(task: str, order: str | None, tmp_path: Path) -> None:
-    """The same rows as when the committed runs were trained, by their fingerprint."""
+    """The generated dataset has the fingerprint that the committed runs store."""
     trained = {
         about["dataset"]["fingerprint"]
         for _, about in open_registry(RESULTS).sound([])
@@ -80,7 +80,7 @@ def test_nothing_is_told_of_sweeps_that_were_not_run() -> None:
 
 
 def test_the_readme_quotes_runs_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same six commands as in the Makefile: their committed runs, and the tables that these give."""
+    """The README shows the tables of the six runs that the demo in the Makefile trains, from the committed runs."""
     wanted = [("reverse", s) for s in ("rope", "orthogonal-seq")]
     wanted += [("tree-rotate", s) for s in ("sinusoidal", "rope", "tree", "orthogonal-tree")]
     for run, about in open_registry(RESULTS).sound([]):
@@ -95,12 +95,12 @@ def test_the_readme_quotes_runs_of_the_demo(tmp_path: Path, monkeypatch: pytest.
     printed = ape("report", "--against", "paper", "--format", "markdown")[0]
     readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in printed.splitlines() if line and not line.startswith("#")]
-    assert len(rows) == 2 + 6 + 2 * 2  # captions, runs, heads
+    assert len(rows) == 2 + 6 + 2 * 2  # captions, runs, table headings
     assert not [line for line in rows if line not in readme]
 
 
 def test_the_table_of_shuffled_pixels_is_that_of_the_runs() -> None:
-    """And what it shows holds: `none` scores as before, all others far less."""
+    """The table is that of the runs. `none` scores as without shuffling, and all others score far less."""
     page = PAGE.splitlines()
     first = page.index("| scheme | digits | shuffled |") + 2
     told = {

@@ -1,6 +1,6 @@
-"""What results/README.md says in words: each number in it stands in a committed table or follows from the runs.
+"""Each number in the text of results/README.md is in a committed table or follows from the committed runs.
 
-A fact is a phrase with numbers that are computed here; the page has to contain it word for word.
+A fact is a phrase with numbers that are computed here. The page has to contain it word for word.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ape_cli.runs.registry import open_registry
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 PAGE = (RESULTS / "README.md").read_text(encoding="utf-8")
-PROSE = re.sub(r"<!-- (\S+) -->\n.*?<!-- end -->", "", PAGE, flags=re.S)  # the tables are checked as they are
+PROSE = re.sub(r"<!-- (\S+) -->\n.*?<!-- end -->", "", PAGE, flags=re.S)  # another test compares the tables
 NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?!\w|\.\d)")
 
-Key = tuple[str, str, str, str]  # preset, column, scheme, what is set otherwise
+Key = tuple[str, str, str, str]  # preset, column, scheme, variant (settings that differ)
 
 
 @cache
 def evaluations() -> dict[Key, dict[int, list[dict[str, Any]]]]:
-    """Every teacher-forced evaluation on test rows, by what was trained and by seed; the run's own data first."""
+    """Returns every teacher-forced evaluation on test rows, by key and seed. The run's own dataset comes first."""
     found: dict[Key, dict[int, list[dict[str, Any]]]] = {}
     for run, about in open_registry(RESULTS).sound([]):
         config, data = about["config"], about["dataset"]
@@ -46,7 +46,7 @@ def evaluations() -> dict[Key, dict[int, list[dict[str, Any]]]]:
 
 
 def scores(column: str, scheme: str, variant: str = "", preset: str = "small", metric: str = "token_accuracy") -> list:
-    """Percent on the run's own data, by seed."""
+    """Returns the scores on the run's own dataset in percent, in the order of the seeds."""
     by_seed = evaluations()[preset, column, scheme, variant]
     return [100 * by_seed[seed][0]["overall"][metric] for seed in sorted(by_seed)]
 
@@ -56,9 +56,10 @@ def mean(column: str, scheme: str, variant: str = "", preset: str = "small", met
 
 
 def guessing(length_mean: float, length_std: float) -> float:
-    """How often the most frequent symbol that is left is the next one: all that a model without positions can do.
+    """Returns how often the most frequent of the remaining symbols is the next one.
 
-    Words over 20 symbols; the end token is guessed when nothing is left.
+    A model without positions can do no better. Words are over an alphabet of 20 symbols. The end token is guessed when
+    no symbol remains.
     """
     rng = np.random.default_rng(0)
     right = total = 0
@@ -73,7 +74,7 @@ def guessing(length_mean: float, length_std: float) -> float:
 
 
 def other_processor() -> tuple[str, str]:
-    """The same run on two processors: token accuracy and exact match of each."""
+    """Returns token accuracy and exact match of the same run on two processors, as phrases."""
     (again,) = open_registry(RESULTS / "processors")
     told = []
     for folder in (RESULTS / "runs" / again.name, RESULTS / "processors" / "runs" / again.name):
@@ -86,7 +87,7 @@ def other_processor() -> tuple[str, str]:
 
 
 def rows_by_size(column: str) -> dict[int, int]:
-    """Rows of each size of the older, wider test set."""
+    """Returns the number of rows of each size in the older, wider test set."""
     (wider,) = (e for e in evaluations()["small", column, "rope", ""][42] if e["dataset"].endswith("-longer"))
     return {line["size"]: line["rows"] for line in wider["by_size"]}
 
@@ -96,7 +97,7 @@ def among(rows: dict[int, int], low: int, high: int) -> int:
 
 
 def best_by_epoch() -> tuple[float, float]:
-    """By how much the best test accuracy of any epoch is above that of the weights that were kept: least and most."""
+    """Returns the least and the largest gap, in points, from the kept weights' test accuracy to the best epoch's."""
     lines = (RESULTS / "tables" / "digits-by-epoch.md").read_text(encoding="utf-8").split("### ")
     ends = [
         [float(NUMBER.findall(row.split("|")[3])[0]) for row in part.splitlines() if "±" in row and row[0] == "|"]
@@ -113,7 +114,7 @@ FLAT = ("sinusoidal", "rope", "orthogonal-seq")
 
 
 def mirrored(task: str, scheme: str) -> float:
-    """By how many points `depth` is above `breadth-to-depth`, over the seeds that both have."""
+    """Returns by how many points `depth` is above `breadth-to-depth`, over the seeds that both have."""
     whole, mixed = (evaluations()["small", f"{task}/{order}", scheme, ""] for order in ORDERS[1:])
     own = [
         [100 * runs[seed][0]["overall"]["token_accuracy"] for seed in whole.keys() & mixed] for runs in (whole, mixed)
@@ -127,7 +128,7 @@ def range_of(values: Iterable[float]) -> str:
 
 
 def by_operator(op: str, metric: str = "token_accuracy") -> dict[tuple[str, str], float]:
-    """Percent on an operator, over seeds, in each order and of each scheme."""
+    """Returns the mean score on an operator over seeds, in percent, for each order and scheme."""
     found = {}
     for order, scheme in itertools.product(ORDERS, SCHEMES):
         runs = evaluations()["small", f"tree-ops/{order}", scheme, ""].values()
@@ -137,7 +138,7 @@ def by_operator(op: str, metric: str = "token_accuracy") -> dict[tuple[str, str]
 
 
 def without_the_bias() -> float:
-    """By how much orthogonal schemes without the locality bias differ from their means with it, at most."""
+    """Returns the largest difference that removing the locality bias makes to the mean of an orthogonal scheme."""
     cells = [("reverse", "seq"), ("repeat", "seq"), ("tree-rotate/depth", "seq"), ("tree-rotate/depth", "tree")]
     cells.append(("c3/breadth", "tree"))
     kinds = [(column, f"orthogonal-{scheme}") for column, scheme in cells]
@@ -145,14 +146,14 @@ def without_the_bias() -> float:
 
 
 def single_nodes() -> float:
-    """The share of extracted subtrees that are a single node, among the test rows."""
+    """Returns the share of single nodes among the subtrees that test rows extract."""
     table = tasks.make("tree-ops", depth_mean=4).sample(rows=range(1_000), split="test", seed=42).to_pylist()
     lengths = [len(row["target_ids"]) for row in table if row["op"] in ("extract", "flip-extract")]
     return lengths.count(1) / len(lengths)
 
 
 def of_trees() -> list[str]:
-    """What is said of table 2."""
+    """Returns the facts about table 2."""
     best = [max(SCHEMES, key=lambda scheme: mean(column, scheme)) for column in COLUMNS]
     copies = {scheme: mean("tree-copy/breadth-to-depth", scheme) for scheme in FLAT}
     tree = max(abs(mirrored(task, scheme)) for task in TASKS for scheme in ("tree", "orthogonal-tree"))
@@ -177,7 +178,7 @@ def of_trees() -> list[str]:
 
 
 def shuffled(scheme: str = "", variant: str = "") -> set[str]:
-    """What runs on images score on images with shuffled pixels; of one scheme and what it was set to, or of all."""
+    """Returns the scores of image runs on shuffled pixels, for all runs or for one scheme and variant."""
     kinds = evaluations().items()
     runs = (
         own
@@ -191,7 +192,7 @@ def shuffled(scheme: str = "", variant: str = "") -> set[str]:
 
 
 def of_medium() -> list[str]:
-    """What is said of tables 1 and 2 at preset medium."""
+    """Returns the facts about tables 1 and 2 at preset medium."""
 
     def score(task: str, scheme: str) -> float:
         return mean(task, scheme, preset="medium")
@@ -232,7 +233,7 @@ def of_medium() -> list[str]:
 
 
 def of_the_paper_s_size() -> list[str]:
-    """What is said of the runs at the paper's size: the start of one of them."""
+    """Returns the facts about the runs at the paper's size: the first epochs of one of them."""
     wanted = ("paper", "sinusoidal", 42, "tree-rotate", "breadth")
     (run,) = (
         run
@@ -297,20 +298,20 @@ def test_numbers_are_found_wherever_they_stand() -> None:
 
 @pytest.mark.slow
 def test_every_decimal_number_has_a_source() -> None:
-    """A committed table, the paper's tables, a fact, or a setting. What stands in backquotes is not looked at."""
+    """The source is a committed table, a table of the paper, a fact or a setting. Text in backquotes is skipped."""
     tables = "".join(path.read_text(encoding="utf-8") for path in (RESULTS / "tables").glob("*.md"))
     published = {f"{100 * score:.2f}" for score, _ in paper.scores().values()}
     known = {*NUMBER.findall(tables), *published, *NUMBER.findall(" ".join(facts()))}
     known |= shuffled()
-    known |= {"2.13", "2.11", "0.15"}  # versions of PyTorch, the paper's dropout
-    known |= {"0.98", "1.5"}  # the paper's locality bias, the deviation of a test set
+    known |= {"2.13", "2.11", "0.15"}  # versions of PyTorch and the paper's dropout
+    known |= {"0.98", "1.5"}  # the paper's locality bias and the standard deviation of a test set
     asked = NUMBER.findall(re.sub(r"`[^`]*`", "", PROSE))
     assert len(asked) > 30
     assert sorted({number for number in asked if number not in known}) == []
 
 
 def test_the_settings_that_it_names_are_those_of_the_runs() -> None:
-    """The numbers that the test above takes for settings."""
+    """Checks the numbers that the test above accepts as settings."""
     about = [about for _, about in open_registry(RESULTS).sound([])]
     versions = {(a["config"]["preset"] == "paper", ".".join(a["versions"]["torch"].split(".")[:2])) for a in about}
     assert versions == {(False, "2.13"), (True, "2.11")}
