@@ -1,6 +1,7 @@
-"""Every kind by its definition, one query and one key at a time; and the vectors and models of these tests.
+"""Every kind of attention by its definition, one query and one key at a time, with vectors and models for the tests.
 
-Nothing here is shared with the package but the operators that rotate, which are given.
+The definitions share no code with the package. The operators that rotate are arguments. In shapes, B is rows, H heads,
+M queries, N keys and K channels of a head.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ape_cli.position import Scheme
 
 KINDS = ["dot", "euclidean", "squared-euclidean", "epanechnikov", "boxcar", "linear", "softmax-free", "clustered"]
 D, H, K = 16, 2, 8
-OPTIONS: dict[str, dict[str, Any]] = {"clustered": {"clusters": 3, "iterations": 2}}  # few enough to be shared
+OPTIONS: dict[str, dict[str, Any]] = {"clustered": {"clusters": 3, "iterations": 2}}  # fewer than queries
 
 
 def kind_of(name: str) -> Kind:
@@ -26,7 +27,7 @@ def kind_of(name: str) -> Kind:
 
 
 def scheme_of(name: str, kind: str = "dot", decay: float | None = None) -> Scheme:
-    """The locality bias is left out where the kind takes none."""
+    """Makes a scheme. It has no locality bias if the kind of attention takes none."""
     chosen = 1.0 if attention.load(kind).refuses_decay else decay
     return position.make(name, D, H, decay=chosen, generator=torch.Generator().manual_seed(4)).double()
 
@@ -45,7 +46,7 @@ def net(kind: str, scheme: Scheme, dropout: float = 0.0, layers: int = 1) -> Tra
 
 
 def vectors(seed: int, count: int, rows: int = 2) -> Tensor:
-    """[B, H, count, K] of variance 2, so that some distances lie within 2 sqrt(K), and some beyond."""
+    """Draws float64 [B, H, count, K] of variance 2, so that distances lie both below and above 2 sqrt(K)."""
     drawn = torch.randn(rows, H, count, K, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     return drawn * 2**0.5
 
@@ -54,7 +55,7 @@ def vectors(seed: int, count: int, rows: int = 2) -> Tensor:
 
 
 def score(name: str, q: Tensor, k: Tensor) -> Tensor:
-    """Of one rotated query and one rotated key. [K], [K] -> scalar"""
+    """Returns the score of one rotated query [K] and one rotated key [K], a scalar."""
     if name in ("dot", "clustered"):
         return sum(x * y for x, y in zip(q, k, strict=True)) / math.sqrt(len(q))
     square = sum((x - y) ** 2 for x, y in zip(q, k, strict=True))
@@ -70,8 +71,11 @@ def score(name: str, q: Tensor, k: Tensor) -> Tensor:
 def mixture(
     name: str, q: Tensor, k: Tensor, v: Tensor, left: list, right: list, seen: list, decay: list, **options: int
 ) -> Tensor:
-    """One row and head. q: [M, K], k, v: [N, K]; left, right: the operator [K, K] of each query and key;
-    seen: the keys that each query sees; decay: [M][N]. -> [M, K]"""
+    """Returns the attention output [M, K] of one row and head.
+
+    `q` is [M, K]; `k` and `v` are [N, K]. `left` and `right` are the operators [K, K] of the queries and keys. `seen`
+    lists the keys that each query sees. `decay` is [M][N].
+    """
     turned_q = [a @ x for a, x in zip(left, q, strict=True)]
     turned_k = [b @ y for b, y in zip(right, k, strict=True)]
     if name == "clustered":
@@ -94,7 +98,7 @@ def mixture(
 
 
 def centroids(queries: list[Tensor], clusters: int = 16, iterations: int = 5) -> list[Tensor]:
-    """The centroid of each query's cluster, by k-means that begins with a farthest-first traversal."""
+    """Returns the centroid of each query's cluster, from k-means that starts with a farthest-first traversal."""
 
     def nearest(x: Tensor, centres: list[Tensor]) -> int:
         return min(range(len(centres)), key=lambda c: float((x - centres[c]).norm()))

@@ -1,4 +1,4 @@
-"""Every backend of softmax attention computes the same; the choice among them is the one that was measured."""
+"""All backends of softmax attention compute the same, and the default choice among them is the measured one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.attention.test_dot import WHO, link_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*flex_attention called without torch.compile"),
-    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),  # torch looks at it itself
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),  # torch itself reads it
 ]
 SEQUENCES = [name for name in position.names() if position.load(name).reads(position.make("none").structure)]
 
@@ -70,7 +70,7 @@ def test_backends_have_the_same_gradients(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["none", "alibi", "rope"])
 def test_the_gradients_of_flex(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a CPU torch has them, uncompiled, but refuses to give them."""
+    """Without compilation, FlexAttention has gradients on a CPU, but torch refuses to compute them there."""
     monkeypatch.setattr(flex_attention, "_validate_device", lambda *tensors: None)
     scheme, found = scheme_of(name, 0.8), []
     for flex in (False, True):
@@ -90,7 +90,7 @@ def test_the_gradients_of_flex(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_is_chosen() -> None:
     q, some = torch.zeros(1, H, 4, D // H), torch.zeros(1, 1, 4, 4)
     learned = some.clone().requires_grad_()
-    on_gpu = q.to("meta")  # a device that is no CPU
+    on_gpu = q.to("meta")  # any device that is not a CPU
     for queries, bias, decay, dropout, wanted in (
         (q, None, None, 0.0, "fused"),
         (q, some, None, 0.0, "fused"),

@@ -1,4 +1,4 @@
-"""Long sequences, worked off in blocks of queries, give what they give at once: values and gradients."""
+"""Attention that is computed in blocks of queries has the same values and gradients as attention in one piece."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def make(name: str, decay: float) -> Scheme:
 
 
 def link_of(scheme: Scheme, who: str) -> tuple[Link, int]:
-    """The link, and how many queries ask."""
+    """Returns the link and the number of queries."""
     mask = torch.ones(2, N, dtype=torch.bool)
     mask[1, 9:] = mask[1, 1] = False
     line = torch.arange(N + 1)
     if scheme.structure.width == 2:
-        line = torch.stack([line // 4, line % 4], dim=-1)  # row by row
+        line = torch.stack([line // 4, line % 4], dim=-1)  # a grid that is read row by row
     if who == "another sequence":
         source = scheme.context(line[None, 1:], mask)
         return Link.of(scheme, scheme.context(line[None, :8], causal=True, beside=source), source), 8
@@ -44,7 +44,7 @@ def link_of(scheme: Scheme, who: str) -> tuple[Link, int]:
 
 
 def small_blocks(patch: pytest.MonkeyPatch, *, queries: int = 4) -> list[int]:
-    """Blocks from the first pair on. -> the number of queries of each that is worked off, gradients aside"""
+    """Makes attention use blocks at any length. Returns a list that collects the number of queries of each block."""
     patch.setattr(_blocks, "_LONG", 1)
     patch.setattr(_blocks, "_LONG_FUSED", 1)
     patch.setattr(_blocks, "_AT_ONCE", 1)
@@ -73,20 +73,23 @@ def test_in_blocks_as_at_once(name: str, decay: float, who: str, monkeypatch: py
 
 
 def test_dropout_is_drawn_again_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mean is linear in the values, so its gradient is that of the very weights that were drawn."""
+    """The backward pass uses the dropout masks of the forward pass.
+
+    The output is linear in the values, so its gradient with respect to them shows the weights that were drawn.
+    """
     scheme = make("t5", 1.0)
     small_blocks(monkeypatch)
     link, m = link_of(scheme, "keys")
     v = vectors(3, N).requires_grad_()
     torch.manual_seed(7)
     out = attention.make().mix(scheme, vectors(1, m), vectors(2, N), v, link, 0.5)
-    torch.rand(3)  # the stream goes on before the gradient is asked for
+    torch.rand(3)  # the random stream advances before the backward pass
     grad = torch.autograd.grad((out * vectors(5, m)).sum(), v)[0]
     assert torch.allclose((grad * v).sum(), (out * vectors(5, m)).sum(), rtol=1e-9)
 
 
 def test_a_bias_of_a_state_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The context of a part has no state, so whoever may want one gets the whole."""
+    """The context of a block has no state, so a scheme with a state is not computed in blocks."""
 
     class Stateful(Alibi):
         def prepare(self, positions: Tensor) -> Tensor:
@@ -103,7 +106,7 @@ def test_a_bias_of_a_state_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_short_or_fused_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the constants as they are: 1,024 by 1,024 pairs are many for a learned bias or a locality bias."""
+    """With the default constants, 1,024 x 1,024 pairs are cut into blocks for a learned bias or a locality bias."""
     sizes, checkpoint = [], _blocks.checkpoint
     monkeypatch.setattr(_blocks, "checkpoint", lambda *a, **b: (sizes.append(0), checkpoint(*a, **b))[1])
     expected = {("t5", 1.0, 1023): 0, ("t5", 1.0, 1024): 4, ("none", 1.0, 1024): 0, ("none", 0.9, 1024): 4}

@@ -1,4 +1,4 @@
-"""Choosing a kind: configurations and their names, what is refused and why, runs, and what the tables show."""
+"""Choosing a kind of attention: configurations and their names, errors for invalid pairs, runs, and report tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def resolve(kind: str, scheme: str = "rope", **settings: Any) -> Config:
 
 
 def test_earlier_configurations_keep_their_digest() -> None:
-    """Written down before attention had kinds: the names of runs hang on them."""
+    """The digests are from before kinds of attention existed. The names of runs depend on them."""
     tiny = config.resolve("tiny", "rope", {"base": 1.0}, seed=3, settings={"base": 50, "decay": 0.9})
     assert config.resolve("paper", "rope", {}).digest("f" * 64) == "e58ef282"
     assert tiny.digest("0" * 64) == "ec81c796"
@@ -102,7 +102,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("kind", "scheme", "decay", "reason"), REFUSED)
 def test_what_makes_no_sense_is_refused(words: Dataset, kind: str, scheme: str, decay: float, reason: str) -> None:
-    """With the reason: of a configuration, of a model, of a layer."""
+    """A configuration, a model and a layer raise the same error, and it states the reason."""
     made, own = position.make(scheme, 16, 2, max_size=4, decay=decay), attention.make(kind)
     sizes: dict[str, Any] = {"ids": 9, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
     for call in (
@@ -112,11 +112,11 @@ def test_what_makes_no_sense_is_refused(words: Dataset, kind: str, scheme: str, 
     ):
         with pytest.raises(UsageError, match=rf"attention {kind} cannot take[\s\S]*{reason}[\s\S]*allowed: .*dot"):
             call()
-    Transformer(made, **sizes)  # with the default
+    Transformer(made, **sizes)  # the default kind is allowed
 
 
 def test_a_kind_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the construction of a layer, in no forward pass."""
+    """The check runs when a layer is constructed, not in a forward pass."""
     checked: list[Any] = []
     monkeypatch.setattr(attention, "check", lambda *given: checked.append(given))
     scheme, kind = position.make("rope", 16, 2, decay=0.9), attention.make("euclidean")
@@ -128,7 +128,7 @@ def test_a_kind_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_else_is_allowed(words: Dataset) -> None:
-    """Every kind with every scheme that reads words, but for the pairs above."""
+    """Every kind can be used with every scheme that reads words, except for the pairs above."""
     refused = {(kind, scheme) for kind, scheme, decay, _ in REFUSED if decay == 1.0}
     for kind in ALL:
         for scheme in ("none", "sinusoidal", "relative", "rope", "orthogonal-seq"):
@@ -144,7 +144,7 @@ def test_an_encoder_s_kind_needs_an_encoder(words: Dataset) -> None:
 
 
 def test_a_bias_of_no_content_is_added(words: Dataset) -> None:
-    """A scheme like T5's: kernels take it, after their scores."""
+    """A bias that depends on positions only, as in T5, is added to the scores, also to those of kernels."""
 
     class Line(position.Scheme):
         source = "an example"
@@ -172,7 +172,7 @@ def test_a_bias_of_no_content_is_added(words: Dataset) -> None:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) -> None:
-    """orthogonal-* brings 0.98 by default; what was not asked for is left out, and the tables say so."""
+    """The default decay of orthogonal-* is 0.98. A kind that takes no decay sets it to 1, and tables show this."""
     found = factory.settle(resolve(kind, "orthogonal-seq"), words)
     assert found.decay == (1.0 if attention.load(kind).refuses_decay else 0.98)
     assert factory.settle(resolve(kind, "orthogonal-seq", decay=1.0), words).decay == 1.0
@@ -187,7 +187,7 @@ def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
-    """Trained, evaluated both ways, loaded again; and its attention is in the tables."""
+    """A run is trained, evaluated with both kinds of decoding and loaded again, and tables name its attention."""
     found = open_registry(tmp_path)
     done = trial.run_trial(resolve(kind), words, found, Execution(CPU))
     assert done.trained
@@ -242,7 +242,7 @@ def test_scores_do_not_depend_on_the_batch_size(words: Dataset) -> None:
 
 @pytest.mark.slow
 def test_a_kind_is_one_new_file(tmp_path: Path) -> None:
-    """Found in a folder of the user's own on the path, listed with its options, trained."""
+    """The kind is found in a user's folder on PYTHONPATH, is listed with its options, and trains."""
     text = (
         "from ape_cli.attention import Kind, average\n"
         "class EvenMean(Kind):\n"

@@ -1,4 +1,4 @@
-"""Clustered attention: when it is `dot`, what padding and other rows do to it, and where it acts."""
+"""Clustered attention: when it equals `dot`, that padding and other rows do not change it, and where it is used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_with_as_many_clusters_as_queries_it_is_dot(name: str, clusters: int) ->
 
 
 def test_equal_queries_need_one_cluster() -> None:
-    """Distinct ones count: twelve queries of four vectors, and four clusters (in float32 too)."""
+    """Twelve queries with four distinct vectors need only four clusters, also in float32."""
     for dtype in (torch.float64, torch.float32):
         q, k, v = (x.to(dtype) for x in (vectors(1, 4).repeat(1, 1, 3, 1), vectors(2, 12), vectors(3, 12)))
         found = mixed(attention.make("clustered", clusters=4), "none", q, k, v)
@@ -44,7 +44,7 @@ def test_equal_queries_need_one_cluster() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_padding_is_in_no_cluster(name: str) -> None:
-    """Whatever stands there, however much: even where fewer queries than clusters are real."""
+    """The content of padding does not matter, even if there are fewer real queries than clusters."""
     q, k, v = vectors(1, 9), vectors(2, 9), vectors(3, 9)
     mask = torch.ones(2, 9, dtype=torch.bool)
     mask[0, 5:] = False
@@ -65,7 +65,7 @@ def test_one_cluster_is_the_mean_query() -> None:
 
 
 def spread(q: Tensor, member: Tensor, count: int) -> Tensor:
-    """The sum of squared distances to the cluster's mean. [B, H]"""
+    """Returns the sum of squared distances to the cluster's mean, [B, H]."""
     total = torch.zeros(q.shape[:2], dtype=q.dtype)
     for c in range(count):
         within = (member == c)[..., None]
@@ -82,7 +82,7 @@ def test_iterations_make_clusters_tighter() -> None:
 
 
 def test_clusters_that_are_far_apart_are_found() -> None:
-    """Four heaps of five, one of which lies far away; also where it begins, no random draw."""
+    """Four groups of five vectors, one of them far away, are found. The start of k-means is not random either."""
     centres = torch.tensor([[0.0, 0], [10, 0], [0, 10], [90, 90]], dtype=torch.float64)
     noise = torch.randn(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     q = (centres.repeat_interleave(5, 0) + 0.1 * noise)[None, None]

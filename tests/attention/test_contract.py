@@ -1,4 +1,4 @@
-"""What holds of every kind that is found: its definition, lemma 2.3, and its manners in a transformer."""
+"""Tests of every kind of attention: its definition, lemma 2.3 of the paper, and its behaviour in a transformer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.attention.plain import KINDS, OPTIONS, H, K, kind_of, mixture, net, s
 from tests.models.test_reference import operator, steps_between
 
 ALL = attention.names()
-PLACES = {  # of 5 queries and of 7 keys
+PLACES = {  # positions of 5 queries and of 7 keys
     "none": ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6, 7]),
     "rope": ([0, 1, 4, 3, 9], [2, 1, 30, 4, 5, 8, 7]),
     "orthogonal-tree": ([0, 1, 5, 12, 2], [1, 2, 3, 6, 13, 27, 4]),
@@ -27,7 +27,7 @@ def test_those_of_the_sources_are_found() -> None:
 
 
 def link_of(scheme: Scheme, who: str) -> tuple[Link, int, int]:
-    """The link, and how many queries and keys."""
+    """Returns the link and the numbers of queries and keys."""
     few, many = (torch.tensor([p, p]) for p in PLACES[scheme.name])
     mask = torch.ones(2, 7, dtype=torch.bool)
     mask[1, 4:] = False
@@ -42,10 +42,10 @@ def link_of(scheme: Scheme, who: str) -> tuple[Link, int, int]:
 @torch.no_grad()
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SCHEMES)
-@pytest.mark.parametrize("decay", [1.0, 0.5])  # whose powers float32 holds exactly
+@pytest.mark.parametrize("decay", [1.0, 0.5])  # float32 represents their powers exactly
 @pytest.mark.parametrize("who", WHO)
 def test_against_the_definition(kind: str, name: str, decay: float, who: str) -> None:
-    """A double loop over queries and keys, for each row and head."""
+    """The output equals that of a double loop over queries and keys, for each row and head."""
     made = kind_of(kind)
     if (decay != 1 and made.refuses_decay) or (made.mixes_queries and ("causal" in who or who == "another sequence")):
         pytest.skip("refused, and so tested elsewhere")
@@ -58,7 +58,7 @@ def test_against_the_definition(kind: str, name: str, decay: float, who: str) ->
     for b in range(2):
         real = list(range(n)) if link.keys is None else link.keys[b].nonzero().flatten().tolist()
         seen = [[j for j in real if j <= i or not link.causal] for i in range(m)]
-        asks = real if made.mixes_queries else list(range(m))  # padding is in no cluster
+        asks = real if made.mixes_queries else list(range(m))  # padding belongs to no cluster
         for h in range(H):
             left, right = ([operator(scheme, p, h) for p in places] for places in (at, of))
             expected = mixture(
@@ -84,7 +84,7 @@ def mixed(kind: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_the_group_actions_that_it_claims(kind: str) -> None:
-    """Att(t Q g, s K g, s V h) = t Att(Q, K, V) h, one action at a time; what is not claimed, fails."""
+    """Att(t Q g, s K g, s V h) = t Att(Q, K, V) h holds for each action that the kind claims, and for no other."""
     q, k, v = vectors(1, 6), vectors(2, 7), vectors(3, 7)
     draws = torch.Generator().manual_seed(9)
     t, s = torch.randperm(6, generator=draws), torch.randperm(7, generator=draws)
@@ -98,7 +98,7 @@ def test_the_group_actions_that_it_claims(kind: str) -> None:
     ):
         assert bool(torch.allclose(one, other, atol=1e-9)) == held
         assert held or not torch.allclose(one, other, atol=1e-3)
-    for wrong in (mixed(kind, q[:, :, t], k, v), mixed(kind, q @ g, k, v), mixed(kind, q, k @ g, v)):  # one side alone
+    for wrong in (mixed(kind, q[:, :, t], k, v), mixed(kind, q @ g, k, v), mixed(kind, q, k @ g, v)):  # on one side
         assert not torch.allclose(wrong, plain, atol=1e-3)
 
 
@@ -106,7 +106,7 @@ def test_the_group_actions_that_it_claims(kind: str) -> None:
 @pytest.mark.parametrize("name", ["rope", "orthogonal-seq", "orthogonal-tree"])
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 def test_a_prefix_of_all_paths_moves_nothing(kind: str, name: str, decay: float) -> None:
-    """Scores of relative schemes depend on the path between; so does all that is made of them."""
+    """Scores of relative schemes depend on the path between two positions, and so does the output."""
     scheme = scheme_of(name, kind, decay)
     at = torch.tensor([[1, 2, 3, 6, 13, 27, 4]] * 2)
     moved = scheme.structure.compose(torch.tensor([[11]]), at)
@@ -130,7 +130,7 @@ MODELS = [(kind, name) for kind in ALL for name in SCHEMES]
 @pytest.mark.parametrize(("kind", "name"), MODELS)
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 def test_nothing_is_seen_ahead_of_time(kind: str, name: str, decay: float) -> None:
-    """With dropout on: targets after t never influence the scores up to t, nor does what stands in padding."""
+    """With dropout, neither targets after t nor the content of padding influence the scores up to t."""
     made = net(kind, scheme_of(name, kind, decay), dropout=0.3, layers=2).train()
     mask = torch.ones(3, 7, dtype=torch.bool)
     mask[:, 5:] = False
@@ -152,7 +152,7 @@ def test_nothing_is_seen_ahead_of_time(kind: str, name: str, decay: float) -> No
 
 @pytest.mark.parametrize(("kind", "name"), MODELS)
 def test_neither_batch_nor_padding_matters(kind: str, name: str) -> None:
-    """Scores of a row are the same alone, beside others, and with padding behind it."""
+    """Scores of a row are the same alone, in a batch with other rows, and with padding after it."""
     made = net(kind, scheme_of(name, kind, 0.9), layers=2)
     mask = torch.ones(3, 7, dtype=torch.bool)
     mask[0, 5:] = False
@@ -164,7 +164,7 @@ def test_neither_batch_nor_padding_matters(kind: str, name: str) -> None:
 
 @pytest.mark.parametrize(("kind", "name"), MODELS)
 def test_every_parameter_gets_a_gradient(kind: str, name: str) -> None:
-    """All but what a kind without gradient leaves out: queries, keys, and what serves them alone."""
+    """A kind without gradient is an exception: queries, keys and what only they use get none."""
     made = net(kind, scheme_of(name, kind))
     scores = made(IDS[:, 1:], AT[:, 1:], torch.ones(3, 7, dtype=torch.bool), IDS, AT)
     scores.logsumexp(-1).sum().backward()
@@ -175,7 +175,7 @@ def test_every_parameter_gets_a_gradient(kind: str, name: str) -> None:
             continue
         assert parameter.grad is not None, label
         assert parameter.grad.isfinite().all(), label
-        shifts = label.endswith("key.bias") and name == "none"  # of all keys: no softmax of products changes
+        shifts = label.endswith("key.bias") and name == "none"  # the same shift of all keys changes no softmax
         if not (shifts and kind in ("dot", "clustered")):
             assert parameter.grad.abs().max() > 0, label
 
@@ -197,7 +197,7 @@ def test_bf16_is_at_work_and_close(kind: str, name: str) -> None:
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 def test_dropout_is_on_the_weights(kind: str, decay: float) -> None:
-    """Where there are any, and in training alone."""
+    """Dropout acts on the weights if the kind has any, and only in training."""
     made = net(kind, scheme_of("rope", kind, decay), dropout=0.5)
     layer, x = made.encoder[0].self_attention, torch.randn(1, 5, 16, dtype=torch.float64)
     context = made.scheme.context(torch.arange(5)[None])
@@ -214,7 +214,7 @@ def test_dropout_is_on_the_weights(kind: str, decay: float) -> None:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_values_are_free_of_their_own_position(kind: str) -> None:
-    """Rotations act on queries and keys alone: one key that all see gives its value, turned by nothing."""
+    """Rotations act on queries and keys only. A single key that all queries see gives its value without rotation."""
     scheme = position.make("rope", 16, H).double()
     q, k, v = vectors(1, 3), vectors(2, 1), vectors(3, 1)
     link = Link.of(scheme, scheme.context(torch.tensor([[5, 6, 7]])), scheme.context(torch.tensor([[3]])))

@@ -1,4 +1,4 @@
-"""Dot: the path of learned biases on a CPU, and the fused one, give the same as torch's own with that bias."""
+"""`dot`: the plain path for learned biases on a CPU and the fused path both agree with torch's attention."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def make(name: str) -> Scheme:
     scheme = position.make(name, D, H, max_size=3, generator=torch.Generator().manual_seed(4)).double()
     with torch.no_grad():
         for parameter in scheme.parameters():
-            parameter.mul_(5)  # so that a bias that is lost, or taken twice, shows
+            parameter.mul_(5)  # larger, so that a bias that is missing or added twice is noticed
     return scheme
 
 
 def link_of(scheme: Scheme, who: str) -> tuple[Link, int]:
-    """The link of 7 keys, and how many queries ask."""
+    """Returns the link of 7 keys and the number of queries."""
     mask = torch.ones(2, 7, dtype=torch.bool)
     mask[1, 4:] = False
     mask[1, 2] = False
@@ -39,7 +39,7 @@ def link_of(scheme: Scheme, who: str) -> tuple[Link, int]:
 
 
 def seen_of(link: Link, m: int) -> Tensor:
-    """Who sees whom, one by one. -> bool [2, 1, m, 7]"""
+    """Returns which query sees which key, bool [2, 1, m, 7], from a loop over all pairs."""
     seen = torch.ones(2, 1, m, 7, dtype=torch.bool)
     for b in range(2):
         for i in range(m):
@@ -52,7 +52,7 @@ def seen_of(link: Link, m: int) -> Tensor:
 @pytest.mark.parametrize("name", LEARNED)
 @pytest.mark.parametrize("who", WHO)
 def test_a_learned_bias_is_that_of_torch(name: str, who: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values, and gradients of queries, keys, values and the scheme's parameters."""
+    """The output and the gradients of queries, keys, values and the scheme's parameters agree with torch's."""
     scheme = make(name)
     draws = [vectors(1, 7), vectors(2, 7), vectors(3, 7)]
     calls = []
@@ -103,11 +103,11 @@ def test_what_is_not_learned_takes_the_fused_path(name: str, who: str, monkeypat
 
 @pytest.mark.parametrize("name", LEARNED)
 def test_dropout_reaches_a_learned_bias(name: str) -> None:
-    """On the weights: half of them 0, the others doubled, none beyond the mask."""
+    """Dropout acts on the weights: about half become 0, the others are doubled, and masked ones stay 0."""
     scheme = make(name)
     link, m = link_of(scheme, "causal and keys")
     q, k = vectors(1, m), vectors(2, 7)
-    identity = torch.eye(7, dtype=torch.float64).expand(2, H, 7, 7)  # as values: the weights themselves
+    identity = torch.eye(7, dtype=torch.float64).expand(2, H, 7, 7)  # with these values the output is the weights
     whole = Dot().mix(scheme, q, k, identity, link, 0.0)
     torch.manual_seed(1)
     dropped = Dot().mix(scheme, q, k, identity, link, 0.5)

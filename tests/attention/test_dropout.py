@@ -1,4 +1,4 @@
-"""Dropout's masks: their distribution, their gradient, and the generator that they come from."""
+"""Dropout masks: their distribution, the gradient, and the state of the random generator."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ape_cli.attention._dropout import Dropout, drop, mask
 
 
 def drawn(p: float, *shape: int, seed: int = 1) -> Tensor:
-    """True where an element is dropped."""
+    """Draws a mask and returns a bool tensor that is True where an element is dropped."""
     torch.manual_seed(seed)
     return mask(torch.Size(shape), p, torch.float64) == 0
 
 
 @pytest.mark.parametrize("p", [0.1, 0.15, 0.5, 0.9])
 def test_as_many_are_dropped_as_asked_for(p: float) -> None:
-    """Within four standard deviations, over all and in each quarter of the random words."""
+    """The share is within four standard deviations, over all elements and over each quarter of the random words."""
     found = drawn(p, 1000, 1000)
     for part in (found, *(found.flatten()[i::4] for i in range(4))):
         assert abs(part.double().mean() - p) < 4 * math.sqrt(p * (1 - p) / part.numel()) + 2**-17
@@ -27,7 +27,7 @@ def test_as_many_are_dropped_as_asked_for(p: float) -> None:
 
 @pytest.mark.parametrize("p", [0.1, 0.5])
 def test_elements_are_dropped_independently(p: float) -> None:
-    """Of pairs at several distances, among them within a word and from word to word."""
+    """Pairs at several distances are independent, both within a random word and across words."""
     found = drawn(p, 1_000_000).double()
     for lag in (1, 2, 3, 4, 5, 8, 512, 624 * 2, 624 * 4):
         one, other = found[:-lag], found[lag:]
@@ -42,7 +42,7 @@ def test_elements_are_dropped_independently(p: float) -> None:
 
 
 def test_the_mean_is_kept() -> None:
-    """What is kept is scaled by the probability that was rounded, so exactly."""
+    """Kept elements are scaled by the rounded probability, so the mean is kept exactly."""
     for p in (0.15, 0.1, 1e-6, 0.999):
         kept = mask(torch.Size([4]), p, torch.float64).max()
         dropped = max(1, round(p * 2**16)) / 2**16
@@ -69,7 +69,7 @@ def test_nothing_is_dropped_in_evaluation() -> None:
 
 
 def test_the_generator_s_state_says_what_comes() -> None:
-    """As a resumed run needs it, also of counts that do not fill a word."""
+    """A resumed run needs this. It also holds for counts that do not fill a random word."""
     x = torch.ones(13)
     drop(x, 0.5)
     state = torch.get_rng_state()

@@ -1,4 +1,4 @@
-"""Kernels: values by hand, their identity with the dot product, distances that keep their digits, units."""
+"""Kernels: values by hand, their relation to the dot product, the precision of distances, and units."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def one(*x: float) -> Tensor:
     [
         ((3.0, 4.0), (-5.0, -12.5, 0.0, 0.0)),
         ((0.3, -0.4), (-0.5, -0.125, 0.5, 1.0)),
-        ((1.0, 0.0), (-1.0, -0.5, 0.0, 1.0)),  # the edge belongs to the box
+        ((1.0, 0.0), (-1.0, -0.5, 0.0, 1.0)),  # the boundary belongs to the support of boxcar
         ((0.0, 0.0), (0.0, 0.0, 1.0, 1.0)),
     ],
 )
 def test_by_hand(k: tuple[float, float], expected: tuple[float, ...]) -> None:
-    """The raw kernels of definition 2.6 at distances 5, 1/2, 1 and 0 from the origin, in a unit of 1."""
+    """The raw kernels of definition 2.6 have these values at distances 5, 1/2, 1 and 0 from the origin (unit 1)."""
     for scores, value in zip(RAW.values(), expected, strict=True):
         found = scores(one(0.0, 0.0), one(*k))
         assert found.shape == (1, 1, 1, 1)
@@ -39,7 +39,7 @@ def test_by_hand(k: tuple[float, float], expected: tuple[float, ...]) -> None:
 
 
 def test_squared_euclidean_is_the_dot_product_up_to_key_norms() -> None:
-    """softmax(-|q - k|^2 / (2 sqrt(K))) = softmax((q k - |k|^2 / 2) / sqrt(K)); with keys of one norm, `dot`."""
+    """softmax(-|q - k|^2 / (2 sqrt(K))) = softmax((q k - |k|^2 / 2) / sqrt(K)). Keys of one norm make it `dot`."""
     scheme = scheme_of("rope")
     at = scheme.context(torch.arange(1, 8)[None])
     q, k, v, link = vectors(1, 7), vectors(2, 7), vectors(3, 7), Link.of(scheme, at, at)
@@ -52,7 +52,7 @@ def test_squared_euclidean_is_the_dot_product_up_to_key_norms() -> None:
 
 
 def test_distances_keep_their_digits_in_float32() -> None:
-    """Close vectors far from the origin: differences are exact, squares would cancel to nothing."""
+    """For close vectors far from the origin, differences are exact, but expanded squares would cancel."""
     torch.manual_seed(1)
     q, k = (1000 + 0.01 * torch.randn(2, H, n, 64) for n in (40, 50))
     exact = (q.double()[:, :, :, None] - k.double()[:, :, None]).square().sum(-1).sqrt()
@@ -67,7 +67,7 @@ def test_distances_keep_their_digits_in_float32() -> None:
 @pytest.mark.parametrize("name", RAW)
 def test_the_gradient_at_distance_0_is_a_number(name: str) -> None:
     q = (vectors(1, 4) / 8).requires_grad_()
-    k = (vectors(1, 4) / 8).requires_grad_()  # the same
+    k = (vectors(1, 4) / 8).requires_grad_()  # equal to q
     found = RAW[name](q, k)
     if name == "boxcar":
         assert not found.requires_grad
@@ -78,14 +78,14 @@ def test_the_gradient_at_distance_0_is_a_number(name: str) -> None:
     assert k.grad is not None
     assert q.grad.isfinite().all()
     assert q.grad.abs().max() > 0
-    assert torch.allclose(q.grad, k.grad, atol=1e-12)  # as the sum is symmetric
+    assert torch.allclose(q.grad, k.grad, atol=1e-12)  # because the sum is symmetric in q and k
 
 
 @pytest.mark.parametrize("name", [n for n in RAW if n != "boxcar"])
 def test_gradients_are_those_of_differences(name: str) -> None:
     q, k = vectors(1, 3, rows=1) / 8, vectors(2, 4, rows=1) / 8
     assert torch.autograd.gradcheck(RAW[name], (q.requires_grad_(), k.requires_grad_()))
-    close = q.detach() + 1e-5 * vectors(2, 3, rows=1)  # and so where they are close, in float32
+    close = q.detach() + 1e-5 * vectors(2, 3, rows=1)  # also for close vectors in float32
     here, there = q.detach().float().requires_grad_(), close.float()
     RAW[name](here, there).sum().backward()
     exact = here.detach().double().requires_grad_()
@@ -97,7 +97,7 @@ def test_gradients_are_those_of_differences(name: str) -> None:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_scores_are_alive_at_initialisation(name: str) -> None:
-    """Channels of variance 1, heads of 64: scores within the support, neither all alike nor one alone."""
+    """With channels of variance 1 and heads of size 64, scores are in the support and differ, and no key dominates."""
     torch.manual_seed(1)
     kind = attention.make(name)
     assert isinstance(kind, Kernel)
@@ -106,7 +106,7 @@ def test_scores_are_alive_at_initialisation(name: str) -> None:
     assert torch.equal(scores, RAW[name.replace("-", "_")](q / kind.unit(64), k / kind.unit(64)))
     if name in ("epanechnikov", "boxcar"):
         assert (scores > 0).double().mean() > 0.99
-        assert (RAW[name](q, k) == 0).all()  # in a unit of 1 there is nothing to be learned
+        assert (RAW[name](q, k) == 0).all()  # in a unit of 1 all scores would be 0, without a gradient
         assert kind.unit(64) == 16
     if kind.differentiable:
         assert 0.01 < float(scores.std()) < 2

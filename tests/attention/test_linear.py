@@ -1,4 +1,4 @@
-"""Linear attention: the quadratic form, chunk by chunk; what stays positive; and that it is linear."""
+"""Linear attention: chunks equal the quadratic form, features and the denominator stay positive, memory is linear."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_chunks_are_the_quadratic_form(n: int) -> None:
 @pytest.mark.parametrize("n", [CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 3])
 @pytest.mark.parametrize("name", ["none", "rope", "orthogonal-tree"])
 def test_causal_attention_is_the_quadratic_one(n: int, name: str) -> None:
-    """Numerator rotated, denominator not, keys masked in both."""
+    """The numerator is rotated, the denominator is not, and keys are masked in both."""
     scheme = scheme_of(name)
     q, k, v = vectors(1, n), vectors(2, n), vectors(3, n)
     keys = torch.ones(2, n, dtype=torch.bool)
@@ -47,12 +47,12 @@ def test_features_are_positive_far_below_zero() -> None:
     (gradient,) = torch.autograd.grad(phi(x).sum(), x)
     assert torch.allclose(gradient, x.detach().clamp(max=0).exp(), atol=1e-12)
     low = torch.tensor([-20.0, -50.0])
-    assert torch.equal(torch.nn.functional.elu(low) + 1, torch.zeros(2))  # in float32
+    assert torch.equal(torch.nn.functional.elu(low) + 1, torch.zeros(2))  # elu(x) + 1 rounds to 0 in float32
     assert (phi(low) > 0).all()
 
 
 def test_the_denominator_is_not_rotated() -> None:
-    """It is positive at any distance, while the numerator changes its sign: by hand, one query and one key."""
+    """It is positive at any distance, while the numerator changes sign. Computed by hand for one query and one key."""
     scheme = scheme_of("rope")
     one = torch.ones(1, 2, 1, 8, dtype=torch.float64)
     for apart in (0, 3, 100):
@@ -63,7 +63,7 @@ def test_the_denominator_is_not_rotated() -> None:
 
 
 class Largest(TorchDispatchMode):
-    """The greatest number of elements that any operation gave."""
+    """Records the largest number of elements in the result of any operation."""
 
     found = 0
 
@@ -77,7 +77,7 @@ class Largest(TorchDispatchMode):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_nothing_grows_with_the_square_of_the_tokens(causal: bool) -> None:
-    """Forward and backward, no tensor is larger than the queries: no [M, N], and no [N, K, K]."""
+    """In the forward and backward pass no tensor is larger than the queries: there is no [M, N] and no [N, K, K]."""
     n = 1024
     scheme = scheme_of("rope")
     q, k, v = (vectors(seed, n, rows=1).requires_grad_() for seed in (1, 2, 3))

@@ -1,4 +1,4 @@
-"""The whole model with every kind of attention, against the plain transformer of the same weights."""
+"""The whole model with every kind of attention agrees with a plain transformer that has the same weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACES = {"rope": ([1, 2, 3, 4, 5], [0, 1, 2, 3]), "orthogonal-tree": ([1, 2, 3,
 @pytest.mark.parametrize("name", PLACES)
 @pytest.mark.parametrize("decay", [1.0, 0.5])
 def test_the_model_is_the_plain_one(kind: str, name: str, decay: float) -> None:
-    """A row beside a longer one, with padding behind it; clusters are the encoder's alone."""
+    """The row has padding, because a longer row is in the batch. Clustered attention is used in the encoder only."""
     made = net(kind, scheme_of(name, kind, decay), layers=2).eval()
     source_at, target_at = PLACES[name]
 
