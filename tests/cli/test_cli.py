@@ -1,4 +1,4 @@
-"""The command line as a user meets it: real processes, streams, exit codes, Ctrl-C."""
+"""The command line as a user sees it: real processes, output streams, exit codes and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TINY = ["--n-validation", "30", "--n-test", "30"]
 
 
 def test_the_user_s_own_three_lines(here: Path) -> None:
-    """In an empty folder, as written but for sizes; each finds what the one before it left."""
+    """The three commands run in an empty folder, with smaller sizes, and each uses the output of the previous one."""
     out, _ = ape("gen", "tree-ops", "--n", "200", *TINY, "--depth-mean", "3")
     assert "datasets/tree-ops-breadth" in out
     out, err = ape("train", "--scheme", "orthogonal-tree", "--preset", "tiny")
@@ -68,7 +68,7 @@ def test_train_eval_report_on_words(here: Path) -> None:
     found = json.loads(ape("eval", "--json")[0])
     assert len(found) == 1
     assert found[0]["decode"] == "teacher"
-    assert json.loads(ape("eval", "--json")[0]) == []  # done already
+    assert json.loads(ape("eval", "--json")[0]) == []  # already evaluated
     greedy = json.loads(ape("eval", "reverse-rope", "--decode", "greedy", "--json")[0])
     assert set(greedy[0]["overall"]) == {"token_accuracy", "exact_match", "rows", "tokens"}
     assert "rows of" in ape("eval", "reverse-rope")[0]
@@ -99,7 +99,7 @@ def test_train_eval_report_on_words(here: Path) -> None:
 
 @pytest.mark.slow
 def test_an_existing_dataset_that_a_task_does_not_use(here: Path) -> None:
-    """`--task` trains on the preset's own data; the note names the other dataset, and how to use it works."""
+    """`--task` trains on the preset's own data. A note names the other dataset, and the command that it gives works."""
     ape("gen", "tree-copy", "--n", "40", "--depth-mean", "2", "--depth-std", "0", *TINY)
     words = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2"]
     _, err = ape(*words, "--task", "tree-copy")
@@ -116,7 +116,7 @@ def test_an_existing_dataset_that_a_task_does_not_use(here: Path) -> None:
 
 @pytest.mark.slow
 def test_sizes_that_training_did_not_see(here: Path) -> None:
-    """Generated with --sizes, evaluated by a run on the normal distribution, pooled by size; and trained on."""
+    """Data generated with --sizes evaluates a run that was trained on other sizes, and a run can train on it."""
     ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny")
     sizes = ("gen", "reverse", "--sizes", "15,12", "--n", "40", "--n-validation", "10", "--n-test", "20")
     assert "datasets/reverse-sizes-12-15: 140 rows written" in ape(*sizes)[0]
@@ -183,16 +183,16 @@ def test_show_draws_each_structure(here: Path) -> None:
     ape("gen", "tree-copy", *few, "--depth-mean", "1", "--depth-std", "0", "--branching", "3", "--out", "t")
     out = ape("show", "t")[0]
     assert "── x" in out
-    assert out.count("├──") == 4  # of three children two are not the last, on both sides
+    assert out.count("├──") == 4  # two of the three children are not the last, in source and target
     words = ["gen", "tree-copy", *few, "--depth-mean", "1", "--depth-std", "0", "--branching", "3", "--binarise"]
     ape(*words, "--out", "b")
     out = ape("show", "b")[0]
-    assert out.count("left x") == 2  # the first child, on both sides
-    assert out.count("right x") == 4  # its two siblings
+    assert out.count("left x") == 2  # the first child, in source and target
+    assert out.count("right x") == 4  # its two siblings, in source and target
 
 
 def test_grids_and_rings_train(here: Path) -> None:
-    """Along their linearisation, by a scheme for sequences, at the preset's own sizes."""
+    """A scheme for sequences trains on their linearisation, with the preset's sizes."""
     for task, sizes in (("grid-rotate", {"side_mean": 3, "side_std": 0.5}), ("ring-shift", {"ring": 6})):
         _, err = ape("train", "--scheme", "rope", "--task", task, "--preset", "tiny", "--set", "steps=4")
         assert f"datasets/{task}-tiny" in err
@@ -288,7 +288,7 @@ def test_bad_input_gets_one_clear_message(here: Path, words: list[str], code: in
 
 
 def begin(*words: str, cwd: Path) -> subprocess.Popen:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit that it is ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes inherit that SIGINT is ignored
     return subprocess.Popen(
         [*APE, *words], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -368,7 +368,7 @@ def test_greedy_stands_beside_teacher_forcing(here: Path) -> None:
 
 @pytest.mark.slow
 def test_several_datasets_at_once(here: Path) -> None:
-    """As one after the other; a run that fits none of them is left out, or says why where it was named."""
+    """The result is that of one dataset after another. A run that fits none is skipped, or an error if it was named."""
     few = ["--n", "60", "--n-validation", "5", "--n-test", "20", "--length-std", "1"]
     for name, mean in (("short", "4"), ("long", "12")):
         ape("gen", "reverse", *few, "--length-mean", mean, "--out", f"datasets/{name}")
@@ -398,7 +398,7 @@ def test_several_datasets_at_once(here: Path) -> None:
 
 @pytest.mark.slow
 def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On longer words than in training; with matplotlib, and without."""
+    """The reports cover longer words than those of training, with matplotlib and without it."""
     ape("gen", "reverse", "--n", "60", *TINY, "--length-mean", "5", "--length-std", "0", "--out", "datasets/short")
     ape("gen", "reverse", "--n", "6", *TINY, "--length-mean", "8", "--length-std", "0", "--out", "datasets/long")
     ape("train", "--scheme", "rope", "--data", "datasets/short", "--preset", "tiny", "--set", "steps=2")
@@ -439,7 +439,7 @@ def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.slow
 def test_images_are_told_as_images(here: Path) -> None:
-    """Trained, evaluated by class, reported at half of the schedule and at its end, and in one page."""
+    """A run on images is trained, evaluated by class, reported halfway and at the end, and shown on an HTML page."""
     words = ["--task", "images", "--preset", "tiny", "--set", "steps=4", "--set", "validate_every_steps=1"]
     out, err = ape("train", "--scheme", "sinusoidal", *words)
     assert "images/s" in err

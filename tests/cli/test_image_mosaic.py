@@ -1,4 +1,4 @@
-"""An image on a terminal and in a pipe, character by character."""
+"""How an image is drawn on a terminal and in a pipe, character by character."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def colours(pixels: Any, **options: Any) -> list[str]:
 
 
 def test_two_rows_of_pixels_a_line() -> None:
-    """The upper one in the colour of the text, the lower one in that of the background; a last one alone has none."""
+    """The text colour is the upper pixel, the background colour the lower one. A single last row has no background."""
     found = colours([[[1, 2, 3], [4, 5, 6]], [[7, 8, 9], [10, 11, 12]], [[255, 0, 0], [0, 255, 0]]])
     assert found == [
         "\x1b[38;2;1;2;3;48;2;7;8;9m▀\x1b[0m\x1b[38;2;4;5;6;48;2;10;11;12m▀\x1b[0m",
@@ -44,12 +44,12 @@ def test_gray_is_a_colour_too() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"force_terminal": True, "color_system": "truecolor", "no_color": True}])
 def test_shades_where_there_are_no_colours(options: dict[str, Any]) -> None:
-    """Five of them, each for a fifth of 0 to 255: 0, 51, 102, 153 are the last of theirs, and 255 is the brightest."""
+    """Each of five shades covers a fifth of 0 to 255. Values 51, 102 and 153 are the last of their shades."""
     assert drawn([[[0], [51], [52], [102]], [[103], [153], [154], [255]]], **options) == ["    ░░░░", "▒▒▒▒▓▓██"]
 
 
 def test_shades_of_colours_are_their_brightness() -> None:
-    """0.299, 0.587 and 0.114 of 255 are 76, 150 and 29."""
+    """The brightness of red, green and blue is 0.299, 0.587 and 0.114 of 255, which is 76, 150 and 29."""
     assert drawn([[[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]]]) == ["░░▒▒  ██"]
 
 
@@ -74,7 +74,7 @@ def test_what_is_too_wide_is_drawn_smaller_and_says_so(width: int, options: dict
 
 def test_a_smaller_one_has_the_means_of_squares() -> None:
     image = [[[0], [100], [255]], [[100], [200], [255]], [[60], [60], [0]]]
-    assert drawn(image, width=4)[-2:] == ["░░██", "░░  "]  # 100 and 255; 60 and 0
+    assert drawn(image, width=4)[-2:] == ["░░██", "░░  "]  # the means are 100 and 255; 60 and 0
 
 
 @pytest.fixture
@@ -88,14 +88,14 @@ def owl(here: Path, monkeypatch: pytest.MonkeyPatch) -> ImageSource:
 
 
 def test_show_of_images(owl: ImageSource) -> None:
-    """The label by its name, the image fitted to the width of a pipe, and numbers for programs."""
+    """`ape show` prints the label's name and an image that fits the width of a pipe. --json prints numbers."""
     names, table = owl.classes, tasks.make("images").sample(rows=range(20), split="train", seed=1)
     for row in (0, 7):
         label = table["label"][row].as_py()
         out, _ = ape("show", "images-owls", "--row", str(row))
         assert f"images, train row {row}, label {label}: {names[label]}" in out
         assert "4 x 200 pixels, RGB" in out
-        assert "1/3 of 4 x 200 pixels" in out  # 400 characters do not fit 160, nor the half of them, 156
+        assert "1/3 of 4 x 200 pixels" in out  # 400 characters and half of them are both too wide
         assert all(len(line) <= 160 for line in out.splitlines())
         found = json.loads(ape("show", "images-owls", "--row", str(row), "--json")[0])
         assert found == {

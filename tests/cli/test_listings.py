@@ -1,4 +1,4 @@
-"""`ape schemes`, `ape attentions` and `ape check`: the tables, the answers, the exit status."""
+"""`ape schemes`, `ape attentions` and `ape check`: their tables, JSON output and exit status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_schemes_are_compared_by_their_own_properties() -> None:
     assert done.exit_code == 0
     lines = {s["scheme"]: s for s in json.loads(done.stdout)}
     assert set(lines) == set(position.names())
-    # the comparison of the survey, and the paper's section 5
+    # from the survey's comparison and the paper's section 5
     for name, relative, learnable, extrapolation in [
         ("sinusoidal", False, False, "moderate"),
         ("learned", False, True, "poor"),
@@ -48,7 +48,7 @@ def test_schemes_are_compared_by_their_own_properties() -> None:
 def test_costs_are_counted_and_timed() -> None:
     found = profiling.measure("transformer-xl", rounds=1)
     assert found.parameters == 128 * 128 + 2 * 128  # W_R of every head, u and v
-    assert found.extra_memory_mib > 1  # a term for each pair of tokens
+    assert found.extra_memory_mib > 1  # one term for each pair of tokens
     assert found.memory_ratio > 1
     assert found.time_ratio > 0
     none = profiling.measure("none", rounds=1)
@@ -57,7 +57,7 @@ def test_costs_are_counted_and_timed() -> None:
 
 @pytest.mark.slow
 def test_memory_is_a_count() -> None:
-    """Twice the same; and of ALiBi one float for each pair and head, in each of six attentions."""
+    """The measured memory is the same twice. ALiBi needs one float for each pair and head in each of six attentions."""
     one, two = (profiling.measure("alibi", rounds=1).extra_memory_mib for _ in range(2))
     assert one == two > 0
 

@@ -1,4 +1,4 @@
-"""`ape new`: what it writes works at once, in a folder of somebody's own; what it refuses leaves nothing behind."""
+"""`ape new`: the files that it writes work at once in a user's folder, and a refused call writes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(where: Path, line: str) -> str:
-    """The output of one of the lines that `ape new` prints, in a folder of somebody's own; it must succeed."""
+    """Runs one of the commands that `ape new` prints, in a user's folder, and returns its output. It must succeed."""
     path, *words = shlex.split(line)
     name, folder = path.split("=")
     assert name == "PYTHONPATH"
@@ -31,7 +31,7 @@ def run(where: Path, line: str) -> str:
 
 
 def left(folder: Path) -> list[str]:
-    """Everything in a folder, sorted."""
+    """Returns the sorted relative paths of everything in a folder."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
@@ -63,7 +63,7 @@ def test_what_is_new_imports_as_the_files_beside_it(here: Path, kind: str, packa
 
 @pytest.mark.slow
 def test_a_new_task_works_at_once(here: Path) -> None:
-    """Written into another folder, whose name has a space."""
+    """The task is written to another folder, whose name contains a space."""
     found = json.loads(ape("new", "task", "turn_word", "--to", "my own", "--json")[0])
     assert found == {
         "kind": "task",
@@ -85,7 +85,7 @@ def test_a_new_task_works_at_once(here: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a", "tensor", "context-of", "exception", "a-name-of-forty-characters-that-is-long"])
 def test_in_a_checkout_it_writes_into_the_package(here: Path, name: str) -> None:
-    """The files there have the style of this project, whatever the name; they pass its lint as they are."""
+    """In a checkout, the written files pass the project's lint and format checks for any name."""
     checkout = here / "ape_cli"
     for folder in ("position", "tasks"):
         (checkout / folder).mkdir(parents=True)
@@ -103,7 +103,7 @@ def test_in_a_checkout_it_writes_into_the_package(here: Path, name: str) -> None
 
 @pytest.mark.parametrize(("name", "class_name"), [("shape", "ShapePlugin"), ("true", "TruePlugin"), ("low-2", "Low2")])
 def test_the_class_has_a_name_of_its_own(here: Path, name: str, class_name: str) -> None:
-    """Not that of a class that the file imports, or of one that Python has."""
+    """The class name differs from imported classes and from Python's built-in names."""
     ape("new", "scheme", name)
     text = Path("ape_cli/position", f"{name.replace('-', '_')}.py").read_text()
     assert f"\nclass {class_name}(Scheme):\n" in text
@@ -153,7 +153,7 @@ def test_an_existing_file_is_kept(here: Path, existing: str) -> None:
 
 
 def test_another_package_of_this_name_is_refused(here: Path) -> None:
-    """On the path it would hide this package, so that nothing written there could run."""
+    """On PYTHONPATH the other package would hide `ape_cli`, so that no written file could run."""
     Path("ape_cli").mkdir()
     Path("ape_cli/__init__.py").touch()
     before = left(here)

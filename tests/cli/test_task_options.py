@@ -1,4 +1,4 @@
-"""The options of tasks are options of `ape gen`, with nothing about them in the command line itself."""
+"""The options of tasks become options of `ape gen`. The command line contains no list of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Stutter(Words):
 
 @pytest.fixture
 def stutter(tmp_path: Path) -> Command:
-    """`ape` in a process that finds the task `stutter`, and beside it a file that cannot be imported."""
+    """A function that runs `ape` where the task `stutter` and a file that cannot be imported are found."""
     elsewhere(tmp_path, "ape_cli/tasks/broken.py", "raise RuntimeError('not today')\n")
     return elsewhere(tmp_path, "ape_cli/tasks/stutter.py", STUTTER)
 
@@ -72,7 +72,7 @@ def test_a_task_of_somebody_s_own_brings_its_options(stutter: Command, tmp_path:
 
 
 def test_every_option_of_every_task_is_an_option_of_gen() -> None:
-    """With its type in the help, the tasks that have it, and no name twice."""
+    """The help shows each option once, with its help text and the tasks that have it."""
     shown = re.sub(r"\s+", " ", ape("gen", "--help")[0])
     for task in tasks.names():
         for name, option in tasks.options_of(tasks.load(task)).items():
@@ -84,6 +84,6 @@ def test_every_option_of_every_task_is_an_option_of_gen() -> None:
 
 
 def test_an_option_that_the_command_has_itself_is_left_to_set(tmp_path: Path) -> None:
-    """A task's `seed` would hide the command's own one, so it can only be given by --set."""
+    """A task's option `seed` would hide the command's --seed, so it can only be set with --set."""
     run = elsewhere(tmp_path, "ape_cli/tasks/seeded.py", STUTTER.replace("times", "seed").replace("Stutter", "Seeded"))
     assert run("gen", "--help").stdout.count(" --seed ") == 1
