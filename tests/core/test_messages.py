@@ -1,4 +1,4 @@
-"""Messages of the package: which handler gets them, and what stands before and after."""
+"""Messages of the package: which handler gets them, and the logging configuration before and after."""
 
 from __future__ import annotations
 

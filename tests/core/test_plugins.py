@@ -1,4 +1,4 @@
-"""Plug-ins are found in folders and through entry points; clashes and unknown names say where."""
+"""Plug-ins are found in folders and through entry points. Errors about clashes and unknown names say where."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Mine(Scheme):
 
 
 def ape(where: Path, *words: str, path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """`python -m ape_cli` in a folder, with folders on PYTHONPATH."""
+    """Runs `python -m ape_cli` in a folder, with more folders on PYTHONPATH."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(p) for p in (*path, ROOT))}
     command = [sys.executable, "-m", "ape_cli", *words]
     return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
 
 
 def put(folder: Path, stem: str, text: str = SCHEME, package: str = "position") -> Path:
-    """A plug-in file in a folder that can stand on the path."""
+    """Writes a plug-in file to a folder that can be added to PYTHONPATH."""
     file = folder / "ape_cli" / package / f"{stem}.py"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
@@ -36,7 +36,7 @@ def put(folder: Path, stem: str, text: str = SCHEME, package: str = "position") 
 
 
 def distribution(folder: Path, group: str, name: str, value: str, text: str = SCHEME) -> Path:
-    """An installed distribution with one module and one entry point."""
+    """Writes an installed distribution with one module and one entry point."""
     module = folder / f"{value.partition(':')[0]}.py"
     folder.mkdir(parents=True, exist_ok=True)
     module.write_text(text)
@@ -94,7 +94,7 @@ def test_an_unknown_name_says_where_it_was_searched(tmp_path: Path) -> None:
 
 
 def test_another_installation_on_the_path_adds_nothing(tmp_path: Path) -> None:
-    """Two checkouts on the path have all names twice; the second one is not a folder of plug-ins."""
+    """With two checkouts on PYTHONPATH, the second one is not read as a folder of plug-ins, so no names clash."""
     put(tmp_path / "other", "rope")
     (tmp_path / "other" / "ape_cli" / "__init__.py").write_text("")
     code = "import ape_cli; from ape_cli import position; print(position.names())"
@@ -104,7 +104,7 @@ def test_another_installation_on_the_path_adds_nothing(tmp_path: Path) -> None:
 
 
 def test_the_current_folder_is_not_imported_from(tmp_path: Path) -> None:
-    """Neither in place of the standard library nor as a plug-in, unless PYTHONPATH names it."""
+    """Its files do not replace the standard library and are not plug-ins, unless PYTHONPATH contains the folder."""
     marker = tmp_path / "it was imported"
     (tmp_path / "secrets.py").write_text(f"open({str(marker)!r}, 'w')")
     (tmp_path / "shutil.py").write_text(f"open({str(marker)!r}, 'w')")

@@ -1,4 +1,4 @@
-"""The random streams: SplitMix64's published values, independence of neighbours, uniformity."""
+"""The random streams: published values of SplitMix64, independence of neighbouring streams, and uniformity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ape_cli.core import rng
 
 
 def test_splitmix64_reference_values() -> None:
-    """First outputs for seed 1234567, as commonly published for SplitMix64."""
+    """The first outputs for seed 1234567 are those commonly published for SplitMix64."""
     found = rng.bits(np.array([1234567], dtype=np.uint64), np.arange(1, 6))
     assert found.tolist() == [
         6457827717110365317,
@@ -51,7 +51,7 @@ def test_content_hash_sees_pairs_not_their_order() -> None:
 
 
 def test_content_of_empty_rows_and_of_long_arrays() -> None:
-    """A row's hash is that of the row alone, whatever stands beside it: nothing, or 100,000 pairs."""
+    """The hash of a row does not depend on the other rows, which may be empty or have 100,000 pairs."""
     sizes = np.array([0, 2, 0, 0, 3, 100_000, 1, 0])
     starts = np.concatenate([[0], np.cumsum(sizes)])
     position, symbol = np.arange(starts[-1]), np.arange(starts[-1]) % 7 + 3
@@ -64,7 +64,7 @@ def test_content_of_empty_rows_and_of_long_arrays() -> None:
 
 
 def test_mixing_many_words_is_mixing_each() -> None:
-    """And nothing that is given is changed, however its memory is laid out."""
+    """The argument is not changed, and its memory layout does not matter."""
     words = np.arange(200_000, dtype=np.uint64).reshape(2, -1) * np.uint64(0x9E3779B97F4A7C15)
     before, mixed = words.copy(), rng.mix(words)
     assert (words == before).all()
@@ -77,9 +77,9 @@ def test_mixing_many_words_is_mixing_each() -> None:
 
 
 def test_the_normal_s_tails_are_cut_not_piled_up() -> None:
-    """N(3, 2) cut at 1: the smallest value is not more frequent than the normal makes it."""
+    """For N(3, 2) truncated at 1, the smallest value is no more frequent than under the normal distribution."""
     drawn = rng.normal(np.arange(40_000, dtype=np.uint64) * np.uint64(977), 3.0, 2.0, 1, 100)
     counts = np.bincount(drawn, minlength=6)
     assert counts[0] == 0
     assert counts[1] < counts[2] < counts[3]
-    assert abs(counts[1] / counts[5] - 1) < 0.08  # one step below the mean by two, one above it by two
+    assert abs(counts[1] / counts[5] - 1) < 0.08  # both are two from the mean, on opposite sides

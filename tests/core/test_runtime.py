@@ -1,4 +1,4 @@
-"""What is set for a whole process."""
+"""Settings of a whole process: memory that is kept, and threads that share cores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc alone")
 def test_memory_is_kept() -> None:
-    """The third block of a size has the pages of the second."""
+    """The third block of a size reuses the pages of the second one."""
 
     def faults(mode: str) -> int:
         return int(subprocess.run([sys.executable, "-c", FAULTS, mode], capture_output=True, check=True).stdout)
@@ -45,7 +45,7 @@ def test_it_is_no_error_where_there_is_nothing_to_set(monkeypatch: pytest.Monkey
 
 
 def test_busy_cores_are_those_of_others() -> None:
-    """Ticks of user, nice, system, idle, iowait, irq, softirq and steal of two cores, over a second."""
+    """Each list is a core's ticks of user, nice, system, idle, iowait, irq, softirq and steal, over one second."""
     ticks = os.sysconf("SC_CLK_TCK")
     before = {0: [5, 5, 5, 5, 5, 5, 5, 5], 1: [0] * 8}
     after = {0: [5 + ticks // 2, 5, 5 + ticks // 4, 5, 5, 5, 5, 5], 1: [0, ticks, 0, 0, 0, 0, 0, 0]}
@@ -88,7 +88,7 @@ def test_threads_sleep_where_others_use_the_cores(busy: str, given: dict[str, st
 
 
 def test_nothing_is_set_once_torch_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would come too late, and say what is not so."""
+    """A setting would have no effect after the import of torch and would be misleading."""
     assert "torch" in sys.modules or __import__("torch")
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
@@ -100,7 +100,7 @@ def test_nothing_is_set_once_torch_is_there(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["train", "--help"], ["check", "nothing"], ["sweep", "nothing.toml"]])
 def test_the_command_line_asks_before_torch_is_imported(words: list[str]) -> None:
-    """Whatever a command imports on its way."""
+    """The check runs before any import of torch by a command."""
     code = f"""
 import sys
 from ape_cli.core import runtime

@@ -1,4 +1,4 @@
-"""Jobs in processes: each ends once, whatever happens to the process that it runs in."""
+"""Jobs in local processes: each job ends exactly once, even if the process that runs it dies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.executors import Event, Job, JobContext
 from ape_cli.core.executors.local import Local
 
-# What workers do; functions of this module, so that they can import them ----------------------------
+# Jobs. They are functions of this module, so that workers can import them ---------------------------
 
 
 def square(link: JobContext, number: int) -> int:
@@ -38,7 +38,7 @@ def break_down(link: JobContext) -> None:
 
 
 def die(link: JobContext, folder: str, times: int) -> str:
-    """Killed the first few times that it runs."""
+    """Kills its own process the first `times` times that it runs."""
     mark = Path(folder) / str(len(list(Path(folder).iterdir())))
     mark.touch()
     if int(mark.name) < times:
@@ -70,7 +70,7 @@ def shout(link: JobContext) -> None:
 
 
 def share(link: JobContext) -> tuple[int, str | None]:
-    time.sleep(0.5)  # so that each of two workers gets one
+    time.sleep(0.5)  # long enough that each of two workers gets one job
     return link.number, os.environ.get("OMP_NUM_THREADS")
 
 
@@ -137,7 +137,7 @@ def test_closing_asks_what_runs_to_stop(tmp_path: Path) -> None:
 
 
 def test_a_second_signal_in_a_moment_is_the_same_one(tmp_path: Path) -> None:
-    """A group of processes is told to end, and the parent tells each as well: what is stored meanwhile is stored."""
+    """A process group and then the parent may both signal a worker. What the worker stores meanwhile is complete."""
     events = Local(1).work([Job("x", store_when_stopped, (str(tmp_path),))])
     next(events)
     until((tmp_path / "running").exists)

@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on loopback: whatever dies, every job is done, and what comes of it is the same."""
+"""A Ray cluster of two nodes on loopback: if a worker or a node dies, every job is still done with the same result."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Cluster:
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """Two nodes of one CPU each, as two machines would start them. The second one is the last in `nodes`."""
-    folder = tempfile.mkdtemp(prefix="ape-ray-", dir="/tmp")  # its sockets' paths have to be short
+    """Starts two nodes of one CPU each, as two machines would. The last entry of `nodes` is the second node."""
+    folder = tempfile.mkdtemp(prefix="ape-ray-", dir="/tmp")  # paths of sockets must be short
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -77,7 +77,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def stop(node: subprocess.Popen[bytes]) -> None:
-    """A node, with all that it has started, at once."""
+    """Kills a node and all processes that it started."""
     if node.poll() is None:
         os.killpg(node.pid, signal.SIGKILL)
     node.wait()
@@ -97,7 +97,7 @@ def finished(results: Path) -> dict[str, dict[str, Any]]:
 
 
 def workers(folder: Path) -> list[int]:
-    """The processes that work off tasks in a folder."""
+    """Returns the ids of the Ray processes that run batches with this working directory."""
     found = []
     for process in Path("/proc").iterdir():
         try:
@@ -134,7 +134,7 @@ def test_a_worker_is_killed_and_a_node_stopped_and_every_trial_is_there_once(tmp
 
 
 def facts(results: Path) -> dict[str, Any]:
-    """Of each run all that is neither a time nor where it ran."""
+    """Returns the contents of each run without times and without the place where it ran."""
     found = {}
     for run in open_registry(results):
         outcome = {k: v for k, v in run.read()["result"].items() if k not in ("seconds", "tokens_per_second")}
@@ -158,7 +158,7 @@ def test_generation_gives_the_same_bytes_on_every_engine(tmp_path: Path, cluster
     one, *others = ({p.name: p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file()} for name in ways)
     assert len(one) == 9 + 10 + 10 + 2  # shards of 900, 1,000 and 1,000 rows, the manifest and the card
     assert others == [one, one]
-    for name in ("one", "ray"):  # nodes need no source of images: they are sent theirs
+    for name in ("one", "ray"):  # nodes need no image source, because the images are sent to them
         done = cluster.ape(tmp_path, "gen", "images", "--shard-rows", "200", *ways[name], "--out", f"images-{name}")
         _, err = done.communicate(timeout=120)
         assert done.returncode == 0, err
@@ -168,7 +168,7 @@ def test_generation_gives_the_same_bytes_on_every_engine(tmp_path: Path, cluster
 
 @pytest.mark.slow
 def test_a_trial_that_no_node_can_hold_and_one_that_is_interrupted(tmp_path: Path, cluster: Cluster) -> None:
-    """Neither is waited for in silence; what is interrupted stores what it has, and goes on from there."""
+    """A trial that fits no node is an error. An interrupted trial stores its state, so that it can resume."""
     words = ["sweep", "--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--device", "cpu"]
     words += ["--set", "steps=3000", "--engine", "ray", "--address", cluster.address]
     done = cluster.ape(tmp_path, *words, "--cpus-per-trial", "64")
@@ -178,7 +178,7 @@ def test_a_trial_that_no_node_can_hold_and_one_that_is_interrupted(tmp_path: Pat
     assert "1 CPUs, 0 GPUs; 1 CPUs, 0 GPUs" in err
 
     done = cluster.ape(tmp_path, *words)
-    until(lambda: list(tmp_path.glob("results/runs/*/state/state.safetensors")), done)  # of a validation
+    until(lambda: list(tmp_path.glob("results/runs/*/state/state.safetensors")), done)  # written at a validation
     done.send_signal(signal.SIGINT)
     _, err = done.communicate(timeout=120)
     assert done.returncode == 130, err
