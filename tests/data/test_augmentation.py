@@ -1,4 +1,4 @@
-"""Augmentation: operations as others have them, by hand and by law; draws as they are meant to be distributed."""
+"""Augmentation: operations against another implementation, by hand and by definition, and the distribution of draws."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ MAGNITUDES = SIGNED | {"posterize", "solarize"}
 
 
 def picture(channels: int = 3, height: int = 24, width: int = 40) -> np.ndarray:
-    """[H, W, C], the image that `augmentation_golden.json` describes; its values are 20..219."""
+    """Returns the image that `augmentation_golden.json` describes, uint8 [H, W, C] with values 20 to 219."""
     y, x, c = np.ogrid[:height, :width, :channels]
     return ((7 * y * y + 13 * x + 3 * x * y + 50 * c) % 200 + 20).astype(np.uint8)
 
 
 def operated(pixels: np.ndarray, name: str, bin: int = 0, sign: int = 1) -> np.ndarray:
-    """[H, W, C] -> the same"""
+    """Applies an operation to an image, uint8 [H, W, C], and returns an image of the same shape."""
     image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
     return np.asarray(augmentation.operate(image, Operation(name, bin, sign))).reshape(pixels.shape)
 
@@ -96,7 +96,7 @@ def test_without_pillow_there_is_no_autoaugment_but_the_rest(monkeypatch: pytest
 @pytest.mark.parametrize("name", GOLDEN["operations"]["rgb"])
 @pytest.mark.parametrize(("mode", "channels"), [("rgb", 3), ("gray", 1)])
 def test_operations_of_another_implementation(mode: str, channels: int, name: str) -> None:
-    """Every bin and both signs; `augmentation_golden.json` says how they were obtained, and what differs."""
+    """Compares every bin and both signs. `augmentation_golden.json` states the source and the known differences."""
     expected = GOLDEN["operations"][mode][name]
     assert (len(expected), len(expected[0])) == (2 if name in SIGNED else 1, 10 if name in MAGNITUDES else 1)
     for sign, row in zip((1, -1), expected, strict=False):
@@ -109,7 +109,7 @@ def test_the_policy_of_other_implementations() -> None:
     ours = [[list(operation) for operation in pair] for pair in augmentation.POLICY]
     theirs = [
         [[name, likely, bin or 0] for name, likely, bin in pair] for pair in GOLDEN["policy"]["sub_policies"]
-    ]  # they have no bin where there is no magnitude
+    ]  # operations without magnitude have no bin there
     assert ours == theirs
     assert len(ours) == 25
 
@@ -122,7 +122,7 @@ def test_bin_0_changes_nothing(channels: int, name: str) -> None:
 
 
 def test_translations_by_hand() -> None:
-    """Of 3 rows and 8 columns: bin 9 moves by 150/331 of a side, 1.36 and 3.63 pixels, which are 1 and 3."""
+    """Bin 9 moves by 150/331 of a side. For 3 rows and 8 columns that is 1.36 and 3.63 pixels, truncated to 1 and 3."""
     image = gray([[1, 2, 3, 4, 5, 6, 7, 8], [11, 12, 13, 14, 15, 16, 17, 18], [21, 22, 23, 24, 25, 26, 27, 28]])
     g = 128
     right = gray([[g, g, g, 1, 2, 3, 4, 5], [g, g, g, 11, 12, 13, 14, 15], [g, g, g, 21, 22, 23, 24, 25]])
@@ -134,7 +134,7 @@ def test_translations_by_hand() -> None:
 
 
 def test_shears_by_hand() -> None:
-    """About the upper left corner: 0.3 (y + 0.5) in rows 0..7 is 0.15, 0.45, 0.75, ... 2.25, to the nearest pixel."""
+    """A shear is about the upper left corner. Rows 0..7 move by 0.3 (y + 0.5), 0.15 to 2.25, to the nearest pixel."""
     image = np.arange(1, 41, dtype=np.uint8).reshape(8, 5, 1)
     steps = [0, 0, 1, 1, 1, 2, 2, 2]
     expected = np.stack([[*line[by:], *[[128]] * by] for by, line in zip(steps, image, strict=True)]).astype(np.uint8)
@@ -146,7 +146,7 @@ def test_shears_by_hand() -> None:
 
 
 def test_rotation_by_definition() -> None:
-    """Counter-clockwise about the centre: each pixel is the nearest one to where it comes from."""
+    """The rotation is counter-clockwise about the centre. Each pixel takes the value nearest to its origin."""
     image, degrees = picture(1, 21, 21), 20
     expected = np.full_like(image, 128)
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
@@ -163,15 +163,15 @@ def test_operations_on_single_values_by_hand() -> None:
     values = gray([[0, 5, 100, 169, 170, 171, 254, 255]])
     hand = {
         Operation("invert", 0): [255, 250, 155, 86, 85, 84, 1, 0],
-        Operation("solarize", 3): [0, 5, 100, 169, 85, 84, 1, 0],  # 170 and above
+        Operation("solarize", 3): [0, 5, 100, 169, 85, 84, 1, 0],  # inverts 170 and above
         Operation("solarize", 0): [0, 5, 100, 169, 170, 171, 254, 0],
         Operation("solarize", 9): [255, 250, 155, 86, 85, 84, 1, 0],
-        Operation("posterize", 9): [0, 0, 96, 160, 160, 160, 240, 240],  # the upper 4 bits
-        Operation("posterize", 7): [0, 0, 96, 168, 168, 168, 248, 248],  # 5 bits: 7 / 2.25 = 3.1
-        Operation("brightness", 5, 1): [0, 7, 150, 253, 255, 255, 255, 255],  # 1.5 times, cut off
+        Operation("posterize", 9): [0, 0, 96, 160, 160, 160, 240, 240],  # keeps the upper 4 bits
+        Operation("posterize", 7): [0, 0, 96, 168, 168, 168, 248, 248],  # keeps 5 bits: 7 / 2.25 = 3.1
+        Operation("brightness", 5, 1): [0, 7, 150, 253, 255, 255, 255, 255],  # 1.5 times, clipped
         Operation("brightness", 6, -1): [0, 2, 40, 67, 68, 68, 101, 102],  # 0.4 times
         Operation("contrast", 5, -1): [70, 73, 120, 155, 155, 156, 197, 198],  # half way to the mean, 140.5 -> 141
-        Operation("autocontrast", 0): [0, 5, 100, 169, 170, 171, 254, 255],  # already from 0 to 255
+        Operation("autocontrast", 0): [0, 5, 100, 169, 170, 171, 254, 255],  # already covers 0 to 255
     }
     for operation, expected in hand.items():
         assert operated(values, *operation).ravel().tolist() == expected, operation
@@ -179,9 +179,9 @@ def test_operations_on_single_values_by_hand() -> None:
 
 
 def test_color_by_definition() -> None:
-    """Bin 9 below: nine tenths of the way to the gray of ITU-R 601, rounded; colors of a gray image are as they are."""
+    """With bin 9 and sign -1, a pixel moves nine tenths of the way to its ITU-R 601 gray. Gray images do not change."""
     image = picture()
-    weights = np.array([19595, 38470, 7471])  # of 65536: 0.299, 0.587, 0.114
+    weights = np.array([19595, 38470, 7471])  # 0.299, 0.587 and 0.114 in units of 1/65536
     luma = (image.astype(np.int64) @ weights + 32768 >> 16)[:, :, None]
     expected = luma + 0.1 * (image.astype(np.float64) - luma)
     assert np.abs(operated(image, "color", 9, -1) - expected).max() < 1.0001
@@ -190,7 +190,7 @@ def test_color_by_definition() -> None:
 
 
 def test_equalize_spreads_ranks() -> None:
-    """128 levels next to each other, eight pixels each: their order is kept, and 0 and 255 are reached."""
+    """For 128 adjacent levels of eight pixels each, the order is kept and the result reaches 0 and 255."""
     image = (np.arange(1024).reshape(32, 32, 1) // 8 + 60).astype(np.uint8)  # 60..187
     found = operated(image, "equalize").ravel().astype(int)
     assert (np.diff(found) >= 0).all()
@@ -209,7 +209,7 @@ def test_images_of_any_size(name: str, shape: tuple[int, int]) -> None:
 
 
 def where(height: int, width: int, count: int) -> np.ndarray:
-    """[count, H, W, 3]: channel 0 is the row, from 1, channel 1 the column, from 1."""
+    """Returns uint8 [count, H, W, 3]. Channel 0 is the row and channel 1 the column, both counted from 1."""
     y, x = np.mgrid[1 : height + 1, 1 : width + 1]
     return np.broadcast_to(np.stack([y, x, 0 * x], axis=-1).astype(np.uint8), (count, height, width, 3))
 
@@ -217,7 +217,7 @@ def where(height: int, width: int, count: int) -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("height", "width", "down", "right"),
-    [(32, 32, 4, 4), (28, 28, 4, 4), (20, 36, 2, 4), (8, 12, 1, 2), (3, 3, 1, 1)],  # 3.5 -> 4, 2.5 -> 2, 4.5 -> 4
+    [(32, 32, 4, 4), (28, 28, 4, 4), (20, 36, 2, 4), (8, 12, 1, 2), (3, 3, 1, 1)],  # halves round to even
 )
 def test_crops_reach_every_place_alike(height: int, width: int, down: int, right: int) -> None:
     count = 4000
@@ -226,7 +226,7 @@ def test_crops_reach_every_place_alike(height: int, width: int, down: int, right
     for image in found:
         y, x = (int(image[height // 2, width // 2, axis]) - side // 2 - 1 for axis, side in ((0, height), (1, width)))
         places[y, x] += 1
-        expected = np.zeros_like(image)  # the image moved up by y and left by x, with black around it
+        expected = np.zeros_like(image)  # the image moved up by y and left by x, padded with black
         rows, columns = slice(max(0, -y), height - max(0, y)), slice(max(0, -x), width - max(0, x))
         expected[rows, columns, 0] = (np.arange(height) + 1 + y)[rows, None]
         expected[rows, columns, 1] = (np.arange(width) + 1 + x)[None, columns]
@@ -251,12 +251,12 @@ def test_flips_are_a_fair_coin_and_undo_themselves() -> None:
 
 
 def within(seen: int, count: int, likely: float) -> bool:
-    """Within five standard deviations of what a binomial has."""
+    """Returns whether a count is within five standard deviations of the binomial mean."""
     return bool(abs(seen - count * likely) <= 5 * math.sqrt(count * likely * (1 - likely)))
 
 
 def drawn(count: int, monkeypatch: pytest.MonkeyPatch) -> list[list[Operation]]:
-    """The operations that `apply` chooses for as many images."""
+    """Returns the operations that `apply` chooses for each of `count` images."""
     choose, kept = augmentation.chosen, []
 
     def choosing(draws: np.ndarray) -> list[list[Operation]]:
@@ -270,7 +270,7 @@ def drawn(count: int, monkeypatch: pytest.MonkeyPatch) -> list[list[Operation]]:
 
 @pytest.mark.slow
 def test_sub_policies_are_drawn_alike_for_each_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is done to 8000 images, beside how likely the published table makes it: each list, and none."""
+    """Each list of operations, also the empty one, is as frequent in 8000 images as the published table says."""
     count = 8000
     likely: collections.Counter[tuple[tuple[str, int], ...]] = collections.Counter()
     for pair in GOLDEN["policy"]["sub_policies"]:
@@ -286,7 +286,7 @@ def test_sub_policies_are_drawn_alike_for_each_image(monkeypatch: pytest.MonkeyP
 
 def test_signs_are_fair_coins_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = drawn(8000, monkeypatch)
-    for name in sorted(SIGNED - {"shear-x"}):  # which the policy has not
+    for name in sorted(SIGNED - {"shear-x"}):  # the policy does not use shear-x
         signs = [o.sign for operations in lists for o in operations if o.name == name]
         assert set(signs) == {1, -1}
         assert within(signs.count(1), len(signs), 1 / 2), name
@@ -310,7 +310,7 @@ def test_an_image_depends_on_its_pixels_and_its_seed_alone() -> None:
 
 
 def test_rows_and_epochs_differ() -> None:
-    """Of the same image: 81 crops, 2 flips and what AutoAugment does, so hardly two of 60 are the same."""
+    """One image has 81 crops, 2 flips and many results of AutoAugment, so hardly any two of 60 are the same."""
     images = np.stack([picture(height=32, width=32)] * 60)
     one = augmentation.apply(augmentation.NAMES, images, [[42, 0, row] for row in range(60)])
     other = augmentation.apply(augmentation.NAMES, images, [[42, 1, row] for row in range(60)])

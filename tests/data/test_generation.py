@@ -1,4 +1,4 @@
-"""Generation: files whole or absent, the same bytes however they are made, nothing lost."""
+"""Generation: files are written atomically, do not depend on workers, and are not lost in an interruption."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_columns_have_the_types_and_encodings_of_the_schema(tmp_path: Path, task
 
 @pytest.mark.slow
 def test_positions_of_several_coordinates_are_version_2(tmp_path: Path) -> None:
-    """Lists of pairs, encoded as all lists are; pyarrow and polars read the same rows from them."""
+    """Positions are lists of pairs with the encoding of all lists. pyarrow and polars read the same rows."""
     task = tasks.make("grid-rotate", side_mean=4, side_std=1)
     manifest = generate(task, plan(task), tmp_path).manifest
     assert (manifest.schema_version, manifest.plan.structure.expression) == (2, "grid(2)")
@@ -103,7 +103,7 @@ def test_one_coordinate_is_version_1(tmp_path: Path) -> None:
 
 
 def test_manifests_that_exist_stay_what_they_are(tmp_path: Path) -> None:
-    """Byte for byte; what images brought is in none of them."""
+    """Manifests of sequence tasks are unchanged byte for byte, and contain no fields of image datasets."""
     generate(tasks.make("grid-copy", side_mean=3), plan(tasks.make("grid-copy", side_mean=3)), tmp_path)
     sample = Path(__file__).parents[2] / "datasets" / "sample" / "tree-ops-breadth"
     for folder, version in ((sample, 1), (tmp_path, 2)):
@@ -141,7 +141,7 @@ def test_op_is_null_elsewhere(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_fingerprint_knows_neither_shards_nor_workers(tmp_path: Path, task: Any, workers: int) -> None:
-    """Rows of the two cuts are equal one by one; shard for shard, workers change no byte."""
+    """Datasets with different shard sizes have equal rows. The number of workers changes no byte of a shard."""
     whole = generate(task, plan(task, 1000), tmp_path / "whole")
     cut = generate(task, plan(task, 64), tmp_path / "cut", engine=None if workers == 1 else Local(workers))
     assert whole.manifest.fingerprint == cut.manifest.fingerprint
@@ -154,7 +154,7 @@ def test_fingerprint_knows_neither_shards_nor_workers(tmp_path: Path, task: Any,
 
 
 def test_arrow_s_memory_is_what_it_was(tmp_path: Path, task: Any) -> None:
-    """Generating takes it from another pool, and gives the process its own one back, also after a failure."""
+    """Generation uses another memory pool and then restores the default one of the process, also after a failure."""
     before = pa.default_memory_pool().backend_name
     generate(task, plan(task), tmp_path / "a")
     assert pa.default_memory_pool().backend_name == before
@@ -188,11 +188,11 @@ def test_fingerprint_sees_every_column(task: Any) -> None:
             column = pa.array(values, field.type)
         assert sequence_rows.content(table.set_column(i, field, column)) != before, name
     order = np.random.default_rng(0).permutation(64)
-    assert sequence_rows.content(table.take(order)) == before  # a sum over rows, whatever their order
+    assert sequence_rows.content(table.take(order)) == before  # a sum over rows, so order does not matter
 
 
 def test_fingerprint_sees_every_coordinate() -> None:
-    """One more in a row, one more in a column, and row and column exchanged: three other datasets."""
+    """Adding one to a row, adding one to a column and exchanging both give three other fingerprints."""
     task = tasks.make("grid-copy", side_mean=4, side_std=1)
     table = task.sample(rows=range(64), split="train", seed=1)
     field = table.schema.field("target_positions")
@@ -274,7 +274,7 @@ def test_an_interruption_is_gone_on_from(tmp_path: Path, task: Any) -> None:
     assert not [p for p in snapshot(broken) if p.endswith(".tmp")]
     with pytest.raises(DataError, match="not complete"):
         read_manifest(broken)
-    with pytest.raises(DataError, match="another dataset"):  # another command may not finish it
+    with pytest.raises(DataError, match="another dataset"):  # another command must not finish it
         generate(task, plan(task, train=10), broken)
     kept = (broken / "data" / "train-00000-of-00004.parquet").stat().st_mtime_ns
     outcome = generate(task, plan(task), broken)
@@ -322,7 +322,7 @@ def test_overwrite_removes_only_its_own(tmp_path: Path, task: Any) -> None:
 
 
 def test_no_state_is_a_dead_end(tmp_path: Path, task: Any) -> None:
-    """What a kill may leave at any point: an empty folder, a temporary file, shards without a plan."""
+    """A kill may leave an empty folder, a temporary file, or shards without a plan. Generation can replace each."""
     (tmp_path / "a" / "data").mkdir(parents=True)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "..plan.json.tmp").write_text("{")
@@ -336,7 +336,7 @@ def test_no_state_is_a_dead_end(tmp_path: Path, task: Any) -> None:
 
 
 def test_only_shards_that_are_vouched_for_are_kept(tmp_path: Path, task: Any) -> None:
-    """After an interruption, a damaged shard and one of another dataset are made again."""
+    """After an interruption, a damaged shard and a shard of another dataset are generated again."""
     reference = generate(task, plan(task), tmp_path / "reference").manifest
     broken = tmp_path / "broken"
     with pytest.raises(ZeroDivisionError):

@@ -1,4 +1,4 @@
-"""Hugging Face's library reads a generated folder as it stands: three splits, every row, every value."""
+"""Hugging Face's library reads a generated folder without changes: three splits with all rows and values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ print(json.dumps([kinds, rows]))
 
 
 def read(script: str, folder: str, own: Path) -> Any:
-    """In a process of its own and offline, so that nothing but the folder can be what it reads."""
+    """Runs a script in an offline process, so that it can only read the folder, and returns its JSON output."""
     offline = os.environ | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(own / "home")}
     command = [sys.executable, "-c", script, folder, str(own / "cache")]
     done = subprocess.run(command, env=offline, capture_output=True, text=True, check=False, timeout=120)
@@ -48,9 +48,7 @@ def read(script: str, folder: str, own: Path) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "which", ["words", "operations", "grids"]
-)  # uint64 of one coordinate, an operator, two of them
+@pytest.mark.parametrize("which", ["words", "operations", "grids"])  # one coordinate, operators, two coordinates
 def test_load_dataset(tmp_path: Path, which: str, request: pytest.FixtureRequest) -> None:
     data: Dataset = request.getfixturevalue(which)
     found = read(SCRIPT, str(data.folder), tmp_path)
@@ -64,7 +62,7 @@ def test_load_dataset(tmp_path: Path, which: str, request: pytest.FixtureRequest
 @pytest.mark.slow
 @pytest.mark.parametrize("channels", [1, 3])
 def test_load_dataset_of_images(tmp_path: Path, channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decoded images and names of classes, by its own features `Image` and `ClassLabel`."""
+    """The library's features `Image` and `ClassLabel` give decoded images and names of classes."""
     rng = np.random.default_rng(0)
     whole = LabelledImages(rng.integers(256, size=(40, 3, 5, channels), dtype=np.uint8), rng.integers(2, size=40))
     found = ImageSource("hand", ["cat", "a dog"], {"train": whole})

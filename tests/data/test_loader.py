@@ -1,4 +1,4 @@
-"""Batches: what the model is shown, what it is asked, and that every row is seen once an epoch."""
+"""Batches: the inputs and labels of the model, and that every row occurs once in an epoch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def strip(ids: torch.Tensor) -> list[int]:
 
 
 def test_words_carry_eos_in_source_and_target(words: Dataset) -> None:
-    """In both alike, so that the first output symbol is not given away in one of them."""
+    """Source and target both have EOS, so that neither reveals the first output symbol."""
     rows = stored(words)
     for batch in words.split("train").batches(16, seed=1):
         for i, row in enumerate(batch.row):
@@ -54,7 +54,7 @@ def test_trees_carry_none(trees: Dataset) -> None:
 
 
 def test_positions_along_a_sequence(words: Dataset, trees: Dataset) -> None:
-    """SOS is 0, tokens are 1, 2, ...; a tree read as a sequence counts along its linearisation."""
+    """SOS has position 0 and tokens have 1, 2, .... A tree read as a sequence counts along its linearisation."""
     for data in (words, trees):
         batch = next(data.split("train").batches(16, structure="seq"))
         assert batch.source_positions.tolist() == [list(range(1, batch.source_ids.shape[1] + 1))]
@@ -62,7 +62,7 @@ def test_positions_along_a_sequence(words: Dataset, trees: Dataset) -> None:
 
 
 def test_grids_and_rings_carry_no_eos(grids: Dataset, rings: Dataset) -> None:
-    """Their end is in the structure; what is shown and asked is what is stored."""
+    """The structure determines their end, so inputs and labels are the stored ids without EOS."""
     for data in (grids, rings):
         rows = stored(data)
         for batch in data.split("train").batches(16, seed=1):
@@ -96,7 +96,10 @@ def plus(first: list[int], places: list[list[int]]) -> list[list[int]]:
 def test_positions_as_any_structure_that_the_data_has(
     kind: str, expression: str | None, first: list[int], columns: list[int], request: pytest.FixtureRequest
 ) -> None:
-    """Each coordinate is a stored one (-1: the place in the linearisation) plus its first; SOS and padding are 0."""
+    """Each coordinate is a stored one plus its `first` value. Column -1 is the index in the linearisation.
+
+    SOS and padding have position 0.
+    """
     data = request.getfixturevalue(kind)
     rows, width = stored(data), len(first)
 
@@ -147,7 +150,7 @@ def test_what_the_data_does_not_have_is_refused(kind: str, expression: str, requ
 
 
 def test_labels_of_trees_have_their_places(trees: Dataset, operations: Dataset, words: Dataset) -> None:
-    """As they are stored, whatever positions are read as."""
+    """Label positions are the stored ones, whichever structure the positions are read as."""
     for data, expression in ((trees, None), (trees, "seq"), (operations, "seq*tree(2)")):
         rows = stored(data)
         for batch in data.split("train").batches(16, seed=1, structure=expression):
@@ -160,7 +163,7 @@ def test_labels_of_trees_have_their_places(trees: Dataset, operations: Dataset, 
 
 
 def test_masks_are_of_what_they_mask(words: Dataset) -> None:
-    """The mask of the labels is not the mask of the inputs, which is one place off."""
+    """The mask of the labels follows the labels, not the inputs, which are shifted by one."""
     for batch in words.split("train").batches(16, seed=1):
         assert torch.equal(batch.source_mask, batch.source_ids != PAD)
         assert torch.equal(batch.label_mask, batch.labels != PAD)
@@ -193,7 +196,7 @@ def test_order_is_a_function_of_seed_and_epoch(words: Dataset) -> None:
 
 
 def test_windows_keep_memory_bounded_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With small windows the epoch is the same rows, shuffled, and skipping is exact."""
+    """With small windows an epoch still has all rows in shuffled order, and skipping batches is exact."""
     data = write(tmp_path / "copy", "copy", rows=(500, 10, 10))
     monkeypatch.setattr(loader, "ROW_GROUP", 128)
     split = data.split("train")
@@ -202,7 +205,7 @@ def test_windows_keep_memory_bounded_and_lose_nothing(tmp_path: Path, monkeypatc
     assert sorted(row for batch in batches for row in batch) == list(range(500))
     for skip in range(len(batches)):
         assert rows_of(list(split.batches(16, seed=3, skip=skip))) == batches[skip:]
-    assert not split._kept  # more than one window: nothing is held
+    assert not split._kept  # a split of several windows keeps no rows in memory
 
 
 @pytest.mark.slow
@@ -264,7 +267,7 @@ def check(own: Structure, position: int | list[int], symbol: int = 3) -> None:
 
 
 def test_a_path_too_deep_is_an_error() -> None:
-    """Not clamped: 62 binary steps fit into a position, 63 do not; of ternary ones 39."""
+    """A position is not clamped. At most 62 binary steps or 39 ternary steps fit into it."""
     check(Tree(2), 2**63 - 1)
     ternary = Tree(3)
     last = ternary.level_start(40) - 1
@@ -277,9 +280,9 @@ def test_a_path_too_deep_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("expression", "position", "allowed"),
     [
-        ("tree(2)", 0, "1 to"),  # the place of SOS
+        ("tree(2)", 0, "1 to"),  # the position of SOS
         ("cyclic(5)", 5, "0 to 4"),
-        ("seq", 2**63 - 1, "0 to"),  # 1 is added to it
+        ("seq", 2**63 - 1, "0 to"),  # the loader adds 1 to it
         ("grid(2)", [1, 2**64 - 1], "0 to"),
         ("tree(3)*cyclic(4)", [1, 4], "0 to 3"),
         ("tree(3)*seq", [0, 1], "1 to"),
@@ -298,7 +301,7 @@ def test_an_id_that_the_vocabulary_does_not_have() -> None:
 
 
 def test_rows_are_checked_when_they_are_read(words: Dataset) -> None:
-    """A manifest with fewer names than the shards have ids is found out at the first batch."""
+    """A manifest whose vocabulary is smaller than the ids in the shards is an error at the first batch."""
     small = words.manifest.model_copy(update={"vocabulary": words.manifest.vocabulary[:5]})
     with pytest.raises(DataError, match="not in the vocabulary"):
         next(Dataset(words.folder, small).split("train").batches(4))
@@ -312,7 +315,7 @@ def test_bad_arguments(words: Dataset) -> None:
 
 
 def test_the_committed_sample_is_what_its_command_makes(tmp_path: Path) -> None:
-    """A change of schema, task or streams that would orphan existing datasets shows here."""
+    """This test fails if a change of schema, task or random streams makes existing datasets unusable."""
     committed = Path(__file__).parents[2] / "datasets" / "sample" / "tree-ops-breadth"
     found = open_dataset(committed)
     plan = found.manifest.plan

@@ -1,4 +1,4 @@
-"""Rows of few lengths, as on a GPU, against rows as long as needed: the same scores and gradients."""
+"""Padding to few lengths, as on a GPU, gives the scores and gradients of padding to the exact length."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_lengths_are_few_and_not_much_longer() -> None:
     ],
 )
 def test_few_lengths_change_nothing(name: str, scheme: str, request: pytest.FixtureRequest) -> None:
-    """In float64 to 1e-12. Sequences end in EOS, which is padded for too."""
+    """Scores and gradients agree to 1e-12 in float64. The lengths of sequences include EOS."""
     data: Dataset = request.getfixturevalue(name)
     found = factory.settle(config.resolve("tiny", scheme, position.options(scheme), seed=3), data)
     split = data.split("train")
