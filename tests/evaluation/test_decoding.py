@@ -1,4 +1,4 @@
-"""Greedy decoding: what is written, where it stands, when it ends, and how it is counted."""
+"""Greedy decoding: the decoded symbols, their positions, when a row ends, and how tokens are counted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CPU = torch.device("cpu")
 
 
 class Scripted(torch.nn.Module):
-    """Writes what it is told, one line of ids for each row, and keeps where it is told to stand."""
+    """A fake model that decodes given ids, one line for each row, and records the positions that it gets."""
 
     def __init__(self, lines: torch.Tensor) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Scripted(torch.nn.Module):
 
 
 def written(lines: list[list[int]], batch: Batch, task: tasks.Task, expression: str | None = None) -> list[int]:
-    """How many labels of each row are met."""
+    """Decodes `lines` and returns the number of correct labels of each row."""
     model = Scripted(torch.tensor(lines))
     reading = Reading.of(parse_structure(task.structure), None if expression is None else parse_structure(expression))
     tally = decoding.greedy(model, [batch], CPU, "fp32", task, reading)
@@ -49,7 +49,7 @@ def written(lines: list[list[int]], batch: Batch, task: tasks.Task, expression: 
 
 
 def test_sequences_end_with_eos() -> None:
-    """Right; one wrong; stops early; does not stop. EOS counts as a token, and is met once."""
+    """The rows are correct, have one wrong symbol, stop early and never stop. EOS counts as one token."""
     lines = [[3, 4, 5, EOS, 9, 9], [3, 6, 5, EOS, 9, 9], [3, EOS, 5, EOS, 9, 9], [3, 4, 5, 6, 7, 8]]
     labels = torch.tensor([[3, 4, 5, EOS, PAD, PAD]] * 4)
     at, none = torch.arange(6)[None], torch.zeros(4, dtype=torch.int64).numpy()
@@ -71,7 +71,7 @@ def test_sequences_end_with_eos() -> None:
     assert "cross_entropy" not in summary
 
 
-# Trees: f1(x0, f0(x1, x2)), with x0.. from 3 on, f0.. from 13 on ------------------------------------
+# Trees: f1(x0, f0(x1, x2)); the ids of x0, ... start at 3 and those of f0, ... at 13 ----------------
 
 X0, X1, X2, X3, F0, F1 = 3, 4, 5, 6, 13, 14
 
@@ -98,11 +98,11 @@ def tree_batch() -> Batch:
     [
         ("breadth", [F1, X0, F0, X1, X2], 5),
         ("breadth", [F1, X0, F0, X2, X2], 4),
-        ("breadth", [F1, X0, X3, X1, X2], 2),  # a leaf for f0: nothing is open after it, its children are missing
-        ("breadth", [F1, F0, F0, X1, X2], 2),  # an operator for x0: x1 and x2 stand below it, at 4 and 5
-        ("depth", [F1, F0, X1, X2, F0], 2),  # likewise, and f0 is written after its children
-        ("breadth", [X0, F1, F0, X1, X2], 0),  # a leaf at the root: done
-        ("breadth", [EOS, F1, F0, X1, X2], 0),  # nor does EOS open anything
+        ("breadth", [F1, X0, X3, X1, X2], 2),  # a leaf for f0 ends the tree, so its children are missing
+        ("breadth", [F1, F0, F0, X1, X2], 2),  # an operator for x0, so x1 and x2 are its children, at 4 and 5
+        ("depth", [F1, F0, X1, X2, F0], 2),  # the same, and f0 comes after its children
+        ("breadth", [X0, F1, F0, X1, X2], 0),  # a leaf at the root ends the tree
+        ("breadth", [EOS, F1, F0, X1, X2], 0),  # EOS has no children either
     ],
 )
 def test_trees_by_hand(order: str, line: list[int], met: int) -> None:
@@ -112,7 +112,7 @@ def test_trees_by_hand(order: str, line: list[int], met: int) -> None:
 
 
 def test_the_pointer_closes_its_node_in_truncate_alone() -> None:
-    """f0 is the chosen subtree's root: in truncate it is a leaf, otherwise its children follow."""
+    """f0 is the root of the chosen subtree. In truncate it becomes a leaf, otherwise its children follow."""
     task = tasks.make("tree-ops", "breadth", vocabulary=20, depth_mean=3, depth_std=0)
     labels, none = torch.tensor([[F1, X0, F0]]), torch.zeros(1, dtype=torch.int64).numpy()
     for op in (task.ops.index("truncate"), task.ops.index("no-op")):
@@ -141,7 +141,7 @@ CASES = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "order", "options"), CASES)
 def test_places_follow_from_the_symbols(tmp_path: Path, name: str, order: str, options: dict[str, Any]) -> None:
-    """Who writes the right symbols is led to the right places, those of teacher forcing, whatever they are read as."""
+    """Correct symbols get the positions of teacher forcing, whichever structure the positions are read as."""
     source, target = sides(order)
     options = {**options, "source_order": source, "depth_mean": 2.5, "depth_std": 0.7}
     data = write(tmp_path / "data", name, target, rows=(20, 20, 60), **options)
@@ -155,14 +155,14 @@ def test_places_follow_from_the_symbols(tmp_path: Path, name: str, order: str, o
             found = tally.columns()
             assert (found["correct"] == found["tokens"]).all()
             assert torch.equal(model.read * (model.read != SOS), batch.input_ids * (batch.input_ids != SOS))
-            real = batch.label_mask  # the places of real tokens; rows that have ended stand nowhere
+            real = batch.label_mask  # only real tokens have positions; rows that have ended have none
             at = model.at.expand(len(real), *model.at.shape[1:])
             expected = batch.input_positions.expand(len(real), *batch.input_positions.shape[1:])
             assert torch.equal(at[real], expected[real])
 
 
 def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
-    """A model that never stops: each row writes as many symbols as its answer has, the batch may go on."""
+    """If a model never stops, each row has as many symbols as its answer, even if the batch continues."""
     one = tree_batch()
     longer = torch.tensor([[F1, X0, F0, X1, X2, PAD, PAD], [F1, F1, X0, X0, F1, X0, X0]])
     nodes = torch.tensor([[1, 2, 3, 6, 7, 0, 0], [1, 2, 4, 5, 3, 6, 7]])
@@ -170,7 +170,7 @@ def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
     both = Batch(source, source, source > 0, longer, longer, longer, none, none, none - 1, nodes)
     task, line = tasks.make("tree-copy", "depth"), [F1, F1, X0, X0, F0, X1, X2]
     alone = written([line[:5]], one, task)
-    assert alone == [2]  # the root and f0; its children would come after as many symbols as the answer has
+    assert alone == [2]  # the root and f0; the row ends before the children of f0
     assert written([line, line], both, task)[:1] == alone
 
 
@@ -188,7 +188,7 @@ def test_grids_and_rings_stand_where_their_shape_says(tmp_path: Path) -> None:
 
 
 def both_ways(data: Dataset, where: Path, steps: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """A model after some steps, and how it does under teacher forcing and on its own."""
+    """Trains a run and returns it with its overall scores under teacher forcing and under greedy decoding."""
     done = run(data, where, scheme="orthogonal-tree", steps=steps).run
     teacher, greedy = (
         evaluate.evaluate(done, data, split="test", decode=d, device=CPU)["overall"] for d in ("teacher", "greedy")
@@ -199,7 +199,7 @@ def both_ways(data: Dataset, where: Path, steps: int) -> tuple[Any, dict[str, An
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["breadth", "depth"])
 def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, order: str) -> None:
-    """A model that has learned a trivial task: trees of depth 1 and one symbol of each kind."""
+    """The model has learned a trivial task: trees of depth 1 with one symbol of each kind."""
     data = write(tmp_path / "copy", "tree-copy", order, vocabulary=2, depth_mean=1, depth_std=0, rows=(200, 20, 20))
     done, teacher, greedy = both_ways(data, tmp_path / "results", steps=60)
     assert teacher["exact_match"] == greedy["exact_match"] == 1.0
@@ -209,7 +209,7 @@ def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, o
 
 @pytest.mark.slow
 def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forcing(tmp_path: Path) -> None:
-    """The law of greedy decoding: the first mistake is the same, so what has none is the same; also where some have."""
+    """Both make the same first mistake, so the same rows have none. This holds also if some rows have mistakes."""
     data = write(tmp_path / "copy", "tree-copy", "depth", vocabulary=4, depth_mean=1, depth_std=0, rows=(200, 20, 60))
     _, teacher, greedy = both_ways(data, tmp_path / "results", steps=250)
     assert 0 < teacher["exact_match"] < 1

@@ -1,4 +1,4 @@
-"""Evaluation: teacher-forced and greedy, by size and operator, on other data."""
+"""Evaluation with teacher forcing and greedy decoding, by size and operator, and on other data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_no_result_depends_on_the_batch_size(trained: Run, words: Dataset, decod
 
 @pytest.mark.slow
 def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path) -> None:
-    """A model that has learned a trivial task: words of one symbol."""
+    """The model has learned a trivial task: words over one symbol."""
     data = write(tmp_path / "copy", "copy", vocabulary=1, length_mean=4, length_std=0)
     done = run(data, tmp_path / "results", steps=60).run
     teacher, greedy = (
@@ -65,7 +65,7 @@ def test_longer_words_than_in_training(trained: Run, tmp_path: Path) -> None:
 
 
 def test_deeper_trees_for_a_bounded_scheme(trees: Dataset, tmp_path: Path) -> None:
-    """The size is that of the training data, whatever is evaluated."""
+    """The model keeps the size of its training data when it is evaluated on other data."""
     done = run(trees, tmp_path, scheme="tree", d_model=32).run
     deeper = write(tmp_path / "deep", "tree-rotate", "breadth", depth_mean=6, depth_std=0)
     assert evaluate.evaluate(done, deeper, split="test", decode="teacher", device=CPU)["overall"]["rows"] == 40
@@ -108,7 +108,7 @@ def test_pending_runs(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
 
 
 def test_runs_without_weights_are_counted_and_left_out(words: Dataset, tmp_path: Path) -> None:
-    """Weights of record are not committed; only who names such a run is told of it as an error."""
+    """The repository has no weights of its committed runs. A run without weights is an error only if it is named."""
     (kept, gone) = (run(words, tmp_path, seed=seed, test=False).run for seed in (1, 2))
     (gone.folder / "model.safetensors").unlink()
     found, bad = evaluate.pending(open_registry(tmp_path), [], "test", "teacher")
@@ -122,7 +122,7 @@ def test_a_run_s_datasets_are_those_that_it_fits(
     trained: Run, words: Dataset, trees: Dataset, operations: Dataset
 ) -> None:
     assert evaluate.fitting(trained, [trees, words]) == [words]
-    assert evaluate.fitting(trained, [trees, operations]) == [trees, operations]  # evaluating them says why not
+    assert evaluate.fitting(trained, [trees, operations]) == [trees, operations]  # their evaluation raises the reason
 
 
 def test_data_that_changed_since_is_noticed(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_data_that_changed_since_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_another_form_of_the_task_is_refused(tmp_path: Path) -> None:
-    """Of another branching, binarised or not, and binarised from another branching: their trees are others."""
+    """Trees of another branching, with or without binarisation, are another structure."""
     forms = [{}, {"branching": 3}, {"branching": 3, "binarise": True}, {"branching": 4, "binarise": True}]
     made = [write(tmp_path / str(i), "tree-copy", "breadth", depth_mean=2, **form) for i, form in enumerate(forms)]
     for i, data in enumerate(made):

@@ -1,4 +1,4 @@
-"""Every law that a scheme claims holds; a scheme that is broken on purpose is found out, law by law."""
+"""Every law that a scheme claims holds, and each law detects schemes that are broken on purpose."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_law_of_an_attention_holds(name: str) -> None:
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, name: str, kind: type, hook: str, wrong: object) -> set[str]:
-    """The laws that fail once a hook is broken."""
+    """Replaces a hook of a class with a wrong function and returns the laws that fail."""
     monkeypatch.setattr(kind, hook, wrong)
     return {f.law for f in laws.check(name) if not f.holds}
 
@@ -115,9 +115,9 @@ def test_a_dead_parameter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_ring_that_does_not_close_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     from ape_cli.position._powers import Powers, Ring
 
-    monkeypatch.setattr(laws, "examples", lambda _: ["cyclic(6)"])  # the ring itself, quickly
+    monkeypatch.setattr(laws, "examples", lambda _: ["cyclic(6)"])  # only the ring, to save time
     found = broken(monkeypatch, "orthogonal", Ring, "angle", Powers.angle)
-    assert found == set()  # to rounding it closes ...
+    assert found == set()  # up to rounding the ring still closes
     monkeypatch.setattr(Ring, "unit", lambda self: 0.99 * (self.multiples.double() * 1.0472).expand(self.heads, -1))
     assert {f.law for f in laws.check("orthogonal") if not f.holds} == {"period"}
 
@@ -136,7 +136,10 @@ def test_a_scheme_that_raises_is_a_finding_and_no_crash(monkeypatch: pytest.Monk
 
 
 def test_paths_reach_as_far_as_they_should() -> None:
-    """10,000 steps, 40 levels (39 of ternary trees, whose indices end there); models see rows of several depths."""
+    """Paths have up to 10,000 steps or 40 levels (39 for ternary trees, the limit of heap indices).
+
+    Models see rows of several depths.
+    """
     assert int(_subjects.paths(Seq(), 8, 5).max()) == 10_000
     for branching, depth, expected in ((2, 40, [2, 5, 12]), (3, 39, [1, 4, 11])):
         tree = Tree(branching)
@@ -150,13 +153,13 @@ STACK, RIGHT = ShivQuirkTree.stack, {"relative": Relative.bias, "t5": T5.bias, "
 
 
 def clipped(self: Relative, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor:
-    """Shaw's term of positions that are clipped before they are subtracted."""
+    """A wrong term of Shaw: positions are clipped before they are subtracted."""
     short = (position.Context(c.positions.clamp(max=100)) for c in (q_context, k_context))
     return RIGHT["relative"](self, q, *short)
 
 
 def absolute(self: T5, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor | None:
-    """A decoder's term that depends on where the keys stand."""
+    """A wrong term: in a decoder it depends on the absolute positions of the keys."""
     term = RIGHT["t5"](self, q, q_context, k_context)
     return term + (k_context.positions % 3)[:, None, None, :] if q_context.causal else term
 
@@ -167,7 +170,7 @@ def one_head(self: T5, q: Tensor, q_context: position.Context, k_context: positi
 
 
 def only_at_home(self: Rope, x: Tensor, context: position.Context, side: position.Side) -> Tensor:
-    """A decoder whose queries and keys are not turned."""
+    """A wrong rotation: in a decoder, queries and keys are not rotated."""
     return x if context.causal else RIGHT["rope"](self, x, context, side)
 
 
@@ -176,7 +179,7 @@ def unmasked(scores: Tensor, v: Tensor, link: attention.Link, dropout: float) ->
 
 
 def dropped_early(scores: Tensor, v: Tensor, link: attention.Link, dropout: float) -> Tensor:
-    """Dropout on the scores, so that a dropped row attends to what is masked."""
+    """Wrong attention: dropout acts on the scores, so that a dropped row attends to masked keys."""
     scores = scores if link.mask is None else scores.masked_fill(~link.mask, -1e9)
     return torch.nn.functional.dropout(scores, dropout).softmax(-1) @ v
 
@@ -201,7 +204,7 @@ def dropped_early(scores: Tensor, v: Tensor, link: attention.Link, dropout: floa
 def test_subtle_mistakes_are_found(
     monkeypatch: pytest.MonkeyPatch, name: str, place: object, hook: str, wrong: object, laws_broken: set[str]
 ) -> None:
-    """In one part of the model alone, or with the locality bias alone, or far from the beginning alone."""
+    """These mistakes show only in one part of the model, only with the locality bias, or only far from the start."""
     monkeypatch.setattr(place, hook, wrong)
     assert laws_broken <= {f.law for f in laws.check(name) if not f.holds}
 
@@ -218,11 +221,11 @@ def test_a_wrong_distance_is_found(monkeypatch: pytest.MonkeyPatch, wrong: Calla
 @pytest.mark.parametrize(
     ("wrong", "laws_broken"),
     [
-        (lambda self, x, y: ((1.0 * (x - y)) ** 2).sum(-1), {"locality", "distance"}),  # never rooted
-        (lambda self, x, y: 1.0 * (x - y).abs().amax(-1), {"locality", "distance"}),  # the longer of the two
-        (lambda self, x, y: 1.0 * (x - y).clamp(min=0).sum(-1), {"locality", "distance"}),  # one way only
+        (lambda self, x, y: ((1.0 * (x - y)) ** 2).sum(-1), {"locality", "distance"}),  # without the square root
+        (lambda self, x, y: 1.0 * (x - y).abs().amax(-1), {"locality", "distance"}),  # the maximum of the two axes
+        (lambda self, x, y: 1.0 * (x - y).clamp(min=0).sum(-1), {"locality", "distance"}),  # one direction only
         (lambda self, x, y: 1.0 * (x**2 - y**2).abs().sum(-1).sqrt(), {"locality", "distance", "relative"}),
-        (lambda self, x, y: 0.9 * (x - y).abs().sum(-1), {"locality"}),  # between path / sqrt(2) and path
+        (lambda self, x, y: 0.9 * (x - y).abs().sum(-1), {"locality"}),  # still between path / sqrt(2) and path
     ],
 )
 def test_a_wrong_straight_line_is_found(
