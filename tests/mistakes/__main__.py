@@ -1,9 +1,9 @@
-"""Puts each known mistake into a copy of the code and sees the test that guards against it fail.
+"""Puts each known mistake into a copy of the code and checks that the test that guards against it fails.
 
-Not a test itself (it takes minutes): `make mistakes`. `python -m tests.mistakes 17 FlexAttention` takes those with
-that number or that word in their description alone. A mistake that no test notices, or whose place in
-the code is no longer found, makes it end with 1. The mistakes are those that earlier implementations
-of these schemes and tasks made; each trains without complaint and shows only as a wrong number.
+This is not a test itself, because it takes minutes. `make mistakes` runs all mistakes, and
+`python -m tests.mistakes 17 FlexAttention` runs only those with that number or that word in their description. The exit
+status is 1 if no test notices a mistake, or if its place in the code is not found. Earlier implementations of these
+schemes and tasks made these mistakes. Each of them trains without an error and shows only as a wrong number.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ MISTAKES = [
 
 
 def run_tests(copy: Path, tests: list[str]) -> subprocess.CompletedProcess[str]:
-    """Runs tests of a copy of the project, up to the first that fails."""
+    """Runs tests of a copy of the project until one fails."""
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", *(f"tests/{test}" for test in tests)]
     return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
 
 
 def noticed(mistake: Mistake, package: Package, copy: Path) -> str:
-    """`noticed`, or what is wrong."""
+    """Returns `noticed`, or a text that says what is wrong."""
     try:
         path, changed = package.put(mistake.where, mistake.right, mistake.wrong)
     except LookupError as error:
@@ -88,7 +88,7 @@ def main() -> None:
         skip = shutil.ignore_patterns(".git", ".venv", ".demo", "__pycache__", "results", "datasets")
         shutil.copytree(ROOT, copy, ignore=skip)
         done = run_tests(copy, sorted({mistake.test for _, mistake in chosen}))
-        if done.returncode:  # a test that fails without the mistake notices nothing
+        if done.returncode:  # a test that fails without the mistake cannot notice it
             sys.exit(f"a test fails before any mistake is put in:\n{done.stdout[-2000:]}{done.stderr[-400:]}")
         package = Package(copy / "ape_cli")
         for number, mistake in chosen:

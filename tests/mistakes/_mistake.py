@@ -1,4 +1,4 @@
-"""What a mistake is."""
+"""The description of a known mistake: where it is in the code and which test notices it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from dataclasses import dataclass
 class Mistake:
     what: str
     where: str  # the qualified name of a function, a class or a constant, as `_place.py` says
-    right: str  # an expression, a keyword argument or statements; stands there exactly once
-    wrong: str  # what it is replaced with; empty to delete statements
-    test: str  # in tests/
+    right: str  # an expression, a keyword argument or statements; occurs there exactly once
+    wrong: str  # the replacement; empty to delete statements
+    test: str  # path and name, relative to tests/

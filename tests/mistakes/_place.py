@@ -6,10 +6,10 @@ A place is the name of a definition and a snippet of code in it.
   module or of a class (`PRESETS`, `Rope.dot_only`). It names no file, so files may move. A function in a function is
   called `outer.inner`; the name of the outer one finds its code too.
 - The snippet is an expression, a keyword argument (`resume=None`), a statement, or several statements in a row. It is
-  compared as a syntax tree, so comments, line breaks, quotes and docstrings do not matter. It must stand exactly once
+  compared as a syntax tree, so comments, line breaks, quotes and docstrings do not matter. It must occur exactly once
   in the definitions of that name.
 
-An f-string is compared as a whole, because Python 3.11 does not say where its parts stand.
+An f-string is compared as a whole, because Python 3.11 does not report the places of its parts.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 @dataclass(frozen=True)
 class File:
     path: Path
-    name: str  # its path in the package
+    name: str  # the path of the file in the package
     text: str
     tree: ast.Module  # without docstrings
 
 
 @dataclass(frozen=True)
 class Place:
-    """Some nodes of a tree: those from `begin` to `end` in a list, or a field that is no list."""
+    """Some nodes of a tree: those from `begin` to `end` in a list, or a field that is not a list."""
 
     file: File
     parent: ast.AST
@@ -54,7 +54,7 @@ class Place:
         return f"{self.file.name}:{self.nodes[0].lineno}"
 
     def find(self, wanted: Sequence[ast.AST]) -> Iterator[Place]:
-        """The places in this one, or this one, that hold the same code."""
+        """Returns this place if it holds the wanted code, and the places inside it that do."""
         count, dumps = len(wanted), [ast.dump(node) for node in wanted]
 
         def same(nodes: Sequence[ast.AST]) -> bool:
@@ -72,7 +72,7 @@ class Place:
                     yield Place(self.file, parent, field)
 
     def span(self) -> tuple[int, int]:
-        """Where the code begins and ends in the text, in bytes of UTF-8."""
+        """The start and end of the code in the text, in bytes of UTF-8."""
         first, last = self.nodes[0], self.nodes[-1]
         line = min(node.lineno for node in (first, *getattr(first, "decorator_list", [])))
         starts = [0]
@@ -81,14 +81,14 @@ class Place:
         return starts[line - 1] + first.col_offset, starts[last.end_lineno - 1] + last.end_col_offset
 
     def replaced(self, new: Sequence[ast.AST], code: str) -> str:
-        """The text of the file with `code` here, whose nodes are `new`. The rest of the text stays as it is."""
+        """Returns the file's text with `code`, whose nodes are `new`, at this place. The rest does not change."""
         text = self.file.text.encode()
         begin, end = self.span()
         if isinstance(self.nodes[0], ast.expr | ast.keyword):
             candidates = [code, f"({code}\n)"]  # the second one keeps the precedence of operators
         else:
             if not new and len(self.nodes) == len(getattr(self.parent, self.field)):
-                new, code = [ast.Pass()], "pass"  # a body is never empty
+                new, code = [ast.Pass()], "pass"  # a body must not be empty
             candidates = [self._with_margin(code, is_elif=text.startswith(b"elif", begin))]
         expected = self._dump_with(new)
         for candidate in candidates:
@@ -104,7 +104,7 @@ class Place:
         return indent(code, margin).removeprefix(margin)  # the first line has its margin already
 
     def _dump_with(self, new: Sequence[ast.AST]) -> str:
-        """The tree of the whole file if other nodes stood here."""
+        """Returns a dump of the whole file's tree with other nodes at this place."""
         value = getattr(self.parent, self.field)
         changed = new[0] if self.begin is None else [*value[: self.begin], *new, *value[self.end :]]
         setattr(self.parent, self.field, changed)
@@ -129,9 +129,9 @@ class Package:
                 self.definitions.setdefault(name, []).append(place)
 
     def put(self, where: str, right: str, wrong: str) -> tuple[Path, str]:
-        """The file in which the code `right` stands, and its text with `wrong` instead.
+        """Returns the file that contains the code `right`, and its text with `wrong` instead.
 
-        Raises `LookupError` if `right` does not stand exactly once in the definitions called `where`.
+        Raises `LookupError` if `right` does not occur exactly once in the definitions called `where`.
         """
         right, wrong = dedent(right).strip(), dedent(wrong).strip()
         pairs = _pairs(_parsed(right), _parsed(wrong))
@@ -159,7 +159,7 @@ class Package:
         return f"nothing in {self.folder.name} is called {where}{similar}{elsewhere}"
 
     def _elsewhere(self, pairs: Sequence[_Pair]) -> str:
-        """Names the definitions that contain the code. This helps if its function was renamed or split."""
+        """Names the definitions that contain the code, which helps if its function was renamed or split."""
         found = {
             name: place
             for name, scopes in self.definitions.items()
@@ -172,7 +172,7 @@ class Package:
 
 
 def _pairs(old: list[ast.stmt], new: list[ast.stmt]) -> list[_Pair]:
-    """What to look for, and what to put there. `a = b` is a statement and may also be a keyword argument."""
+    """Returns the pairs of code to find and replacement. `a = b` is a statement and may also be a keyword argument."""
     match old, new:
         case [ast.Expr(right)], [ast.Expr(wrong)]:
             return [([right], [wrong])]
@@ -186,8 +186,8 @@ def _listed(places: Sequence[object]) -> str:
 
 
 def _parsed(code: str) -> list[ast.stmt]:
-    """The statements of a snippet, or one statement that is an expression."""
-    for text in (code, f"({code}\n)"):  # `x for x in y` is an expression in parentheses only
+    """Returns the statements of a snippet. An expression is one statement."""
+    for text in (code, f"({code}\n)"):  # `x for x in y` is an expression only in parentheses
         with suppress(SyntaxError):
             tree = ast.parse(text)
             break
@@ -214,7 +214,7 @@ def _drop_docstrings(tree: ast.AST) -> None:
 
 
 def _descendants(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes and all below them, but nothing in f-strings."""
+    """Yields the nodes and all nodes below them, except for the parts of f-strings."""
     rest = [*nodes]
     while rest:
         node = rest.pop()
@@ -224,7 +224,7 @@ def _descendants(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _definitions(file: File, parent: ast.AST, prefix: str = "", local: bool = False) -> Iterator[tuple[str, Place]]:
-    """The functions, classes and constants in a node, with their qualified names. A local variable is no constant."""
+    """Yields the functions, classes and constants in a node with qualified names. Local variables are not constants."""
     for field, value in ast.iter_fields(parent):
         for i, node in enumerate(value if isinstance(value, list) else []):
             place = Place(file, parent, field, i, i + 1)

@@ -1,4 +1,4 @@
-"""Mistakes in attention and its kinds."""
+"""Mistakes in attention and in its kinds."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
-        "attention dropout before the softmax, and a mask larger than its penalty",
+        "attention dropout before the softmax, so that masked keys can be seen",
         "average",
         "weights = drop(torch.softmax(scores, dim=-1), dropout)",
         "weights = torch.softmax(drop(scores.clamp(min=-1e9), dropout), dim=-1)",
         "position/test_contract.py::test_nothing_is_seen_ahead_of_time",
     ),
     Mistake(
-        "attention dropout never on",
+        "attention dropout that is never applied",
         "Attention.forward",
         "rate = self.dropout if self.training else 0.0",
         "rate = 0.0",
@@ -41,14 +41,14 @@ MISTAKES = [
         "attention/test_contract.py::test_nothing_is_seen_ahead_of_time",
     ),
     Mistake(
-        "padding summed up in linear attention",
+        "padding included in the sums of linear attention",
         "Linear.mix",
         "plain_k = plain_k * link.keys[:, None, :, None]",
         "pass",
         "attention/test_contract.py::test_neither_batch_nor_padding_matters",
     ),
     Mistake(
-        "padding seen by a kernel that no softmax masks",
+        "padding seen by a kernel without softmax",
         "SoftmaxFree.mix",
         "weights = weights.masked_fill(~link.mask, 0.0)",
         "pass",
@@ -76,14 +76,14 @@ MISTAKES = [
         "attention/test_contract.py::test_every_parameter_gets_a_gradient",
     ),
     Mistake(
-        "distances from squares, which cancel",
+        "distances from expanded squares, which cancel",
         "distances",
         'compute_mode="donot_use_mm_for_euclid_dist"',
         'compute_mode="use_mm_for_euclid_dist"',
         "attention/test_kernels.py::test_distances_keep_their_digits_in_float32",
     ),
     Mistake(
-        "a square root whose gradient at 0 is no number",
+        "a square root whose gradient at 0 is not finite",
         "distances",
         'return torch.cdist(wide(q), wide(k), compute_mode="donot_use_mm_for_euclid_dist")',
         "return (wide(q)[..., :, None, :] - wide(k)[..., None, :, :]).square().sum(-1).sqrt()",

@@ -6,14 +6,14 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
-        "a source written in the order of its target",
+        "a source linearised in the order of its target",
         "Task.sample_counted",
         "line = self._linear(source, self.source_order or self.order)",
         "line = self._linear(source, self.order)",
         "tasks/test_tree_copy.py::test_target_is_rederived",
     ),
     Mistake(
-        "a target written in the order of its source",
+        "a target linearised in the order of its source",
         "Task.sample_counted",
         "target = self._linear(self.store(self.answer(source)), self.order)",
         "target = self._linear(self.store(self.answer(source)), self.source_order or self.order)",
@@ -27,7 +27,7 @@ MISTAKES = [
         "evaluation/test_decoding.py::test_places_follow_from_the_symbols",
     ),
     Mistake(
-        "a run asked about sources in an order that it never saw",
+        "a run evaluated on sources in an order that it was not trained on",
         "_misfit",
         '(own["task"], own["order"]) != (plan.task, plan.linearisation)',
         '(own["task"], (own["order"] or "").split("-")[-1]) != (plan.task, plan.order or "")',
@@ -94,7 +94,7 @@ MISTAKES = [
         "tasks/test_tree_rotate.py::test_target_is_rederived",
     ),
     Mistake(
-        "the deep child of three or more at the first or second place alone",
+        "of three or more children, only the first or second can be the deep one",
         "_depths_below",
         "place = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)",
         "place = 1 - (word & np.uint64(1)).astype(np.int64)",
@@ -108,14 +108,14 @@ MISTAKES = [
         "structure/test_structure.py::test_binarised_is_left_child_right_sibling",
     ),
     Mistake(
-        "the last sibling of a binarised tree opens one more",
+        "the last sibling of a binarised tree gets a further sibling",
         "Trees.opens",
         "earlier < self.branching - 1",
         "earlier < self.branching",
         "tasks/test_unfolding.py::test_targets_unfold_in_their_order",
     ),
     Mistake(
-        "a subtree that was cut off unfolds",
+        "a truncated subtree that gets children",
         "TreeOps.closing",
         "return np.where(op == TRUNCATE, pointer, -1)",
         "return np.full_like(op, -1)",
@@ -150,14 +150,14 @@ MISTAKES = [
         "data/test_loader.py::test_grids_and_rings_carry_no_eos",
     ),
     Mistake(
-        "the first row and column read as SOS's own place",
+        "the first row and column get the position of SOS",
         "Reading.places",
         "coordinates[..., c] + first",
         "coordinates[..., c]",
         "data/test_loader.py::test_positions_as_any_structure_that_the_data_has",
     ),
     Mistake(
-        "a fingerprint of the first coordinates alone",
+        "a fingerprint of only the first coordinate",
         "fold",
         """
         for coordinate in position.T:
@@ -170,7 +170,7 @@ MISTAKES = [
         "data/test_generation.py::test_fingerprint_sees_every_coordinate",
     ),
     Mistake(
-        "an option younger than some datasets makes theirs another plan",
+        "a new option of a task changes the plan of existing datasets",
         "BaseTask.parameters",
         "v != late[k]",
         "v is not None",
@@ -212,7 +212,7 @@ MISTAKES = [
         "tasks/test_contract.py::test_seeds_and_splits_share_nothing",
     ),
     Mistake(
-        "sources that are always breadth-first, whatever was asked for",
+        "sources that are always breadth-first, whatever order is given",
         "Task.sample_counted",
         "line = self._linear(source, self.source_order or self.order)",
         'line = self._linear(source, "breadth" if self.order else None)',
@@ -226,7 +226,7 @@ MISTAKES = [
         "data/test_loader.py::test_masks_are_of_what_they_mask",
     ),
     Mistake(
-        "rows taken to stand in level order because the last of them do",
+        "rows assumed to be in level order because the last one is",
         "in_level_order",
         "return bool(rising.all())",
         "return bool(rising[-1:].all())",
@@ -262,7 +262,7 @@ MISTAKES = [
         "tasks/test_sized.py::test_words_have_the_sizes_in_turn",
     ),
     Mistake(
-        "a split's sources not kept apart",
+        "splits that share sources",
         "Task.settle",
         "_split_of(part) == split",
         "np.ones(part.size.size, dtype=bool)",

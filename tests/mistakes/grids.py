@@ -1,4 +1,4 @@
-"""Mistakes on grids: their axes, and distances across them."""
+"""Mistakes in grids: their axes and their distances."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MISTAKES = [
         "position/test_sinusoidal.py::test_a_grid_by_hand",
     ),
     Mistake(
-        "a flat baseline that sees rows and columns unasked",
+        "a flat baseline that sees rows and columns by default",
         "reading",
         "[Seq()] if found.flat else [own, Seq()]",
         "[own, Seq()]",
         "models/test_factory.py::test_a_run_keeps_its_name_unless_a_structure_is_asked_for",
     ),
     Mistake(
-        "a Euclidean distance that is never rooted",
+        "a Euclidean distance without the square root",
         "Grid.straight",
         "return sum((1.0 * steps) ** 2 for steps in apart) ** 0.5",
         "return sum((1.0 * steps) ** 2 for steps in apart)",
@@ -48,7 +48,7 @@ MISTAKES = [
         "position/test_orthogonal_grid.py::test_neither_the_batch_nor_padding_moves_a_pair",
     ),
     Mistake(
-        "a distance that only the encoder's own attention has",
+        "a distance that only the encoder's self-attention uses",
         "OrthogonalGrid.apart",
         'self.metric == "path"',
         'self.metric == "path" or x.flatten(1, 2).shape != y.flatten(1, 2).shape',

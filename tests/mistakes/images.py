@@ -1,4 +1,4 @@
-"""Mistakes in a dataset of images: what is held out, shuffled, measured and drawn."""
+"""Mistakes in datasets of images: held-out images, shuffled pixels, measured moments and drawings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
-        "copies of an image that is held out left in training",
+        "copies of a held-out image left in training",
         "_cut",
         "end and keys[end] == keys[end - 1]",
         "False",
@@ -20,7 +20,7 @@ MISTAKES = [
         "tasks/test_images.py::test_splits_that_a_source_lacks_are_held_out_of_its_training_images",
     ),
     Mistake(
-        "what is held out left in training as well",
+        "held-out images left in training as well",
         "Images._split",
         'found[split], found["train"] = _cut(*found["train"], of)',
         'found[split], _ = _cut(*found["train"], of)',
@@ -34,7 +34,7 @@ MISTAKES = [
         "tasks/test_images.py::test_order_and_format_of_a_source_do_not_matter",
     ),
     Mistake(
-        "channels put in orders of their own when pixels are shuffled",
+        "channels shuffled independently when pixels are shuffled",
         "_shuffled",
         "return np.take_along_axis(flat, order[:, :, None], axis=1).reshape(pixels.shape)",
         """
@@ -72,7 +72,7 @@ MISTAKES = [
         "tasks/test_images.py::test_the_fingerprint_tells_apart_what_has_the_same_bytes",
     ),
     Mistake(
-        "a null image read as the bytes that lie beneath it",
+        "a null image read as the bytes that its buffer holds",
         "pixels",
         'zip(part["row"].to_pylist(), part["image"].to_pylist(), strict=True)',
         'zip(part["row"].to_pylist(), [{"bytes": b or b""} for b in '

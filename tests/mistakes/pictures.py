@@ -13,7 +13,7 @@ MISTAKES = [
         "training/test_image_runs.py::test_the_test_split_is_recorded_and_chooses_nothing",
     ),
     Mistake(
-        "ties of few validation images left to the first epoch",
+        "ties on few validation images decided for the first epoch",
         "Validator.scores",
         "tally.cross_entropy if self.setup.config.ties_by_loss else 0.0",
         "0.0 if self.setup.config.ties_by_loss else 0.0",
@@ -41,7 +41,7 @@ MISTAKES = [
         "models/test_image_classifier.py::test_against_one_written_again",
     ),
     Mistake(
-        "each dataset brought to a scale of its own",
+        "each dataset normalised with its own moments",
         "Classifier.__init__",
         "nn.Buffer(torch.tensor(values))",
         "nn.Buffer(torch.tensor(values), persistent=False)",
@@ -62,7 +62,7 @@ MISTAKES = [
         "training/test_image_runs.py::test_compiled_only_the_rows_of_a_batch_vary",
     ),
     Mistake(
-        "an augmentation that is empty taken for the preset's",
+        "an empty augmentation replaced by the preset's",
         "_augmentation",
         "usual if config.augment is None else config.augment",
         "config.augment or usual",
@@ -76,7 +76,7 @@ MISTAKES = [
         "training/test_image_runs.py::test_augmentation_is_of_training_alone_and_new_in_each_epoch",
     ),
     Mistake(
-        "augmentation by the place in the batch",
+        "augmentation seeded by the place in the batch",
         "collate",
         "[(*epoch_seed, int(row)) for row in album.row[own]]",
         "[(*epoch_seed, row) for row in range(own.size)]",
@@ -90,7 +90,7 @@ MISTAKES = [
         "models/test_image_classifier.py::test_stochastic_depth_grows_over_the_layers_and_is_for_training",
     ),
     Mistake(
-        "stochastic depth of a whole batch",
+        "stochastic depth drawn once for a whole batch",
         "stochastic_depth",
         "added.shape[0]",
         "1",

@@ -95,7 +95,7 @@ MISTAKES = [
         "position/test_contract.py::test_neither_batch_nor_padding_matters",
     ),
     Mistake(
-        "a positional table built and not used",
+        "a positional table that is built and not used",
         "Sinusoidal.embed",
         "return x + context.state.to(x.dtype)",
         "return x",
@@ -152,21 +152,21 @@ MISTAKES = [
         "position/test_rope.py::test_the_base_is_followed_at_once",
     ),
     Mistake(
-        "halves paired where neighbours are meant",
+        "channels paired by halves instead of neighbours",
         "Rope.rotate",
         "rotate_pairs(x, context.state) if self.interleaved else rotate_halves(x, context.state)",
         "rotate_pairs(x, context.state) if not self.interleaved else rotate_halves(x, context.state)",
         "position/test_rope.py::test_both_pairings_of_other_implementations",
     ),
     Mistake(
-        "a ring whose angles are no multiples of a whole turn",
+        "a ring that does not close, because its angles do not divide a full turn",
         "Ring.unit",
         "2 * math.pi / self.order",
         "2 * math.pi / (self.order + 1)",
         "position/test_algebra.py::test_a_ring_closes_exactly",
     ),
     Mistake(
-        "the factors of a product read one coordinate",
+        "all factors of a product read the same coordinate",
         "DirectSum.prepare",
         "[part.prepare(positions[..., i], given[i]) for i, part in enumerate(self._each())]",
         "[part.prepare(positions[..., 0], given[i]) for i, part in enumerate(self._each())]",
@@ -180,7 +180,7 @@ MISTAKES = [
         "position/test_algebra.py::test_the_absolute_variant_turns_one_side",
     ),
     Mistake(
-        "a child of a ternary tree with its binary parent",
+        "a child of a ternary tree with the parent of a binary one",
         "Tree.ancestor",
         "return (heap - self.level_start(up)) // self.branching**up + 1",
         "return heap >> up",

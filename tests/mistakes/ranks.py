@@ -1,4 +1,4 @@
-"""Mistakes of several processes that train one run."""
+"""Mistakes in the training of one run by several processes."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ MISTAKES = [
         "training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch",
     ),
     Mistake(
-        "all ranks drop out the same",
+        "the same dropout masks on all ranks",
         "DistributedGroup.seed",
         "return int(np.random.SeedSequence([seed, self.rank, step]).generate_state(1)[0])",
         "return seed",
         "training/test_data_parallel.py::test_each_rank_drops_out_on_its_own",
     ),
     Mistake(
-        "a resumed rank goes on with the first one's dropout",
+        "a resumed rank continues with the dropout stream of the first rank",
         "restore_streams",
         'of_rank(name, rank) for name in ("rng.cpu", "rng.cuda")',
         'of_rank(name, 0) for name in ("rng.cpu", "rng.cuda")',
         "training/test_data_parallel.py::test_a_rank_that_the_state_does_not_know_begins_a_stream",
     ),
     Mistake(
-        "a rank without rows trains on the first one's again",
+        "a rank without rows trains on the first row again",
         "collate",
         "target if asked else np.full_like(target, PAD)",
         "target",
@@ -48,14 +48,14 @@ MISTAKES = [
         "training/test_data_parallel.py::test_shares_are_the_rows_of_the_batch_as_it_is_padded",
     ),
     Mistake(
-        "validation of the first rank's share alone",
+        "validation on only the first rank's share",
         "Validator.score",
         "execution.group.pooled(teacher_forced(self.setup.model, batches, execution.device, config.precision))",
         "teacher_forced(self.setup.model, batches, execution.device, config.precision)",
         "training/test_data_parallel.py::test_two_ranks_come_to_what_one_process_comes_to",
     ),
     Mistake(
-        "every rank says why the run failed",
+        "every rank reports why the run failed",
         "joined",
         "speaks = group.speaks()",
         "speaks = group.speaks() is not None",

@@ -1,4 +1,4 @@
-"""Mistakes in scores by size, at checkpoints, and in plots."""
+"""Mistakes in scores by size, in scores at checkpoints, and in plots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MISTAKES = [
         "reports/test_underline.py::test_by_hand",
     ),
     Mistake(
-        "the most seeds of a whole table for those of a column",
+        "the largest number of seeds taken over a whole table instead of a column",
         "_underline",
         'pl.col("seeds").max().over(column)',
         'pl.col("seeds").max()',
@@ -76,7 +76,7 @@ MISTAKES = [
         "reports/views/test_by_size.py::test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell",
     ),
     Mistake(
-        "rows taken for more of them where several seeds saw them",
+        "rows counted more than once because several seeds were evaluated on them",
         "pool",
         "stats.wilson(mean, rows)",
         "stats.wilson(mean, 2 * rows)",
@@ -97,14 +97,14 @@ MISTAKES = [
         "reports/views/test_by_epoch.py::test_cross_entropy_by_hand",
     ),
     Mistake(
-        "what training saw told by another split",
+        "the sizes that training saw read from another split",
         "seen",
         'split="train"',
         'split="test"',
         "reports/views/test_by_size.py::test_what_training_saw_is_what_its_split_holds",
     ),
     Mistake(
-        "what training saw told by the first rows alone",
+        "the sizes that training saw read from only the first rows",
         "seen",
         "range(0, rows, _BLOCK)",
         "[0]",
@@ -125,7 +125,7 @@ MISTAKES = [
         "reports/views/test_by_epoch.py::test_a_checkpoint_by_hand",
     ),
     Mistake(
-        "the first weights that were kept for the last",
+        "the first kept weights taken for the last",
         "best",
         "found[CHOSEN] = kept[-1]",
         "found[CHOSEN] = kept[0]",
@@ -139,7 +139,7 @@ MISTAKES = [
         "reports/views/test_by_epoch.py::test_a_checkpoint_by_hand",
     ),
     Mistake(
-        "the best of the mean over seeds for the mean of each run's best",
+        "the best of the mean over seeds instead of the mean of each run's best",
         "lines",
         'best(history, place["step"], metric)',
         'best(pl.concat(h for *_, h in found).group_by("step").mean().sort("step"), place["step"], metric)',
@@ -187,14 +187,14 @@ MISTAKES = [
         "reports/test_curves.py::test_images_have_the_test_curve_beside_the_other",
     ),
     Mistake(
-        "the shade of what training saw half a step short",
+        "the shading of the sizes that training saw is half a step short",
         "_curves",
         "panel.seen[1] + 0.5",
         "panel.seen[1]",
         "reports/test_plots.py::test_the_sizes_that_training_saw_are_shaded",
     ),
     Mistake(
-        "colours that depend on which schemes are there",
+        "colours that depend on which schemes are in the figure",
         "_curves",
         "chosen[str(row)]",
         'Look(f"C{len(axes.get_lines()) % 10}", "o", "-")',
@@ -208,7 +208,7 @@ MISTAKES = [
         "reports/test_palette.py::test_looks_stay_what_they_are",
     ),
     Mistake(
-        "two variants with one mark and one line style",
+        "two variants with the same marker and line style",
         "_choose",
         """
         if taken.isdisjoint(_claims(name, look)):
@@ -227,7 +227,7 @@ MISTAKES = [
         "reports/test_palette.py::test_a_figure_never_has_one_look_twice",
     ),
     Mistake(
-        "two colours that are one to a reader with deuteranopia",
+        "two colours that look the same with deuteranopia",
         "_PALETTE",
         '("#9b4bb0", "P")',
         '("#c47dff", "P")',
@@ -248,7 +248,7 @@ MISTAKES = [
         "reports/test_scales.py::test_an_error_of_0_has_a_place_of_its_own",
     ),
     Mistake(
-        "a bar that makes room for an error of 0 that no score is",
+        "an error bar that adds a place for an error of 0 that no score has",
         "_of_errors",
         "len(some) == len(points)",
         "min(errors) > _ROUNDING",
@@ -276,14 +276,14 @@ MISTAKES = [
         "reports/test_curves.py::test_what_is_not_finished_has_no_curve",
     ),
     Mistake(
-        "figures that carry the date",
+        "figures that contain the date",
         "_METADATA",
         '{"Date": None, "Creator": None}',
         '{"Creator": None}',
         "reports/test_plots.py::test_files_are_what_they_say_and_the_same_each_time",
     ),
     Mistake(
-        "one id in several figures of a page",
+        "the same id in several figures of a page",
         "inline",
         "f'id=\"{name}-'",
         "'id=\"'",
@@ -297,7 +297,7 @@ MISTAKES = [
         "reports/test_html_page.py::test_somebody_s_names_are_text",
     ),
     Mistake(
-        "a filter that views of the runs do not heed",
+        "a filter that views of the runs ignore",
         "Registry.sound",
         "self.chosen.picks(kind)",
         "self.chosen is not None",
@@ -311,14 +311,14 @@ MISTAKES = [
         "runs/test_filters.py::test_every_view_has_the_chosen_runs_alone",
     ),
     Mistake(
-        "a name that no run has ignored beside one that a run has",
+        "an unknown name in a filter ignored if another name is known",
         "Filter.check",
         "name not in known",
         "set(names).isdisjoint(known)",
         "runs/test_filters.py::test_a_name_that_no_run_has_is_an_error",
     ),
     Mistake(
-        "the last of several datasets alone evaluated",
+        "only the last of several datasets evaluated",
         "pending",
         "[d for d in data if not _misfit(own, d)] if data else [None]",
         "[d for d in data[-1:] if not _misfit(own, d)] if data else [None]",

@@ -1,20 +1,20 @@
-"""Mistakes in what makes schemes and attention fast: all give the right shape, most the right value somewhere."""
+"""Mistakes in optimisations of schemes and attention. All give the right shape, and most are right in some cases."""
 
 from __future__ import annotations
 
 from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
-    # the exponential of skew matrices
+    # exponential of skew-symmetric matrices
     Mistake(
-        "one halving too few: a polynomial beyond its reach",
+        "one halving too few, so that the polynomial is not accurate",
         "exponential",
         "max(0, math.frexp(norm)[1])",
         "max(0, math.frexp(norm)[1] - 1)",
         "position/test_exponential.py::test_just_below_a_power_of_two",
     ),
     Mistake(
-        "halved, and squared once too few",
+        "one squaring fewer than halvings",
         "_taylor",
         "range(halvings)",
         "range(halvings - 1)",
@@ -29,7 +29,7 @@ MISTAKES = [
     ),
     # the rotation of pairs
     Mistake(
-        "turned on instead of back in the backward pass",
+        "the backward pass rotates forwards instead of back",
         "_Turning.forward",
         "ctx.back, ctx.shape = back, angle.shape",
         "ctx.back, ctx.shape = turn, angle.shape",
@@ -43,7 +43,7 @@ MISTAKES = [
         "position/test_rotation.py::test_gradients_by_differences",
     ),
     Mistake(
-        "channels in pairs wherever they stand in memory",
+        "channel pairs that start at an even storage offset instead of the tensor's own",
         "_pairs",
         "return torch.view_as_complex(pairs)",
         """
@@ -53,7 +53,7 @@ MISTAKES = [
         """,
         "position/test_rotation.py::test_strides_change_nothing",
     ),
-    # walks
+    # paths from stage to stage
     Mistake(
         "the pieces of a path in the wrong order: the first steps act first",
         "Branches._pieces",
@@ -65,28 +65,28 @@ MISTAKES = [
         "position/test_walk.py::test_every_reach_is_the_product_along_the_path",
     ),
     Mistake(
-        "the encoder's table cut at the decoder's own reach",
+        "the decoder's own reach used with the encoder's table",
         "Branches.prepare",
         "reach = beside.reach if beside else self._reach(heap.size, deepest)",
         "reach = self._reach(heap.size, deepest)",
         "position/test_walk.py::test_a_deeper_decoder_beside_its_encoder",
     ),
     Mistake(
-        "generators made again for the decoder",
+        "generators computed again for the decoder",
         "Branches._shared",
         "return beside.table if beside else WalkTable(self.table(reach))",
         "return Table(self.table(reach))",
         "position/test_walk.py::test_generators_are_made_once_for_both",
     ),
     Mistake(
-        "vectors that meet no operator lost on the way",
+        "vectors without an operator are lost",
         "_Walking.forward",
         "idle_out.copy_(idle)",
         "idle_out.zero_()",
         "position/test_walk.py::test_any_operators",
     ),
     Mistake(
-        "no gradient for vectors that meet no operator",
+        "no gradient for vectors without an operator",
         "_Walking.backward",
         "back_idle.copy_(idle)",
         "back_idle.zero_()",
@@ -100,7 +100,7 @@ MISTAKES = [
         "position/test_walk.py::test_any_operators",
     ),
     Mistake(
-        "an operator's gradient from the last of its stages alone",
+        "an operator's gradient from only the last of its stages",
         "_Walking.backward",
         "found.index_add_(0, stage.operators, of_operators)",
         "found.index_copy_(0, stage.operators, of_operators)",
@@ -114,7 +114,7 @@ MISTAKES = [
         "position/test_walk.py::test_any_operators",
     ),
     Mistake(
-        "vectors of a stage before that keep what they were given",
+        "results of one stage that the next stage does not receive",
         "_Walking.forward",
         "here.index_copy_(0, walk.onward[i - 1], met.index_select(0, walk.place[i - 1]))",
         "pass",
@@ -122,7 +122,7 @@ MISTAKES = [
     ),
     # products of powers
     Mistake(
-        "the axes of a grid read one coordinate",
+        "all axes of a grid read the same coordinate",
         "Joint.prepare",
         "part.turns(positions[..., i])",
         "part.turns(positions[..., 0])",
@@ -144,20 +144,20 @@ MISTAKES = [
         "position/test_offsets.py::test_a_prefix_is_scored_alike",
     ),
     Mistake(
-        "offsets between places in memory instead of positions: a decoder's SOS at its encoder's first token",
+        "offsets of indices instead of positions, so that a decoder's SOS is at its encoder's first token",
         "_along_a_line",
         "ahead = k_context.start - q_context.start",
         "ahead = 0",
         "position/test_offsets.py::test_one_line_is_the_same_as_rows_of_it",
     ),
     Mistake(
-        "any one line of positions taken for a run",
+        "any single row of positions assumed to be consecutive",
         "run_of",
         "return first if torch.equal(positions[0], torch.arange(first, first + positions.shape[1])) else None",
         "return first",
         "position/test_offsets.py::test_what_is_not_consecutive_is_gathered",
     ),
-    # plans and tiles, as on a GPU
+    # plans and tiles, which a GPU uses
     Mistake(
         "the gradient of a tile's empty places added to its operator",
         "_Meeting.backward",
@@ -166,7 +166,7 @@ MISTAKES = [
         "position/test_tiles.py::test_tiles_are_the_product_along_the_path",
     ),
     Mistake(
-        "vectors without a piece of a path left at another one's operator",
+        "vectors without a piece of a path get the operator of some other piece",
         "Branches.plan",
         "met = np.zeros_like(heap)",
         "met = np.ones_like(heap)",
@@ -180,7 +180,7 @@ MISTAKES = [
         "position/test_tiles.py::test_a_decoder_takes_its_encoders_table",
     ),
     Mistake(
-        "as many tiles as a batch needs, and not as its shape may need",
+        "as many tiles as a batch needs, instead of as many as its shape can need",
         "cut",
         "total = which.size // TILE + operators",
         "total = int(tiles.sum())",
@@ -194,30 +194,30 @@ MISTAKES = [
         "mask = np.arange(length) < np.maximum(side.length_of(own)[:, None], length - 1)",
         "data/test_padding.py::test_few_lengths_change_nothing",
     ),
-    # what layers share
+    # results that layers share
     Mistake(
-        "what a pair shares given to another pair",
+        "a result of one pair of contexts given to another pair",
         "Context.once",
         "key = (make.__qualname__, id(other))",
         "key = make.__name__",
         "position/test_context.py::test_a_pair_s_own",
     ),
     Mistake(
-        "two functions of a pair taken for one",
+        "the results of two functions of a pair confused",
         "Context.once",
         "key = (make.__qualname__, id(other))",
         "key = id(other)",
         "position/test_context.py::test_a_pair_s_own",
     ),
     Mistake(
-        "a new context at the place of one that is gone",
+        "a new context confused with a deleted one that had the same id",
         "Context.once",
         "held = None if other is self else other",
         "held = None",
         "position/test_context.py::test_a_second_that_is_gone_is_not_mistaken_for_a_new_one",
     ),
     Mistake(
-        "a context that holds itself, and its forward pass",
+        "a context that refers to itself, so that its forward pass is not freed",
         "Context.once",
         "held = None if other is self else other",
         "held = other",
@@ -246,7 +246,7 @@ MISTAKES = [
         "position/test_frame.py::test_projections_in_the_frame_change_nothing",
     ),
     Mistake(
-        "the frame twice: in the projections and in the rotation",
+        "the frame applied twice, in the projections and in the rotation",
         "turned",
         "act = scheme.turn if link.framed else scheme.rotate",
         "act = scheme.rotate",
@@ -261,42 +261,42 @@ MISTAKES = [
     ),
     # learned biases
     Mistake(
-        "a learned bias beside scores without 1/sqrt(K)",
+        "a learned bias added to scores without 1/sqrt(K)",
         "scaled",
         "return (q * q.shape[-1] ** -0.5) @ k.mT",
         "return q @ k.mT",
         "attention/test_dot.py::test_a_learned_bias_is_that_of_torch",
     ),
     Mistake(
-        "a learned bias that sees padding and what comes later",
+        "a learned bias with which queries see padding and later keys",
         "average",
         "link.hidden is not None",
         "link.hidden is not None and link.decay is not None",
         "attention/test_dot.py::test_a_learned_bias_is_that_of_torch",
     ),
     Mistake(
-        "a fused bias that sees padding and what comes later",
+        "a fused bias with which queries see padding and later keys",
         "Dot.mix.answer",
         'mask = bias if link.hidden is None else bias.masked_fill(link.hidden, float("-inf"))',
         "mask = bias",
         "attention/test_dot.py::test_what_is_not_learned_takes_the_fused_path",
     ),
     Mistake(
-        "FlexAttention that sees what comes later in a part of the queries",
+        "FlexAttention that sees too few keys in a part of the queries",
         "attend.modify",
         "key <= query + first",
         "key <= query",
         "attention/test_backend.py::test_some_of_the_queries_see_what_they_see_among_all",
     ),
     Mistake(
-        "FlexAttention that adds the locality bias in place of multiplying by it",
+        "FlexAttention that adds the locality bias instead of multiplying by it",
         "attend.modify",
         "score * decay[_at(decay, 0, row), 0, m, n]",
         "score + decay[_at(decay, 0, row), 0, m, n].log()",
         "attention/test_backend.py::test_every_backend_gives_the_same",
     ),
     Mistake(
-        "FlexAttention whose softmax counts padding",
+        "FlexAttention whose softmax includes padding",
         "attend.modify",
         'return torch.where(key < keys, score, -float("inf"))',
         "return score",
@@ -317,14 +317,14 @@ MISTAKES = [
         "attention/test_blocks.py::test_in_blocks_as_at_once",
     ),
     Mistake(
-        "gradients by another dropout than was drawn",
+        "gradients with other dropout masks than the forward pass",
         "each",
         "preserve_rng_state=rng",
         "preserve_rng_state=False",
         "attention/test_blocks.py::test_dropout_is_drawn_again_as_it_was",
     ),
     Mistake(
-        "memory that is given back all the same",
+        "freed memory that is returned to the system",
         "keep_memory",
         "mallopt(_MMAP_THRESHOLD, 2**30)",
         "mallopt(_MMAP_THRESHOLD, 2**10)",

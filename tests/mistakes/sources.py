@@ -1,4 +1,4 @@
-"""Mistakes in reading images of others: each makes images that look like images, and a wrong number."""
+"""Mistakes in reading image datasets. Each still gives images, but the wrong ones or with wrong labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _PLANES = "flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)"
 
 MISTAKES = [
     Mistake(
-        "planes of colours taken for interleaved pixels",
+        "colour planes read as interleaved pixels",
         "_from_planes",
         _PLANES,
         "flat.reshape(-1, 32, 32, 3)",
@@ -36,21 +36,21 @@ MISTAKES = [
         "storage/sources/test_parquet.py::test_what_is_converted",
     ),
     Mistake(
-        "coarse labels taken for fine ones (binary)",
+        "coarse labels read as fine ones (binary)",
         "_VERSIONS",
         '{"fine": 1, "coarse": 0}',
         '{"fine": 0, "coarse": 1}',
         "storage/sources/test_cifar.py::test_cifar_100_is_the_same_in_every_format",
     ),
     Mistake(
-        "the first column of labels taken, whichever it is",
+        "the first of several label columns used without asking",
         "_label",
         "len(candidates) == 1",
         "True",
         "storage/sources/test_parquet.py::test_which_labels_is_asked_where_it_is_not_clear",
     ),
     Mistake(
-        "a pickle of somebody's unpickled",
+        "a foreign pickle loaded with Python's pickle",
         "load",
         "found = _Machine().run(content)",
         'found = __import__("pickle").loads(content, encoding="bytes")',
@@ -64,7 +64,7 @@ MISTAKES = [
         "storage/sources/test_cifar.py::test_an_archive_with_a_flipped_bit_or_without_an_archive",
     ),
     Mistake(
-        "texts numbered split by split",
+        "text labels numbered separately in each split",
         "read",
         "_numbers(values, classes)",
         "_numbers(values, sorted(set(values.to_pylist())) if columns.classes is None else classes)",

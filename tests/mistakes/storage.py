@@ -1,4 +1,4 @@
-"""Mistakes in object stores: what is no longer whole, and two writers of one thing."""
+"""Mistakes in object storage: incomplete data, and two writers of the same object."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MISTAKES = [
         "storage/test_object_store.py::test_the_manifest_comes_last",
     ),
     Mistake(
-        "half an object uploaded when its writer fails",
+        "an incomplete object uploaded when its writer fails",
         "_uploading",
         "yield temporary",
         """
@@ -39,7 +39,7 @@ MISTAKES = [
         "storage/test_locks.py::test_who_has_lost_it_writes_no_more",
     ),
     Mistake(
-        "a lease taken by who looks before it writes",
+        "a lease acquired by reading the claims before writing one",
         "Lease.acquire",
         """
         self._write()
@@ -60,28 +60,28 @@ MISTAKES = [
         "storage/test_locks.py::test_a_holder_renews",
     ),
     Mistake(
-        "a lease held by who was killed, for ever",
+        "a lease of a killed process that never expires",
         "Lease.acquire",
         "_expires(c) > now",
         "_expires(c)",
         "storage/test_object_store.py::test_the_second_writer_is_refused_until_the_first_is_forgotten",
     ),
     Mistake(
-        "a network that is down taken for a damaged run",
+        "a network failure reported as a damaged run",
         "read",
         "isinstance(error, FileNotFoundError | PlaceError)",
         "isinstance(error, FileNotFoundError)",
         "storage/test_object_store.py::test_a_server_that_goes_away_does_not_look_like_damage",
     ),
     Mistake(
-        "the server of an address forgotten in the address of its files",
+        "the server of a location missing in the addresses of its files",
         "RemotePath.__str__",
         'return f"{self.bucket.kind}://{self.path}" + (f"?{self.bucket.query}" if self.bucket.query else "")',
         'return f"{self.bucket.kind}://{self.path}"',
         "storage/test_paths.py::test_the_options_go_with_what_is_in_it",
     ),
     Mistake(
-        "folders of Google's store that only the names of their files tell of, not seen",
+        "folders of Google's store that exist only in the names of objects not listed",
         "RemotePath.iterdir",
         'all_of_it = self.bucket.kind == "gs"',
         "all_of_it = False",

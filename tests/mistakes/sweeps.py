@@ -1,4 +1,4 @@
-"""Sweeps and engines."""
+"""Mistakes in sweeps and in the engines that run jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MISTAKES = [
         "sweep/test_sweep.py::test_killed_or_stopped_and_started_again_nothing_is_trained_twice",
     ),
     Mistake(
-        "a run whose worker is dying is given up at once",
+        "a run that a dying worker still holds is given up at once",
         "_train",
         """
         if time.monotonic() - since > _PATIENCE:
@@ -44,7 +44,7 @@ MISTAKES = [
         "sweep/test_sweep.py::test_shards_share_a_sweep_out",
     ),
     Mistake(
-        "a time left as if one trial ran at a time",
+        "a remaining time that assumes one trial at a time",
         "Watch.time_left",
         "sum(usual if seconds is None else seconds for seconds in known) / at_once",
         "sum(usual if seconds is None else seconds for seconds in known)",
