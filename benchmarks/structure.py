@@ -11,7 +11,7 @@
 - Renamed imports: `import ape_cli.a as b`, and `from ape_cli import a as b` where `a` is a module.
 - Definitions: public classes and functions at the top level of any module, and public methods of the classes.
 - Functions on arrays: definitions that name Tensor, ndarray or NDArray in an annotation. A second count also includes
-  aliases of NDArray (`I64`). A shape is a bracket of sizes such as `[B, N]`, outside of examples.
+  aliases of NDArray (`I64`). A shape is a bracket of sizes such as `[B, N]`, or `shape []`, outside of examples.
 - Functions that raise: functions with a `raise` of an ApeError, by its class or by a function that returns one. Nested
   functions do not count. The word `raise` or `raises` has to be in the docstring. Functions without a docstring are
   counted separately.
@@ -38,7 +38,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _ORDER_FILES = ("test_architecture", "test_layers")
 _ARRAY = r"Tensor|ndarray|NDArray"
-_SHAPE = re.compile(r"\[[A-Za-z0-9…(*.][A-Za-z0-9…,+*/ ×.()-]*\]")
+_SHAPE = re.compile(r"shape \[\]|\[[A-Za-z0-9…(*.][A-Za-z0-9…,+*/ ×.()-]*\]")
 _EXAMPLE = re.compile(r"^ *>>>.*?(?=\n *\n|\Z)", re.MULTILINE | re.DOTALL)
 
 

@@ -82,7 +82,7 @@ class ProductInterpretation(Interpretation):
         self.parts, self.shares = nn.ModuleList(parts), shares
 
     def generators(self) -> Tensor:
-        """Raises `UsageError`, because each factor has generators of its own."""
+        """Raises `UsageError`, because each factor has its own generators, [generator, H, K, K]."""
         raise UsageError(
             "the factors of a product have generators of their own", got="a product", fix="ask each of its `parts`"
         )

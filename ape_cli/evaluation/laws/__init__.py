@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ape_cli import attention, position
 from ape_cli.core.errors import ApeError, pick
-from ape_cli.evaluation.laws import group, mixing, model
+from ape_cli.evaluation.laws import group, mixing, model, scores
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 
@@ -33,12 +33,12 @@ LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
     "orthogonality": group.orthogonality,
     "period": group.period,
     "round trip": group.round_trip,
-    "relative": group.relative,
-    "locality": group.locality,
-    "distance": group.distance,
-    "shift": group.shift,
-    "uniqueness": group.gap,
-    "reach": group.reach,
+    "relative": scores.relative,
+    "locality": scores.locality,
+    "distance": scores.distance,
+    "shift": scores.shift,
+    "uniqueness": scores.gap,
+    "reach": scores.reach,
     "equivariance": model.equivariance,
     "causality": model.causality,
     "independence": model.independence,

@@ -129,5 +129,5 @@ def vectors(dtype: torch.dtype, count: int, seed: int) -> Tensor:
 
 
 def greatest(x: Tensor) -> Tensor:
-    """The greatest absolute value. -> scalar"""
+    """The greatest absolute value. [...] -> []"""
     return x.detach().abs().max()

@@ -1,12 +1,11 @@
-"""The algebra of a scheme, measured: its operators, its scores, its vectors.
+"""The algebra of a scheme's operators, measured.
 
 Source: Algebraic Positional Encodings, laws L1 to L3 and sections 3.1 to 3.4; for U and D_i, Shiv and Quirk 2019,
 section 3. M(x) is the operator of the path x as scores see it, [e]'[x] with e the empty path, so that a map that all
 positions have in common drops out.
 
 The functions from `identity` on are laws: each returns an error as a scalar, or None if the scheme does not claim the
-law. `gap` and `reach` return a difference, which has to be large. The first line of a law's docstring is printed for
-users.
+law. The first line of a law's docstring is printed for users.
 
 Shapes: H heads, M queries, N tokens or keys, K channels of a head, n branches and k depth of a tree scheme.
 """
@@ -19,21 +18,16 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from ape_cli import attention
 from ape_cli.evaluation.laws._subjects import (
     D_MODEL,
     DEEP,
     FAR,
     HEADS,
-    MAX_SIZE,
     greatest,
-    length,
-    near,
     origin,
     paths,
-    vectors,
 )
-from ape_cli.position import Context, Scheme, Side
+from ape_cli.position import Scheme, Side
 from ape_cli.structure import Cyclic, Structure, Tree
 
 
@@ -64,8 +58,8 @@ def operators(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.stack([images(origin(scheme.structure), side).mT @ images(at, side) for side in sides])
 
 
-def _halves(structure: Structure, *seeds: int) -> Iterator[Tensor]:
-    """Paths of half the length: two of them, one after the other, reach as far as any law does."""
+def halves(structure: Structure, *seeds: int) -> Iterator[Tensor]:
+    """Paths of half the greatest length that laws use, int64 [1, 8] or [1, 8, C] for each seed."""
     return (paths(structure, 8, seed, steps=FAR // 2, depth=DEEP // 2) for seed in seeds)
 
 
@@ -80,7 +74,7 @@ def composition(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     """[x y] = [x] [y]"""
     if not scheme.homomorphism:
         return None
-    x, y = _halves(scheme.structure, 1, 2)
+    x, y = halves(scheme.structure, 1, 2)
     whole = operators(scheme, scheme.structure.compose(x, y), dtype)
     return greatest(whole - operators(scheme, x, dtype) @ operators(scheme, y, dtype))
 
@@ -89,7 +83,7 @@ def inverse(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     """[x y] [y]' = [x]: the transpose takes a path back"""
     if not scheme.homomorphism:
         return None
-    x, y = _halves(scheme.structure, 3, 4)
+    x, y = halves(scheme.structure, 3, 4)
     back = operators(scheme, scheme.structure.compose(x, y), dtype) @ operators(scheme, y, dtype).mT
     return greatest(back - operators(scheme, x, dtype))
 
@@ -113,7 +107,10 @@ def period(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
 
 
 def round_trip(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
-    """U D_i = I for each branch i, as operators or as the affine maps that lead from a node's stack to its child's"""
+    """U D_i = I for each branch i; D_i leads from a node to its child i, and U leads back to the parent.
+
+    Returns a scalar, shape [].
+    """
     tree = scheme.structure
     if not isinstance(tree, Tree):
         return None
@@ -134,126 +131,6 @@ def round_trip(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
         below = scheme.stack(tree.branching * (node - 1) + 2 + b)[0].flatten(1).double()
         errors += [stack @ a.T + push - below, below @ up.T + up_b - stack]
     return greatest(torch.stack(errors))
-
-
-# Scores ------------------------------------------------------------------------------------------
-
-
-def _pairs(structure: Structure) -> Iterator[tuple[Tensor, Tensor]]:
-    """Positions of queries and keys that are near each other, at a medium distance, and far apart.
-
-    -> int64 [1, 8] (, C) each
-    """
-    for steps, depth in ((12, 3), (150, 8), (FAR // 2, DEEP // 2)):
-        yield paths(structure, 8, 9, steps=steps, depth=depth), paths(structure, 8, 10, steps=steps, depth=depth)
-
-
-def _parts(scheme: Scheme, x: Tensor, y: Tensor) -> Iterator[tuple[Context, Context]]:
-    """Contexts of queries and keys as in the encoder, in the decoder, and in the attention between them."""
-    for decoder_q, decoder_k in ((False, False), (True, True), (True, False)):
-        yield scheme.context(x, causal=decoder_q), scheme.context(y, causal=decoder_k)
-
-
-def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
-    """The logits in each of the three parts. -> [3, 1, H, M, N]"""
-    q, k = vectors(dtype, x.shape[1], 1), vectors(dtype, y.shape[1], 2)
-    return torch.stack([attention.logits(scheme, q, k, *contexts) for contexts in _parts(scheme, x, y)])
-
-
-def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
-    """Scores do not move when both paths are prefixed by a third, in encoder, decoder and between"""
-    if not scheme.relative:
-        return None
-    errors = []
-    for x, y in _pairs(scheme.structure):
-        there = _prefixed(scheme, x, y)
-        errors.append(greatest(_scores(scheme, x, y, dtype) - _scores(scheme, there[0], there[1], dtype)))
-    return torch.stack(errors).max()
-
-
-def locality(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
-    """The locality bias is c^(distance between the two), also when both paths are prefixed by a third"""
-    errors = []
-    for x, y in list(_pairs(scheme.structure))[:2]:
-        expected = scheme.shape.decay ** length(scheme.structure, x, y, scheme.metric)
-        errors += [greatest(_decay(scheme, *at) - expected) for at in ((x, y), _prefixed(scheme, x, y))]
-    return torch.stack(errors).max()
-
-
-def distance(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
-    """The locality bias is the same both ways, and between c^(steps) and c^(steps / sqrt(axes))"""
-    rate, errors = scheme.shape.decay, []
-    for x, y in list(_pairs(scheme.structure))[:2]:
-        found, steps = _decay(scheme, x, y), length(scheme.structure, x, y)
-        least, most = rate**steps, rate ** (steps / scheme.structure.width**0.5)
-        errors += [greatest(found - _decay(scheme, y, x).T), greatest(found - found.clamp(least, most))]
-    return torch.stack(errors).max()
-
-
-def _decay(scheme: Scheme, x: Tensor, y: Tensor) -> Tensor:
-    """The locality bias of all pairs, 1 if there is none. -> float64 [M, N]"""
-    found = scheme.decay(scheme.context(x), scheme.context(y))
-    return torch.ones(x.shape[1], y.shape[1], dtype=torch.float64) if found is None else found[0, 0].double()
-
-
-def _prefixed(scheme: Scheme, *at: Tensor) -> tuple[Tensor, ...]:
-    """The positions of all paths after they are prefixed by one more path."""
-    prefix = next(_halves(scheme.structure, 11))[:, :1]
-    return tuple(scheme.structure.compose(prefix.expand_as(x), x) for x in at)
-
-
-# Places ------------------------------------------------------------------------------------------
-
-
-def gap(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
-    """No two of the first positions look alike, to vectors or scores: the smallest difference"""
-    if not scheme.unique:
-        return None
-    structure = scheme.structure
-    count = structure.order if isinstance(structure, Cyclic) else MAX_SIZE if scheme.bounded else 200
-    if isinstance(structure, Tree) and scheme.bounded:
-        count = structure.level_start(MAX_SIZE // 2) - 1
-    at = near(structure, count)
-    context, middle = scheme.context(at), scheme.context(at[:, count // 2 : count // 2 + 1])
-    signs = [scheme.embed(torch.ones(1, count, D_MODEL, dtype=dtype), context)[0]]
-    one = vectors(dtype, 1, 1).expand(-1, -1, count, -1)
-    signs += [scheme.rotate(one, context, side)[0].transpose(0, 1).flatten(1) for side in ("query", "key")]
-    bias = scheme.bias(vectors(dtype, 1, 2), middle, context)  # of a query in their middle: [1, H or 1, 1, N]
-    signs += [] if bias is None else [bias[0, :, 0].T.to(dtype)]
-    sign = torch.cat(signs, dim=1)  # [N, .]
-    apart = (sign[:, None] - sign[None]).abs().amax(-1) + 1e9 * torch.eye(count, dtype=dtype)
-    return apart.min()
-
-
-def reach(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
-    """Positions count in encoder, decoder and between: the smallest change that other places make"""
-    if scheme.properties.injection == "none":
-        return None
-    at = near(scheme.structure, 6)
-    if scheme.properties.injection == "embeddings":
-        x = torch.ones(1, 6, D_MODEL, dtype=dtype)
-        causal = (scheme.context(p, causal=c) for c in (False, True) for p in (at, at.flip(1)))
-        a, b, c, d = (scheme.embed(x, context) for context in causal)
-        return torch.stack([greatest(a - b), greatest(c - d)]).min()
-    here, flipped = _scores(scheme, at, at, dtype), at.flip(1)
-    others = (_scores(scheme, x, y, dtype) for x, y in ((at, flipped), (flipped, at)))  # keys elsewhere, or queries
-    moved = torch.stack([(here - other).detach().abs().flatten(1).amax(1) for other in others]).amax(0)  # [3]
-    return (moved if scheme.acts_between else moved[:2]).min()
-
-
-def shift(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
-    """P(p + k) = R_k P(p) for all p, R_k orthogonal: inner products of vectors do not move with their places"""
-    if not scheme.isometric:
-        return None
-    errors = []
-    for x, _ in _pairs(scheme.structure):
-        grams = []
-        for at in (x, *_prefixed(scheme, x)):
-            start = torch.full((1, 8, D_MODEL), float(scheme.content_dependent), dtype=dtype)  # turned, or added to
-            vector = scheme.embed(start, scheme.context(at))[0]
-            grams.append(vector @ vector.T)
-        errors.append(greatest(grams[0] - grams[1]))
-    return torch.stack(errors).max()
 
 
 def _from_identity(x: Tensor) -> Tensor:

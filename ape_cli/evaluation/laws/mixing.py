@@ -40,7 +40,10 @@ def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def permutation(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
-    """Att(t Q, s K, s V) = t Att(Q, K, V), queries permuted by t, keys and values by s"""
+    """Att(t Q, s K, s V) = t Att(Q, K, V), where t permutes queries, and s permutes keys and values.
+
+    Returns a scalar, shape [].
+    """
     if not kind.permutation:
         return None
     generator, (q, k, v) = torch.Generator().manual_seed(4), _qkv(dtype)
@@ -49,7 +52,10 @@ def permutation(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | 
 
 
 def rotation(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
-    """Att(Q g, K g, V) = Att(Q, K, V), g orthogonal"""
+    """Att(Q g, K g, V) = Att(Q, K, V), where g is orthogonal.
+
+    Returns a scalar, shape [].
+    """
     if not kind.rotation:
         return None
     g, (q, k, v) = random_orthogonal((_K, _K), torch.Generator().manual_seed(5)).to(dtype), _qkv(dtype)
@@ -57,7 +63,10 @@ def rotation(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | Non
 
 
 def values(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
-    """Att(Q, K, V h) = Att(Q, K, V) h, h invertible"""
+    """Att(Q, K, V h) = Att(Q, K, V) h, where h is invertible.
+
+    Returns a scalar, shape [].
+    """
     if not kind.values:
         return None
     h = torch.randn(_K, _K, generator=torch.Generator().manual_seed(6), dtype=torch.float64).to(dtype)
@@ -88,12 +97,18 @@ def _moved(kind: Kind, dtype: torch.dtype, decay: float, both: bool) -> list[Ten
 
 
 def relative(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
-    """With orthogonal encodings: prefixing all paths by one more moves nothing"""
+    """With an orthogonal encoding, nothing changes if all paths get the same prefix.
+
+    Returns a scalar, shape [].
+    """
     return torch.stack(_moved(kind, dtype, decay, both=True)).max()
 
 
 def reach(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
-    """With orthogonal encodings positions count: the smallest change that other places of the keys make"""
+    """With an orthogonal encoding, positions have an effect; this is the smallest change by other positions of keys.
+
+    Returns a scalar, shape [].
+    """
     return torch.stack(_moved(kind, dtype, decay, both=False)).min()
 
 
@@ -103,17 +118,26 @@ def _scheme(dtype: torch.dtype, decay: float) -> Scheme:
 
 
 def causality(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
-    """What stands after t, and where, changes no score up to t, with dropout on; over 70 tokens"""
+    """Tokens after t and their positions change no score up to t, also with dropout; tested with 70 tokens.
+
+    Returns a scalar, shape [].
+    """
     return model.causality(_scheme(dtype, decay), dtype, kind, count=70)
 
 
 def independence(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
-    """A row's scores are the same alone, beside rows that reach further, and with padding behind it"""
+    """The scores of a row are the same alone, beside rows with larger positions, and with padding.
+
+    Returns a scalar, shape [].
+    """
     return model.independence(_scheme(dtype, decay), dtype, kind, count=70)
 
 
 def dead_parameters(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
-    """How many parameters of a model get no gradient (what only queries and keys feel aside, if it is a step)"""
+    """The number of parameters of a model without a gradient (not counting queries and keys, if the kernel is a step).
+
+    Returns a scalar, shape [].
+    """
     scheme = make("orthogonal-seq", "seq", dtype, decay=decay)
     net, (ids, at) = model.small(scheme, dtype, kind), model.sample(scheme)
     net(ids, at, torch.ones_like(ids).bool(), ids, at).logsumexp(-1).sum().backward()

@@ -38,14 +38,20 @@ def sample(scheme: Scheme, count: int = 9) -> tuple[Tensor, Tensor]:
 
 
 def equivariance(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, count: int = 9) -> Tensor:
-    """Tokens permuted together with their positions: the encoder's output is permuted, and nothing else"""
+    """If tokens are permuted together with their positions, the encoder's output is permuted, and nothing else changes.
+
+    Returns a scalar, shape [].
+    """
     net, (ids, at) = small(scheme, dtype, kind), sample(scheme, count)
     order, mask = torch.randperm(count, generator=torch.Generator().manual_seed(2)), torch.ones_like(ids).bool()
     return greatest(net.encode(ids[:, order], at[:, order], mask)[0] - net.encode(ids, at, mask)[0][:, order])
 
 
 def causality(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, count: int = 9) -> Tensor:
-    """What stands after t, and where, changes no score up to t, with dropout on"""
+    """Tokens after t and their positions change no score up to t, also with dropout.
+
+    Returns a scalar, shape [].
+    """
     net, (ids, at) = small(scheme, dtype, kind, dropout=0.3).train(), sample(scheme, count)
     mask, t = torch.ones_like(ids).bool(), count - 4
     later, later_at = ids.clone(), at.clone()
@@ -63,7 +69,10 @@ def causality(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, coun
 
 
 def independence(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, count: int = 9) -> Tensor:
-    """A row's scores are the same alone, beside rows that reach further, and with padding behind it"""
+    """The scores of a row are the same alone, beside rows with larger positions, and with padding.
+
+    Returns a scalar, shape [].
+    """
     net, (ids, at) = small(scheme, dtype, kind), sample(scheme, count)
     mask, short = torch.ones_like(ids).bool(), count // 2
     mask[0, short:] = False
@@ -74,7 +83,10 @@ def independence(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, c
 
 
 def dead_parameters(scheme: Scheme, dtype: torch.dtype) -> Tensor:
-    """How many of the scheme's parameters get no gradient in any element of some head or generator"""
+    """The number of the scheme's parameters without a gradient in all elements of a head or generator.
+
+    Returns a scalar, shape [].
+    """
     net, (ids, at) = small(scheme, dtype), sample(scheme)
     net(ids, at, torch.ones(3, 9, dtype=torch.bool), ids, at).logsumexp(-1).sum().backward()
     dead = [p for p in scheme.parameters() if p.grad is None or not _alive(p, scheme.bounded)]
