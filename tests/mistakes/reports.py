@@ -324,4 +324,18 @@ MISTAKES = [
         "[d for d in data[-1:] if not _misfit(own, d)] if data else [None]",
         "evaluation/test_evaluate.py::test_pending_runs",
     ),
+    Mistake(
+        "an option that a view does not use is ignored",
+        "View.rejects",
+        "if getattr(options, name) != getattr(Options, name)",
+        "if False",
+        "reports/test_views.py::test_an_option_that_a_view_does_not_use_is_refused",
+    ),
+    Mistake(
+        "text in a cell that is written as a number",
+        "_rows",
+        'markup.escape(cell) if re.search("[A-Za-z]", cell) else markup.number % cell',
+        "markup.number % cell",
+        "reports/test_views.py::test_text_in_a_cell_is_escaped",
+    ),
 ]

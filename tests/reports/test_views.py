@@ -16,6 +16,7 @@ from ape_cli.reports.html_page import anchor
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, View
+from ape_cli.reports.views.scores import Scores
 from ape_cli.runs.registry import Registry
 from tests.conftest import ape, elsewhere
 from tests.reports.views import test_by_epoch, test_by_operator, test_by_size
@@ -154,6 +155,25 @@ def test_what_is_refused_says_why_and_all_else_is_shown(filled: Path, name: str)
         made, bad = document.read(Registry(filled), view, options)
         assert bad == []
         assert made.text({}, "score")
+
+
+def test_an_option_that_a_view_does_not_use_is_refused() -> None:
+    class Quiet(Scores):
+        unused = ("metric", "interval")
+
+    for option, value in (("metric", "exact_match"), ("interval", True)):
+        said = refused(Quiet(), Options(asked="--view quiet", **{option: value}))
+        assert said == [f"the view test-views does not use --{option}"]
+    assert refused(Quiet(), Options(asked="--view quiet", split="validation")) == []
+
+
+def test_text_in_a_cell_is_escaped() -> None:
+    """A number is a number in the mathematics of LaTeX; any other text is text."""
+    table = Table("Title", ["A note."], ["which"], [("a", ["50%_x|<b>"]), ("b", ["12"])], "")
+    assert r"a & 50\%\_x|<b> \\" in rendering.text("latex", [table])
+    assert "b & $12$ " in rendering.text("latex", [table])
+    assert r"| a | 50%_x\|<b> |" in rendering.text("markdown", [table])
+    assert "50%_x|&lt;b&gt;" in rendering.fragment(table)
 
 
 def test_what_each_view_refuses() -> None:
