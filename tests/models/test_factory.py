@@ -1,4 +1,4 @@
-"""What a scheme reads data as, and what that does to a configuration, a model and a row of the tables."""
+"""The structure as which a scheme reads data, and its effect on the configuration, the model and the tables."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_distance_is_told_in_names_and_tables(grids: Dataset, tmp_path: Storag
 
 
 def test_a_model_gets_rows_and_columns(grids: Dataset) -> None:
-    """From the positions in the data, counted from 1, to the vectors that are added; SOS stands at (0, 0)."""
+    """Check the path from stored positions, counted from 1, to the vectors that are added. SOS is at (0, 0)."""
     settled = factory.settle(wanted("sinusoidal", "grid(2)"), grids)
     model = factory.build(settled, grids.structure, grids.ids)
     read = factory.reading("sinusoidal", grids.structure, settled.structure)

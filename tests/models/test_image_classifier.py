@@ -1,4 +1,4 @@
-"""The compact convolutional transformer: against one written again, by its laws, and by table 5's numbers."""
+"""The compact convolutional transformer, compared with a second implementation, its laws and the numbers of table 5."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ape_cli.models.image_classifier import Classifier, Tokenising
 from ape_cli.runs import config
 
 TABLE_5 = Tokenising(3, 1, 3, 2)
-PIXELS = Tokenising(1, 1, 1, 1)  # each is a token
+PIXELS = Tokenising(1, 1, 1, 1)  # each pixel is a token
 SCHEMES = [n for n in position.names() if n not in {"tree", "orthogonal-tree"}]
 MOMENTS = ([0.4, 0.5, 0.3], [0.2, 0.3, 0.25])
 
 
 def net(name: str, how: Tokenising = PIXELS, image: tuple[int, int, int] = (4, 5, 3), **options: Any) -> Classifier:
-    """A small one, in evaluation mode. Positions are worked out here: row by row, from 1."""
+    """A small model in evaluation mode, with its positions row by row, from 1."""
     rows, columns = how.grid(*image[:2])
     reads_grid = name in ("orthogonal-grid", "orthogonal")
     line = range(rows * columns)
@@ -54,11 +54,11 @@ def images(count: int = 3, image: tuple[int, int, int] = (4, 5, 3)) -> Tensor:
     return torch.randint(0, 256, (count, *image), dtype=torch.uint8, generator=torch.Generator().manual_seed(2))
 
 
-# Against one written again
+# A second implementation
 
 
 def convolved(made: Classifier, pixels: Tensor, stride: int, pool: int, pool_stride: int) -> list[list[Tensor]]:
-    """Tokens of one image [H, W, C], by loops: a grid of vectors of D channels."""
+    """The tokens of one image [H, W, C], computed by loops: a grid of vectors with D channels."""
     weight = made.tokeniser.convolution.weight.double()  # [D, C, k, k]
     half, size = weight.shape[-1] // 2, weight.shape[-1]
     x = (pixels.double() / 255 - torch.tensor(MOMENTS[0], dtype=torch.float64)) / torch.tensor(
@@ -101,7 +101,7 @@ def normed(x: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
 
 
 def written_again(made: Classifier, pixels: Tensor, how: Tokenising) -> Tensor:
-    """Scores of one image, plainly."""
+    """The scores of one image, computed without shortcuts."""
     grid = convolved(made, pixels, how.convolution_stride, how.pool_size, how.pool_stride)
     x = torch.stack([token for line in grid for token in line])  # row by row
     scheme = made.scheme
@@ -140,12 +140,12 @@ def test_against_one_written_again(name: str, how: Tokenising) -> None:
     torch.testing.assert_close(ours[:, 0], theirs, rtol=0, atol=1e-9)
 
 
-# Its laws
+# Laws
 
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_only_none_is_blind_to_where_pixels_are(name: str) -> None:
-    """With a token for each pixel: the encoder is equivariant, the pooling invariant."""
+    """With a token for each pixel, the encoder is equivariant and the pooling is invariant."""
     made, pixels = net(name), images(1)
     order = torch.randperm(20, generator=torch.Generator().manual_seed(1))
     moved = pixels.flatten(1, 2)[:, order].view_as(pixels)
@@ -166,14 +166,14 @@ def test_every_parameter_learns(name: str) -> None:
     transformer.loss(made(images(6, (8, 8, 3))), torch.arange(6)[:, None] % 5, -1).backward()
     for parameter, value in made.named_parameters():
         if parameter == "pool.bias" or (parameter.startswith("scheme.") and name == "t5"):
-            continue  # the same for all tokens, which a softmax does not see; scalars of far buckets
+            continue  # constants over all tokens, which do not change a softmax; scalars of distant buckets
         assert value.grad is not None, parameter
         assert value.grad.abs().sum() > 0, parameter
 
 
 @pytest.mark.parametrize("name", ["sinusoidal", "learned"])
 def test_tokens_and_positions_have_one_scale(name: str) -> None:
-    """Neither drowns the other (at initialisation; of pixels without any pattern)."""
+    """At initialisation, neither the content nor the positions dominate the other (for pixels without a pattern)."""
     made = net(name, TABLE_5, (16, 16, 3))
     tokens = made.tokens(images(4, (16, 16, 3)))
     placed = made.scheme.embed(torch.zeros_like(tokens), made.scheme.context(made.positions))
@@ -184,8 +184,8 @@ def test_stochastic_depth() -> None:
     ones = torch.ones(20_000, 2, 3)
     torch.manual_seed(3)
     found = layers.stochastic_depth(ones, 0.2)
-    assert set(found.unique().tolist()) == {0.0, 1.25}  # nothing, or so much more that the mean stays
-    assert torch.equal(found, found[:, :1, :1].expand_as(found))  # of a row all or nothing
+    assert set(found.unique().tolist()) == {0.0, 1.25}  # zero, or scaled so that the mean stays the same
+    assert torch.equal(found, found[:, :1, :1].expand_as(found))  # a row is dropped as a whole or not at all
     assert abs(float((found[:, 0, 0] == 0).double().mean()) - 0.2) < 5 * math.sqrt(0.2 * 0.8 / 20_000)
     assert torch.equal(layers.stochastic_depth(ones, 0.0), ones)
 
@@ -213,7 +213,7 @@ def test_pixels_are_brought_to_the_scale_of_training() -> None:
     expected = torch.tensor([0.0, (128 / 255 - 0.5) / 0.3, (77 / 255 - 0.3) / 0.25])
     weight = made.tokeniser.convolution.weight[:, :, 0, 0]
     torch.testing.assert_close(made.tokens(one)[0, 0], functional.relu(weight @ expected), atol=1e-6, rtol=0)
-    assert {"mean", "std"} <= set(made.state_dict())  # what else it is asked about is brought to the same scale
+    assert {"mean", "std"} <= set(made.state_dict())  # the pixels of other datasets are scaled with the same moments
 
 
 # Numbers
@@ -283,6 +283,6 @@ def test_label_smoothing_by_hand() -> None:
     scores = torch.tensor([[[2.0, 0.0, 1.0]], [[5.0, 1.0, 1.0]]])
     logs = scores[0, 0] - math.log(math.exp(2) + 1 + math.e)
     right, all_ids = -float(logs[2]), -float(logs.sum())
-    labels = torch.tensor([[2], [-1]])  # the second has nothing to predict
+    labels = torch.tensor([[2], [-1]])  # the second row has nothing to predict
     assert float(transformer.loss(scores, labels, -1)) == pytest.approx(right)
     assert float(transformer.loss(scores, labels, -1, 0.1)) == pytest.approx(0.9 * right + 0.1 / 3 * all_ids)

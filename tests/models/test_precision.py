@@ -1,4 +1,4 @@
-"""In which precision matrices are multiplied, and for how long."""
+"""The precision of matrix products, and how long the setting lasts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def flags() -> tuple[bool, bool]:
 
 @pytest.mark.parametrize("name", precision.NAMES)
 def test_products_are_rounded_within_and_not_after(name: str) -> None:
-    """Convolutions too: torch rounds them unless it is told not to."""
+    """Convolutions are included, because torch rounds them by default."""
     before = flags()
     with precision.products(name):
         assert flags() == (name == "tf32", name == "tf32")
@@ -33,7 +33,7 @@ def test_nothing_changes_on_a_cpu() -> None:
 
 
 def test_a_cpu_cannot_train_in_tf32() -> None:
-    """It would be float32 under another name."""
+    """Otherwise the run would be float32 with another name."""
     with pytest.raises(UsageError, match="TF32 needs a GPU"):
         precision.check_precision("tf32", torch.device("cpu"))
     for name in ("fp32", "bf16"):

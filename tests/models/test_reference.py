@@ -1,4 +1,4 @@
-"""The whole model against a transformer written again, slowly and plainly, from the same weights.
+"""The whole model, compared with a second transformer that is written plainly and uses the same weights.
 
 No hooks, no shared terms, no fused attention: one query, one key, one head at a time, with the
 scheme's mathematics spelled out. What is wired wrongly anywhere (a locality bias that does not reach
@@ -40,7 +40,7 @@ def path(heap: int) -> list[int]:
 
 
 def steps_between(scheme: position.Scheme, x: int | list[int], y: int | list[int]) -> float:
-    """Or the straight line between two [row, column]."""
+    """The length of the path, or the straight line between two [row, column]."""
     if isinstance(x, list):
         return math.dist(x, y) if scheme.metric == "euclidean" else abs(x[0] - y[0]) + abs(x[1] - y[1])
     if scheme.structures != ("tree(k)",):
@@ -53,7 +53,7 @@ def steps_between(scheme: position.Scheme, x: int | list[int], y: int | list[int
 
 
 def operator(scheme: position.Scheme, at: int | list[int], head: int) -> Tensor:
-    """[x]: what stands between the identity and the vector, for relative schemes by operators."""
+    """[x]: the operator that is applied to the vector, for relative schemes with operators; otherwise the identity."""
     identity = torch.eye(K, dtype=torch.float64)
     if scheme.name == "orthogonal-grid":
         each = (part.generators()[0, head] for part in scheme.operators.parts)
@@ -72,12 +72,13 @@ def operator(scheme: position.Scheme, at: int | list[int], head: int) -> Tensor:
 
 
 def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str) -> Tensor | float:
-    """What is added to the score of a query and a key `offset` further on, after 1/sqrt(K)."""
+    """The term that is added to the score of a query and a key with this offset, after 1/sqrt(K)."""
     if scheme.name == "relative":
         return q @ scheme.offsets[max(-3, min(3, offset)) + 3] / K**0.5
     if scheme.name == "alibi":
         return -abs(offset) * 2 ** (-8 * (head + 1) / H)
-    if scheme.name == "t5":  # offsets below 8 in buckets of their own, those ahead from 16 on, none in the decoder
+    # offsets below 8 have their own buckets; keys ahead use buckets from 16 on, and none in the decoder
+    if scheme.name == "t5":
         assert abs(offset) < 8
         bucket = 16 + offset if offset > 0 and place != "decoder" else max(0, -offset)
         return scheme.scalars[["encoder", "decoder", "cross"].index(place), head, bucket]
@@ -127,7 +128,7 @@ def embedded(made: Transformer, ids: list[int], at: list) -> Tensor:
             x[n] = x[n] + made.scheme.table[min(p, 3)]
     if made.scheme.name == "matrix-power":
         for n, p in enumerate(at):
-            for i in range(0, D, 2):  # a turn by -p theta^(i/2) takes (0, 1) to (sin, cos)
+            for i in range(0, D, 2):  # a rotation by -p theta^(i/2) maps (0, 1) to (sin, cos)
                 angle = p * 10_000 ** (-i / D)
                 x[n, i], x[n, i + 1] = x[n, i] + math.sin(angle), x[n, i + 1] + math.cos(angle)
     if made.scheme.name == "tree":
@@ -170,7 +171,8 @@ def reference(
 
 SOURCE, TARGET = [3, 7, 9, 4, 11], [1, 5, 6, 10]
 GRID = [[row, column] for row in (1, 2, 3) for column in (1, 2, 3)]
-PLACES: dict[str, tuple[list, list, list]] = {  # of source and target, and of a longer row beside them, from SOS on
+# lengths of source and target, and of a longer row in the same batch, including SOS
+PLACES: dict[str, tuple[list, list, list]] = {
     "seq": ([1, 2, 3, 4, 5], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]),
     "tree(2)": ([1, 2, 3, 6, 7], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]),
     "grid(2)": ([[1, 1], [1, 2], [2, 1], [2, 2], [3, 1]], [[0, 0], [1, 1], [1, 2], [1, 3]], [[0, 0], *GRID[:7]]),
@@ -183,7 +185,7 @@ CASES += [("sinusoidal", 0.8, {"structure": "grid(2)"}), ("orthogonal-grid", 0.8
 @torch.no_grad()
 @pytest.mark.parametrize(("name", "decay", "options"), CASES)
 def test_the_model_is_the_plain_one(name: str, decay: float, options: dict[str, str]) -> None:
-    """Scores of a row that stands in a batch beside a longer one, with padding behind it."""
+    """The scores of a row in a batch with a longer row, so that it has padding."""
     made = net(name, decay, **options).eval()
     source_at, target_at, longer = PLACES[made.scheme.structure.expression]
     expected = reference(made, SOURCE, source_at, TARGET, target_at)
@@ -197,9 +199,12 @@ def test_the_model_is_the_plain_one(name: str, decay: float, options: dict[str, 
 
 @torch.no_grad()
 def test_greedy_writes_what_a_loop_by_hand_writes() -> None:
-    """Symbol by symbol, SOS at 0, the t-th symbol at t; the labels are what the hand loop wrote."""
+    """The model writes symbol by symbol, with SOS at 0 and symbol t at t.
+
+    The labels are the output of the loop above.
+    """
     made = net("rope", 0.9).eval()
-    for stack in (made.encoder, made.decoder):  # loud enough that attention decides what is written
+    for stack in (made.encoder, made.decoder):  # large enough that attention decides the output
         for label, weight in stack.named_parameters():
             if label.endswith("weight") and weight.dim() == 2:
                 weight.mul_(6.0)
@@ -220,7 +225,9 @@ def test_greedy_writes_what_a_loop_by_hand_writes() -> None:
 
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 def test_dropout_is_at_work_in_training_alone(decay: float) -> None:
-    """On the attention weights (both paths), in the feed-forward, on the embeddings; never at evaluation."""
+    """Dropout acts on attention weights (both paths), in the feed-forward network and on embeddings, and never in
+    evaluation.
+    """
     made = net("rope", decay, dropout=0.5)
     layer, x = made.encoder[0], torch.randn(1, 5, D, dtype=torch.float64)
     context = made.scheme.context(torch.arange(5)[None])

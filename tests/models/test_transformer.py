@@ -1,4 +1,4 @@
-"""The shared transformer: its shape, its start, and the two paths of attention."""
+"""The shared transformer: its size, its initialisation, and the two paths of attention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def net(name: str = "rope", **options: float) -> transformer.Transformer:
 
 
 def test_parameters_are_those_of_table_4() -> None:
-    """Two encoder and two decoder layers of width 512, counted by hand; embeddings stand once."""
+    """Count the parameters of two encoder and two decoder layers of width 512 by hand. The embeddings are shared."""
     d, f, ids = 512, 2048, 23
     attend, forward, norm = 4 * (d * d + d), 2 * d * f + f + d, 2 * d
     encoder = 2 * (attend + forward + 2 * norm) + norm
@@ -49,7 +49,7 @@ def test_weights_follow_the_generator_alone() -> None:
 
 @pytest.mark.parametrize("name", ["rope", "relative", "none"])
 def test_the_fused_path_is_the_plain_one(name: str) -> None:
-    """scaled_dot_product_attention against softmax(logits) v, with a mask; and against a bias of 1."""
+    """scaled_dot_product_attention agrees with softmax(logits) v, with a mask and with a bias of 1."""
     torch.manual_seed(2)
     scheme = position.make(name, 32, 4, max_size=5, generator=torch.Generator().manual_seed(1)).double()
     layer = Attention(scheme, 0.0).double()
@@ -69,7 +69,7 @@ def test_the_fused_path_is_the_plain_one(name: str) -> None:
 
 
 def test_dropout_acts_on_weights_never_on_the_mask() -> None:
-    """With most weights dropped a row may lose all it attends to; it must not turn to what is masked."""
+    """If dropout removes all weights of a row, the row must not attend to masked keys instead."""
     torch.manual_seed(3)
     scheme = position.make("orthogonal-seq", 16, 2, generator=torch.Generator().manual_seed(1)).double()
     layer = Attention(scheme, 0.9).double().train()
@@ -94,7 +94,7 @@ def test_loss_is_summed_over_real_labels() -> None:
 
 
 def test_rows_of_a_table_are_added_up_by_a_product() -> None:
-    """As on a GPU: the gradient of torch's own embedding."""
+    """The path for GPUs has the same gradient as torch's own embedding."""
     table = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
     ids = torch.randint(0, 7, (3, 11))
     found = transformer._Lookup.apply(ids, table)
@@ -106,7 +106,7 @@ def test_rows_of_a_table_are_added_up_by_a_product() -> None:
 
 
 def test_several_projections_are_one_product() -> None:
-    """As on a GPU: queries, keys and values by one product or by three, in a frame or without one."""
+    """The path for GPUs: queries, keys and values by one product or by three, with and without a frame."""
     layer = Attention(position.make("none", 16, 2), 0.0).double()
     x, frame = torch.randn(3, 5, 16, dtype=torch.float64), torch.randn(2, 8, 8, dtype=torch.float64)
     layers = [(layer.query, frame), (layer.key, frame), (layer.value, None)]

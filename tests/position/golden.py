@@ -1,4 +1,4 @@
-"""Values of other public implementations, and how they were obtained: `golden.json`."""
+"""Values of other public implementations, and how they were obtained (`golden.json`)."""
 
 from __future__ import annotations
 

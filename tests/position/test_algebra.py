@@ -1,4 +1,4 @@
-"""One homomorphism for every structure: rings, grids, products and the absolute variant, worked out by matrices."""
+"""One homomorphism for every structure: rings, grids, products and absolute variants, worked out with matrices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def block(*parts: torch.Tensor) -> torch.Tensor:
 
 
 def score(scheme: position.Scheme, x: list, y: list) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Unscaled scores of a query at x and a key at y, and the two vectors. -> [H], [H, K], [H, K]"""
+    """The unscaled score of a query at x and a key at y, and the two vectors. -> [H], [H, K], [H, K]"""
     generator = torch.Generator().manual_seed(1)
     q, k = torch.randn(2, 1, H, 1, K, dtype=torch.float64, generator=generator)
     contexts = (scheme.context(torch.tensor([[at]])) for at in (x, y))
@@ -39,7 +39,7 @@ def score(scheme: position.Scheme, x: list, y: list) -> tuple[torch.Tensor, torc
 
 
 def test_a_grid_is_a_block_for_each_axis() -> None:
-    """Figure 3: from (3, 0) to (1, 3) the operator is H^-2 + W^3."""
+    """Figure 3 of the paper: the operator from (3, 0) to (1, 3) is H^-2 + W^3."""
     scheme = make("grid(2)", "orthogonal-grid")
     assert isinstance(scheme.operators, ProductInterpretation)
     h, w = (part.generators()[0] for part in scheme.operators.parts)
@@ -49,7 +49,7 @@ def test_a_grid_is_a_block_for_each_axis() -> None:
 
 
 def test_a_sequence_of_trees() -> None:
-    """seq*tree(2): from (2, left) to (5, right left) it is W^3 beside L' R L."""
+    """seq*tree(2): the operator from (2, left) to (5, right left) is W^3 on one half and L' R L on the other."""
     scheme = make("seq*tree(2)")
     assert isinstance(scheme.operators, ProductInterpretation)
     (w,), (left, right) = (part.generators() for part in scheme.operators.parts)
@@ -60,7 +60,7 @@ def test_a_sequence_of_trees() -> None:
 
 @pytest.mark.parametrize("order", [2, 5, 6, 12])
 def test_a_ring_closes_exactly(order: int) -> None:
-    """W^n = I, no earlier power is, and the angles are multiples of 2 pi / n."""
+    """W^n = I, no earlier power is I, and the angles are multiples of 2 pi / n."""
     scheme = make(f"cyclic({order})")
     ring = scheme.operators
     assert isinstance(ring, Ring)
@@ -75,11 +75,11 @@ def test_a_ring_closes_exactly(order: int) -> None:
     one, other = (scheme.rotate(x, scheme.context(torch.tensor([at])), "key") for at in (
         [1, 2, 3, 4], [1 + order, 2 + 7 * order, 3 + 10**12 * order, 4])
     )  # fmt: skip
-    assert torch.equal(one, other)  # not only to rounding
+    assert torch.equal(one, other)  # exact, not only up to rounding
 
 
 def test_a_benzene_ring_by_hand() -> None:
-    """From atom 5 to atom 1 of six it is two steps on: W^2, and W^-4."""
+    """On a ring of six, the path from place 5 to place 1 is two steps forward: W^2, which is W^-4."""
     scheme = make("cyclic(6)")
     found, q, k = score(scheme, 5, 1)
     w = scheme.generators()[0]
@@ -101,7 +101,7 @@ def test_the_short_names_are_the_general_scheme(name: str) -> None:
 @pytest.mark.parametrize("side", ["query", "key"])
 @pytest.mark.parametrize("expression", ["seq", "tree(2)", "seq*tree(2)"])
 def test_the_absolute_variant_turns_one_side(side: str, expression: str) -> None:
-    """q' [y] k for a key, q' [x]' k for a query; the other side's position is not seen."""
+    """q' [y] k for a variant on keys, q' [x]' k for one on queries. The position of the other side has no effect."""
     scheme, both = make(expression, side=side), make(expression)
     wide = structure.parse_structure(expression).width > 1
     x, y, origin = ([2, 6], [5, 9], [0, 0]) if wide else (2, 9, 0)
@@ -124,7 +124,7 @@ def test_channels_are_shared_evenly_in_pairs() -> None:
 
 
 def test_shared_positions_serve_a_whole_batch() -> None:
-    """Positions [1, N] for rows [B, N], also where operators are grouped by path."""
+    """Positions [1, N] give the same as rows [B, N], also if operators are grouped by path."""
     for expression in ("seq", "tree(2)", "tree(3)", "seq*tree(2)"):
         scheme = make(expression)
         wide = structure.parse_structure(expression).width

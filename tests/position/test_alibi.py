@@ -1,4 +1,4 @@
-"""ALiBi: slopes by hand and of another implementation, any number of heads, a penalty both ways."""
+"""ALiBi: slopes by hand and from another implementation, any number of heads, a penalty in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What layers share of a forward pass: made once for each pair of positions, and no longer kept than the pass."""
+"""Values that layers share in a forward pass: computed once for each pair of positions, and released after the pass."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def net(name: str) -> Transformer:
 
 
 def read(made: Transformer) -> torch.Tensor:
-    """5 source tokens from 1 on, 4 target tokens from 0 on."""
+    """5 source tokens from position 1, and 4 target tokens from position 0."""
     source_at, target_at = torch.arange(1, 6)[None], torch.arange(4)[None]
     return made(IDS, source_at, torch.ones_like(IDS, dtype=torch.bool), IDS[:, :4], target_at)
 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_once_for_each_pair_and_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two layers of encoder, decoder and between them: three pairs. Another pass sees other parameters."""
+    """Two layers have three pairs of contexts: encoder, decoder, cross-attention. Another pass has other parameters."""
     made = net(name)
     kind, hook = type(made.scheme), SHARED[name]
     whole = getattr(kind, hook)
@@ -51,11 +51,11 @@ def test_once_for_each_pair_and_pass(name: str, monkeypatch: pytest.MonkeyPatch)
     with torch.no_grad():
         for parameter in made.scheme.parameters():
             parameter.mul_(2)
-    assert torch.equal(read(made), before) == (name == "alibi")  # which has none
+    assert torch.equal(read(made), before) == (name == "alibi")  # rope has no bias
 
 
 def test_a_pair_s_own() -> None:
-    """Of another second, in the other order, or of another function it is another."""
+    """Another second context, another order or another function gives another value."""
 
     def sums(x: Context, y: Context) -> torch.Tensor:
         return x.positions + y.positions
@@ -75,14 +75,14 @@ def test_a_pair_s_own() -> None:
 
 
 def test_a_second_that_is_gone_is_not_mistaken_for_a_new_one() -> None:
-    """Contexts are told apart by where they are in memory: none may take the place of one that was asked for."""
+    """Contexts are identified by their address in memory. A released context must not be confused with a new one."""
     a = Context(torch.tensor([[0]]))
     for at in range(50):
         assert a.once(Context(torch.tensor([[at]])), lambda x, y: int(y.positions)) == at
 
 
 def test_nothing_outlives_its_pass() -> None:
-    """Not even until the next collection of cycles: what is kept holds the graph of all layers."""
+    """Values are released at once, not by the garbage collector, because they hold the graph of all layers."""
     scheme = net("t5").scheme
     context = scheme.context(torch.arange(4)[None])
     kept = weakref.ref(context.once(context, scheme.terms))
@@ -101,8 +101,8 @@ def test_nothing_outlives_its_pass() -> None:
         (torch.tensor([[1, 2, 4]]), None),
         (torch.tensor([[3, 2, 1]]), None),
         (torch.tensor([[4, 4]]), None),
-        (torch.arange(5).expand(2, 5), None),  # rows may differ, and to look is not free
-        (torch.arange(5)[None, :, None].expand(1, 5, 2), None),  # of a product
+        (torch.arange(5).expand(2, 5), None),  # rows may differ, and a check would have to wait for a GPU
+        (torch.arange(5)[None, :, None].expand(1, 5, 2), None),  # positions of a product
         (torch.empty(1, 0, dtype=torch.int64), None),
     ],
 )

@@ -1,4 +1,4 @@
-"""What holds of every scheme that is found, whatever it is: the laws it claims, and its manners."""
+"""A contract for every scheme that is found: the laws that it claims, and its behaviour in a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make(name: str, expression: str, seed: int = 3, **options: float) -> Scheme:
 
 
 def places(expression: str, rows: int = 3, count: int = 10) -> torch.Tensor:
-    """Distinct positions in each row (on rings, distinct up to whole turns), SOS first."""
+    """Distinct positions in each row, with SOS first (on rings, distinct up to whole turns)."""
     torch.manual_seed(5)
 
     def one(simple: Structure) -> torch.Tensor:
@@ -40,13 +40,13 @@ def together(coordinates: list[torch.Tensor]) -> torch.Tensor:
 
 
 def step(expression: str, other: int, tree: int) -> torch.Tensor:
-    """A position with one number in trees and another elsewhere. -> [] or [C]"""
+    """A position that has one number in trees and another one elsewhere. -> [] or [C]"""
     simple = parse_structure(expression).simple
     return together([torch.tensor(tree if isinstance(s, Tree) else other) for s in simple])
 
 
 def spread(mask: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-    """A token mask, to be multiplied with positions of one or of several coordinates."""
+    """A mask of tokens that can be multiplied with positions of one or of several coordinates."""
     return mask if at.dim() == 2 else mask[..., None]
 
 
@@ -86,8 +86,10 @@ def test_shapes_and_dtypes(name: str, expression: str) -> None:
 @pytest.mark.parametrize(("name", "expression"), RELATIVE)
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 def test_scores_depend_on_the_path_between_alone(name: str, expression: str, decay: float) -> None:
-    """Both paths prefixed by a third: nothing moves. One alone: it does. (Contracting both sides with
-    the same transpose, or rotating over the wrong axis, fails here.)"""
+    """Scores do not change if both paths get the same prefix, and change if only one gets it.
+
+    This fails if both sides are multiplied by the same transpose, or if the wrong axis is rotated.
+    """
     scheme = make(name, expression, decay=decay)
     if scheme.bounded:
         scheme = make(name, expression, decay=decay, max_size=100)
@@ -104,7 +106,7 @@ def test_scores_depend_on_the_path_between_alone(name: str, expression: str, dec
 
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_only_no_encoding_is_blind_to_order(name: str, expression: str) -> None:
-    """The same tokens at permuted positions: the encoder's output differs, for every scheme but `none`."""
+    """If the same tokens have permuted positions, the encoder's output differs, for every scheme except `none`."""
     net = model(make(name, expression))
     at = places(expression)[:, 1:]
     ids = torch.randint(3, 20, at.shape[:2], generator=torch.Generator().manual_seed(1))
@@ -117,7 +119,7 @@ def test_only_no_encoding_is_blind_to_order(name: str, expression: str) -> None:
 
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_every_position_counts(name: str, expression: str) -> None:
-    """No vector is broadcast from one place: moving any single token changes the output."""
+    """Every position has an effect: moving any single token changes the output."""
     if name == "none":
         return
     net = model(make(name, expression, max_size=7 if name == "tree" else 40))
@@ -134,7 +136,7 @@ def test_every_position_counts(name: str, expression: str) -> None:
 
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_every_parameter_gets_a_gradient(name: str, expression: str) -> None:
-    """In every head and branch: no generator is a dead one."""
+    """Every generator of every head and branch gets a gradient."""
     scheme = make(name, expression)
     net = model(scheme)
     at = places(expression)
@@ -143,7 +145,7 @@ def test_every_parameter_gets_a_gradient(name: str, expression: str) -> None:
     scores.logsumexp(-1).sum().backward()
     for label, parameter in net.named_parameters():
         assert parameter.grad is not None, label
-        if not label.endswith("key.bias"):  # a shift of all keys changes no softmax unless positions turn it
+        if not label.endswith("key.bias"):  # a shift of all keys does not change a softmax, unless positions rotate it
             assert parameter.grad.abs().max() > 0, label
     for label, parameter in scheme.named_parameters():
         assert parameter.grad is not None
@@ -154,14 +156,14 @@ def test_every_parameter_gets_a_gradient(name: str, expression: str) -> None:
 
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_neither_batch_nor_padding_matters(name: str, expression: str) -> None:
-    """Scores of a row are the same alone, beside deeper rows, and with padding behind it."""
+    """The scores of a row are the same alone, in a batch with deeper rows, and with padding."""
     net = model(make(name, expression, decay=0.9))
     at = places(expression)
-    near = torch.randperm(15)[:9] + 1  # row 0 is near the beginning, or the root, the others are not
+    near = torch.randperm(15)[:9] + 1  # row 0 is near the beginning or the root, the others are not
     at[0, 1:] = near if at.dim() == 2 else near[:, None]
     ids = torch.randint(3, 20, at.shape[:2], generator=torch.Generator().manual_seed(1))
     mask = torch.ones(3, 9, dtype=torch.bool)
-    mask[0, 5:] = False  # and short
+    mask[0, 5:] = False  # and row 0 is short
     source, source_at = ids[:, 1:] * mask, at[:, 1:] * spread(mask, at)
     together = net(source, source_at, mask, ids, at)
     alone = net(source[:1, :5], source_at[:1, :5], mask[:1, :5], ids[:1, :7], at[:1, :7])
@@ -173,7 +175,7 @@ def test_neither_batch_nor_padding_matters(name: str, expression: str) -> None:
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_nothing_is_seen_ahead_of_time(name: str, expression: str, decay: float, dropout: float) -> None:
-    """Targets after t never influence the scores up to t, with dropout on as well."""
+    """Targets after t do not change the scores up to t, also with dropout."""
     net = model(make(name, expression, decay=decay), dropout).train()
     at = places(expression)
     ids = torch.randint(3, 20, at.shape[:2], generator=torch.Generator().manual_seed(1))
@@ -193,12 +195,12 @@ def test_nothing_is_seen_ahead_of_time(name: str, expression: str, decay: float,
     assert not torch.allclose(before[:, t:], after[:, t:])
     padding = ids[:, 1:].clone()
     padding[:, 6:] = 7
-    assert torch.equal(before, run(ids, at, padding))  # nor does what stands in the padding
+    assert torch.equal(before, run(ids, at, padding))  # the content of padding has no effect either
 
 
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_every_scheme_reaches_cross_attention(name: str, expression: str) -> None:
-    """Keys of another sequence: the hooks see its positions (additive schemes did so in `embed`)."""
+    """If the keys are another sequence, the hooks see its positions (additive schemes have seen them in `embed`)."""
     scheme = make(name, expression)
     at = places(expression)[:, 1:]
     q, k = vectors(1, count=9), vectors(2, count=9)
@@ -209,7 +211,10 @@ def test_every_scheme_reaches_cross_attention(name: str, expression: str) -> Non
 
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_locality_bias_is_for_all(name: str, expression: str) -> None:
-    """c^distance on the scaled product, before any bias; every scheme takes it and 1 turns it off."""
+    """The scaled product is multiplied by c^distance before any bias.
+
+    Every scheme takes the bias, and c = 1 turns it off.
+    """
     plain, local = make(name, expression, decay=1.0), make(name, expression, decay=0.8)
     at = places(expression)
     context = plain.context(at)
@@ -235,7 +240,10 @@ def test_the_paper_s_defaults_of_the_locality_bias() -> None:
 
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_sos_is_the_empty_path(name: str, expression: str) -> None:
-    """0 reads like the root of a tree, and turns nothing. No scheme gives SOS a child's place."""
+    """Position 0 acts like the root of a tree, whose operator is the identity.
+
+    No scheme gives SOS the place of a child.
+    """
     scheme = make(name, expression)
     x = vectors(1, rows=1, count=1)
     zero = scheme.context(step(expression, 0, 0)[None, None])
@@ -249,7 +257,7 @@ def test_sos_is_the_empty_path(name: str, expression: str) -> None:
 
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_additive_vectors_are_of_the_tokens_size(name: str, expression: str) -> None:
-    """Neither drowned by the embeddings nor drowning them, from the start."""
+    """At initialisation, positions do not dominate the embeddings, and embeddings do not dominate positions."""
     scheme = position.make(name, 256, 4, structure=expression, max_size=6)
     net = Transformer(scheme, ids=100, d_ff=8, encoder_layers=1, decoder_layers=1, dropout=0.0)
     ids = torch.arange(3, 100)[None, :29]

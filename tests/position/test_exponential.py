@@ -1,5 +1,4 @@
-"""The exponential of skew matrices: against closed forms and torch's own, its gradient, the laws of a one-parameter
-group."""
+"""The exponential of skew matrices, compared with closed forms and with torch; its gradient and the group laws."""
 
 from __future__ import annotations
 
@@ -10,12 +9,12 @@ import torch
 
 from ape_cli.position._orthogonal import exponential, random_orthogonal, skew, skew_of
 
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-13}  # of angles of one turn; doubled with each doubling
-LARGEST = [1e-6, 0.3, 1.0, 3.0, 30.0]  # angles, in radians: from next to nothing to five turns
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-13}  # angles of one turn, doubled by each doubling
+LARGEST = [1e-6, 0.3, 1.0, 3.0, 30.0]  # angles in radians, from almost nothing to five turns
 
 
 def drawn(largest: float, channels: int, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-    """Angles up to `largest`, and the planes that they turn. -> [2, 3, K/2], [2, 3, K, K], float64"""
+    """Angles up to `largest` and the planes that they rotate. -> [2, 3, K/2], [2, 3, K, K], float64"""
     draws = torch.Generator().manual_seed(seed)
     angles = largest * torch.rand(2, 3, channels // 2, dtype=torch.float64, generator=draws)
     angles[0, 0, 0] = largest
@@ -26,7 +25,7 @@ def drawn(largest: float, channels: int, seed: int = 1) -> tuple[torch.Tensor, t
 @pytest.mark.parametrize("channels", [2, 4, 16])
 @pytest.mark.parametrize("largest", LARGEST)
 def test_values(dtype: torch.dtype, channels: int, largest: float) -> None:
-    """exp(Q T Q') = Q R Q' with R the rotation by each angle, written out; torch's; and an orthogonal matrix."""
+    """exp(Q T Q') = Q R Q', where R is the rotation by each angle. It agrees with torch and is orthogonal."""
     angles, planes = drawn(largest, channels)
     turn = torch.zeros(2, 3, channels, channels, dtype=torch.float64)
     for i in range(channels // 2):
@@ -45,7 +44,7 @@ def test_values(dtype: torch.dtype, channels: int, largest: float) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_just_below_a_power_of_two(dtype: torch.dtype) -> None:
-    """Where the polynomial reaches furthest: the norm of a plane's matrix is its angle."""
+    """The largest angles for which the polynomial is used: the norm of a plane's matrix is its angle."""
     for exponent in range(-3, 6):
         for angle in (math.nextafter(2.0**exponent, 0.0), 2.0**exponent):
             s = torch.tensor([[0.0, -angle], [angle, 0.0]], dtype=dtype)
@@ -61,7 +60,7 @@ def test_zero_is_the_identity() -> None:
 
 
 def test_a_small_one_beside_a_large_one() -> None:
-    """All are halved as often as the largest: that changes no digit that counts."""
+    """All matrices are halved as often as the largest one, which changes no significant digit."""
     small, large = (skew_of(*drawn(largest, 8)) for largest in (0.1, 30.0))
     beside = exponential(torch.stack([small, large]))
     assert torch.allclose(beside[0], exponential(small), rtol=0, atol=1e-13)
@@ -69,7 +68,7 @@ def test_a_small_one_beside_a_large_one() -> None:
 
 
 def test_powers_of_one_generator() -> None:
-    """exp(s)^n = exp(n s), exp(-s) = exp(s)', and for another basis exp(Q s Q') = Q exp(s) Q'."""
+    """exp(s)^n = exp(n s), exp(-s) = exp(s)', and in another basis exp(Q s Q') = Q exp(s) Q'."""
     angles, planes = drawn(0.7, 8)
     s = skew_of(angles, planes)
     once = exponential(s)
@@ -83,7 +82,7 @@ def test_powers_of_one_generator() -> None:
 @pytest.mark.parametrize("largest", [0.0, *LARGEST])
 @pytest.mark.parametrize("channels", [2, 6])
 def test_gradient(channels: int, largest: float) -> None:
-    """By differences, and against that of torch, of matrices that stay skew."""
+    """The gradient agrees with differences and with torch, for matrices that stay skew."""
     free = (skew_of(*drawn(largest, channels)) / 2).requires_grad_()
     weights = torch.randn(free.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     one, other = (

@@ -1,4 +1,4 @@
-"""Frames: what of a rotation is the same at all positions may be taken into the projections, and nothing changes."""
+"""Frames: the part of a rotation that is the same at all positions can be moved into the projections."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def draw(*shape: int, seed: int = 1) -> Tensor:
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("side", ["query", "key"])
 def test_a_rotation_is_a_turn_in_the_frame(name: str, side: position.Side) -> None:
-    """rotate(x) = turn(x F), with F orthogonal, other than the identity, and the same at all positions."""
+    """rotate(x) = turn(x F), where F is orthogonal, is not the identity, and is the same at all positions."""
     scheme = make(name)
     here, there = (scheme.context(places(scheme, 2, 5, seed)) for seed in (1, 2))
     frame = scheme.frame(here)
@@ -70,7 +70,7 @@ def test_a_rotation_is_a_turn_in_the_frame(name: str, side: position.Side) -> No
 
 
 def test_schemes_without_one() -> None:
-    """Trees act from the root on, by matrices that are no powers of one; rope turns in the basis that it is given."""
+    """Tree operators are not powers of one matrix, and rope rotates in the given basis. They have no frame."""
     for name in position.names():
         scheme = position.make(name, D, H, max_size=4)
         shape = (1, 3, scheme.structure.width) if scheme.structure.width > 1 else (1, 3)
@@ -95,11 +95,11 @@ def test_a_product_s_frame_is_that_of_its_factors() -> None:
         assert torch.equal(found, torch.stack(expected))
 
 
-# In attention ------------------------------------------------------------------------------------
+# In attention
 
 
 def layer(kind: attention.Kind, scheme: Orthogonal) -> Attention:
-    """Weights and biases as they might be after training: none of them 0."""
+    """Weights and biases as after training: none of them is 0."""
     made = Attention(scheme, 0.0, kind).double()
     with torch.no_grad():
         for i, parameter in enumerate(made.parameters()):
@@ -121,7 +121,7 @@ def run(kind: attention.Kind, scheme: Orthogonal, contexts: tuple[Context, Conte
 
 
 def plainly(scheme: Orthogonal, contexts: tuple[Context, Context]) -> Tensor:
-    """The same layer by einsum and `rotate` alone. -> [2, 5, D]"""
+    """The same layer with einsum and `rotate` only. -> [2, 5, D]"""
     made, x, memory = layer(Dot(), scheme), draw(2, 5, D), draw(2, 7, D, seed=2)
     q, k, v = (f(z).unflatten(-1, (H, K)) for f, z in ((made.query, x), (made.key, memory), (made.value, memory)))
     q = scheme.rotate(q.transpose(1, 2), contexts[0], "query")
@@ -136,7 +136,7 @@ def plainly(scheme: Orthogonal, contexts: tuple[Context, Context]) -> Tensor:
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 @pytest.mark.parametrize("rows", [1, 2])
 def test_projections_in_the_frame_change_nothing(name: str, decay: float, rows: int) -> None:
-    """Output and all gradients, of the path with the frame and of the one without; parameters stay what they are."""
+    """The paths with and without the frame have the same output and gradients, and the same parameters."""
     found = []
     for kind in (Dot(), WithoutFrame()):
         scheme = make(name, decay)
@@ -146,13 +146,13 @@ def test_projections_in_the_frame_change_nothing(name: str, decay: float, rows: 
         assert torch.allclose(found[-1]["output"], plainly(scheme, contexts), atol=1e-6 if decay < 1 else 1e-12)
     for label, value in found[0].items():
         assert torch.allclose(value, found[1][label], rtol=1e-9, atol=1e-11), label
-        # 0 but for rounding: a shift of all keys by what positions do not turn
+        # 0 up to rounding: the bias of keys is a shift that positions do not rotate
         assert value.abs().max() > 1e-6 or label == "key.bias", label
 
 
 @pytest.mark.parametrize("name", ["sequence", "sequence of trees"])
 def test_frames_within_autocast(name: str) -> None:
-    """bf16 projections of float32 weights in a float32 frame: close to the exact ones, and gradients float32."""
+    """bf16 projections of float32 weights in a float32 frame are close to the exact ones, and gradients are float32."""
     exact, rough = make(name), make(name).float()
     contexts = []
     for scheme in (exact, rough):
@@ -172,7 +172,7 @@ def test_frames_within_autocast(name: str) -> None:
 
 
 def test_every_structure_s_turn_is_in_its_frame() -> None:
-    """Also of structures that mix all kinds: scores from turned vectors in the frame are those of rotated ones."""
+    """For structures with factors of all kinds, scores of vectors in the frame are those of rotated vectors."""
     for expression in ("seq*cyclic(4)", "tree(3)*seq", "grid(3)", "seq*seq*tree(2)"):
         scheme = position.make("orthogonal", D, H, structure=expression, decay=1.0).double()
         assert isinstance(scheme, Orthogonal)

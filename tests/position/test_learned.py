@@ -1,4 +1,4 @@
-"""Learned: a row of the table for each position, the last one for all beyond."""
+"""Learned positions: each position has a row of the table, and all positions beyond it share the last row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix powers: the notes' examples, the sinusoidal table as one instance, given and learned matrices."""
+"""Matrix powers: the examples of the notes, the sinusoidal table as a special case, given and learned matrices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def table(scheme: position.Scheme, at: list[int]) -> torch.Tensor:
 
 
 def test_example_of_dimension_two() -> None:
-    """M turns by -1, x = (0, 1): row j of P is (sin j, cos j)."""
+    """M rotates by -1 and x = (0, 1), so row j of P is (sin j, cos j)."""
     m = torch.tensor([[math.cos(1), math.sin(1)], [-math.sin(1), math.cos(1)]], dtype=torch.float64)
     expected = torch.tensor([[math.sin(j), math.cos(j)] for j in range(6)], dtype=torch.float64)
     for scheme in (make(2), make(2, matrix=m, point=torch.tensor([0.0, 1.0]))):
@@ -36,7 +36,7 @@ def test_example_of_dimension_two() -> None:
 
 
 def test_the_general_table_of_the_notes() -> None:
-    """Column 2k-1 is sin(j theta^(k-1)), column 2k its cosine, from the block matrix itself, power by power."""
+    """Column 2k-1 is sin(j theta^(k-1)) and column 2k its cosine, computed as powers of the block matrix."""
     d, base = 8, 300.0
     theta, m = base ** (-2 / d), torch.zeros(8, 8, dtype=torch.float64)
     for k in range(d // 2):
@@ -58,7 +58,7 @@ def test_the_sinusoidal_table_is_one_instance() -> None:
 
 
 def test_any_given_matrix_and_point() -> None:
-    """Also with a determinant of -1, and at 10,000 steps: M^(10000) = (M^100)^100."""
+    """This holds for a determinant of -1 and at 10,000 steps: M^(10000) = (M^100)^100."""
     m = random_orthogonal((6, 6), torch.Generator().manual_seed(5))
     m = m if torch.linalg.det(m) < 0 else m[[1, 0, 2, 3, 4, 5]]
     point = torch.arange(6, dtype=torch.float64)
@@ -72,7 +72,7 @@ def test_any_given_matrix_and_point() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"learned": True}])
 def test_positions_compose(options: dict) -> None:
-    """A homomorphism of N: additive rows satisfy P_(i+j) = M^i P_j; multiplicative ones turn twice."""
+    """A homomorphism of N: additive rows satisfy P_(i+j) = M^i P_j, and multiplicative ones rotate twice."""
     turn = make(8, multiplicative=True, **options)
     x = torch.randn(1, 3, 8, dtype=torch.float64)
 
@@ -83,13 +83,13 @@ def test_positions_compose(options: dict) -> None:
     both = step(x, *(a + b for a, b in zip(i, j, strict=True)))
     assert torch.allclose(step(step(x, *i), *j), both, atol=1e-9)
     assert torch.allclose(both.norm(dim=-1), x.norm(dim=-1))
-    additive = make(8, **options)  # the same matrix: the same seed, or none
+    additive = make(8, **options)  # the same seed (or none) gives the same matrix
     start = table(additive, [7, 0, 6_000])
     assert torch.allclose(step(start[None], *i)[0], table(additive, [10, 10, 10_000]), atol=1e-9)
 
 
 def test_learned_starts_at_the_given_angles() -> None:
-    """Its powers are those of Q R Q', multiplied out."""
+    """Its powers are those of Q R Q', computed by multiplication."""
     scheme = make(4, learned=True)
     q = torch.linalg.matrix_exp(scheme.basis - scheme.basis.T)
     r = torch.zeros(4, 4, dtype=torch.float64)

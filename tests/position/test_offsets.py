@@ -1,4 +1,4 @@
-"""Terms of offsets: consecutive positions, whose pairs lie along diagonals, against each pair looked up by itself."""
+"""Terms of offsets: consecutive positions, whose pairs lie on diagonals, compared with a lookup of each pair."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ape_cli.position import Context
 from ape_cli.position._offsets import Offsets
 from ape_cli.structure import Seq
 
-# queries and keys; first query and first key: (0, 1) is a decoder that asks an encoder
+# numbers of queries and keys, and positions of the first query and key; (0, 1) is cross-attention
 SIZES = [(1, 1), (1, 2), (1, 6), (2, 1), (6, 1), (2, 2), (3, 7), (7, 3), (6, 6)]
 STARTS = [(0, 1), (1, 1), (0, 0), (4, 300), (9, 2)]
 
 
 def run(start: int, count: int, rows: int = 1) -> torch.Tensor:
-    """Consecutive positions, one line of them, or the same in several rows. -> [rows, count]"""
+    """Consecutive positions, in one row or in several equal rows. -> [rows, count]"""
     return torch.arange(start, start + count).expand(rows, -1)
 
 
 @pytest.mark.parametrize(("m", "n"), SIZES)
 @pytest.mark.parametrize(("ask", "answer"), STARTS)
 def test_each_pair_has_the_term_of_its_offset(m: int, n: int, ask: int, answer: int) -> None:
-    """By its definition, pair by pair; and as a gather of all pairs, with the gradient."""
+    """Compare with the definition, pair by pair, and with a gather of all pairs, including the gradient."""
     line = Offsets.of(Context(run(ask, m)), Context(run(answer, n)))
     rows = Offsets.of(Context(run(ask, m, 2)), Context(run(answer, n, 2)))
     assert line.which is None
@@ -58,7 +58,7 @@ def test_what_is_not_consecutive_is_gathered() -> None:
 @pytest.mark.parametrize(("m", "n"), SIZES)
 @pytest.mark.parametrize(("ask", "answer"), STARTS)
 def test_one_line_is_the_same_as_rows_of_it(name: str, m: int, n: int, ask: int, answer: int) -> None:
-    """Scores and the gradients of queries and parameters; clipped offsets among them (k = 3)."""
+    """Scores, and gradients of queries and parameters, with clipped offsets (k = 3)."""
     scheme = position.make(name, 16, 2, max_size=3, generator=torch.Generator().manual_seed(4)).double()
     draws = torch.Generator().manual_seed(5)
     q, k, weights = (
@@ -77,7 +77,7 @@ def test_one_line_is_the_same_as_rows_of_it(name: str, m: int, n: int, ask: int,
 @torch.no_grad()
 @pytest.mark.parametrize("name", [n for n in position.names() if position.load(n).reads(Seq())])
 def test_a_prefix_is_scored_alike(name: str) -> None:
-    """Greedy decoding reads one token, then two, then three: each time as when all are there at once."""
+    """Greedy decoding reads one token, then two, then three. Each step gives the same as reading all at once."""
     draws = torch.Generator().manual_seed(4)
     scheme = position.make(name, 16, 2, structure="seq", max_size=3, generator=draws)
     made = Transformer(scheme, ids=12, d_ff=24, encoder_layers=1, decoder_layers=2, dropout=0.0, generator=draws)

@@ -1,4 +1,4 @@
-"""The orthogonal schemes: generators, operators along paths by hand, the group law in the scores."""
+"""The orthogonal schemes: generators, operators along paths by hand, and the group law in the scores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_generators_are_orthogonal_near_identity_and_distinct(name: str) -> None
     for i in range(len(flat)):
         for j in range(i):
             assert (flat[i] - flat[j]).norm() > 1, "two generators start alike"
-    # many low angles, progressively fewer large ones, none twice
+    # many small angles, progressively fewer large ones, and no angle twice
     angles = torch.linalg.eigvals(flat).angle().abs().sort(-1).values[:, ::2].flatten()
     counts = torch.histc(angles, bins=4, min=0, max=torch.pi)
     assert (counts.diff() < 0).all()
@@ -36,7 +36,7 @@ def test_generators_are_orthogonal_near_identity_and_distinct(name: str) -> None
 
 
 def test_branches_do_not_commute() -> None:
-    """If they did, left-right and right-left would be one place."""
+    """If they commuted, left-right and right-left would be one place."""
     left, right = make("orthogonal-tree").generators()
     assert ((left @ right - right @ left).flatten(1).norm(dim=1) > 0.5).all()
 
@@ -52,7 +52,7 @@ def test_angles_of_the_closed_form() -> None:
 
 
 def test_sequence_powers_are_those_of_the_generator() -> None:
-    """rotate gives W^p x in the basis Q: scores equal q' W^(s-p) k with repeated multiplication."""
+    """rotate gives W^p x in the basis Q: scores equal q' W^(s-p) k, computed by repeated multiplication."""
     scheme = make("orthogonal-seq", decay=1).double()
     w = scheme.generators()[0]  # [H, K, K]
     q, k = torch.randn(2, 1, 4, 6, 8, dtype=torch.float64)
@@ -65,12 +65,12 @@ def test_sequence_powers_are_those_of_the_generator() -> None:
             assert torch.allclose(found[0, :, m, n], expected, atol=1e-9)
 
 
-# heap index -> branches from the root down, by hand: 0 left, 1 right
+# heap index -> branches from the root down, by hand: 0 is left, 1 is right
 PATHS = {0: "", 1: "", 2: "0", 3: "1", 4: "00", 5: "01", 6: "10", 7: "11", 12: "100", 27: "1011"}
 
 
 def test_tree_operators_follow_the_path_from_the_root() -> None:
-    """[x] = W_b1 W_b2 ... W_bL applied to the vector; SOS and the root are the identity."""
+    """[x] = W_b1 W_b2 ... W_bL applied to the vector. For SOS and the root it is the identity."""
     scheme = make("orthogonal-tree").double()
     w = scheme.generators()
     at = torch.tensor([list(PATHS)])
@@ -84,7 +84,7 @@ def test_tree_operators_follow_the_path_from_the_root() -> None:
 
 
 def test_tree_scores_are_of_the_path_between() -> None:
-    """q' [x^-1 y] k with x^-1 y worked out by hand: from 4 (00) to 5 (01) is up one, down right."""
+    """q' [x^-1 y] k, with x^-1 y worked out by hand: from 4 (00) to 5 (01) it is up once, then down right."""
     scheme = make("orthogonal-tree", decay=1).double()
     left, right = scheme.generators()
     q, k = torch.randn(2, 1, 4, 1, 8, dtype=torch.float64)

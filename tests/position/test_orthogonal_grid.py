@@ -1,4 +1,4 @@
-"""The locality bias on grids: along the path or the straight line, by hand, and what holds of either."""
+"""The locality bias on grids: along the path or the straight line, by hand and by laws."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make(distance: str, structure: str = "grid(2)", decay: float | None = C) -> 
 
 
 def decay(scheme: position.Scheme, x: Tensor, y: Tensor) -> Tensor:
-    """[M, N] of places [M, C] and [N, C]."""
+    """The distances [M, N] of places [M, C] and [N, C]."""
     found = scheme.decay(scheme.context(x[None]), scheme.context(y[None]))
     assert found is not None
     assert found.dtype == torch.float32
@@ -43,7 +43,7 @@ def places(count: int, axes: int, seed: int) -> Tensor:
         ([1, 1], [4, 5], 7, 5.0),  # three rows and four columns
         ([4, 1], [1, 5], 7, 5.0),
         ([2, 2], [3, 3], 2, math.sqrt(2)),
-        ([6, 2], [6, 9], 7, 7.0),  # along an axis they are the same
+        ([6, 2], [6, 9], 7, 7.0),  # along an axis, both distances are the same
         ([3, 8], [3, 8], 0, 0.0),
         ([0, 0], [5, 12], 17, 13.0),  # from SOS
         ([1, 2, 3], [2, 4, 5], 5, 3.0),  # three axes: 1, 2 and 2
@@ -64,7 +64,7 @@ def test_the_path_is_the_default() -> None:
 
 @pytest.mark.parametrize("axes", [2, 3])
 def test_a_straight_line_is_a_distance(axes: int) -> None:
-    """The same both ways and after a shift, and between path / sqrt(axes) and path."""
+    """It is symmetric, does not change under a shift, and lies between path / sqrt(axes) and path."""
     straight, path = make("euclidean", f"grid({axes})"), make("path", f"grid({axes})")
     x, y = places(20, axes, seed=1), places(30, axes, seed=2)
     shift = torch.arange(1, axes + 1) * 1000
@@ -88,10 +88,11 @@ def test_scores_are_those_of_the_rotated_vectors_times_the_bias() -> None:
 
 
 def test_neither_the_batch_nor_padding_moves_a_pair() -> None:
-    """To the last digit, in encoder, decoder and between: distances are those of the two places alone."""
+    """It is exact in encoder, decoder and cross-attention, because a distance depends only on its two places."""
     net = Transformer(make("euclidean"), ids=20, d_ff=24, encoder_layers=2, decoder_layers=2, dropout=0.0).double()
     ids = torch.randint(3, 20, (2, 11), generator=torch.Generator().manual_seed(1))
-    at = torch.stack([places(11, 2, seed=1) % 4 + 1, places(11, 2, seed=2) * 9 + 1])  # a small grid beside a large one
+    # a small grid in a batch with a large one
+    at = torch.stack([places(11, 2, seed=1) % 4 + 1, places(11, 2, seed=2) * 9 + 1])
     mask = torch.ones(2, 11, dtype=torch.bool)
     mask[0, 5:] = False
     together = net(ids * mask, at * mask[..., None], mask, ids, at)[0, :6]

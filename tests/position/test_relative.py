@@ -1,4 +1,4 @@
-"""Shaw's relative term: computed pair by pair, clipped, divided by sqrt(K)."""
+"""Shaw's relative term: computed pair by pair, clipped, and divided by sqrt(K)."""
 
 from __future__ import annotations
 

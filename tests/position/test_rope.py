@@ -1,4 +1,4 @@
-"""RoPE: a worked example, the pairing of channels, relative scores at large offsets."""
+"""RoPE: a worked example, the pairing of channels, and relative scores at large offsets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_both_pairings_of_other_implementations(pairing: str) -> None:
 
 def test_the_pairings_differ_by_the_order_of_channels_alone() -> None:
     one, other = (position.make("rope", d_model=8, heads=1, interleaved=x) for x in (True, False))
-    order = [0, 4, 1, 5, 2, 6, 3, 7]  # where the pairs (i, i + 4) stand side by side
+    order = [0, 4, 1, 5, 2, 6, 3, 7]  # in this order, the pairs (i, i + 4) are adjacent
     x, at = torch.randn(1, 1, 5, 8, dtype=torch.float64), torch.tensor([[0, 1, 2, 9, 300]])
     adjacent = one.rotate(x[..., order], one.context(at), "query")
     assert torch.allclose(other.rotate(x, other.context(at), "query")[..., order], adjacent)
@@ -65,7 +65,7 @@ def test_the_rotation_matrix_by_hand() -> None:
 
 
 def test_heads_do_not_mix() -> None:
-    """Pairs are channels of one head: changing one head's query changes that head's scores alone."""
+    """Pairs are channels of one head: a change of one head's query changes only the scores of this head."""
     scheme = position.make("rope", d_model=32, heads=4)
     context = scheme.context(torch.arange(5)[None])
     q, k = torch.randn(2, 1, 4, 5, 8, dtype=torch.float64)
@@ -84,7 +84,7 @@ def test_all_heads_turn_alike_and_depend_on_the_offset_within_each() -> None:
 
 
 def test_the_base_is_followed_at_once() -> None:
-    """No table is kept that a change of the base would leave behind."""
+    """No table is kept that would be wrong after a change of the base."""
     scheme = position.make("rope", d_model=8, heads=1)
     x, at = torch.ones(1, 1, 4, 8), torch.arange(4)[None]
     before = scheme.rotate(x, scheme.context(at), "key")

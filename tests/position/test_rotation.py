@@ -1,4 +1,4 @@
-"""The rotation of channel pairs: sines and cosines written out, its gradients, strides and dtypes."""
+"""The rotation of pairs of channels: sines and cosines written out, gradients, strides and dtypes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from ape_cli.position._rotation import Turns, rotate_halves, rotate_pairs, token_major
 
 B, H, N, K = 2, 3, 4, 6
-ANGLES = {  # as positions shared by rows and heads have them, those of learned angles, and those of rows of their own
+ANGLES = {  # positions that rows and heads share, those of learned angles, and those of separate rows
     "shared": (1, 1, N, K // 2),
     "of heads": (1, H, N, K // 2),
     "of rows": (B, 1, N, K // 2),
@@ -22,7 +22,7 @@ def draw(*shape: int, seed: int = 1) -> Tensor:
 
 
 def written_out(x: Tensor, angle: Tensor) -> Tensor:
-    """(a, b) -> (a cos - b sin, a sin + b cos), channels (2i, 2i+1) as (a, b)."""
+    """(a, b) -> (a cos - b sin, a sin + b cos), where channels (2i, 2i+1) are (a, b)."""
     a, b = x[..., 0::2], x[..., 1::2]
     c, s = angle.cos(), angle.sin()
     return torch.stack([a * c - b * s, a * s + b * c], dim=-1).flatten(-2)
@@ -30,7 +30,7 @@ def written_out(x: Tensor, angle: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("shape", ANGLES.values(), ids=ANGLES)
 def test_against_sines_and_cosines(shape: tuple[int, ...]) -> None:
-    """Values, and both gradients, of vectors and of angles that several of them share."""
+    """Values, and gradients of vectors and of angles that several vectors share."""
     x, angle, weights = draw(B, H, N, K).requires_grad_(), 9 * draw(*shape, seed=2), draw(B, H, N, K, seed=3)
     angle.requires_grad_()
     found = []
@@ -60,7 +60,7 @@ def test_turns_add_up_and_keep_lengths() -> None:
 
 
 def strided() -> dict[str, Tensor]:
-    """The same shape by other ways through memory."""
+    """The same values with other strides."""
     return {
         "token-major": draw(B, N, H, K).transpose(1, 2),
         "channels before tokens": draw(B, H, K, N).transpose(2, 3),
@@ -74,7 +74,7 @@ def strided() -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("how", strided())
 def test_strides_change_nothing(how: str) -> None:
-    """Of the vectors, and of the gradient that comes back."""
+    """Strides of the vectors, and of the incoming gradient."""
     x, angle = strided()[how], draw(1, H, N, K // 2, seed=2).requires_grad_()
     plain, kept = x.clone(memory_format=torch.contiguous_format), x.clone()
     assert torch.allclose(rotate_pairs(x, Turns(angle)), rotate_pairs(plain, Turns(angle)), rtol=0, atol=1e-14)
@@ -103,7 +103,7 @@ def test_narrow_vectors_are_turned_in_float32(rotate, dtype: torch.dtype) -> Non
 
 
 def test_more_rows_of_angles_than_of_vectors() -> None:
-    """One row of vectors at several rows of places: its gradient is their sum."""
+    """One row of vectors at several rows of positions: its gradient is the sum over these rows."""
     x, angle = draw(1, H, N, K).requires_grad_(), draw(B, H, N, K // 2, seed=2)
     found, expected = rotate_pairs(x, Turns(angle)), written_out(x, angle)
     assert torch.allclose(found, expected, rtol=0, atol=1e-14)

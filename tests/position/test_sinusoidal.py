@@ -1,4 +1,4 @@
-"""Sinusoidal: the formula by hand, in one dimension and in several, and that it is really added."""
+"""Sinusoidal: the formula by hand, in one and in several dimensions, and that it is really added."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_values_by_hand() -> None:
 
 
 def test_a_shift_is_a_fixed_rotation() -> None:
-    """PE(p + k) = R_k PE(p), the same R_k for every p."""
+    """PE(p + k) = R_k PE(p), with the same R_k for every p."""
     scheme = position.make("sinusoidal", d_model=16, heads=2)
 
     def table(positions: torch.Tensor) -> torch.Tensor:
@@ -45,7 +45,7 @@ def test_a_shift_is_a_fixed_rotation() -> None:
 
 
 def test_a_grid_by_hand() -> None:
-    """Two axes of four channels, whose frequencies are 1 and 10000^(-2/4) = 1/100: row 3, column 5."""
+    """Two axes of four channels, with frequencies 1 and 10000^(-2/4) = 1/100, at row 3 and column 5."""
     (found,) = table("grid(2)", [[3, 5]], 8)
     expected = [f(a) for a in (3, 0.03, 5, 0.05) for f in (math.sin, math.cos)]
     assert torch.allclose(found, torch.tensor(expected, dtype=torch.float64), atol=1e-12)
@@ -55,7 +55,7 @@ def test_a_grid_by_hand() -> None:
 
 @pytest.mark.parametrize(("expression", "axes"), [("grid(2)", 2), ("seq*seq*seq", 3), ("grid(4)", 4)])
 def test_each_axis_has_a_table_of_its_share(expression: str, axes: int) -> None:
-    """That of a sequence in a model as wide as the share, beside those of the other axes."""
+    """Each axis has the vectors of a sequence in a model of the width of its share."""
     places = torch.randint(0, 400, (9, axes), generator=torch.Generator().manual_seed(1))
     found = table(expression, places.tolist(), 24).split(24 // axes, dim=-1)
     for axis in range(axes):

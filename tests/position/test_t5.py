@@ -1,4 +1,4 @@
-"""T5: buckets of another implementation, scalars by head, each part of the model its own."""
+"""T5: buckets of another implementation, a scalar for each head, and separate scalars for each part of the model."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ def make(**options: bool | int) -> T5:
 
 @pytest.mark.parametrize("way", ["bidirectional", "unidirectional"])
 def test_buckets_of_another_implementation(way: str) -> None:
-    """(Those of key - query; the paper's text leaves the rounding open.)"""
+    """Offsets are key - query. The text of T5 leaves the rounding open."""
     found = make().bucket(torch.arange(-200, 201), both_ways=way == "bidirectional")
     assert found.tolist() == GOLDEN["t5"][way]
 
 
 def test_buckets_by_hand() -> None:
-    """Offsets below 8 have their own bucket, each direction half of the 32; 128 and further share the last."""
+    """Offsets below 8 have their own buckets, each direction has 16 of the 32, and offsets from 128 on share the last
+    one.
+    """
     found = make().bucket(torch.tensor([0, -1, -7, -8, -127, -128, -5000, 1, 7, 5000]), both_ways=True)
     assert found.tolist() == [0, 1, 7, 8, 15, 15, 15, 17, 23, 31]
     assert make().bucket(torch.tensor([5, 0, -15, -16]), both_ways=False).tolist() == [0, 0, 15, 16]
@@ -40,7 +42,7 @@ def test_scalars_of_the_right_part_head_and_bucket() -> None:
         found = attention.logits(scheme, q, k, q_context, k_context)
         for h in range(2):
             for i in range(6):
-                for j in range(i + 1):  # behind: a bucket of its own both ways and one way
+                for j in range(i + 1):  # keys behind: a bucket of its own with both directions and with one
                     assert found[0, h, i, j] == scheme.scalars[part, h, i - j]
                 for j in range(i + 1, 6):
                     assert found[0, h, i, j] == scheme.scalars[part, h, 0 if part == 1 else 16 + j - i]

@@ -1,4 +1,4 @@
-"""Plans and tiles, as on a GPU, against walks, as on a CPU, and against one product for each vector."""
+"""Plans and tiles, as used on a GPU, compared with walks, as used on a CPU, and with one product for each vector."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def test_every_vector_has_a_place_and_meets_its_operator() -> None:
 
 
 def test_plans_of_one_shape_have_one_shape() -> None:
-    """Whatever the positions are, as long as the deepest paths have as many pieces: a recorded step fits all."""
+    """The number of tiles does not depend on the positions if the deepest paths have as many pieces, so one recorded
+    step fits all.
+    """
     scheme = make()
     keys = set()
     for seed in range(5):
@@ -73,7 +75,7 @@ def test_a_decoder_takes_its_encoders_table() -> None:
 
 @pytest.mark.parametrize("name", position.names())
 def test_a_plan_changes_nothing(name: str) -> None:
-    """Every scheme, every structure that it names: the hooks with a plan and without one, in float64 to 1e-12."""
+    """For every scheme and structure, the hooks give the same with a plan and without one, in float64 to 1e-12."""
     for pattern in position.load(name).structures:
         expression = "seq*tree(2)" if pattern == "any" else structure.example(pattern).expression
         scheme = position.make(name, 32, H, structure=expression, max_size=4, generator=draws(3)).double()

@@ -1,4 +1,4 @@
-"""Transformer-XL: scores and the relative shift of another implementation, the four terms by hand."""
+"""Transformer-XL: scores and the relative shift of another implementation, and the four terms by hand."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ def array(value: list) -> torch.Tensor:
 
 @pytest.mark.parametrize("example", ["scores", "scores_with_memory"])
 def test_scores_of_another_implementation(example: str) -> None:
-    """Their table has all sines first, ours side by side: W_R's columns are dealt accordingly."""
+    """Their table has all sines first, and ours alternates with cosines.
+
+    The columns of W_R are permuted accordingly.
+    """
     given = THEIRS[example]
     q, k, u, v, w = (array(given[name]) for name in ("q", "k", "r_w_bias", "r_r_bias", "r_net_weight"))
     heads, channels = u.shape
     scheme = position.make("transformer-xl", d_model=w.shape[1], heads=heads).double()
     assert isinstance(scheme, TransformerXl)
     dealt = torch.stack([w[:, : w.shape[1] // 2], w[:, w.shape[1] // 2 :]], dim=-1).flatten(1)
-    with torch.no_grad():  # the example's heads are narrower than D / H: every channel after them is 0
+    with torch.no_grad():  # the heads of the example are narrower than D / H, so the other channels are 0
         for own, value in ((scheme.project, dealt.view(heads, channels, -1)), (scheme.u, u), (scheme.v, v)):
             own.zero_()
             own[:, :channels] = value
@@ -35,14 +38,14 @@ def test_scores_of_another_implementation(example: str) -> None:
     q, k = (torch.nn.functional.pad(x.transpose(0, 1)[None], (0, wide - channels)) for x in (q, k))
     at = torch.arange(k.shape[2])[None]
     q_context, k_context = scheme.context(at[:, given["n_mem"] :]), scheme.context(at)
-    found = attention.logits(scheme, q, k, q_context, k_context)[0] * wide**0.5  # theirs are not scaled
+    found = attention.logits(scheme, q, k, q_context, k_context)[0] * wide**0.5  # their scores are not scaled
     seen = at <= at[0, given["n_mem"] :, None]
     assert torch.allclose(found[:, seen], array(given["scores"])[:, seen], atol=1e-12)
 
 
 @pytest.mark.parametrize("example", ["shift", "shift_with_memory"])
 def test_the_relative_shift_of_another_implementation(example: str) -> None:
-    """Column c of theirs belongs to offset klen - 1 - c; shifted, key j of query i has offset i + memory - j."""
+    """Their column c belongs to offset klen - 1 - c. After the shift, key j of query i has offset i + memory - j."""
     given = THEIRS[example]
     x, shifted = array(given["x"]), array(given["shifted"])
     for i in range(given["qlen"]):
@@ -52,7 +55,7 @@ def test_the_relative_shift_of_another_implementation(example: str) -> None:
 
 
 def test_the_four_terms_by_hand() -> None:
-    """(a) q k + (b) q W s + (c) u k + (d) v W s, offsets of both signs."""
+    """(a) q k + (b) q W s + (c) u k + (d) v W s, with offsets of both signs."""
     generator = torch.Generator().manual_seed(2)
     scheme = position.make("transformer-xl", d_model=8, heads=2, generator=generator).double()
     assert isinstance(scheme, TransformerXl)

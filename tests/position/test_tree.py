@@ -1,4 +1,4 @@
-"""Shiv and Quirk's trees: stacks by hand, U and D as affine maps, weights in the right order."""
+"""Shiv and Quirk's trees: stacks by hand, U and D as affine maps, and the order of the weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.position.tree import ShivQuirkTree
 from ape_cli.structure import Tree
 
-# heap index -> the steps from the node up: most recent first (0 left, 1 right), worked out by hand
+# heap index -> the steps from the node up, most recent first (0 left, 1 right), by hand
 STEPS = {0: [], 1: [], 2: [0], 3: [1], 4: [0, 0], 5: [1, 0], 6: [0, 1], 7: [1, 1], 13: [1, 0, 1]}
 
 
@@ -33,7 +33,7 @@ def test_stacks_worked_out_by_hand() -> None:
 
 
 def test_the_worked_example() -> None:
-    """Ternary trees of depth 3: from x (the root) by D_2 D_0 to y, by D_1 to z, by U back to y."""
+    """Ternary trees of depth 3: from x (the root) by D_2 D_0 to y, by D_1 to z, and by U back to y."""
     scheme = make(d_model=18, max_size=3, structure="tree(3)")
     at = torch.zeros(9, dtype=torch.float64)
     for branch in (2, 0):
@@ -46,13 +46,13 @@ def test_the_worked_example() -> None:
     assert z.tolist() == [0, 1, 0, 1, 0, 0, 0, 0, 1]
     a, b = scheme.up()
     assert (a @ z + b).tolist() == y
-    heaps = [4, 4 * 3 - 1, (4 * 3 - 1) * 3]  # x's child 2 is 4, its child 0 is 11 = y, y's child 1 is 33 = z
+    heaps = [4, 4 * 3 - 1, (4 * 3 - 1) * 3]  # child 2 of x is 4, child 0 of that is 11 = y, and child 1 of y is 33 = z
     assert scheme.stack(torch.tensor([heaps]))[0].flatten(1).tolist()[1:] == [y, z.tolist()]
 
 
 @pytest.mark.parametrize(("n", "k"), [(2, 4), (3, 3), (5, 2)])
 def test_down_and_up_move_along_the_stacks(n: int, k: int) -> None:
-    """D_i x and U x are the stacks of child and parent; U D_i = I while there is room."""
+    """D_i x and U x are the stacks of child and parent. U D_i = I while the stack is not full."""
     scheme = make(d_model=2 * n * k, max_size=k, structure=f"tree({n})")
     tree = Tree(n)
 
@@ -68,7 +68,7 @@ def test_down_and_up_move_along_the_stacks(n: int, k: int) -> None:
             assert torch.equal(up @ child, vector(heap))
     a, b = scheme.down(0)
     room = torch.ones(n * k, dtype=torch.float64)
-    room[-n:] = 0  # the oldest entry falls off
+    room[-n:] = 0  # the oldest entry is lost
     assert torch.equal(up @ a, torch.diag(room))
     assert torch.equal(up @ b, torch.zeros(n * k, dtype=torch.float64))
 
@@ -89,8 +89,8 @@ def test_deeper_than_sized_keeps_the_last_steps() -> None:
 
 
 def test_weights_fall_with_the_level_and_each_copy_has_its_own() -> None:
-    """Entry s of copy j is scaled by p_j^s times sqrt((1 - p_j^2) n k / 2), n k the width of a copy."""
-    scheme = make(d_model=28, max_size=3)  # 4 copies of 6 channels, 4 left over
+    """Entry s of copy j is scaled by p_j^s times sqrt((1 - p_j^2) n k / 2), where n k is the width of a copy."""
+    scheme = make(d_model=28, max_size=3)  # 4 copies of 6 channels, and 4 channels are left over
     heap = torch.tensor([[15]])
     found = scheme.embed(torch.zeros(1, 1, 28), scheme.context(heap))[0, 0]
     p = torch.tanh(scheme.weights)

@@ -1,4 +1,4 @@
-"""Walks by groups against one product for each vector: values and gradients, one stage and several, shared tables."""
+"""Walks in groups, compared with one product for each vector: values and gradients, several stages, shared tables."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ def draw(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-# Any operators -----------------------------------------------------------------------------------
+# Any operators
 
 
 def walked(which: list[list[int]], copies: int, operators: Tensor, x: Tensor) -> Tensor:
-    """Stages in the order in which they act, each with an operator for all vectors, -1: none, -2: takes no part.
-    x: [T * H, m * K]"""
+    """Stages in the order in which they act.
+
+    Each has the operator of each vector; -1 means none, -2 not in this stage. x: [T * H, m * K]
+    """
     table, stages = WalkTable(operators), []
     for each in which:
         met = np.array(each)
@@ -52,18 +54,20 @@ def one_by_one(which: list[list[int]], copies: int, operators: Tensor, x: Tensor
 @pytest.mark.parametrize(
     "which",
     [
-        [[0, 1, 2, 0, 1, 0, 0, 1]],  # 4, 3 and 1 vectors: the first two operators in one group, one place of it empty
-        [[-1, 2, -1, 2, 4, -1]],  # some meet none, some operators meet nobody
+        # 4, 3 and 1 vectors: the first two operators are in one group, with one empty place
+        [[0, 1, 2, 0, 1, 0, 0, 1]],
+        [[-1, 2, -1, 2, 4, -1]],  # some vectors have no operator, and some operators have no vector
         [[3]],
         [[-1, 0]],
         [[1, 1, 1, 1, 1]],
-        [[-2, 0, -2, 1, 0, 1, 0, 1, 0], [-1, 2, 0, 1, 2, 0, 1, 2, 2]],  # two stages, of which the first has fewer
+        # two stages, of which the first has fewer vectors
+        [[-2, 0, -2, 1, 0, 1, 0, 1, 0], [-1, 2, 0, 1, 2, 0, 1, 2, 2]],
         [[-2, -2, 3, -2, 3], [-2, 1, 4, -1, 1], [0, 0, 0, -1, -1]],
         [[-2, 0, 0, 0, 1, 1], [-1, -1, -1, -1, -1, -1]],
     ],
 )
 def test_any_operators(which: list[list[int]], copies: int) -> None:
-    """Not only orthogonal ones: a transpose too many or too few shows. Values, and gradients of both."""
+    """Operators that are not orthogonal, so that a wrong transpose is noticed. Values, and gradients of both."""
     operators, x = draw(5, H, K, K).requires_grad_(), draw(len(which[0]) * H, copies * K, seed=2).requires_grad_()
     weights = draw(*x.shape, seed=3)
     found = []
@@ -75,7 +79,7 @@ def test_any_operators(which: list[list[int]], copies: int) -> None:
     assert torch.autograd.gradcheck(lambda x, operators: walked(which, copies, operators, x), (x, operators))
 
 
-# Those of paths ----------------------------------------------------------------------------------
+# Operators of paths
 
 
 def make(branching: int = 2, name: str = "orthogonal") -> Orthogonal:
@@ -88,7 +92,7 @@ def make(branching: int = 2, name: str = "orthogonal") -> Orthogonal:
 
 
 def branches(heap: int, branching: int) -> list[int]:
-    """The path of a node from the root down; none of the root and of SOS."""
+    """The path of a node from the root down; empty for the root and for SOS."""
     path: list[int] = []
     while heap > 1:
         path.insert(0, (heap - 2) % branching)
@@ -97,7 +101,7 @@ def branches(heap: int, branching: int) -> list[int]:
 
 
 def path_by_path(scheme: Orthogonal, x: Tensor, at: Tensor) -> Tensor:
-    """W_b1 (W_b2 ... (W_bL x)), by torch's own exponential. [B, H, N, K], [B or 1, N] -> [B, H, N, K]"""
+    """W_b1 (W_b2 ... (W_bL x)), with torch's own exponential. [B, H, N, K], [B or 1, N] -> [B, H, N, K]"""
     free = scheme.operators.free
     w = torch.linalg.matrix_exp(free - free.mT)
     rows = []
@@ -111,20 +115,20 @@ def path_by_path(scheme: Orthogonal, x: Tensor, at: Tensor) -> Tensor:
 
 
 def results(scheme: Orthogonal, x: Tensor, turned: Tensor) -> list[Tensor]:
-    """With the gradients of vectors and generators."""
+    """Compare values, and gradients of vectors and generators."""
     weights = draw(*turned.shape, seed=7)
     grads = torch.autograd.grad((turned * weights).sum(), [x, *scheme.parameters()], materialize_grads=True)
     return [turned.detach(), *grads]
 
 
 def with_reach(monkeypatch: pytest.MonkeyPatch, vectors: int, branching: int, reach: int) -> None:
-    """Tables of paths of up to `reach` steps: all of them are 1 + k + ... + k^reach, and one to spare."""
+    """Tables of paths of up to `reach` steps have 1 + k + ... + k^reach entries, and a spare one."""
     paths = sum(branching**i for i in range(reach + 1)) + 1
     monkeypatch.setattr(_branches, "_SHARE", vectors / (paths + 0.5))
 
 
 def mixed(branching: int, rows: int = 3, count: int = 14) -> Tensor:
-    """Padding, SOS and the root; siblings that many and few share; deep paths, some alone."""
+    """Positions with padding, SOS and the root, siblings shared by many and by few, and some deep paths."""
     drawn = torch.randint(2, 2000, (rows, count), generator=torch.Generator().manual_seed(branching))
     drawn[:, 0], drawn[:, 1] = 0, 1
     drawn[:, 2:5] = torch.tensor([2, 2, 3])
@@ -149,7 +153,7 @@ POSITIONS = {
 
 @pytest.mark.parametrize("name", POSITIONS)
 def test_every_reach_is_the_product_along_the_path(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Paths in pieces of 1, 2, 3 steps and in one: values, and gradients of vectors and generators."""
+    """Paths in pieces of 1, 2 and 3 steps and as a whole: values, and gradients of vectors and generators."""
     branching, at, batch = POSITIONS[name]
     scheme = make(branching)
     x = draw(batch, H, at.shape[1], K).requires_grad_()
@@ -166,9 +170,9 @@ def test_every_reach_is_the_product_along_the_path(name: str, monkeypatch: pytes
 
 
 def test_the_table_is_as_long_as_its_vectors_are_many() -> None:
-    """32 vectors for each operator: 1 + 2 + 4 of them from 256 on (one to spare), 15 from 512."""
+    """32 vectors for each operator: 1 + 2 + 4 operators from 256 vectors on (one spare), and 15 from 512."""
     for count, reach in ((1, 1), (255, 1), (256, 2), (511, 2), (512, 3), (1024, 4), (4096, 5)):
-        at = torch.full((1, count), 32 + 5)  # of 5 steps
+        at = torch.full((1, count), 32 + 5)  # paths of 5 steps
         assert make().context(at).state.reach == reach, count
 
 
@@ -178,7 +182,7 @@ def test_lengths_and_angles_are_kept() -> None:
     turned = scheme.rotate(x, scheme.context(at), "key")
     assert torch.allclose(turned.norm(dim=-1), x.norm(dim=-1))
     assert torch.equal(turned[:, :, :2], x[:, :, :2]), "SOS and the root turn nothing, not even by rounding"
-    for n in (2, 5):  # two vectors at one place keep the angle between them
+    for n in (2, 5):  # two vectors at one place keep their angle
         there = scheme.context(at[:, n : n + 1].expand(-1, at.shape[1]))
         moved = scheme.rotate(x, there, "query")
         assert torch.allclose(moved @ moved.mT, x @ x.mT)
@@ -186,7 +190,7 @@ def test_lengths_and_angles_are_kept() -> None:
 
 @pytest.mark.parametrize("given", [torch.float32, torch.bfloat16])
 def test_autocast_keeps_the_dtypes(given: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors stay as they come, also their gradients; the generators' are float32. Two stages."""
+    """Vectors and their gradients keep their dtype, and gradients of generators are float32. Two stages."""
     scheme, at = make().float(), mixed(2) % 64
     with_reach(monkeypatch, at.numel(), 2, 3)
     x = draw(3, H, at.shape[1], K).to(given).requires_grad_()
@@ -208,13 +212,13 @@ def test_autocast_keeps_the_dtypes(given: torch.dtype, monkeypatch: pytest.Monke
         assert (one.double() - other).norm() < near * other.norm()
 
 
-# Beside another context --------------------------------------------------------------------------
+# With another context
 
 
 @pytest.mark.parametrize("encoder", [mixed(2) % 16, torch.tensor([[0, 1], [1, 0], [0, 0]])])
-@pytest.mark.parametrize("share", [32, 0])  # 0: tables of whole paths, so that the two alone would differ
+@pytest.mark.parametrize("share", [32, 0])  # 0: tables of whole paths, so that the two would differ without sharing
 def test_a_deeper_decoder_beside_its_encoder(encoder: Tensor, share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the encoder's table, which is too short for it, and the same operators as alone."""
+    """The decoder uses the encoder's table, which is too short for it, and has the same operators as without it."""
     monkeypatch.setattr(_branches, "_SHARE", share)
     scheme, deeper = make(), mixed(2)
     x = draw(3, H, deeper.shape[1], K).requires_grad_()
@@ -243,7 +247,7 @@ def test_generators_are_made_once_for_both(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("expression", ["seq", "cyclic(5)", "grid(2)", "seq*tree(2)"])
 def test_frames_are_shared_beside(expression: str) -> None:
-    """Of powers and of products: the same operators as alone, from the basis of the context beside."""
+    """For powers and products: the same operators as alone, from the basis of the other context."""
     scheme = position.make("orthogonal", 16, H, structure=expression, generator=torch.Generator().manual_seed(3))
     assert isinstance(scheme, Orthogonal)
     scheme = scheme.double()
@@ -259,7 +263,7 @@ def test_frames_are_shared_beside(expression: str) -> None:
         assert torch.allclose(one, other, rtol=0, atol=1e-12)
     first, second = (c.state[0] for c in (source, beside))
     if expression == "seq*tree(2)":
-        assert second[0] is first[0]  # of the sequence
+        assert second[0] is first[0]  # the context of the sequence
         assert beside.state[1].table is source.state[1].table
     else:
         assert second is first
