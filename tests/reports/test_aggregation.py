@@ -1,4 +1,4 @@
-"""Reports: means, deviations, what is underlined, what is never averaged, and every format."""
+"""Aggregation: means, deviations, what is underlined, what is never averaged, and every format."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add(
     source: str | None = None,
     shuffled: bool = False,
 ) -> None:
-    """A registered and evaluated run, without training one; with a `source` on its images."""
+    """Register and evaluate a run without training it. With a `source`, the run is on images of this source."""
     if source:
         task, name = "images", f"images-{source}" if name == "reverse-small" else name
         parameters = {"source": source, "sha256": "0" * 64} | ({"shuffled": True} if shuffled else {})
@@ -117,7 +117,9 @@ def test_mean_and_deviation_over_seeds(tmp_path: Path) -> None:
 
 
 def test_the_interval_by_hand(tmp_path: Path) -> None:
-    """Half is 4.302653 s / √3: s² = (0.03² + 0.01² + 0.04²) / 2 = 0.0013, so 0.089567. It is not cut off at 100%."""
+    """Half of the interval is 4.302653 s / √3, with s² = (0.03² + 0.01² + 0.04²) / 2 = 0.0013: 0.089567. It is not cut
+    off at 100%.
+    """
     for seed, value in enumerate((0.90, 0.92, 0.97)):
         add(tmp_path, "rope", value, seed)
     add(tmp_path, "none", 0.5)
@@ -128,7 +130,7 @@ def test_the_interval_by_hand(tmp_path: Path) -> None:
 
 
 def test_intervals_in_tables_are_asked_for(tmp_path: Path) -> None:
-    """The same numbers; nothing but what stands after ± and its note changes."""
+    """The numbers are the same, except for those after ± and their note."""
     for seed, value in enumerate((0.90, 0.92, 0.97)):
         add(tmp_path, "rope", value, seed, preset="paper")
     found = aggregation.lines(Registry(tmp_path), **ALL, against="paper")[0]
@@ -154,7 +156,7 @@ def test_underlined_within_one_deviation_of_the_best(tmp_path: Path) -> None:
     best = {line["scheme"]: line["best"] for line in lines(tmp_path)}
     assert best == {"rope": True, "orthogonal-seq": True, "relative": False}  # 0.98 - 0.02 = 0.96
     entropy = {line["scheme"]: line["best"] for line in lines(tmp_path, metric="cross_entropy")}
-    assert entropy == best  # smaller is better there
+    assert entropy == best  # smaller is better for cross-entropy
 
 
 def test_one_seed_underlines_the_best_alone(tmp_path: Path) -> None:
@@ -165,7 +167,7 @@ def test_one_seed_underlines_the_best_alone(tmp_path: Path) -> None:
 
 
 def test_only_seeds_are_averaged(tmp_path: Path) -> None:
-    """Other settings, other data, other presets, other evaluated data: cells of their own."""
+    """Other settings, other data, other presets and other evaluated data have cells of their own."""
     add(tmp_path, "rope", 0.9)
     add(tmp_path, "rope", 0.5, variant={"decay": 0.98})
     add(tmp_path, "rope", 0.6, fingerprint="a" * 64)
@@ -182,7 +184,9 @@ def test_only_seeds_are_averaged(tmp_path: Path) -> None:
 
 
 def test_a_preset_that_has_changed_since_is_another_configuration(tmp_path: Path) -> None:
-    """Both runs were plain when they were made; their steps differ, so they are no two seeds of one thing."""
+    """Both runs had no variant when they were made, but their steps differ, so they are not two seeds of one
+    configuration.
+    """
     add(tmp_path, "rope", 0.5, 1, steps=400)
     add(tmp_path, "rope", 0.9, 2)
     assert sorted(line["mean"] for line in lines(tmp_path)) == [0.5, 0.9]
@@ -192,7 +196,7 @@ def test_a_preset_that_has_changed_since_is_another_configuration(tmp_path: Path
 
 
 def test_a_run_counts_once_whatever_its_data_is_called(tmp_path: Path) -> None:
-    """Evaluated under two names of one dataset: one value, not two."""
+    """An evaluation under two names of one dataset counts as one value."""
     add(tmp_path, "rope", 0.9, 1)
     add(tmp_path, "rope", 0.7, 2)
     (own,) = (tmp_path / "runs").glob("*-1-*/eval/own.json")
@@ -303,7 +307,7 @@ def test_unreadable_runs_are_named_and_the_others_reported(tmp_path: Path) -> No
 
 
 def images(where: Path) -> None:
-    """Images of three kinds under two schemes, and a grid task beside them."""
+    """Images of three kinds under two schemes, and a task on grids."""
     for scheme, value in (("orthogonal-grid", 0.9), ("sinusoidal", 0.8)):
         add(where, scheme, value, source="digits")
         add(where, scheme, value - 0.1, source="digits", shuffled=True, fingerprint="e" * 64)
@@ -314,7 +318,10 @@ def images(where: Path) -> None:
 
 
 def test_images_have_a_table_of_their_own(tmp_path: Path) -> None:
-    """Not that of the grid tasks, whose structure they have; columns by their sources; nothing of decoding."""
+    """Images have a table separate from tasks on grids, although the structure is the same.
+
+    Columns are named by source, and decoding is not mentioned.
+    """
     images(tmp_path)
     grids, shown = tables_of(tmp_path)
     assert (grids.title, grids.columns) == ("Tasks on grid(2), token accuracy", ["grid-rotate"])

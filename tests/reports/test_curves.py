@@ -1,4 +1,4 @@
-"""Learning curves against histories made by hand."""
+"""Learning curves, from histories made by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def put(
     test: Sequence[float | None] | None = None,
     **options: object,
 ) -> Path:
-    """A registered run that was validated, and with `test` tested, every 100 steps; a loss is 2 - 2 accuracy."""
+    """A registered run that was validated (and with `test` tested) every 100 steps. A loss is 2 - 2 accuracy."""
     before = set(where.glob("runs/*"))
     add(where, scheme, 0.5, seed, **options)  # type: ignore[arg-type]
     (folder,) = set(where.glob("runs/*")) - before
@@ -60,7 +60,7 @@ def test_mean_and_range_over_seeds_at_each_step(tmp_path: Path) -> None:
     put(tmp_path, "none", [0.0, 0.3, 0.4], 1)
     (panel,) = learning(tmp_path)
     assert (panel.title, panel.axis, panel.seen) == ("reverse", "steps", None)
-    assert panel.lines["row"].to_list() == ["none"] * 3 + ["rope"] * 3  # as in the tables
+    assert panel.lines["row"].to_list() == ["none"] * 3 + ["rope"] * 3  # in the order of the tables
     rope = panel.lines.filter(row="rope")
     assert rope["x"].to_list() == [100, 200, 300]
     assert rope["mean"].to_list() == pytest.approx([0.15, 0.75, 0.9])
@@ -70,7 +70,7 @@ def test_mean_and_range_over_seeds_at_each_step(tmp_path: Path) -> None:
     (panel,) = learning(tmp_path, "cross_entropy")
     assert panel.lines.filter(row="none")["mean"].to_list() == pytest.approx([2.0, 1.4, 1.2])
     view = by_epoch.ByEpoch()
-    nothing, bad = view.read(Registry(tmp_path), Options("exact_match", needed=False))  # nobody measured it
+    nothing, bad = view.read(Registry(tmp_path), Options("exact_match", needed=False))  # it was not measured
     assert (nothing.histories, bad) == ([], [])
     plot = view.plot(nothing, Options("exact_match"))
     assert plot is not None
@@ -79,7 +79,10 @@ def test_mean_and_range_over_seeds_at_each_step(tmp_path: Path) -> None:
 
 
 def test_a_panel_a_column_and_a_line_a_row(tmp_path: Path) -> None:
-    """Orders, datasets and presets apart; what is set otherwise than the preset is a line of its own."""
+    """Orders, datasets and presets have separate panels.
+
+    A setting that differs from the preset has a line of its own.
+    """
     put(tmp_path, "rope", [0.1])
     put(tmp_path, "rope", [0.2], variant={"decay": 0.98})
     put(tmp_path, "tree", [0.3], task="c3", order="depth")
@@ -111,7 +114,7 @@ def test_a_history_that_is_gone_or_damaged_is_told(tmp_path: Path) -> None:
 
 
 def test_images_have_the_test_curve_beside_the_other(tmp_path: Path) -> None:
-    """Its mean; not where a seed, an older one, has none."""
+    """The line is the mean over seeds. It has a gap where an older run has no value."""
     put(tmp_path, "rope", [0.2, 0.6], 1, source="digits", test=[0.4, 0.8])
     put(tmp_path, "rope", [0.4, 0.8], 2, source="digits", test=[0.1, 0.7])
     put(tmp_path, "none", [0.2, 0.3], 1, source="digits", test=[0.1, 0.2])

@@ -1,4 +1,4 @@
-"""Tasks and schemes say themselves where they stand in tables, and how they look in figures."""
+"""Tasks and schemes declare their place in tables and their look in figures."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ PAPER = json.loads((Path(declared.__file__).parent / "paper_tables.json").read_t
 
 
 def line(**fields: object) -> dict[str, object]:
-    """A line of a report, as far as its place depends on it."""
+    """The fields of a report's line that decide its place."""
     return {"task": "copy", "order": None, "form": "", "scheme": "rope", "row": "r", "column": "c"} | fields
 
 
 def test_what_is_read_from_the_files_is_what_the_classes_say() -> None:
-    """The attributes of all schemes, imported here, against the literals of their files."""
+    """The attributes of all imported schemes agree with the literals that are read from their files."""
     for name in position.names():
         scheme = position.load(name)
         place = vars(scheme).get("table_place", declared.LAST)
         assert declared.scheme_place(name) == place, name
         assert declared.palette_index(name) == vars(scheme).get("palette_index"), name
     given = [index for name in position.names() if (index := declared.palette_index(name)) is not None]
-    assert sorted(given) == list(range(len(palette._PALETTE)))  # each look has one scheme
+    assert sorted(given) == list(range(len(palette._PALETTE)))  # each look belongs to one scheme
 
 
 @pytest.mark.parametrize("table", ["table1", "table2"])
@@ -53,15 +53,15 @@ def test_rows_stand_in_the_order_of_the_paper() -> None:
 
 
 SCHEMES = {
-    "first.py": "table_place: int = 0\n    palette_index = 8",  # before `none`; that of `rope`
-    "second.py": "table_place = 1 - 1\n    palette_index = True",  # no literals of whole numbers
+    "first.py": "table_place: int = 0\n    palette_index = 8",  # before `none`; the place of `rope`
+    "second.py": "table_place = 1 - 1\n    palette_index = True",  # not literals of whole numbers
     "third.py": "palette_index = 99",
     "broken.py": "palette_index = = 1",
 }
 
 
 def test_schemes_of_somebody_s_own_without_an_import_of_torch(tmp_path: Path) -> None:
-    """In a process of its own, with their folder on the path."""
+    """In a separate process, with the folder on the path."""
     folder = tmp_path / "ape_cli" / "position"
     folder.mkdir(parents=True)
     for name, text in SCHEMES.items():
@@ -97,7 +97,7 @@ print(json.dumps(found))
     assert found["second"] == found["broken"] == found["absent"] == [last, None]
     assert found["third"] == [last, 99]
     assert found["none"] == [declared.scheme_place("none"), 0]
-    assert found["marks"][0] == "o"  # two schemes choose it: the first by name has it
+    assert found["marks"][0] == "o"  # two schemes choose the same index, and the first by name has it
     assert found["marks"][1] != "o"
     assert "bad palette_index of scheme 'third'" in found["error"]
     assert "0 to 13" in found["error"]

@@ -1,4 +1,4 @@
-"""Dots are the cells of the tables."""
+"""The dots of a plot are the cells of the tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_dots_are_the_cells() -> None:
     found = drawn(axes)
     assert found["rope"].get_xdata() == pytest.approx([90, 80])
     assert found["none"].get_xdata() == pytest.approx([30])
-    for row in found.values():  # each dot within its column's half step to either side
+    for row in found.values():  # each dot is within half a step of its column
         assert all(abs(y - round(y)) < 0.5 for y in row.get_ydata())
     assert [round(y) for y in found["rope"].get_ydata()] == [0, 1]
     assert [t.get_text() for t in axes.get_yticklabels()] == ["reverse", "copy"]
@@ -33,7 +33,7 @@ def test_dots_are_the_cells() -> None:
 
 
 def test_a_line_in_the_row_s_style_leads_to_each_dot() -> None:
-    """So that rows with one mark can be told apart in grey."""
+    """So that rows with the same mark can be told apart in grey."""
     (axes,) = dots([table({row: [Cell(ys[0], None, 1, False, None)] for row, ys in ROWS.items()}, ["copy"])]).axes
     leads = [line for line in axes.get_lines() if len(np.atleast_1d(line.get_xdata())) == 2 and line.get_alpha() == 0.5]
     assert [list(line.get_xdata()) for line in leads] == [pytest.approx([20, 100 * ys[0]]) for ys in ROWS.values()]
@@ -44,7 +44,7 @@ def test_a_line_in_the_row_s_style_leads_to_each_dot() -> None:
 
 
 def test_too_many_rows_are_no_dots() -> None:
-    """They would be a figure of metres."""
+    """The figure would be metres long."""
     cells: list[Cell | None] = [Cell(0.5, None, 1, False, None)]
     for rows, names in ((60, {"scores", "learning-curves"}), (61, {"learning-curves"})):
         made = table({f"x{i}": cells for i in range(rows)}, ["reverse"])
@@ -60,5 +60,5 @@ def test_errors_are_dots_on_a_log_scale_and_none_is_dropped() -> None:
     assert drawn(axes)["rope"].get_xdata().tolist() == pytest.approx([1])
     assert drawn(axes)["none"].get_xdata().tolist() == [zero]
     (bar,) = [line.get_segments()[0] for line in axes.collections]
-    assert sorted(bar[:, 0]) == pytest.approx([zero, 3])  # 99 + 2 is no error
+    assert sorted(bar[:, 0]) == pytest.approx([zero, 3])  # 99 + 2 is not an error
     assert "an error of 0, which has no logarithm" in words(figure)

@@ -1,4 +1,4 @@
-"""The page of a report: whole, escaped, by itself."""
+"""The page of a report: it is complete, escaped and self-contained."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SVG = '<svg role="img"><g id="by-size-x"></g></svg>'
 
 
 class Page(Checker):
-    """What is open at the end, and where links lead."""
+    """Collects the tags that are open at the end, and the targets of links."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def test_tables_and_plots_in_one_page_that_needs_nothing(tmp_path: Path) -> None
 
 
 def test_captions_say_what_each_sign_means(tmp_path: Path) -> None:
-    """In words, and of errors only where errors are drawn."""
+    """Accessible texts are in words, and mention errors only if errors are drawn."""
     add(tmp_path, "rope", 0.9)
     made = tables_of(tmp_path)
     views = (scores.Scores(), by_size.BySize(), by_epoch.ByEpoch())
@@ -93,7 +93,7 @@ def test_what_is_not_there_has_no_section(tmp_path: Path) -> None:
 
 
 def test_somebody_s_names_are_text(tmp_path: Path) -> None:
-    """Of schemes, variants and datasets, in titles, cells, notes and contents."""
+    """Names of schemes, variants and datasets are escaped in titles, cells, notes and contents."""
     name = "<b>&\"'</b><script>"
     add(tmp_path, "rope", 0.9, variant={"note": name})
     add(tmp_path, "rope", 0.9, name=name, fingerprint="a" * 64)
@@ -104,4 +104,4 @@ def test_somebody_s_names_are_text(tmp_path: Path) -> None:
     found = parse(text)
     assert "<script" not in text
     assert "<b>" not in text
-    assert found.words.count(name) >= 7  # a row and a column of two tables, a title twice and a note, twice
+    assert found.words.count(name) >= 7  # a row and a column of two tables, a title twice, and a note, twice

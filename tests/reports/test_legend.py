@@ -11,7 +11,7 @@ from tests.figures import dotted, figures, handles, panel, table
 
 
 def test_a_dotted_line_is_the_test_split_and_nothing_else() -> None:
-    """Not one of many variants, nor anything neutral: in all kinds of figures, on both axes."""
+    """Legends cover no variants and no neutral lines, in all kinds of figures and on both axes."""
     rows = {f"rope (decay={i})": [0.5, 0.9, 1.0] for i in range(30)}
     made = table({row: [Cell(y, 0.1, 3, False, (0.9, None)) for y in ys] for row, ys in rows.items()}, ["a", "b", "c"])
     by_size, learning = panel(rows, seen=(1, 2), few=[10.0]), panel(rows, seeds=2)
@@ -32,7 +32,7 @@ def test_the_legend_covers_nothing_and_is_within_the_figure(axis: str, long: str
     by_size = [panel(rows, seen=(1, 2), seeds=2, few=[10.0], title=f"task {i}") for i in range(2)]
     for figure in figures([made], by_size, [panel(rows)], "token_accuracy", axis).values():
         FigureCanvasAgg(figure)
-        figure.draw_without_rendering()  # lays it out
+        figure.draw_without_rendering()  # draws the figure, which computes its layout
         (legend,) = figure.legends
         box = legend.get_window_extent()
         for axes in figure.axes:

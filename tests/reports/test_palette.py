@@ -1,4 +1,4 @@
-"""Looks: rows of a figure can be told apart, in colour, in grey, and by colour-blind readers."""
+"""Looks: rows of a figure can be told apart in colour, in grey, and by colour-blind readers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SWEEPS = sorted(RESULTS.glob("*.toml"))
 TABLES = sorted((RESULTS / "tables").glob("*.csv"))
 LEAST = 8.0  # CIEDE2000
 
-# L, a, b of two colours and their difference: from the supplementary test data of Sharma, Wu and Dalal 2005. The pairs
+# L, a, b of two colours and their difference, from the supplementary test data of Sharma, Wu and Dalal 2005. The pairs
 # cover the blue region, greys, hues on both sides of 0 degrees, large differences and small ones.
 PUBLISHED = [
     ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
@@ -38,12 +38,12 @@ PUBLISHED = [
 
 
 def schemes(sweep: Path) -> set[str]:
-    """All that stand in one figure."""
+    """All schemes that are in one figure."""
     return {name for fields in specification.read(sweep) for name in specification.check(fields).schemes}
 
 
 def rows(table: Path) -> list[str]:
-    """Of a committed table, by their names."""
+    """The rows of a committed table, by their names."""
     found = pl.read_csv(table, schema_overrides={"variant": pl.String}).select("scheme", "variant").unique()
     return [scheme + (f" ({variant})" if variant else "") for scheme, variant in found.rows()]
 
@@ -58,7 +58,10 @@ def test_the_colour_difference_is_the_published_one(
 
 
 def test_colours_by_hand() -> None:
-    """CIELAB of sRGB's white, black and red; everyone sees greys as they are; red and green of one lightness merge."""
+    """CIELAB of white, black and red in sRGB.
+
+    Every kind of vision sees greys as they are. Red and green of equal lightness merge.
+    """
     assert colours.lab("#ffffff") == pytest.approx((100, 0, 0), abs=1e-6)
     assert colours.lab("#000000") == (0, 0, 0)
     assert colours.lab("#ff0000") == pytest.approx((53.2, 80.1, 67.2), abs=0.05)
@@ -111,7 +114,7 @@ def test_colours_can_be_seen_on_white_and_on_dark() -> None:
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda path: path.stem)
 def test_rows_of_a_committed_table_differ_in_grey(table: Path) -> None:
-    """No two have one look; in grey they differ in lightness, or else in mark or dashes."""
+    """No two rows have the same look. In grey they differ in lightness, or else in mark or dashes."""
     found = palette.looks(rows(table))
     assert len(set(found.values())) == len(found) > 1
     for one, other in itertools.combinations(found.values(), 2):
@@ -123,14 +126,17 @@ def test_rows_of_a_committed_table_differ_in_grey(table: Path) -> None:
 
 @pytest.mark.parametrize("stem", ["table1", "table2", "ablation-locality", "digits"])
 def test_single_points_of_the_tables_of_record_differ_in_grey(stem: str) -> None:
-    """A hollow point has no line beside it: its mark and its lightness have to be enough."""
+    """A hollow point has no line next to it, so its mark and its lightness have to be enough."""
     for one, other in itertools.combinations(palette.looks(rows(RESULTS / "tables" / f"{stem}.csv")).values(), 2):
         grey = [colours.lab(look.colour)[0] for look in (one, other)]
         assert abs(grey[0] - grey[1]) >= 10 or one.mark != other.mark
 
 
 def test_a_figure_never_has_one_look_twice() -> None:
-    """More variants than marks and dashes, more strange schemes than colours; one mark and one line style a row."""
+    """There are more variants than marks and dashes, and more unknown schemes than colours.
+
+    One mark and one line style make a row's look.
+    """
     names = [f"rope (decay={i})" for i in range(60)] + [f"x{i}" for i in range(60)]
     names += [f"x{i} (width=2)" for i in range(20)] + position.names() + [f"rope #{i}" for i in range(5)]
     found = palette.looks(names)
@@ -150,7 +156,10 @@ def test_a_few_variants_differ_in_dashes_too() -> None:
 
 
 def test_no_variant_is_dotted() -> None:
-    """A dotted line is the test split; dashes begin with a stroke that is longer than its gap, and than a dot."""
+    """A dotted line is the test split.
+
+    Dashes begin with a stroke that is longer than its gap, and longer than a dot.
+    """
     for look in palette.looks(f"rope (decay={i})" for i in range(60)).values():
         assert look.dashes != ":"
         on, off, *_ = look.dashes[1]
@@ -159,14 +168,14 @@ def test_no_variant_is_dotted() -> None:
 
 
 def test_a_row_looks_the_same_alone_and_in_a_table_of_record() -> None:
-    """Where a scheme has one variant, nothing is displaced."""
+    """If a scheme has only one variant, its look does not depend on others."""
     for stem in ("table1", "table2", "ablation-locality", "digits"):
         for name, look in palette.looks(rows(RESULTS / "tables" / f"{stem}.csv")).items():
             assert palette.looks([name])[name] == look, (stem, name)
 
 
 def test_looks_stay_what_they_are() -> None:
-    """In another process, on another day: figures that were made apart stand side by side.
+    """Another process on another day gives the same looks, so that separate figures can be compared.
 
     By sha256sum, the digest of `somebody-s-own` begins with d0304180c4a2b99a = 13 * 1153966336929364629 + 9: the colour
     of place 9 (from 0, without `none`), and the odd one of two spare marks. That of `(window=2)` begins with
@@ -176,5 +185,5 @@ def test_looks_stay_what_they_are() -> None:
     assert palette.looks(["somebody-s-own"])["somebody-s-own"] == ("#9b4702", palette._LYING, "-")
     found = palette.looks(["rope", "rope (decay=0.98)", "rope (window=2)"])
     assert found["rope"] == ("#2f94fe", "o", "-")
-    assert found["rope (decay=0.98)"] == ("#2f94fe", palette._HOURGLASS, (0, (4, 1.5)))  # 14 after `o`
+    assert found["rope (decay=0.98)"] == ("#2f94fe", palette._HOURGLASS, (0, (4, 1.5)))  # 14 places after `o`
     assert found["rope (window=2)"] == ("#2f94fe", ">", (0, (7, 1.5, 2.5, 1.5)))

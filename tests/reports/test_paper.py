@@ -1,4 +1,4 @@
-"""The paper's numbers, and what is said of ours beside them."""
+"""The paper's numbers, and the notes that compare ours with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAPER = Path(paper.__file__).with_name("paper_tables.json")
 
 def test_the_paper_s_numbers_are_complete() -> None:
     found = paper.scores()
-    assert len(found) == 4 * 3 + 5 * (8 + 4) + 4 * 2  # the four `depth` columns are put beside two of ours
+    assert len(found) == 4 * 3 + 5 * (8 + 4) + 4 * 2  # the four `depth` columns are compared with two of ours
     for task in ("tree-copy", "tree-rotate", "c3", "tree-ops"):
         assert found["rope", f"{task}/depth"] == found["rope", f"{task}/breadth-to-depth"]
         assert ("rope", f"{task}/depth-to-breadth") not in found
@@ -35,7 +35,7 @@ def against(where: Path, values: tuple[float, ...], **options: Any) -> dict[str,
 
 
 def test_both_readings_of_a_depth_column_stand_beside_it(tmp_path: Path) -> None:
-    """rope has 85.46 on tree-copy there; a note says which of ours the text describes and which one the numbers fit."""
+    """rope has 85.46 on tree-copy there. A note says which column the text describes, and which one the numbers fit."""
     orders = ["breadth", "depth", "breadth-to-depth", "depth-to-breadth"]
     for order in orders:
         add(tmp_path, "rope", 0.9, task="tree-copy", order=order, fingerprint=order[0] * 64)
@@ -52,7 +52,10 @@ def test_both_readings_of_a_depth_column_stand_beside_it(tmp_path: Path) -> None
 
 
 def test_the_difference_by_hand(tmp_path: Path) -> None:
-    """rope on reverse is 97.00 there. 0.96, 0.97, 0.965: half is 4.302653 × 0.005 / √3 = 0.01242, so 0.97 is inside."""
+    """rope on reverse is 97.00 there.
+
+    For 0.96, 0.97 and 0.965, half is 4.302653 × 0.005 / √3 = 0.01242, so 0.97 is inside.
+    """
     line = against(tmp_path / "near", (0.96, 0.97, 0.965), preset="paper", full_size=True)
     assert line["paper_difference"] == pytest.approx(-0.005)
     assert line["paper_in_interval"] is True
@@ -62,7 +65,7 @@ def test_the_difference_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_rounded_mean_is_inside_where_what_it_may_stand_for_is(tmp_path: Path) -> None:
-    """97.00 may be 97.004."""
+    """97.00 may be a rounded 97.004."""
     assert against(tmp_path / "a", (0.97004,) * 2, preset="paper", full_size=True)["paper_in_interval"] is True
     assert against(tmp_path / "b", (0.97006,) * 2, preset="paper", full_size=True)["paper_in_interval"] is False
 

@@ -34,7 +34,7 @@ def test_lines_are_the_frame(tmp_path: Path) -> None:
     assert axes.get_ylabel() == "token accuracy, %"
     assert axes.get_xlabel() == "steps"
     assert axes.get_title(loc="left") == "reverse"
-    assert axes.get_ylim() == (10, 100)  # the lowest, 0.2 - 0.1, lies above 10%
+    assert axes.get_ylim() == (10, 100)  # the lowest value, 0.2 - 0.1, is above 10%
     assert list(axes.collections) == []  # one seed has no band
     (axes,) = line_plots.lines([panel(ROWS)], "cross-entropy", "nats a token").axes
     assert drawn(axes)["rope"].get_ydata().tolist() == ROWS["rope"]
@@ -60,7 +60,7 @@ def test_the_sizes_that_training_saw_are_shaded() -> None:
 
 
 def test_the_test_curve_is_thin_dotted_and_named() -> None:
-    """In its row's colour and mark; where a row has none, and where no panel has, nothing is drawn."""
+    """A row has its colour and mark in every panel. Nothing is drawn for a row or a panel without values."""
     tested, plain = panel(ROWS), panel(ROWS, title="copy")
     scores = [0.05, 0.5, 0.6] + [None] * 3 + [0.4, 0.5, 0.7]
     tested = Panel("digits", "steps", tested.lines.with_columns(pl.Series("test", scores, dtype=pl.Float64)))
@@ -73,13 +73,13 @@ def test_the_test_curve_is_thin_dotted_and_named() -> None:
         assert line.get_markersize() < drawn(first)[row].get_markersize()
         assert (colour(line), line.get_marker()) == looks([row])[row][:2]
     assert dotted(second) == []
-    assert first.get_ylim()[0] == 0  # 5% is seen
+    assert first.get_ylim()[0] == 0  # 5% is visible
     assert words(figure) == [*ROWS, "the same row on the test split"]
     assert words(line_plots.lines([plain], "accuracy", "%")) == list(ROWS)
 
 
 def test_axes_say_what_is_measured() -> None:
-    """Of images top-1 accuracy, of words token accuracy, of both what they have in common."""
+    """Images have top-1 accuracy, words have token accuracy, and both together have the common name."""
     words, images = (
         Panel(p.title, p.axis, p.lines.with_columns(task=pl.lit(task)))
         for p, task in ((panel(ROWS), "reverse"), (panel(ROWS, title="digits"), "images"))
@@ -107,7 +107,7 @@ def test_many_panels_wrap_under_one_legend() -> None:
 
 
 def test_errors_are_drawn_on_a_log_scale_and_none_is_dropped() -> None:
-    """At 100 - score; an error of 0 on the tick "0", and the legend says what the strip is."""
+    """An error is 100 - score. An error of 0 is on the tick "0", and the legend explains the strip."""
     figure = line_plots.lines(
         [panel({"rope": [0.5, 0.99, 1.0], "none": [1.0, 1.0, 1.0]})], "token accuracy", "%", axis="error"
     )
@@ -123,7 +123,10 @@ def test_errors_are_drawn_on_a_log_scale_and_none_is_dropped() -> None:
 
 
 def test_a_point_with_few_rows_is_hollow_and_not_connected() -> None:
-    """29 rows are few, 30 are not. No curve and no band reach it; the range over seeds is a bar."""
+    """29 rows are few, 30 are not.
+
+    No curve and no band reaches a point with few rows. The range over seeds is a bar.
+    """
     rows = {"rope": [0.5, 0.6, 0.7, 0.8, 0.4], "none": [0.2, 0.3, 0.3, 0.3, 0.3]}
     figure = line_plots.lines([panel(rows, seeds=3, few=[10.0, 40.0])], "token accuracy", "%")
     (axes,) = figure.axes
@@ -149,7 +152,7 @@ def test_a_point_with_few_rows_is_hollow_and_not_connected() -> None:
 
 
 def test_test_rows_and_tokens_are_written_above_each_point() -> None:
-    """All rows of a panel share them; only where they are known."""
+    """All rows of a panel share the limits of training, if they are known."""
     made = panel({"rope": [0.5, 0.6], "none": [0.2, 0.3]}, few=[])
     counted = made.lines.with_columns(
         rows=pl.Series([840, 36, 840, 36]), tokens=pl.Series([13_600, 1_234, 13_600, 1_234])
@@ -174,7 +177,7 @@ def test_no_hollow_points_where_there_are_rows_enough_or_none_are_counted() -> N
 
 
 def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:
-    """Though one shows rows that another lacks, and two variants want the same mark."""
+    """Rows keep their looks although one figure lacks some rows, and two variants want the same mark."""
     many = {f"rope (decay={i})": [0.5, 0.6] for i in range(12)}
     few = dict(list(many.items())[7:])
     made = table({row: [Cell(0.5, None, 1, False, None)] for row in few}, ["reverse"])
@@ -182,12 +185,12 @@ def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:
     marks = [{row: str(line.get_marker()) for row, line in drawn(figure.axes[0]).items()} for figure in found.values()]
     assert len(marks) == 3
     assert all(marks[1][row] == found[row] for found in marks for row in few)
-    assert {row: str(look.mark) for row, look in looks(few).items()} != marks[0]  # alone they would have others
+    assert {row: str(look.mark) for row, look in looks(few).items()} != marks[0]  # alone, they would have other looks
 
 
 @pytest.mark.slow
 def test_a_scheme_has_its_colour_whatever_stands_beside_it() -> None:
-    """In each kind of figure, alone or with others, in any order; and so has one that nobody has heard of."""
+    """A scheme has one colour in each kind of figure, alone or with others, in any order. So does an unknown scheme."""
     everything = [*position.names(), "somebody-s-own", "another"]
     seen: dict[str, set[tuple[str, str]]] = {name: set() for name in everything}
     for names in (everything, everything[::-1], *([name] for name in everything)):
@@ -209,7 +212,7 @@ def test_a_variant_has_its_scheme_s_colour_and_dashes_of_its_own() -> None:
     found = drawn(axes)
     assert colour(found["rope"]) == colour(found["rope (decay=0.98)"]) != colour(found["none"])
     assert found["rope"].get_linestyle() == "-"
-    assert found["rope (decay=0.98)"].get_linestyle() == "--"  # so matplotlib calls any dashes
+    assert found["rope (decay=0.98)"].get_linestyle() == "--"  # matplotlib calls any dashes like this
 
 
 @pytest.mark.slow
@@ -239,7 +242,7 @@ def test_files_are_what_they_say_and_the_same_each_time(kind: str, magic: bytes,
 
 
 def test_names_are_drawn_as_they_are() -> None:
-    """Neither mathematics nor a warning about a letter that the font lacks; and nobody's own style."""
+    """Titles contain no mathematics and cause no warning about a missing glyph. The user's own style has no effect."""
     with mpl.rc_context({"lines.linewidth": 9, "figure.facecolor": "red", "font.size": 30}):
         figure = line_plots.lines([panel({"a$b$ (x=猫)": [0.5, 0.6]}, title="$x$ & <y>")], "token accuracy", "%")
         content = plots.encode(figure, "svg")
@@ -252,7 +255,7 @@ def test_names_are_drawn_as_they_are() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("axis", ["score", "error"])
 def test_several_figures_stand_in_one_page(axis: str) -> None:
-    """No id twice, every reference met, nothing to fetch, neutral colours the page's own."""
+    """Ids are unique, every reference is resolved, nothing is fetched, and neutral colours are those of the page."""
     perfect = panel(ROWS | {"tree": [1.0] * 3}, seen=(1, 2), few=[10.0])
     found = figures([TABLE], [perfect], [perfect], "token_accuracy", axis)
     page = "".join(plots.inline(figure, name) for name, figure in found.items())

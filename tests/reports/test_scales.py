@@ -1,4 +1,4 @@
-"""Axes of scores and of errors: where scores stand, where an axis ends, what is refused."""
+"""Axes of scores and of errors: the place of scores, the ends of an axis, and what is refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_scores_from_the_multiple_of_ten_below_them() -> None:
 
 
 def test_errors_are_what_is_missing_to_100() -> None:
-    """95% and 99.97% are errors of 5% and 0.03%: an axis from 0.02 to 5."""
+    """95% and 99.97% are errors of 5% and 0.03%, on an axis from 0.02 to 5."""
     made = scale("error", "%", [0.95, 0.9997])
     assert made.of([0.95, 0.9997]).tolist() == pytest.approx([5, 0.03])
     assert (made.low, made.high, made.edge, made.zero) == (pytest.approx(0.02), pytest.approx(5), None, None)
@@ -43,7 +43,10 @@ def test_errors_are_what_is_missing_to_100() -> None:
 
 
 def test_an_error_of_0_has_a_place_of_its_own() -> None:
-    """Below all others, on a tick that says 0, beyond the end of the logarithmic scale; no other point stands there."""
+    """Zero is below all other points, on a tick "0" beyond the end of the logarithmic scale.
+
+    No other point is there.
+    """
     made = scale("error", "%", [1.0, 0.9999, 0.5])
     assert made.edge == pytest.approx(0.01)
     assert made.zero is not None
@@ -56,7 +59,7 @@ def test_an_error_of_0_has_a_place_of_its_own() -> None:
     assert min(axes.yaxis.get_minorticklocs()) > made.edge
     strip, whole = np.log(made.edge / made.low), np.log(made.high / made.low)
     assert 0.1 < strip / whole < 0.2
-    # sums of ratios may miss 1 by a rounding; one token of a billion is an error
+    # sums of ratios may differ from 1 by a rounding error; one token of a billion is an error
     assert made.of([1 - 1e-16, 1 + 1e-16]).tolist() == [made.zero, made.zero]
     assert scale("error", "%", [1 - 1e-9, 0.5]).zero is None
 
@@ -69,7 +72,7 @@ def test_nothing_but_errors_of_0_can_be_drawn() -> None:
 
 
 def test_a_bar_is_cut_where_the_axis_ends_and_never_moves_its_ends() -> None:
-    """A mean of 99% ± 2: errors of 3% and of nothing; it does not make room for a 0 that no score is."""
+    """For a mean of 99% ± 2, errors are from 3% down to nothing. No room is made for a 0 that no score has."""
     made = scale("error", "%", [0.99, 0.995], [0.97, 1.01])
     assert (made.zero, made.low, made.high) == (None, pytest.approx(0.5), pytest.approx(5))
     assert made.of([0.97, 1.01, 0.9999]).tolist() == pytest.approx([3, 0.5, 0.5])
@@ -80,7 +83,7 @@ def test_a_bar_is_cut_where_the_axis_ends_and_never_moves_its_ends() -> None:
 
 
 def test_a_bar_up_to_ten_times_the_smallest_error_away_is_whole() -> None:
-    """An error of 0.11% whose bar ends at 0.08%: the axis begins at 0.05%. At 0.005% it would be cut."""
+    """For an error of 0.11% with a bar down to 0.08%, the axis begins at 0.05%. A bar to 0.005% would be cut off."""
     made = scale("error", "%", [0.9989, 1.0], [0.9992, 0.9986])
     assert made.edge == pytest.approx(0.05)
     assert made.of([0.9992]).tolist() == pytest.approx([0.08])

@@ -1,4 +1,4 @@
-"""Statistics of few seeds: against tables of t, the integral of its density, and all signs written out."""
+"""Statistics of few seeds, compared with tables of t, the integral of its density, and all signs written out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_critical_values_are_those_of_tables(freedom: int, expected: float) -> N
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 8, 13, 100, 101])
 def test_the_density_between_the_critical_values_is_95_percent(freedom: int) -> None:
-    """Simpson's rule over the density Γ((ν+1)/2) / (√(νπ) Γ(ν/2)) (1 + t²/ν)^(-(ν+1)/2), from 0 to t."""
+    """Simpson's rule for the density Γ((ν+1)/2) / (√(νπ) Γ(ν/2)) (1 + t²/ν)^(-(ν+1)/2), from 0 to t."""
     factor = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
 
     def density(t: float) -> float:
@@ -32,13 +32,13 @@ def test_the_density_between_the_critical_values_is_95_percent(freedom: int) -> 
 
 
 def test_many_values_have_the_normal_s_interval() -> None:
-    """1.959964 is the normal's; the first correction is (z³ + z) / 4ν."""
+    """1.959964 is the quantile of the normal distribution. The first correction is (z³ + z) / 4ν."""
     z = 1.959963985
     assert stats.critical(10_000) == pytest.approx(z + (z**3 + z) / 40_000, abs=1e-7)
 
 
 def test_spread_by_hand() -> None:
-    """1, 2, 6: mean 3, squares 4 + 1 + 9 = 14 over 2, so √7; half is 4.302653 √7 / √3."""
+    """For 1, 2, 6 the mean is 3 and the deviation √((4 + 1 + 9) / 2) = √7; half of the interval is 4.302653 √7 / √3."""
     assert stats.spread([1, 2, 6]) == (
         pytest.approx(math.sqrt(7)),
         pytest.approx(4.302653 * math.sqrt(7 / 3), rel=1e-6),
@@ -49,7 +49,10 @@ def test_spread_by_hand() -> None:
 
 @pytest.mark.parametrize(("right", "count"), [(0, 1), (1, 2), (3, 12), (12, 12), (723, 1000)])
 def test_wilson_s_ends_are_where_the_share_is_just_possible(right: int, count: int) -> None:
-    """At either end p the share lies z = 1.959964 standard deviations √(p (1 - p) / n) away; wrong rows mirror it."""
+    """At both ends p, the share lies z = 1.959964 standard deviations √(p (1 - p) / n) away.
+
+    Counting wrong rows mirrors it.
+    """
     share = right / count
     low, high = stats.wilson(share, count)
     assert low - 1e-12 <= share <= high + 1e-12
@@ -59,7 +62,7 @@ def test_wilson_s_ends_are_where_the_share_is_just_possible(right: int, count: i
 
 
 def test_sign_flips_by_hand() -> None:
-    """±1 ±3 ±1 are 5, 3, -1, -3, 3, 1, -3, -5: six of eight are as far from 0 as -1 - 3 + 1 = -3."""
+    """The sums of ±1 ±3 ±1 are 5, 3, -1, -3, 3, 1, -3, -5. Six of eight are as far from 0 as -1 - 3 + 1 = -3."""
     assert stats.sign_flip([-1, -3, 1]) == 6 / 8
     assert stats.sign_flip([0.1, 0.2, 0.7]) == stats.least_p(3) == 0.25
     assert stats.sign_flip([0.3]) == stats.least_p(1) == 1
@@ -68,7 +71,7 @@ def test_sign_flips_by_hand() -> None:
 
 @pytest.mark.parametrize("count", range(1, 11))
 def test_sign_flips_written_out(count: int) -> None:
-    """Whole numbers, so that equal sums are equal; as hundredths they must count as equal too."""
+    """Equal sums of whole numbers are equal. As hundredths they must count as equal too."""
     rng = random.Random(count)
     whole = [rng.randint(-9, 9) for _ in range(count)]
     sums = [sum(s * d for s, d in zip(signs, whole, strict=True)) for signs in itertools.product((1, -1), repeat=count)]
@@ -79,7 +82,10 @@ def test_sign_flips_written_out(count: int) -> None:
 
 
 def test_as_many_signs_as_are_flipped() -> None:
-    """All of one sign: 2 ways of 2^40. Beyond that there is no p, rather than a wrong one."""
+    """If all differences have one sign, it is 2 ways of 2^40.
+
+    Beyond that there is no p-value, rather than a wrong one.
+    """
     most = [0.01 * i for i in range(1, stats.MOST_FLIPPED + 1)]
     assert stats.sign_flip(most) == stats.least_p(40) == 2 / 2**40
     assert stats.sign_flip([*most, 0.5]) is None

@@ -1,4 +1,4 @@
-"""What is underlined: worked out by hand, by an independent definition in fractions, and in every order of the runs."""
+"""Underlining: worked out by hand, by an independent definition with fractions, and in every order of the runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ape_cli.reports import aggregation, columns, evaluations, tables
 from ape_cli.runs.registry import Registry
 from tests.reports.test_aggregation import ALL, add, lines, tables_of
 
-IMAGES = 359  # of a test split: a score is a number of them, so that ties are common
-Column = dict[str, list[int]]  # scheme -> the number of right rows of each seed
+IMAGES = 359  # rows of a test split; a score is a number of them, so ties are common
+Column = dict[str, list[int]]  # scheme -> number of correct rows of each seed
 
 
 def frame(column: Column, metric: str = "token_accuracy", order: str | None = None) -> pl.DataFrame:
-    """One column of a table, as `report.scores` has it; cross-entropy is the share of wrong rows."""
+    """One column of a table, in the form of a report's lines. Cross-entropy is the share of wrong rows."""
     same: dict[str, Any] = dict.fromkeys(("variant", "structure", "form", "trained_on", "dataset"), "")
     same |= {"task": "reverse", "order": order, "attention": "dot", "preset": "small", "decode": "teacher"}
     same |= {"split": "test", "metric": metric, "paper_size": False, "trained_fingerprint": "f", "fingerprint": "f"}
@@ -42,7 +42,7 @@ def underlined(values: pl.DataFrame) -> set[str]:
 
 
 def expected(column: Column) -> set[str]:
-    """The rule, in fractions: no rounding, no order."""
+    """The rule with fractions, which has no rounding and does not depend on an order."""
     most = max(map(len, column.values()))
     mean = {scheme: Fraction(sum(rights), len(rights)) for scheme, rights in column.items()}
     full = [scheme for scheme, rights in column.items() if len(rights) == most]
@@ -55,18 +55,19 @@ def expected(column: Column) -> set[str]:
 @pytest.mark.parametrize(
     ("column", "best"),
     [
-        # means 352 352 350; deviations 1 and 3 of the two best: 352 - 3 = 349 reaches the third
+        # means 352, 352 and 350; deviations 1 and 3 of the two best: 352 - 3 = 349 includes the third
         ({"rope": [351, 352, 353], "none": [349, 352, 355], "t5": [350, 350, 350]}, {"rope", "none", "t5"}),
-        # the same without the wide one: 352 - 1 = 351 does not
+        # the same without the wide deviation: 352 - 1 = 351 does not include it
         ({"rope": [351, 352, 353], "t5": [350, 350, 350]}, {"rope"}),
-        # one lucky seed is no reference: 350 - 2 = 348 reaches `t5`; `none` is better, so it is underlined as well
+        # one lucky seed is not the reference: 350 - 2 = 348 includes `t5`; `none` is better, so it is underlined as
+        # well
         ({"rope": [348, 350, 352], "t5": [348, 348, 348], "none": [358]}, {"rope", "t5", "none"}),
-        # two seeds of a wide deviation: the reference is still `rope`, and 349 - 1 = 348
+        # two seeds with a wide deviation: the reference is still `rope`, and 349 - 1 = 348
         ({"rope": [348, 349, 350], "none": [340, 359], "t5": [347, 347, 347]}, {"rope", "none"}),
         # a row with fewer seeds below the limit of 348, at it, and just above it
         ({"rope": [348, 350, 352], "none": [347]}, {"rope"}),
         ({"rope": [348, 350, 352], "none": [348]}, {"rope", "none"}),
-        # one seed each: no deviation, and equals are equal
+        # one seed each: there is no deviation, and equal scores are equal
         ({"rope": [350], "none": [350], "t5": [349]}, {"rope", "none"}),
     ],
 )
@@ -78,13 +79,15 @@ def test_by_hand(column: Column, best: set[str]) -> None:
 
 @pytest.mark.parametrize("metric", ["token_accuracy", "cross_entropy"])
 def test_no_order_of_the_runs_changes_an_underline(metric: str) -> None:
-    """Random columns of few seeds with many ties, their lines in many orders; sums of floats depend on the order."""
+    """Random columns of few seeds with many ties, with their lines in many orders, because sums of floats depend on the
+    order.
+    """
     rng = random.Random(5)
     parts, best, ties = [], set[tuple[str, str]](), 0
     for number in range(300):
         seeds = rng.randint(2, 4)
         rights = [[rng.randint(340, 359) for _ in range(rng.choice([seeds, seeds, 1]))] for _ in range(3)]
-        # the mean of the first again, from other scores: one up and one down
+        # the mean of the first again, from other scores: one higher and one lower
         rights.append([rights[0][0] - 1, *rights[0][1:-1], rights[0][-1] + 1] if len(rights[0]) > 1 else rights[0])
         column = {f"x{i}": found for i, found in enumerate(rights)}
         parts.append(frame(column, metric).with_columns(fingerprint=pl.lit(f"{number}")))
@@ -101,7 +104,7 @@ def test_no_order_of_the_runs_changes_an_underline(metric: str) -> None:
 
 
 def test_columns_are_judged_by_themselves() -> None:
-    """Each has its own best, its own deviation and its own greatest number of seeds."""
+    """Each column has its own best mean, its own deviation and its own greatest number of seeds."""
     words = frame({"rope": [350, 352], "none": [340, 340]})
     trees = frame({"rope": [300], "none": [340]}, order="depth")
     found = aggregation.aggregate(pl.concat([words, trees]))
@@ -110,7 +113,9 @@ def test_columns_are_judged_by_themselves() -> None:
 
 
 def test_in_a_registry_in_every_order(tmp_path: Path) -> None:
-    """Three rows of one mean, as among the digits: 352 of 359, with deviations 1, 3 and 0, and one row 3 below."""
+    """Three rows with the same mean, as among the digits: 352 of 359, with deviations 1, 3 and 0, and one row that is 3
+    lower.
+    """
     column = {"rope": [351, 352, 353], "none": [349, 352, 355], "relative": [352, 352, 352], "t5": [349, 349, 349]}
     for scheme, rights in column.items():
         for seed, right in enumerate(rights):

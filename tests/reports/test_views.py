@@ -1,4 +1,4 @@
-"""A contract for every view that is found; and a view of somebody's own, through the command line."""
+"""A contract for every view that is found, and a user's own view on the command line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OURS = ("scores", "by-size", "by-operator", "by-epoch", "paired")  # in the orde
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs with everything that views read: sizes, operators and histories, of two schemes and two seeds."""
+    """Runs with everything that views read: sizes, operators and histories, for two schemes and two seeds."""
     where = tmp_path_factory.mktemp("views")
     for scheme, seed in itertools.product(ROWS, (1, 2)):
         test_by_size.put(where, scheme, {"a": {5: (8, 10 + seed), 6: (1, 2)}}, seed, task="copy", name="copy")
@@ -37,7 +37,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in where.glob("runs/*/run.json"):
         about = json.loads(path.read_text())
         about["dataset"]["seed"] = 1
-        about["dataset"]["rows"]["train"] = 9  # that are drawn again
+        about["dataset"]["rows"]["train"] = 9  # these rows are drawn again
         if about["dataset"]["task"] != "images":
             about["status"] = "stopped"  # so that they need no history
         path.write_text(json.dumps(about))
@@ -45,13 +45,13 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def asked(view: View[Any], **options: Any) -> Options:
-    """Options that ask for this view."""
+    """Options that select this view."""
     compare = ROWS if view.compares else None
     return Options(**{"asked": f"--view {view.name}", "compare": compare} | options)
 
 
 def refused(view: View[Any], options: Options) -> list[str]:
-    """What of the options it refuses."""
+    """The errors about the options that the view refuses."""
     return [error.what for error in view.rejects(options)]
 
 
@@ -81,7 +81,7 @@ def test_no_two_views_share_a_section_or_an_option() -> None:
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("metric", METRICS)
 def test_it_reads_tabulates_and_draws(filled: Path, name: str, metric: str) -> None:
-    """Each format has the same rows; what is drawn has the rows of the tables."""
+    """Each format has the same rows, and the figure has the rows of the tables."""
     view, registry = ALL[name], Registry(filled)
     options = asked(view, metric=metric)
     if refused(view, options):
@@ -129,7 +129,7 @@ def test_without_runs_a_page_goes_on_without_it(tmp_path: Path, name: str) -> No
 
 @pytest.mark.parametrize("name", ALL)
 def test_what_is_refused_says_why_and_all_else_is_shown(filled: Path, name: str) -> None:
-    """Every pair of options: either an error with the option and a way out, or a report."""
+    """Every pair of options gives either an error with the option and a fix, or a report."""
     view = ALL[name]
     single: list[dict[str, Any]] = [
         {"against": "paper"},
@@ -168,7 +168,7 @@ def test_an_option_that_a_view_does_not_use_is_refused() -> None:
 
 
 def test_text_in_a_cell_is_escaped() -> None:
-    """A number is a number in the mathematics of LaTeX; any other text is text."""
+    """LaTeX writes a number in mathematical mode, and any other text as text."""
     table = Table("Title", ["A note."], ["which"], [("a", ["50%_x|<b>"]), ("b", ["12"])], "")
     assert r"a & 50\%\_x|<b> \\" in rendering.text("latex", [table])
     assert "b & $12$ " in rendering.text("latex", [table])
@@ -177,7 +177,7 @@ def test_text_in_a_cell_is_escaped() -> None:
 
 
 def test_what_each_view_refuses() -> None:
-    """The options that a single view refuses, by its own words."""
+    """The options that each view refuses, in its own words."""
     history = "scores by epoch are from the training history, with its own splits and decoding"
     reasons = {
         ("by-size", "against"): "the paper has no scores by size",
@@ -230,7 +230,7 @@ def test_what_each_view_refuses() -> None:
         (("by-size", "size", None), "by-size", "--view by-size"),
         ((None, None, ROWS), "paired", "--compare"),
         (("paired", None, ROWS), "paired", "--compare"),
-        ((None, "size", ROWS), "by-size", "--by size"),  # which refuses the comparison
+        ((None, "size", ROWS), "by-size", "--by size"),  # this view refuses the comparison
     ],
 )
 def test_how_views_are_asked_for(words: tuple[Any, Any, Any], name: str, how: str) -> None:
@@ -302,7 +302,9 @@ class HowMany(View):
 
 
 def test_a_view_is_one_new_file(tmp_path: Path) -> None:
-    """Found in a folder of the user's own on the path, listed, shown in every format, on the page and among plots."""
+    """The file is found in a user's folder on the path, listed, and shown in every format, on the page and among the
+    plots.
+    """
     for scheme, seed in (("rope", 1), ("rope", 2), ("none", 1)):
         test_by_epoch.put(tmp_path / "results", scheme, [0.2, 0.6], None, seed)
     run = elsewhere(tmp_path, "ape_cli/reports/views/how_many.py", MINE)

@@ -1,4 +1,4 @@
-"""Filters by scheme, task and preset: every view has the chosen runs alone, and a filter that picks none says so."""
+"""Filters by scheme, task and preset: every view has only the chosen runs, and one that selects none is an error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FILTERS: list[tuple[list[str], Any]] = [
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three schemes on four columns at two presets, two seeds each: scores, scores by size and histories."""
+    """Three schemes on four columns with two presets and two seeds each: scores, scores by size and histories."""
     where = tmp_path_factory.mktemp("filled")
     every = itertools.product(enumerate(itertools.product(COLUMNS, PRESETS)), SCHEMES, (1, 2))
     for (number, ((task, order), preset)), scheme, seed in every:
@@ -140,7 +140,7 @@ def test_images_go_by_their_source_too() -> None:
     assert Filter(tasks=("digits",)).picks(kind)
     assert Filter(tasks=("images",)).picks(kind)
     assert not Filter(tasks=("cifar-10",)).picks(kind)
-    # an option of the same name of another task is no name of the task
+    # an option of another task with the same name is not the name of a task
     assert filters.kind("rope", "small", "mine", None, {"source": "digits"}, image=False).tasks == ("mine",)
 
 

@@ -1,4 +1,4 @@
-"""Runs on disk: names, statuses, damage, and that no pickle is ever read."""
+"""Runs on disk: names, statuses and damage, and that no pickle is ever loaded."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_run_that_goes_on_with_another_processor_says_so(
 def test_resume_without_a_run(words: Dataset, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such run to resume"):
         run(words, tmp_path, existing=ExistingRun.RESUME)
-    assert list(open_registry(tmp_path)) == []  # and no trace of it
+    assert list(open_registry(tmp_path)) == []  # nothing of the run is left
 
 
 def test_what_cannot_be_trained_leaves_no_run_behind(words: Dataset, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_what_cannot_be_trained_leaves_no_run_behind(words: Dataset, tmp_path: P
 
 
 def test_a_run_without_its_run_json_is_begun_afresh(words: Dataset, tmp_path: Path) -> None:
-    """What is left of it is not taken for the beginning of the new one."""
+    """Files of a deleted run are not taken for the beginning of the new one."""
     with pytest.raises(Stopped):
         run(words, tmp_path, stop=stopping_after(3))
     (found,) = open_registry(tmp_path)
@@ -207,7 +207,7 @@ def test_a_failed_run_says_so(words: Dataset, tmp_path: Path) -> None:
     assert next(iter(open_registry(tmp_path))).status == "failed"
 
 
-# Damage ------------------------------------------------------------------------------------------
+# Damage
 
 
 def load(run: Run, data: Dataset) -> None:
@@ -304,7 +304,7 @@ def test_damaged_evaluations_are_named(words: Dataset, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["orthogonal-seq", "orthogonal-tree"])
 def test_weights_of_an_earlier_version_are_read(trees: Dataset, words: Dataset, tmp_path: Path, scheme: str) -> None:
-    """Parameters that have another name today: the same run, the same scores, and training goes on from its state."""
+    """If parameters have other names today, run and scores are the same, and training continues from its state."""
     data = words if scheme == "orthogonal-seq" else trees
     done = run(data, tmp_path, scheme=scheme).run
     before = evaluate.evaluate(done, data, split="validation", decode="teacher", device=CPU)["overall"]

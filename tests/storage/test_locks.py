@@ -1,4 +1,4 @@
-"""Leases: one holder at a time, forgotten when it does not renew, and told so."""
+"""Locks: one holder at a time, which loses the lock if it does not renew it, and is told so."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def another(lock: RemotePath) -> RemotePath:
 
 
 def abandoned(lock: RemotePath, seconds: int) -> Lease:
-    """What a process leaves that was killed."""
+    """The files that a killed process leaves."""
     found = Lease(another(lock), seconds)
     assert found.acquire() is None
     return found
@@ -56,7 +56,7 @@ def test_one_holder_at_a_time(lock: RemotePath, server: Server) -> None:
         )
         with pytest.raises(BusyError, match=told), files.locked(another(lock), BUSY):
             pass
-        assert files.is_locked(lock)  # who was refused took nothing away
+        assert files.is_locked(lock)  # the refused process has removed nothing
     assert not files.is_locked(lock)
     with files.locked(another(lock), BUSY):
         pass
@@ -66,7 +66,7 @@ def test_one_holder_at_a_time(lock: RemotePath, server: Server) -> None:
 
 @pytest.mark.slow
 def test_of_many_that_come_at_once_one_gets_it(lock: RemotePath) -> None:
-    """Never two: each of them writes before it looks."""
+    """There are never two holders, although each process writes before it looks."""
     ready, holders, refused, together = threading.Barrier(5), list[str](), list[str](), list[int]()
 
     def come(name: str) -> None:
@@ -77,7 +77,8 @@ def test_of_many_that_come_at_once_one_gets_it(lock: RemotePath) -> None:
                 holders.append(name)
                 together.append(len(holders))
                 until = time.monotonic() + 20
-                while len(refused) < 4 and max(together) == 1 and time.monotonic() < until:  # until all others are
+                # until all others have looked
+                while len(refused) < 4 and max(together) == 1 and time.monotonic() < until:
                     time.sleep(0.05)
                 holders.remove(name)
         except BusyError:
@@ -88,7 +89,7 @@ def test_of_many_that_come_at_once_one_gets_it(lock: RemotePath) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert together in ([1], [])  # all of them may have stepped back
+    assert together in ([1], [])  # all of them may have given up
     assert len(refused) == 5 - len(together)
 
 
@@ -98,7 +99,7 @@ def test_one_that_is_not_renewed_is_taken_over(lock: RemotePath, server: Server)
         time.sleep(0.1)
     with held(lock, BUSY) as mine:
         assert list(server.objects(f"lease/{lock.parent.name}")) == [mine.claim.name]
-        dead.renew()  # it wakes up, and is told
+        dead.renew()  # it wakes up and is told
         assert not dead.is_ours()
         assert list(server.objects(f"lease/{lock.parent.name}")) == [mine.claim.name]
 
@@ -115,7 +116,7 @@ def test_who_has_lost_it_writes_no_more(lock: RemotePath, server: Server) -> Non
     target = lock.parent / "state" / "state.bin"
     with held(lock, BUSY) as mine:
         files.write_text(target, "ours")
-        mine.until = 0.0  # cut off for a minute
+        mine.until = 0.0  # without a connection for a minute
         with pytest.raises(ApeError, match="another process may have taken over"):
             files.write_text(target, "late")
         files.write_text(lock.parent.with_name("elsewhere") / "x", "not under this lock")

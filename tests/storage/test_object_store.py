@@ -1,4 +1,4 @@
-"""All stages on S3: the same bytes and the same numbers as in a folder, whatever comes in between."""
+"""All stages on S3 give the same bytes and numbers as in a folder, whatever interrupts them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-# Generation ---------------------------------------------------------------------------------------
+# Generation
 
 
 TASK = tasks.make("tree-ops", depth_mean=3, depth_std=1)
@@ -127,7 +127,7 @@ def test_an_interruption_leaves_no_manifest_and_is_gone_on_from(server: Server, 
 
 @pytest.mark.slow
 def test_the_manifest_comes_last(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever reads while it is written finds no dataset, or a whole one."""
+    """A reader finds either no dataset or a complete one while it is being written."""
     seen: list[str] = []
     real = RemotePath.upload
 
@@ -151,7 +151,7 @@ def test_foreign_objects_are_never_touched(server: Server) -> None:
 
 @pytest.mark.slow
 def test_a_batch_is_what_it_is_in_a_folder(server: Server, tmp_path: Path) -> None:
-    """Row groups are read by ranges; `open` takes the address as a string."""
+    """Row groups are read by ranges, and `open` takes the address as a string."""
     generation.generate(TASK, PLAN, tmp_path)
     generation.generate(TASK, PLAN, storage_path(address(server, "batches")))
     here, there = open_dataset(str(tmp_path)), open_dataset(address(server, "batches"))
@@ -161,7 +161,7 @@ def test_a_batch_is_what_it_is_in_a_folder(server: Server, tmp_path: Path) -> No
     assert torch.equal(one.labels, other.labels)
 
 
-# Runs ---------------------------------------------------------------------------------------------
+# Runs
 
 
 def wanted(**settings: Any) -> config.Config:
@@ -184,7 +184,7 @@ def words(server: Server) -> str:
 
 @pytest.mark.slow
 def test_the_commands_of_every_day(server: Server, words: str, tmp_path: Path, monkeypatch: Any) -> None:
-    """With data and results on S3 they say what they say of a folder."""
+    """With data and results on S3, the commands print the same as for a folder."""
     monkeypatch.chdir(tmp_path)
     ape("gen", "reverse", "--n", "120", *WORDS)
     asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=4", "--json"]
@@ -228,7 +228,7 @@ def test_the_newest_dataset_at_an_address_is_found_or_made(server: Server) -> No
 
 @pytest.mark.slow
 def test_a_sweep_registers_there(server: Server, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its workers are processes of their own, which reach the store by themselves."""
+    """Workers of a sweep are separate processes, which open the store themselves."""
     monkeypatch.chdir(tmp_path)
     asked = ["sweep", "--schemes", "rope,none", "--data", words, "--preset", "tiny", "--set", "steps=2"]
     asked += ["--workers", "1", "--json", "--results", address(server, "sweep")]
@@ -279,7 +279,7 @@ def test_the_second_writer_is_refused_until_the_first_is_forgotten(server: Serve
         found.update(status="running")
         with pytest.raises(BusyError, match=r"is training this run[\s\S]*by process \d+[\s\S]*after 60 seconds"):
             run(words, storage_path(str(results)), existing=ExistingRun.RESUME)
-    killed = Lease(lock, seconds=1)  # says that it renews every second, and never does
+    killed = Lease(lock, seconds=1)  # promises to renew every second, and never does
     assert killed.acquire() is None
     while found.status == "running":
         time.sleep(0.1)
@@ -304,7 +304,7 @@ def test_what_cannot_be_trained_leaves_nothing(server: Server, words: str) -> No
     cpu = torch.device("cpu")
     with pytest.raises(ApeError, match="heads"):
         trial.run_trial(wanted(d_model=33), open_dataset(words), open_registry(results), Execution(cpu))
-    assert open_registry(results).table()[1] == []  # nor is there anything to complain of
+    assert open_registry(results).table()[1] == []  # there is nothing to complain about either
     assert open_registry(results).runs().is_empty()
     assert server.objects("ape/nothing") == {}
 
@@ -318,14 +318,14 @@ def test_weights_cut_short_are_named(server: Server, words: str) -> None:
         evaluate.evaluate(done, open_dataset(words), split="test", decode="teacher", device=torch.device("cpu"))
 
 
-# Google's -----------------------------------------------------------------------------------------
+# Google's object store
 
 
 @pytest.mark.slow
 def test_google_s_store_as_far_as_a_stand_in_tells(
     reference: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same dataset, and a run that is trained, stopped, found, gone on with, evaluated and reported."""
+    """The same dataset, and a run that is trained, stopped, found, resumed, evaluated and reported."""
     monkeypatch.chdir(tmp_path)
     with google.serving() as endpoint:
 
@@ -367,7 +367,7 @@ def test_google_s_store_as_far_as_a_stand_in_tells(
             open_dataset(at("x").replace(google.BUCKET, "nobody-s", 1))
 
 
-# What a user is told ------------------------------------------------------------------------------
+# Messages for users
 
 
 @pytest.mark.slow
@@ -409,7 +409,7 @@ def test_a_dead_server_is_told_in_seconds(words: str) -> None:
 
 @pytest.mark.slow
 def test_a_server_that_goes_away_does_not_look_like_damage(server: Server, words: str, monkeypatch: Any) -> None:
-    """Nobody is told to generate or to train again because the network is down."""
+    """A user is not told to generate or to train again because the network is down."""
     results = storage_path(address(server, "away"))
     done = run(words, results).run
 

@@ -1,4 +1,4 @@
-"""Places: what an address is read as, pathlib's names over an object store, and what a user is told."""
+"""Paths: how addresses are parsed, pathlib's methods on an object store, and messages for users."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def at(server: Server, path: str) -> RemotePath:
     return found
 
 
-# Addresses ----------------------------------------------------------------------------------------
+# Addresses
 
 
 @pytest.mark.parametrize("text", ["results", "/tmp/x", "../a b", "", "c:/x", "my-run://x"])
@@ -93,13 +93,13 @@ def test_credentials_in_an_address_are_refused_and_not_shown() -> None:
 
 
 def test_nothing_is_asked_before_something_is_needed() -> None:
-    """The first line of `ape --help` would wait for it, and for pyarrow.fs."""
+    """Otherwise the first line of `ape --help` would wait for pyarrow.fs."""
     found = storage_path("s3://bucket/x") / "y"
     assert "system" not in vars(found.bucket)
 
 
 def test_which_store_an_address_is_of() -> None:
-    """Google's is not asked here: only that the address reaches its client, with what it says."""
+    """Google is not contacted here. The test only checks that the address reaches its client with its options."""
     found = storage_path("gs://bucket/x?endpoint_override=http://127.0.0.1:1&anonymous=true")
     assert isinstance(found, RemotePath)
     system = found.bucket.system
@@ -114,18 +114,18 @@ def test_the_environment_names_the_server(server: Server, monkeypatch: pytest.Mo
     plain = storage_path("s3://place/by/environment")
     assert plain.read_bytes() == b"here"
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    assert at(server, "place/by/environment").read_bytes() == b"here"  # an address knows better
+    assert at(server, "place/by/environment").read_bytes() == b"here"  # an option in the address has precedence
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.endpoint)
     assert storage_path("s3://place/by/environment").exists()
     host = server.endpoint.removeprefix("http://")
     assert storage_path(f"s3://place/by/environment?endpoint_override={host}&scheme=http").exists()
 
 
-# Files and folders --------------------------------------------------------------------------------
+# Files and folders
 
 
 def test_it_is_what_pathlib_is(server: Server, tmp_path: Path) -> None:
-    """The same steps on a folder of this machine and in a bucket."""
+    """The same steps on a local folder and in a bucket."""
     found = []
     for where in (tmp_path / "folder", at(server, "place/folder")):
         seen: list[object] = [where.exists(), where.is_dir()]
@@ -176,7 +176,7 @@ def test_parts_of_an_object_are_read_by_ranges(server: Server) -> None:
         assert file.read(5) == bytes(range(90, 95))
 
 
-# What a user is told ------------------------------------------------------------------------------
+# Messages for users
 
 
 def test_a_bucket_that_is_not_there(server: Server) -> None:

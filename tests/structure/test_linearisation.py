@@ -1,4 +1,4 @@
-"""Sources in one order and targets in another: what is stored, read, trained, named, refused."""
+"""Sources in one order and targets in another: how they are stored, read, trained, named and refused."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_flat_scheme_reads_each_side_along_its_own_line(tmp_path: Path, order:
                 at, to = (recursive.linear(t, o) for t, o in ((source, source_order), (target, target_order)))
                 assert batch.source_ids[i, :n].tolist() == [symbol for symbol, _ in at]
                 assert batch.labels[i, :m].tolist() == [symbol for symbol, _ in to]
-                # the decoder reads SOS at 0 and the target but its last token
+                # the decoder reads SOS at 0 and the target without its last token
                 places = (batch.source_positions, batch.input_positions)
                 read, written = (p[0 if p.shape[0] == 1 else i].tolist() for p in places)
                 if structure == "seq":
@@ -76,7 +76,7 @@ def test_a_flat_scheme_reads_each_side_along_its_own_line(tmp_path: Path, order:
 
 
 def test_a_manifest_says_it_only_where_the_orders_differ(tmp_path: Path, mixed: Dataset) -> None:
-    """So that datasets that exist keep their bytes."""
+    """So that existing datasets keep their bytes."""
     plan = json.loads((Path(str(mixed.folder)) / "manifest.json").read_text())["plan"]
     assert (plan["order"], plan["source_order"]) == ("depth", "breadth")
     same = tree_data(tmp_path / "same", "depth")
@@ -96,7 +96,7 @@ def test_a_plan_that_contradicts_itself_is_refused(mixed: Dataset, order: str | 
 
 
 def test_what_is_generated_again_is_the_same(tmp_path: Path) -> None:
-    """The command on the card makes the same dataset; another order is another dataset."""
+    """The command on the card makes the same dataset. Another order makes another dataset."""
     run = CliRunner()
     out = str(tmp_path / "data")
     command = ["gen", "tree-copy", "--order", "depth", "--source-order", "breadth", "--n", "50", "--out", out]
@@ -114,7 +114,7 @@ def test_what_is_generated_again_is_the_same(tmp_path: Path) -> None:
 
 
 def test_runs_sweeps_and_reports_use_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From `ape train` to the table; the sweep of the same trial finds it finished."""
+    """From `ape train` to the table. The sweep of the same trial finds it finished."""
     monkeypatch.chdir(tmp_path)
     run = CliRunner()
     order = ["--task", "tree-copy", "--order", "depth", "--source-order", "breadth"]
@@ -131,7 +131,7 @@ def test_runs_sweeps_and_reports_use_its_name(tmp_path: Path, monkeypatch: pytes
     one_trial = ["--schemes", "rope", "--tasks", "tree-copy", "--orders", "breadth-to-depth"]
     again = run.invoke(app, ["sweep", *one_trial, *TINY])
     assert "1 trial: 1 finished, 0 to do" in again.output, again.output
-    # the plan of a sweep knows the run by its data, also where the dataset is gone
+    # the plan of a sweep knows the run by its data, also if the dataset is gone
     fields = {"schemes": ["rope"], "tasks": ["tree-copy"], "orders": ["breadth-to-depth"], "set": {"steps": 2}}
     items, _ = planning.of_grids(
         [specification.check(fields)], "tiny", open_registry("results"), tmp_path / "none", Path
@@ -141,7 +141,7 @@ def test_runs_sweeps_and_reports_use_its_name(tmp_path: Path, monkeypatch: pytes
 
 
 def test_runs_are_not_asked_about_another_linearisation(tmp_path: Path, mixed: Dataset) -> None:
-    """A scheme that never saw sources of this order would only seem to fail."""
+    """A scheme that never saw sources in this order would only seem to fail."""
     from ape_cli import position
     from ape_cli.runs import config
 

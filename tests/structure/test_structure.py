@@ -1,4 +1,4 @@
-"""Heap indices, distances, and the array forms of tree operations, against plain recursion."""
+"""Heap indices, distances and array forms of tree operations, compared with plain recursion."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_distances_worked_out_by_hand() -> None:
     by_hand = {(2, 3): 2, (4, 5): 2, (4, 6): 4, (1, 7): 2, (4, 2): 1}
     for (x, y), steps_apart in by_hand.items():
         assert int(tree.distance(torch.tensor(x), torch.tensor(y))) == steps_apart
-    assert int(tree.distance(torch.tensor(0), torch.tensor(1))) == 0  # SOS stands at the root
+    assert int(tree.distance(torch.tensor(0), torch.tensor(1))) == 0  # SOS is at the root
     assert int(seq.distance(torch.tensor(0), torch.tensor(5))) == 5
 
 
@@ -63,7 +63,7 @@ def path(heap: int, branching: int) -> list[int]:
 
 @pytest.mark.parametrize("branching", [2, 3, 5])
 def test_trees_of_any_branching(branching: int) -> None:
-    """Levels, ancestors, composition and distance against explicit paths; NumPy and torch agree."""
+    """Levels, ancestors, composition and distance, compared with explicit paths. NumPy and torch agree."""
     tree = structure.Tree(branching)
     heaps = [*range(1, 60), tree.level_start(tree.max_depth), tree.level_start(tree.max_depth + 1) - 1, 2**60 + 12345]
     paths = [path(h, branching) for h in heaps]
@@ -92,8 +92,8 @@ def test_children_of_a_ternary_tree_by_hand() -> None:
 def test_rings_and_products_by_hand() -> None:
     ring, grid = structure.parse_structure("cyclic(6)"), structure.parse_structure("grid(2)")
     assert [int(ring.distance(torch.tensor(1), torch.tensor(y))) for y in range(1, 9)] == [0, 1, 2, 3, 2, 1, 0, 1]
-    assert int(grid.distance(torch.tensor([3, 0]), torch.tensor([1, 3]))) == 5  # the paper's figure 3
-    for array in (torch.tensor, np.array):  # the last one's square is beyond int64
+    assert int(grid.distance(torch.tensor([3, 0]), torch.tensor([1, 3]))) == 5  # figure 3 of the paper
+    for array in (torch.tensor, np.array):  # the square of the last one is beyond int64
         straight = structure.Grid((structure.Seq(),) * 2).straight(
             array([[3, 0], [4, 1], [0, 0]]), array([[6, 4], [4, 9], [0, 2**32]])
         )
@@ -163,7 +163,7 @@ def test_long_expressions_are_refused_before_they_are_read() -> None:
 
 
 def test_what_a_structure_is_read_from() -> None:
-    """Each coordinate from the data's own or, `seq` and `cyclic(n)`, from the linearisation."""
+    """Each coordinate comes from the data's own or, for `seq` and `cyclic(n)`, from the linearisation."""
     line = structure.LINE
     for wanted, own, expected in [
         ("tree(2)", "tree(2)", [0]),
@@ -174,7 +174,7 @@ def test_what_a_structure_is_read_from() -> None:
         ("grid(2)*seq", "grid(2)", [0, 1, line]),
         ("seq*grid(2)", "grid(2)", [line, 0, 1]),
         ("grid(3)", "grid(2)", None),
-        ("grid(2)", "seq", None),  # not the same place twice
+        ("grid(2)", "seq", None),  # the same place cannot be read twice
         ("seq*cyclic(7)", "seq", [line, line]),
         ("cyclic(6)", "cyclic(6)", [0]),
         ("cyclic(5)", "cyclic(6)", None),  # a ring is read as itself or not at all
@@ -186,14 +186,14 @@ def test_what_a_structure_is_read_from() -> None:
 
 
 def random_tree(rng: random.Random, k: int, depth: int) -> recursive.Tree:
-    """A node with a number of its own; k children, or none at the bottom and now and then before."""
+    """A node with its own number. It has k children, or none at the bottom and sometimes earlier."""
     if depth == 0 or rng.random() < 0.3:
         return (rng.random(),)
     return (rng.random(), *(random_tree(rng, k, depth - 1) for _ in range(k)))
 
 
 def test_level_order_is_seen() -> None:
-    """Two trees, an empty row and a lone root; a row may begin with whatever the one before it ended with."""
+    """Two trees, an empty row and a lone root. A row may begin with what the previous one ended with."""
     starts = np.array([0, 0, 3, 6, 6, 7])
     assert trees.in_level_order(starts, np.array([1, 2, 3, 1, 6, 7, 1]))
     assert trees.in_level_order(np.array([0, 0]), np.array([], dtype=np.int64))
@@ -203,7 +203,7 @@ def test_level_order_is_seen() -> None:
 
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_binarised_is_left_child_right_sibling(k: int) -> None:
-    """The formula on heap indices against trees of pointers; pre-order is kept, and there is a way back."""
+    """The formula on heap indices, compared with trees of pointers. Pre-order is kept, and there is an inverse."""
     rng = random.Random(k)
     for _ in range(200):
         tree = random_tree(rng, k, 4)
@@ -219,7 +219,7 @@ def test_binarised_is_left_child_right_sibling(k: int) -> None:
 
 @pytest.mark.parametrize("k", [2, 3, 31])
 def test_the_deepest_trees_that_binarise(k: int) -> None:
-    """The last path of 62 // k steps has k steps in binary for each of its own, which still fit."""
+    """The last path of 62 // k steps has k binary steps for each of its own, and these still fit."""
     tree = structure.Tree(k)
     last = np.array([tree.level_start(62 // k + 1) - 1])
     binary = trees.binarise(last, k)
@@ -229,7 +229,7 @@ def test_the_deepest_trees_that_binarise(k: int) -> None:
 
 @pytest.mark.parametrize("k", [3, 4])
 def test_linearisations_of_any_branching(k: int) -> None:
-    """Against recursion, and by several keys as by one: deep paths do not fit into one."""
+    """Compared with recursion, and with several keys as with one, because deep paths do not fit into one key."""
     rng = random.Random(k)
     for _ in range(100):
         tree = random_tree(rng, k, 4)
@@ -244,7 +244,7 @@ def test_linearisations_of_any_branching(k: int) -> None:
 
 
 def test_linearisations_of_deep_trees_use_the_long_way() -> None:
-    """A path of 60 steps does not fit into one key; the order is the same rule."""
+    """A path of 60 steps does not fit into one key, and its order follows the same rule."""
     heap = np.array([2**k for k in range(61)] + [2**k + 1 for k in range(1, 61)])
     row = np.zeros(heap.size, dtype=np.int64)
     breadth = heap[trees.linearise(row, heap, "breadth")]
@@ -272,7 +272,7 @@ def test_subtree_operations_on_paths(k: int) -> None:
 
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_the_mirror_image_at_the_greatest_depth(k: int) -> None:
-    """The last level that fits: its first index and its last change places, without overflow."""
+    """The last level that fits: its first and last index are exchanged without overflow."""
     tree = structure.Tree(k)
     ends = [tree.level_start(tree.max_depth), tree.level_start(tree.max_depth + 1) - 1]
     assert trees.mirror(np.array(ends), k).tolist() == ends[::-1]

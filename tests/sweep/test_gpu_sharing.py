@@ -1,4 +1,4 @@
-"""Several processes on one GPU: NVIDIA's service is started, told of, and ended; a program stands in for it."""
+"""Several processes on one GPU: NVIDIA's service is started, announced and stopped. A program stands in for it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_where_it_does_not_start_processes_take_turns(calls: Path, monkeypatch: 
 
 
 def test_it_is_left_alone(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is not wanted, runs already, or is not there."""
+    """The service is not wanted, is running already, or is not installed."""
     with shared_gpu(False) as shares:
         assert not shares
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/elsewhere")

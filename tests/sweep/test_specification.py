@@ -1,4 +1,4 @@
-"""Grids: every combination once, whole tables first; what is wrong is said before anything begins."""
+"""Grids: every combination once, complete tables first, and errors before anything begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps: each run once, whatever happens meanwhile, and the same run that `ape train` makes."""
+"""Sweeps: each run is trained once, whatever happens meanwhile, and is the same run as that of `ape train`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.conftest import ape
 
 GRID = ["--schemes", "rope,none", "--tasks", "copy,tree-copy", "--seeds", "1-2", "--preset", "tiny"]
 SHORT = ["--set", "steps=6", "--set", "validate_every_steps=3", "--device", "cpu"]
-ONE = ["--workers", "1", "--threads", "1"]  # one process comes up sooner than two
+ONE = ["--workers", "1", "--threads", "1"]  # one process starts sooner than two
 
 
 def facts(results: Path) -> dict[str, Any]:
-    """Of each run all that is no time: what a second sweep must give again."""
+    """Everything in a run except times, which a second sweep must repeat."""
     found = {}
     for run in open_registry(results):
         about = run.read()
@@ -61,7 +61,7 @@ def test_a_sweep_is_what_train_makes_one_by_one(here: Path) -> None:
     assert ape("sweep", *GRID, *SHORT)[0].splitlines()[-1] == "8 trials: 8 finished; 0 trained now"
     assert {p: p.stat().st_mtime_ns for p in (here / "results").rglob("*") if p.is_file()} == before
 
-    # where the data is gone, the registry knows it by its plan, and nothing has to be generated
+    # if the data is gone, the registry knows it by its plan, and nothing has to be generated
     for path in sorted((here / "datasets").rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
     assert ape("sweep", *GRID, *SHORT)[0].splitlines()[-1] == "8 trials: 8 finished; 0 trained now"
@@ -80,7 +80,7 @@ FOUR += ["--set", "steps=60", "--set", "validate_every_steps=10", "--threads", "
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the four trials come to when nothing stops them."""
+    """The results of the four trials if nothing stops them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("uninterrupted"))
         ape("sweep", *FOUR, "--workers", "1")
@@ -157,8 +157,8 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
     assert guesses["copy-rope-2"][0] == "finished"
     assert guesses["copy-rope-3"] == ("new", 30.0)  # the upper median of the same configuration, 10 and 30
     assert guesses["copy-none-3"] == ("new", 70.0)
-    assert guesses["copy-alibi-3"] == ("new", 50.0)  # of the same task: 10, 30, 50, 70
-    assert guesses["tree-copy-breadth-rope-3"] == ("new", 50.0)  # of the model; trees of depth 2 have 6 nodes too
+    assert guesses["copy-alibi-3"] == ("new", 50.0)  # the same task: 10, 30, 50, 70
+    assert guesses["tree-copy-breadth-rope-3"] == ("new", 50.0)  # the same model; trees of depth 2 have 6 nodes too
     # to do: rope and none on copy once, alibi on copy twice, three schemes on tree-copy twice; two at a time
     assert plan["seconds"] == pytest.approx((30 + 70 + 2 * 50 + 6 * 50) / 2)
     table = ape("sweep", *GRID, *SHORT, "--dry-run")[0]
@@ -168,7 +168,7 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
 
 @pytest.mark.slow
 def test_an_estimate_scales_with_the_work(here: Path) -> None:
-    """One run of 6 steps with 16 words of 6 symbols took 3 seconds: 3 / (6 * 16 * 6) seconds a step and symbol."""
+    """A run of 6 steps with 16 words of 6 symbols took 3 seconds, 3 / (6 * 16 * 6) for each step and symbol."""
     ape("sweep", "--schemes", "rope", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE)
     (run,) = open_registry("results")
     about = run.read()
@@ -183,14 +183,14 @@ def test_an_estimate_scales_with_the_work(here: Path) -> None:
 
     six, longer = ("--set", "steps=6"), ("--data", "longer")
     assert seconds(*six) == pytest.approx(3.0)
-    assert seconds("--set", "steps=40000") == pytest.approx(20_000.0)  # 3 * 40,000 / 6, which are 5.6 hours
-    assert seconds() == pytest.approx(10.0)  # the preset's 20 steps
+    assert seconds("--set", "steps=40000") == pytest.approx(20_000.0)  # 3 * 40,000 / 6, which is 5.6 hours
+    assert seconds() == pytest.approx(10.0)  # the 20 steps of the preset
     assert seconds(*six, "--set", "batch_size=64") == pytest.approx(12.0)
     assert seconds("--set", "epochs=6") == pytest.approx(39.0)  # 200 rows: 6 times 13 steps of 16
     assert seconds(*six, data=longer) == pytest.approx(6.0)
     assert seconds("--set", "epochs=6", data=longer) == pytest.approx(42.0)  # 100 rows: 6 times 7 steps
-    assert seconds(*six, scheme="none") == pytest.approx(3.0)  # of the same model on the same task
-    assert seconds(*six, data=("--tasks", "repeat")) == pytest.approx(3.0)  # of the same model
+    assert seconds(*six, scheme="none") == pytest.approx(3.0)  # the same model on the same task
+    assert seconds(*six, data=("--tasks", "repeat")) == pytest.approx(3.0)  # the same model
     for other in ("d_model=64", "heads=1", "encoder_layers=2"):
         assert seconds(*six, "--set", other) is None
     words = ["--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--device", "cpu", "--dry-run", *ONE]
@@ -273,7 +273,10 @@ class FakeLink:
 
 
 def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is waited for, as it may be that of a worker which is dying; in the end it is left to the other."""
+    """The sweep waits, because the other process may be a dying worker.
+
+    In the end it leaves the run to the other one.
+    """
     monkeypatch.setattr(worker, "_LOOK", 0.01)
     monkeypatch.setattr(worker, "_PATIENCE", 0.5)
     data = dataset_choice.preset_dataset("copy", None, "tiny", Path("datasets"))
@@ -312,10 +315,10 @@ def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.M
     clock[0] = 110.0
     watch.heed(Event(a, "told", {"step": 30, "steps": 100, "accuracy": 0.5, "validation": 0.25}))
     assert watch.lines[a].left(110.0) == 10 / 20 * 70
-    assert watch.time_left() == (35 + 35 + 35) / 2  # the others as long as the one that is known, two at once
+    assert watch.time_left() == (35 + 35 + 35) / 2  # the others take as long as the known one, two at once
     watch.heed(Event(b, "failed", Failure(None, "trace\nit broke")))
     watch.heed(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
-    assert watch.time_left() == 50  # one is left, and it cannot be shared out
+    assert watch.time_left() == 50  # one is left, and it cannot be divided
     from rich.console import Console
 
     text = io.StringIO()
@@ -394,7 +397,7 @@ def test_what_is_damaged_fails_alone(here: Path) -> None:
             *(open_registry("results"), Path("datasets"), lambda name: broken()),
         )
     shard = next(Path("datasets/copy-tiny/data").glob("test-*.parquet"))
-    shard.unlink()  # made again, as it is needed
+    shard.unlink()  # generated again, because it is needed
     out, err = ape(*words, code=1)
     assert "2 trials: 1 failed, 1 finished; 0 trained now" in out
     assert "run.json is damaged" in err or "cannot read" in err
@@ -402,7 +405,7 @@ def test_what_is_damaged_fails_alone(here: Path) -> None:
 
 
 def broken() -> Path:
-    """A dataset of somebody's own, without one of its shards."""
+    """A user's own dataset without one of its shards."""
     ape("gen", "copy", "--n", "40", "--length-mean", "5", "--out", "broken")
     next(Path("broken/data").glob("test-*.parquet")).unlink()
     return Path("broken")
@@ -438,7 +441,7 @@ def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
     job = worker.job(item, found, "cpu", False)
     assert item.run is not None
     with files.locked(item.run.folder / ".lock", BusyError("busy")), pytest.raises(KeyboardInterrupt):
-        job.call(link, *job.args)  # told to stop, it does not wait on
+        job.call(link, *job.args)  # told to stop, it does not continue to wait
 
 
 class Asked(FakeLink):
@@ -448,7 +451,7 @@ class Asked(FakeLink):
 
 @pytest.mark.slow
 def test_a_run_that_changes_between_the_look_and_the_lock(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process has finished it in that moment: then it is finished, and not trained once more."""
+    """If another process has finished the run in that moment, it is finished and is not trained again."""
     words = ["sweep", "--schemes", "none", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]
     ape(*words)
     (run,) = open_registry("results")

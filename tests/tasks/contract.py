@@ -1,4 +1,4 @@
-"""What every task's test asks: thousands of rows, each re-derived from its source by plain Python."""
+"""The contract of tasks: thousands of rows, each re-derived from its source by plain Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ape_cli import tasks
 from tests import recursive
 
 ROWS = 2_000
-ORDERS = ["breadth", "depth", "breadth-to-depth", "depth-to-breadth"]  # of linearisation, as tables name them
+ORDERS = ["breadth", "depth", "breadth-to-depth", "depth-to-breadth"]  # names of linearisations, as in tables
 FORMS: list[dict[str, Any]] = [  # of trees
     {},
     {"branching": 3, "depth_mean": 4, "depth_std": 0.5},
@@ -30,7 +30,7 @@ def sides(order: str) -> tuple[str, str]:
 
 
 def make(name: str, order: str | None = None, **options: Any) -> tasks.Task:
-    """A task by the name of its linearisation."""
+    """A task, by the name of its linearisation."""
     if order is None:
         return tasks.make(name, **options)
     source, target = sides(order)
@@ -45,12 +45,12 @@ def rows(name: str, order: str | None = None, *, split: str = "train", count: in
 def check_trees(
     name: str, order: str, expected: Callable[[recursive.Tree], recursive.Tree], **options: Any
 ) -> list[tuple[recursive.Tree, dict[str, Any]]]:
-    """Source and target each stand in the order that is claimed, and the target is what it should be.
+    """Check that source and target are in the given orders, and that the target is correct.
 
     Returns the sources as they were drawn, not binarised.
     """
     k, binary = options.get("branching", 2), options.get("binarise", False)
-    index = 2 if name == "tree-ops" else k  # tree-ops: the root has two children of its own
+    index = 2 if name == "tree-ops" else k  # tree-ops: the root has two extra children
 
     source_order, target_order = sides(order)
 
@@ -74,7 +74,7 @@ def check_trees(
 
 
 def build_operation(ids: list[int], positions: list[int], k: int) -> recursive.Tree:
-    """operator(index, tree): the two stand where a k-ary root has its first two children."""
+    """operator(index, tree): these two are in the place of the first two children of a k-ary root."""
     missing = [place for place in recursive.children(1, k) if place > 3]
     operator, *children = recursive.build(ids + [0] * len(missing), positions + missing, k)
     return (operator, *children[:2])

@@ -1,4 +1,4 @@
-"""c3: one step of reduction, at every ripe place at once and only there."""
+"""c3: one step of reduction, at every possible place at once and nowhere else."""
 
 from __future__ import annotations
 

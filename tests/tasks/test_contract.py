@@ -1,4 +1,4 @@
-"""What holds of every task, whatever it is: found by name, reproducible, splits apart, errors clear."""
+"""A contract for every task: it is found by name, reproducible, has separate splits and clear errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ape_cli.tasks import Task, Tokens
 from ape_cli.tasks._task import _split_of
 from tests.tasks.contract import ORDERS, make, sides
 
-DRAWN = [n for n in tasks.names() if issubclass(tasks.load(n), Task)]  # all but images
+DRAWN = [n for n in tasks.names() if issubclass(tasks.load(n), Task)]  # all tasks except images
 EVERY = [(n, o) for n in DRAWN for o in (ORDERS if tasks.load(n).ordered else [None])]
 
 
@@ -54,7 +54,7 @@ def test_seeds_and_splits_share_nothing(name: str, order: str | None) -> None:
 
 
 def test_small_spaces_stay_apart_too() -> None:
-    """Words of two symbols and length 3 to 5: 56 sources in all, none in two splits."""
+    """Words of two symbols with length 3 to 5: 56 sources in all, none of them in two splits."""
     task = tasks.make("copy", length_mean=4, length_std=0.4, vocabulary=2)
     by_split = {}
     for split in SPLITS:
@@ -70,13 +70,16 @@ def test_a_space_too_small_to_share_out_still_ends() -> None:
     for split in SPLITS:
         table, shared = task.sample_counted(rows=range(5), split=split, seed=1)
         assert table["source_ids"].to_pylist() == [[3]] * 5
-        assert shared in (0, 5)  # the one source has its home in one split, and is lent to the others
+        assert shared in (0, 5)  # the only source belongs to one split and is lent to the others
     homes = [task.sample_counted(rows=range(5), split=split, seed=1)[1] for split in SPLITS]
     assert sorted(homes) == [0, 5, 5]
 
 
 def test_rows_of_datasets_that_exist_stay_what_they_are() -> None:
-    """Contents as they were when there were words and binary trees alone; late options change none at their default."""
+    """Contents as they were with only words and binary trees.
+
+    Options that were added later change nothing at their default.
+    """
     for name, order, content in [
         ("copy", None, 16743918225952577583),
         ("reverse", None, 17850345766496738465),
@@ -106,13 +109,13 @@ def test_the_order_of_the_source_is_that_of_the_target_unless_it_is_given() -> N
     task = tasks.make("tree-copy", "depth", "breadth")
     assert (task.order, task.source_order, task.title) == ("depth", "breadth", "tree-copy-breadth-to-depth")
     assert tasks.make("tree-copy", source_order="depth").title == "tree-copy-depth-to-breadth"
-    assert task.parameters == tasks.make("tree-copy").parameters  # the orders are no options
+    assert task.parameters == tasks.make("tree-copy").parameters  # the orders are not options
     assert task.options == tasks.make("tree-copy").options
 
 
 @pytest.mark.parametrize("name", [n for n in tasks.names() if tasks.load(n).ordered])
 def test_each_side_is_that_of_the_dataset_in_its_own_order(name: str) -> None:
-    """Four linearisations hold the same rows: sources of one order and targets of the other, in the same splits."""
+    """Four linearisations have the same rows in the same splits, with sources of one order and targets of the other."""
     found = {order: make(name, order).sample(rows=range(300), split="test", seed=9) for order in ORDERS}
     for order, table in found.items():
         source, target = sides(order)
@@ -122,7 +125,7 @@ def test_each_side_is_that_of_the_dataset_in_its_own_order(name: str) -> None:
         for column in ("row", "size", "op"):
             assert table[column].equals(found["breadth"][column])
     contents = {sequence_rows.content(table) for table in found.values()}
-    assert len(contents) == 4  # so fingerprints tell them apart
+    assert len(contents) == 4  # so fingerprints differ
 
 
 def test_structures_follow_the_options() -> None:
@@ -159,7 +162,7 @@ def test_ids_are_named(name: str, order: str | None) -> None:
 
 @pytest.mark.parametrize(("name", "order"), EVERY)
 def test_mean_tokens_is_the_mean(name: str, order: str | None) -> None:
-    """Of sources of exactly the mean size; flat bounded schemes are sized by it."""
+    """The mean tokens are those of sources of the mean size. Flat bounded schemes are sized by it."""
     deviations = {f.name: 0 for f in dataclasses.fields(tasks.load(name)) if f.name.endswith("_std")}
     task = make(name, order, **deviations)
     table = task.sample(rows=range(3_000), split="train", seed=5)

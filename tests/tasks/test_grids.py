@@ -1,4 +1,4 @@
-"""grid-copy, grid-rotate: targets re-derived with plain lists and by NumPy's rotation; sides as they are drawn."""
+"""grid-copy and grid-rotate: targets re-derived with plain lists and with NumPy's rotation, and the drawn sides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.tasks.contract import rows
 
 
 def grid(symbols: list[int], positions: list[list[int]]) -> list[list[int]]:
-    """A list of rows; fails where the cells are not a rectangle in row-major order."""
+    """The grid as a list of rows. Fails if the cells are not a rectangle in row-major order."""
     height, width = (1 + max(axis) for axis in zip(*positions, strict=True))
     assert positions == [[i, j] for i in range(height) for j in range(width)]
     return [symbols[i * width : (i + 1) * width] for i in range(height)]
@@ -63,7 +63,7 @@ def test_sides_are_independent_and_rounded() -> None:
 
 @pytest.mark.parametrize(("mean", "std"), [(10.0, 1.0), (5.0, 1.0), (1.2, 1.0), (3.0, 0.5), (2.7, 0.0)])
 def test_the_means_are_those_of_the_draws(mean: float, std: float) -> None:
-    """Of the longer side and of the cells; near 1 the tail is cut, which the means have to know."""
+    """Means of the longer side and of the cells. Near 1 the tail is cut, which the means take into account."""
     task = tasks.make("grid-copy", side_mean=mean, side_std=std)
     drawn = task.draw(np.arange(40_000, dtype=np.uint64) * np.uint64(7919))
     cells = np.diff(drawn.starts)
@@ -74,7 +74,7 @@ def test_the_means_are_those_of_the_draws(mean: float, std: float) -> None:
 def test_means_worked_out_by_hand() -> None:
     assert tasks.make("grid-copy", side_mean=3, side_std=0).mean_size == 3.0
     assert tasks.make("grid-copy", side_mean=3, side_std=0).mean_tokens == 9.0
-    # sides of 10 or 11 with equal chance, the longer one 11 in three cases of four
+    # sides of 10 or 11 with equal chance; the longer one is 11 in three cases of four
     even = tasks.make("grid-copy", side_mean=10.5, side_std=0.1)
     assert abs(even.mean_size - 10.75) < 1e-6
     assert abs(even.mean_tokens - 10.5**2) < 1e-5

@@ -1,4 +1,4 @@
-"""Images as a dataset: what is held out, in which order, what is counted, what a damaged one says.
+"""Images as a dataset: the images that are held out, their order, what is counted, and errors about damage.
 
 Sources are made by hand: an image is a few numbers, and its bytes say which one it is.
 """
@@ -38,14 +38,14 @@ CLASSES = ["cat", "dog", "owl"]
 
 
 def noise(count: int, seed: int, shape: tuple[int, int, int] = (4, 3, 3)) -> LabelledImages:
-    """Images no two of which are the same."""
+    """Images of which no two are equal."""
     rng = np.random.default_rng(seed)
     pixels = rng.integers(256, size=(count, *shape), dtype=np.uint8)
     return LabelledImages(pixels, rng.integers(len(CLASSES), size=count))
 
 
 def repeated(count: int, seed: int) -> LabelledImages:
-    """Images of which each stands there one to seven times, in any order, under labels of their own."""
+    """Images that occur one to seven times each, in any order, with separate labels."""
     rng = np.random.default_rng(seed)
     which = rng.permutation(np.repeat(np.arange(count), rng.integers(1, 8, size=count)))
     return LabelledImages(noise(count, seed).pixels[which], rng.integers(len(CLASSES), size=which.size))
@@ -57,7 +57,7 @@ def source(train: LabelledImages, classes: list[str] | None = None, **splits: La
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes `Images` of a source; from then on every one is of that."""
+    """Open a source in memory as the task `Images`, also in the code that is tested."""
 
     def of(found: ImageSource, **options: Any) -> Images:
         monkeypatch.setattr("ape_cli.tasks.images.open_source", lambda where, label: found)
@@ -67,7 +67,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def stored(task: Images, seed: int = 1) -> dict[str, tuple[np.ndarray, list[int]]]:
-    """Pixels and labels of each split, as its table holds them."""
+    """The pixels and labels of each split, as in its table."""
     found = {}
     for split, count in task.available(seed).items():
         table = task.sample(rows=range(count), split=split, seed=seed)
@@ -76,7 +76,7 @@ def stored(task: Images, seed: int = 1) -> dict[str, tuple[np.ndarray, list[int]
 
 
 def bag(*parts: tuple[np.ndarray, Any]) -> Counter[tuple[bytes, int]]:
-    """Images with their labels, in no order."""
+    """Images with their labels, without an order."""
     found = (zip((p.tobytes() for p in pixels), map(int, labels), strict=True) for pixels, labels in parts)
     return Counter(pair for part in found for pair in part)
 
@@ -85,7 +85,7 @@ def plan(task: Images, shard_rows: int = 1000, seed: int = 1, **rows: int) -> Da
     return generation.plan(task, seed=seed, rows=dict.fromkeys(SPLITS) | rows, shard_rows=shard_rows)
 
 
-# What is held out
+# Held-out images
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def plan(task: Images, shard_rows: int = 1000, seed: int = 1, **rows: int) -> Da
 def test_splits_that_a_source_lacks_are_held_out_of_its_training_images(
     given: Any, own: dict[str, int], expected: dict[str, int]
 ) -> None:
-    """Nothing is lost, nothing is there twice, and what the source has itself stays as it is."""
+    """No image is lost or duplicated, and splits that the source has are kept."""
     parts = {name: noise(count, seed) for seed, (name, count) in enumerate(own.items(), 10)}
     whole = noise(100, 1)
     task = given(source(whole, **parts))
@@ -116,7 +116,7 @@ def test_splits_that_a_source_lacks_are_held_out_of_its_training_images(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_training_never_sees_what_is_held_out(given: Any, seed: int) -> None:
-    """Pixel by pixel, though every image stands in the source several times."""
+    """Splits are separate by pixels, although every image occurs several times in the source."""
     whole = repeated(40, seed)
     found = stored(given(source(whole)), seed)
     seen = {split: {p.tobytes() for p in pixels} for split, (pixels, _) in found.items()}
@@ -125,7 +125,7 @@ def test_training_never_sees_what_is_held_out(given: Any, seed: int) -> None:
     assert not seen["validation"] & seen["test"]
     assert bag(*found.values()) == bag((whole.pixels, whole.labels))
     total = len(whole.labels)
-    assert total // 5 - 7 < len(found["test"][1]) <= total // 5  # at most seven are the same
+    assert total // 5 - 7 < len(found["test"][1]) <= total // 5  # at most seven are equal
 
 
 def test_one_image_many_times_is_all_trained_on(given: Any) -> None:
@@ -147,11 +147,13 @@ def test_a_seed_decides_what_is_held_out(given: Any) -> None:
     task = given(source(noise(100, 1)))
     one, same, other = (bag(stored(task, seed)["test"]) for seed in (1, 1, 2))
     assert one == same
-    assert len(one & other) < 15  # 4 of 20 are expected, by chance
+    assert len(one & other) < 15  # 4 of 20 are expected by chance
 
 
 def test_order_and_format_of_a_source_do_not_matter(given: Any, tmp_path: Path) -> None:
-    """Its rows in another order, in arrays of another layout, in folders of other names: the same dataset."""
+    """A source with its rows in another order, with another memory layout or in folders of other names gives the same
+    dataset.
+    """
     whole, own = repeated(60, 1), noise(20, 2)
     task = given(source(whole, test=own))
     first = generation.generate(task, plan(task), tmp_path / "a").manifest
@@ -196,7 +198,7 @@ def test_fewer_rows_are_a_prefix(given: Any, tmp_path: Path) -> None:
 
 
 def test_images_that_a_source_has_twice_are_counted(given: Any, here: Path) -> None:
-    """Three test images are among the training images: two remain there, or all, as the validation split falls."""
+    """Three test images are also training images. Two remain there or all, depending on the validation split."""
     whole = noise(50, 1)
     own = LabelledImages(np.concatenate([noise(10, 2).pixels, whole.pixels[:3]]), np.zeros(13, dtype=np.int64))
     task = given(source(whole, test=own))
@@ -210,11 +212,11 @@ def test_images_that_a_source_has_twice_are_counted(given: Any, here: Path) -> N
     assert f"{expected} rows: validation and test images that are among" in err
 
 
-# Moments, shuffling
+# Moments and shuffling
 
 
 def test_moments_are_of_the_training_images_alone(given: Any) -> None:
-    """Of those that are asked for; a test split of white images changes nothing."""
+    """Moments are those of the training images that are used. A test split of white images changes nothing."""
     white = LabelledImages(np.full((40, 4, 3, 3), 255, dtype=np.uint8), np.zeros(40, dtype=np.int64))
     task = given(source(noise(100, 1), test=white, validation=white))
     pixels = stored(task)["train"][0] / 255
@@ -225,7 +227,7 @@ def test_moments_are_of_the_training_images_alone(given: Any) -> None:
 
 
 def test_moments_by_hand(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half 0 and half 255: mean 1/2, deviation 1/2; all 51: mean 1/5, and nothing to divide by. In blocks too."""
+    """Half 0 and half 255: mean 1/2, deviation 1/2. All 51: mean 1/5 and no deviation. The same in blocks."""
     pixels = np.zeros((10, 1, 2, 3), dtype=np.uint8)
     pixels[:, :, 0, 0], pixels[..., 1] = 255, 51
     task = given(source(LabelledImages(pixels, np.zeros(10, dtype=np.int64))))
@@ -237,7 +239,7 @@ def test_moments_by_hand(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shuffled_moves_whole_pixels(given: Any) -> None:
-    """Row r is row r of the images as they are, its pixels in another order: the same for all channels."""
+    """Row r is row r of the unshuffled images with its pixels in another order, the same for all channels."""
     found = source(noise(60, 1, (5, 4, 3)), test=repeated(8, 2))
     found = source(found.splits["train"])
     plain, mixed = stored(given(found)), stored(given(found, shuffled=True))
@@ -249,12 +251,15 @@ def test_shuffled_moves_whole_pixels(given: Any) -> None:
             order = tuple(places[tuple(pixel)] for pixel in other.tolist())
             assert sorted(order) == list(range(20))
             orders.add(order)
-    assert len(orders) == 60  # each image has its own
-    assert all(len({order[i] for order in orders}) > 12 for i in range(20))  # any pixel may stand anywhere
+    assert len(orders) == 60  # each image has its own order
+    assert all(len({order[i] for order in orders}) > 12 for i in range(20))  # any pixel may be in any place
 
 
 def test_an_order_of_pixels_is_the_image_s_alone(given: Any) -> None:
-    """Not the seed's, nor the split's. One is worked out again, from the hash of the image."""
+    """The order does not depend on the seed or the split.
+
+    One order is computed here again from the hash of the image.
+    """
     found = source(noise(40, 1, (2, 3, 1)))
     task = given(found, shuffled=True)
     every = [{p.tobytes() for part, _ in stored(task, seed).values() for p in part} for seed in (1, 2)]
@@ -279,7 +284,7 @@ def test_an_order_of_pixels_is_the_image_s_alone(given: Any) -> None:
     ],
 )
 def test_datasets_that_exist_stay_what_they_are(tmp_path: Path, options: dict[str, Any], fingerprint: str) -> None:
-    """The digits, as they were when there were images first."""
+    """The digits, with the content of the first release of the image task."""
     task = tasks.make("images", **options)
     manifest = generation.generate(task, plan(task, seed=42), tmp_path).manifest
     assert manifest.fingerprint == fingerprint
@@ -291,7 +296,7 @@ def test_datasets_that_exist_stay_what_they_are(tmp_path: Path, options: dict[st
 
 @pytest.mark.slow
 def test_fingerprint_knows_neither_shards_nor_workers(given: Any, tmp_path: Path) -> None:
-    """Workers are sent their rows: they could not open this source."""
+    """Workers are sent their rows, because they cannot open this source."""
     task = given(source(noise(90, 1), test=noise(25, 2)), shuffled=True)
     whole = generation.generate(task, plan(task), tmp_path / "whole").manifest
     cut = generation.generate(task, plan(task, 10), tmp_path / "cut").manifest
@@ -304,7 +309,7 @@ def test_fingerprint_knows_neither_shards_nor_workers(given: Any, tmp_path: Path
 
 @pytest.mark.slow
 def test_a_dataset_is_a_source_of_itself(here: Path) -> None:
-    """Through Parquet and back: the same splits, in the same order, under the same names of classes."""
+    """Through Parquet and back: the same splits in the same order, with the same class names."""
     ape("gen", "images", "--out", "first")
     ape("gen", "images", "--source", "first", "--out", "second", "--shard-rows", "500", "--workers", "2")
     one, other = (read_manifest(Path(name)) for name in ("first", "second"))
@@ -321,7 +326,7 @@ def test_a_portion_is_sent_without_the_others(given: Any) -> None:
 
 
 def test_the_fingerprint_tells_apart_what_has_the_same_bytes(given: Any) -> None:
-    """Images laid flat; pixels, labels and numbers that change."""
+    """Flat images, with pixels, labels and numbers that can be changed."""
     whole = noise(20, 1, (4, 6, 1))
     found = set()
     for pixels, labels in [
@@ -444,7 +449,7 @@ def test_the_card_says_what_there_is(given: Any, here: Path) -> None:
     assert "secret" not in card
 
 
-# What is damaged
+# Damage
 
 
 def png(pixels: np.ndarray) -> bytes:
@@ -453,7 +458,7 @@ def png(pixels: np.ndarray) -> bytes:
 
 
 def chunked(good: bytes, wide: int) -> bytes:
-    """A PNG whose head says another width, with the right checksum."""
+    """A PNG with another width in its header and the right checksum."""
     head = b"IHDR" + wide.to_bytes(4, "big") + good[20:29]
     return good[:12] + head + zlib.crc32(head).to_bytes(4, "big") + good[33:]
 
@@ -483,7 +488,7 @@ def test_a_damaged_image_is_one_error(given: Any, how: str) -> None:
     table = table.set_column(1, table.schema.field(1), pa.array(values, table.schema.field(1).type))
     with pytest.raises(DataError, match=says):
         image_rows.pixels(table, (4, 3, 3))
-    image_rows.pixels(table.slice(4), (4, 3, 3))  # the others are as they were
+    image_rows.pixels(table.slice(4), (4, 3, 3))  # the others are unchanged
 
 
 @pytest.mark.parametrize(("label", "got"), [(3, "3"), (-1, "-1"), (None, "null")])
@@ -506,7 +511,7 @@ def test_no_rows_are_no_images(given: Any) -> None:
 
 
 def test_a_damaged_shard_that_the_manifest_vouches_for(given: Any, here: Path) -> None:
-    """A label beyond the classes, in a file whose hash is right: an error for whoever reads the row."""
+    """A label beyond the classes in a file with the right hash is an error for everyone who reads the row."""
     task = given(source(noise(40, 1)))
     generation.generate(task, plan(task), here / "d")
     path = here / "d" / "data" / "train-00000-of-00001.parquet"

@@ -1,4 +1,4 @@
-"""ring-shift: the target re-derived by a deque that turns; offsets uniform, the origin where it belongs."""
+"""ring-shift: the target re-derived with a deque, offsets that are uniform, and the place of the origin."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_target_is_rederived(ring: int, vocabulary: int) -> None:
 
 
 def test_one_step_forward_by_hand() -> None:
-    """What stood at the last place stands at the first."""
+    """The symbol of the last place moves to the first."""
     for row in rows("ring-shift", ring=4)[1]:
         offset, a, b, c, d = row["source_ids"]
         if offset == 3 + 20 + 1:

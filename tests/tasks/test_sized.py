@@ -1,4 +1,4 @@
-"""`sizes`: exactly the given number of rows at each size, re-derived; the rows of a size are those of a fixed size."""
+"""`sizes`: exactly the given number of rows of each size, re-derived. The rows of a size are those of a fixed size."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_words_have_the_sizes_in_turn() -> None:
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_trees_have_the_depths_in_turn(name: str, form: dict[str, Any]) -> None:
-    """The depth is that of the whole source, of a binarised tree before it is binarised."""
+    """The depth is that of the whole source; for a binarised tree, the depth before it is binarised."""
     order = "depth" if name in ("c3", "tree-copy") else "breadth"
     found = check_trees(name, order, ANSWERS[name], sizes=(2, 4), **form)
     assert len(found) == 2_000
@@ -59,7 +59,7 @@ def test_grids_are_squares() -> None:
 @pytest.mark.parametrize("name", MEAN)
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_row_is_that_of_a_task_of_this_one_size(name: str, split: str) -> None:
-    """Whatever the other sizes are, and wherever a block of rows begins or ends."""
+    """The rows of a size do not depend on the other sizes, nor on where a block of rows begins or ends."""
     mixed = tasks.make(name, sizes=(3, 4, 6))
     whole = mixed.sample(rows=range(300), split=split, seed=5)
     for number, size in enumerate((3, 4, 6)):
@@ -70,7 +70,7 @@ def test_a_row_is_that_of_a_task_of_this_one_size(name: str, split: str) -> None
 
 
 def test_a_draw_that_belongs_to_another_split_keeps_its_size() -> None:
-    """Words of 6 to 8 of two symbols, 448 in all: most draws for validation and test are made again."""
+    """Words of length 6 to 8 over two symbols, 448 in all: most draws for validation and test are repeated."""
     task = tasks.make("copy", sizes=(6, 7, 8), vocabulary=2)
     held: dict[str, set[tuple[int, ...]]] = {}
     for split in SPLITS:
@@ -86,7 +86,7 @@ def test_a_draw_that_belongs_to_another_split_keeps_its_size() -> None:
 
 
 def test_a_size_with_too_few_sources_keeps_its_rows_and_is_counted() -> None:
-    """Trees of depth 0 over one leaf symbol are one source, which has its home in one split."""
+    """Trees of depth 0 with one leaf symbol are one source, which belongs to one split."""
     task = tasks.make("tree-copy", sizes=(0, 6), vocabulary=2)
     counts = []
     for split in SPLITS:
@@ -135,7 +135,7 @@ def test_the_means_are_those_over_the_sizes() -> None:
     assert (words.mean_size, words.mean_tokens, words.mean_answer_tokens) == (45, 45, 135)
     squares = tasks.make("grid-copy", sizes=(2, 5))
     assert (squares.mean_size, squares.mean_tokens) == (3.5, (4 + 25) / 2)
-    # a binary tree of depth 1 has 3 nodes; of depth 2 five or seven, as its other child has depth 0 or 1
+    # a binary tree of depth 1 has 3 nodes; one of depth 2 has five or seven, as its other child has depth 0 or 1
     trees = tasks.make("tree-rotate", sizes=(1, 2))
     assert (trees.mean_size, trees.mean_tokens) == (1.5, (3 + 6) / 2)
 
@@ -171,5 +171,5 @@ def test_mistakes_are_explained() -> None:
     for name, options, message in cases:
         with pytest.raises(UsageError, match=message):
             tasks.make(name, **options)
-    # what another distribution could not have is no matter
+    # limits of the normal distribution do not matter here
     assert tasks.make("tree-ops", sizes=(2,), vocabulary=16).sample(rows=range(9), split="test", seed=1).num_rows == 9

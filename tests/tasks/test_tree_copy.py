@@ -1,4 +1,4 @@
-"""tree-copy: the target re-derived; the sampler's shapes, depths and symbols."""
+"""tree-copy: the target re-derived, and the shapes, depths and symbols of the sampler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_depths_are_rounded_not_truncated() -> None:
 
 @pytest.mark.slow
 def test_shapes_follow_the_sampler() -> None:
-    """One child has depth exactly d-1, the other a depth uniform on 0..d-1, sides by a fair coin."""
+    """One child has depth exactly d-1, the other a uniform depth in 0..d-1. A fair coin decides the sides."""
     _, found = rows("tree-copy", count=6_000, depth_mean=4, depth_std=0)
     shallow, left_is_deep, even = [], 0, 0
     for row in found:
@@ -53,21 +53,21 @@ def test_shapes_follow_the_sampler() -> None:
 
 @pytest.mark.slow
 def test_shapes_of_more_branches_follow_the_sampler() -> None:
-    """One child of three, at a place drawn uniformly, has depth d-1, each other one a depth uniform on 0..d-1."""
+    """One child of three, at a uniformly drawn place, has depth d-1. Each other child has a uniform depth in 0..d-1."""
     _, found = rows("tree-copy", count=9_000, depth_mean=2, depth_std=0, branching=3)
     counts = Counter(
         tuple(map(recursive.depth, recursive.build(r["source_ids"], r["source_positions"], 3)[1:])) for r in found
     )
     shapes = [s for s in itertools.product((0, 1), repeat=3) if any(s)]
-    # of three equal chances for the deep child's place, each leaves the two others four equal ones
+    # for each of three equal chances for the deep child's place, the other two have four equal chances
     expected = {s: 9_000 * sum(s) / 12 for s in shapes}
     assert set(counts) == set(shapes)
-    assert sum((counts[s] - expected[s]) ** 2 / expected[s] for s in shapes) < 27.9  # 6 degrees: p = 1e-4
+    assert sum((counts[s] - expected[s]) ** 2 / expected[s] for s in shapes) < 27.9  # 6 degrees of freedom: p = 1e-4
 
 
 @pytest.mark.parametrize(("k", "depth"), [(2, 6), (3, 4), (5, 3)])
 def test_the_means_are_the_sampler_s(k: int, depth: int) -> None:
-    """Expected nodes and the distribution of leaf counts, against counted trees."""
+    """The expected number of nodes and the distribution of leaf counts, compared with counted trees."""
     keys = np.arange(20_000, dtype=np.uint64) * np.uint64(7919)
     _, starts, leaf = trees.grow(np.full(20_000, depth), keys, k)
     nodes = np.diff(starts)
@@ -82,7 +82,7 @@ def test_the_means_are_the_sampler_s(k: int, depth: int) -> None:
 
 
 def test_binarised_rows_are_those_of_the_trees() -> None:
-    """The same trees row by row, whatever the form, and the mean of their depths where bounded schemes look."""
+    """The same trees row by row in every form, and the mean depth that bounded schemes use."""
     options = {"branching": 3, "depth_mean": 3, "depth_std": 1}
     plain, binary = (tasks.make("tree-copy", "depth", **options, binarise=b) for b in (False, True))
     one, other = (t.sample(rows=range(2_000), split="train", seed=3) for t in (plain, binary))

@@ -1,4 +1,4 @@
-"""tree-ops: four operators on a subtree that is addressed by its root's symbol."""
+"""tree-ops: four operators on a subtree, which is addressed by the symbol of its root."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_operators_and_nodes_are_drawn_uniformly() -> None:
 
 
 def test_trees_with_too_many_leaves_are_drawn_again() -> None:
-    """With 24 leaf symbols a third of the trees of depth 6 need more; depth stays what was drawn."""
+    """With 24 leaf symbols, a third of the trees of depth 6 need more. The depth stays as drawn."""
     task = tasks.make("tree-ops", vocabulary=48, depth_mean=7, depth_std=0)
     for row in task.sample(rows=range(500), split="train", seed=1).to_pylist():
         assert row["size"] == 7
@@ -65,7 +65,7 @@ def test_trees_with_too_many_leaves_are_drawn_again() -> None:
 
 
 def test_more_branches_need_more_symbols() -> None:
-    """Trees of three branches have about twice the leaves; none has more than there are symbols."""
+    """Trees with three branches have about twice the leaves. None has more leaves than there are symbols."""
     with pytest.raises(UsageError, match="too small for unique nodes"):
         tasks.make("tree-ops", vocabulary=128, branching=3, depth_mean=7)
     task = tasks.make("tree-ops", vocabulary=48, branching=3, depth_mean=5, depth_std=0)
@@ -83,7 +83,7 @@ def test_a_vocabulary_that_can_not_do_is_refused_with_one_that_can() -> None:
 
 
 def test_the_chance_to_fit_is_the_sampler_s() -> None:
-    """The distribution of leaf counts, against counted trees."""
+    """The distribution of leaf counts, compared with counted trees."""
     depth = np.full(20_000, 5)
     _, starts, _ = trees.grow(depth, np.arange(20_000, dtype=np.uint64) * np.uint64(7919))
     leaves = (np.diff(starts) + 1) // 2

@@ -1,4 +1,4 @@
-"""tree-rotate: the mirror image, at every depth."""
+"""tree-rotate: the mirror image at every depth."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.tasks.contract import FORMS, ORDERS, check_trees
 @pytest.mark.parametrize("order", ORDERS)
 def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
     found = check_trees("tree-rotate", order, recursive.mirror, **form)
-    roots_only = [(t[0], *t[:0:-1]) for t, _ in found]  # the mistake: only the root's children swapped
+    roots_only = [(t[0], *t[:0:-1]) for t, _ in found]  # the mistake: only the children of the root are exchanged
     assert sum(recursive.mirror(t) != r for (t, _), r in zip(found, roots_only, strict=True)) > len(found) / 2
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_it_is_its_own_inverse(k: int) -> None:
-    """What stays in its place is in the middle of its level: the middle child all the way down."""
+    """Nodes that stay in their place are in the middle of their level: middle children all the way down."""
     row = tasks.make("tree-rotate", branching=k, depth_mean=4).sample(rows=range(200), split="train", seed=1)
     heap = row["source_positions"].combine_chunks().values.to_numpy().astype("int64")
     assert (trees.mirror(trees.mirror(heap, k), k) == heap).all()

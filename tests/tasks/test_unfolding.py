@@ -1,4 +1,4 @@
-"""How a target tree unfolds: from the root on, whatever opens is answered, and it is the target that was written."""
+"""The unfolding of a target tree: from the root on, every place that opens is answered, which gives the target."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", [n for n in tasks.names() if tasks.load(n).ordered])
 def test_targets_unfold_in_their_order(name: str, order: str, form: dict[str, Any]) -> None:
-    """Breadth by a queue, depth by a stack; every node's answer is looked up in the target itself.
+    """Breadth first by a queue, depth first by a stack. The answer of each node is looked up in the target.
 
     The order of the source has no influence on how a target unfolds.
     """
@@ -52,7 +52,7 @@ def test_targets_unfold_in_their_order(name: str, order: str, form: dict[str, An
 
 
 def test_what_opens_by_hand() -> None:
-    """Ids: leaves 3..12, operators 13..22; the closing symbol, a leaf and an empty place open nothing."""
+    """Ids: leaves 3..12, operators 13..22. The closing symbol, a leaf and an empty place open nothing."""
     plain, ternary, binary = (
         tasks.make("tree-copy", depth_mean=1, depth_std=0, branching=k, binarise=b)
         for k, b in ((2, False), (3, False), (3, True))
@@ -68,7 +68,7 @@ def test_what_opens_by_hand() -> None:
     assert opens(ternary, [1, 3], [13, 13]) == [[2, 3, 4], [8, 9, 10]]
     # the root has no sibling; of three siblings the first two open the next one
     assert opens(binary, [1, 2, 5, 11], [13, 13, 3, 13]) == [[2, 0], [4, 5], [0, 11], [22, 0]]
-    assert opens(binary, [2], [13], closing=13) == [[0, 5]]  # cut off, but not the last
+    assert opens(binary, [2], [13], closing=13) == [[0, 5]]  # cut off, but not the last node
 
 
 def test_only_a_subtree_that_is_cut_off_closes() -> None:

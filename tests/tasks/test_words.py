@@ -1,4 +1,4 @@
-"""copy, reverse, repeat: targets re-derived, lengths and symbols distributed as the paper says."""
+"""copy, reverse and repeat: targets re-derived, and lengths and symbols distributed as in the paper."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_repeats_is_an_option() -> None:
 
 @pytest.mark.slow
 def test_lengths_are_rounded_not_truncated() -> None:
-    """A truncated normal has its mean half a step lower (pitfall: mean 99.5 instead of 100)."""
+    """A truncated normal distribution has its mean half a step lower (a known mistake: mean 99.5 instead of 100)."""
     sizes = np.array([r["size"] for r in rows("copy", count=20_000)[1]])
     assert abs(sizes.mean() - 100.0) < 4 * 10 / 20_000**0.5  # four standard errors
     assert abs(sizes.std() - 10.0) < 0.25

@@ -1,4 +1,4 @@
-"""Several processes that train one run: shares of a batch, gradients, dropout, and real ones on loopback."""
+"""Several processes that train one run: shares of a batch, gradients, dropout, and real processes on loopback."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Apart(DistributedGroup):
-    """A rank that is never asked for anything of the others."""
+    """A rank that never needs anything from the others."""
 
     def __init__(self, rank: int, size: int) -> None:
         super().__init__(rank, size, rank, None)  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
     return factory.settle(found, data)
 
 
-# Shares of a batch -------------------------------------------------------------------------------
+# Shares of a batch
 
 
 @pytest.mark.parametrize("kind", ["words", "trees"])
@@ -73,7 +73,8 @@ def test_shares_are_the_rows_of_the_batch_as_it_is_padded(kind: str, request: py
         together = np.concatenate([p.row for p in given])
         order = together.argsort()
         assert together[order].tolist() == batch.row[own].tolist()
-        for name in ("source_ids", "source_mask", "input_ids", "labels"):  # of one length in all, so they can be joined
+        # all of one length, so that they can be joined
+        for name in ("source_ids", "source_mask", "input_ids", "labels"):
             joined = torch.cat([getattr(p, name) for p in given])[torch.from_numpy(order)]
             assert torch.equal(joined, getattr(batch, name)[torch.from_numpy(own)]), name
         symbols = int(batch.label_mask.sum()), int(batch.source_mask.sum())
@@ -92,7 +93,7 @@ def test_a_share_without_rows_asks_for_nothing(trees: Dataset) -> None:
         assert batch.counts[0] > 0
 
 
-# Gradients ---------------------------------------------------------------------------------------
+# Gradients
 
 
 @pytest.mark.parametrize("batch_size", [2, 8])
@@ -100,11 +101,11 @@ def test_a_share_without_rows_asks_for_nothing(trees: Dataset) -> None:
 def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
     trees: Dataset, scheme: str, batch_size: int
 ) -> None:
-    """What is averaged over three ranks, of which the third may have no row, against the batch's own in float64."""
+    """The average over three ranks, of which the third may have no row, compared with the batch in float64."""
     wanted = tiny(scheme, trees, batch_size=batch_size)
     reading = factory.reading(scheme, trees.structure)
     batch = next(trees.split("train").batches(batch_size, seed=1, structure=reading))
-    assert len(set(batch.label_mask.sum(1).tolist())) > 1  # or labels could be counted anyhow
+    assert len(set(batch.label_mask.sum(1).tolist())) > 1  # otherwise any count of labels would pass
     model = factory.build(wanted, trees.structure, trees.ids).double()
     scores = metrics.forward(model, batch, "fp32")
     functional.cross_entropy(scores.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD).backward()
@@ -122,7 +123,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
         assert torch.allclose(added / 3, p.grad, rtol=1e-4, atol=1e-7), name  # nats are float32
 
 
-# Dropout -----------------------------------------------------------------------------------------
+# Dropout
 
 
 def test_each_rank_drops_out_on_its_own(words: Dataset) -> None:
@@ -135,13 +136,15 @@ def test_each_rank_drops_out_on_its_own(words: Dataset) -> None:
 
     alone, *others = (drawn(world) for world in (SINGLE_PROCESS, Apart(0, 3), Apart(1, 3), Apart(2, 3)))
     assert torch.equal(alone, others[0])
-    assert torch.equal(drawn(Apart(1, 3)), others[1])  # again the same
+    assert torch.equal(drawn(Apart(1, 3)), others[1])  # the same again
     for i, j in ((0, 1), (0, 2), (1, 2)):
         assert not torch.allclose(others[i], others[j], atol=1e-3), (i, j)
 
 
 def test_a_rank_that_the_state_does_not_know_begins_a_stream() -> None:
-    """Of a state of two: the second goes on with its own, a third with a new one that depends on the step."""
+    """With the state of two ranks, the second continues with its own, and a third with a new one that depends on the
+    step.
+    """
     torch.manual_seed(1)
     stored = checkpoint.streams(CPU)
     torch.manual_seed(2)
@@ -157,7 +160,7 @@ def test_a_rank_that_the_state_does_not_know_begins_a_stream() -> None:
     assert len({tuple(d.tolist()) for d in draws}) == 4
 
 
-# Who is who --------------------------------------------------------------------------------------
+# Roles of ranks
 
 
 def test_without_torchrun_s_variables_one_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +185,7 @@ def test_variables_that_make_no_sense_are_said(wrong: dict[str, str | None], mon
         pass
 
 
-# Real ones ---------------------------------------------------------------------------------------
+# Real processes
 
 
 def free_port() -> str:
@@ -211,7 +214,8 @@ def two(here: Path, *words: str, largest: int | None = None) -> list[tuple[int, 
 
 
 def ranked(command: list[str], here: Path, largest: int | None = None) -> list[tuple[int, str, str]]:
-    """Two ranks by their variables alone, as another launcher sets them: of each its exit status, stdout and stderr.
+    """Two ranks with only the environment variables of another launcher. Returns exit status, stdout and stderr of
+    each.
 
     `largest`: bytes of a file that they may write.
     """
@@ -234,7 +238,7 @@ def ranked(command: list[str], here: Path, largest: int | None = None) -> list[t
 
 
 def trained(results: Path) -> tuple[dict[str, torch.Tensor], pl.DataFrame]:
-    """The weights and the history (but its times) of the only run there is."""
+    """The weights and the history (without times) of the only run."""
     (folder,) = (results / "runs").iterdir()
     weights = safetensors.torch.load_file(folder / "model.safetensors")
     history = pl.read_parquet(folder / "history.parquet").drop("seconds")
@@ -243,7 +247,7 @@ def trained(results: Path) -> tuple[dict[str, torch.Tensor], pl.DataFrame]:
 
 @pytest.mark.slow
 def test_two_ranks_come_to_what_one_process_comes_to(tmp_path: Path) -> None:
-    """Batches of 7 out of 113 rows: in each epoch there is one of a single row, which is the first rank's."""
+    """Batches of 7 out of 113 rows: each epoch has a batch of a single row, which belongs to the first rank."""
     write(tmp_path / "words", "reverse", rows=(113, 36, 20))
     words = ["--scheme", "rope", "--data", str(tmp_path / "words"), "--preset", "tiny", "--json"]
     words += ["--set", "batch_size=7"]
@@ -267,7 +271,7 @@ def test_two_ranks_come_to_what_one_process_comes_to(tmp_path: Path) -> None:
     assert runs["status"].to_list() == ["finished"]
     about = json.loads((tmp_path / "two" / "runs" / theirs["run"] / "run.json").read_text())
     assert about["processes"] == 2
-    assert err.count("training reverse-rope") == 1  # the first alone is heard
+    assert err.count("training reverse-rope") == 1  # only the first rank is heard
     assert "in 2 processes on cpu" in err
     assert "Warning" not in err
 
@@ -290,7 +294,7 @@ with data_parallel.joined() as world:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_no_thread_of_the_group_outlives_it() -> None:
-    """A process that ends beside such a thread may abort after all its work is done."""
+    """A process that ends while such a thread runs may abort after its work is done."""
     said = ranked([sys.executable, "-c", GROUP], ROOT)
     assert [(code, out) for code, out, _ in said] == [(0, "0\n")] * 2, said
 
@@ -308,7 +312,7 @@ def test_stopped_ranks_end_as_if_they_had_not_stopped(tmp_path: Path) -> None:
     with begin(tmp_path, *LONG) as process:
         assert process.stderr is not None
         assert any(line.startswith("step 10/") for line in process.stderr)  # reads no further
-        process.send_signal(signal.SIGTERM)  # torchrun hands it on to its processes
+        process.send_signal(signal.SIGTERM)  # torchrun passes it on to its processes
         err = process.stderr.read()
         assert process.wait(timeout=60) != 0
     assert err.count("stopped; run the same command with --resume to continue") == 1
@@ -326,7 +330,7 @@ def test_stopped_ranks_end_as_if_they_had_not_stopped(tmp_path: Path) -> None:
 
 
 def failed(ended: list[tuple[int, str, str]], results: Path) -> str:
-    """What two ranks said that failed, in one message of one of them."""
+    """The output of two ranks that failed, in a message of one of them."""
     assert [code for code, *_ in ended] == [1, 1]
     said = "".join(err for *_, err in ended)
     assert [line[:6] for line in said.splitlines()].count("error:") == 1, said
@@ -346,7 +350,7 @@ def test_ranks_that_diverge_say_so_once(words: Dataset, tmp_path: Path) -> None:
 
 
 def test_after_an_error_the_process_group_is_freed() -> None:
-    """Else its threads run on while the process ends, which aborts it now and then."""
+    """Otherwise its threads run while the process ends, which sometimes aborts it."""
     seen = []
 
     def train() -> None:
@@ -366,7 +370,7 @@ def test_after_an_error_the_process_group_is_freed() -> None:
 
 @pytest.mark.slow
 def test_what_the_first_rank_cannot_store_ends_both(words: Dataset, tmp_path: Path) -> None:
-    """An error of one of them alone: the other, which waits for it, ends too, and leaves the reason to it."""
+    """After an error in only one rank, the other one, which waits for it, ends too and leaves the reason to it."""
     ended = two(tmp_path, "--scheme", "rope", "--preset", "tiny", "--data", str(words.folder), largest=20_000)
     assert "error: cannot write" in ended[0][2]
     assert "File too large" in failed(ended, tmp_path / "results")

@@ -1,4 +1,4 @@
-"""The data of a training: where a scheme has none, a task that it reads, at the preset's own sizes."""
+"""The choice of a dataset: without one, a task that the scheme reads, with the sizes of the preset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ape_cli.training import dataset_choice
         (("grid(n)",), None, None, "grid-rotate"),
         (("cyclic(n)",), None, None, "ring-shift"),
         (("grid(n)", "tree(k)"), None, None, "tree-rotate"),
-        (("seq",), None, "depth", "tree-rotate"),  # an order is of trees, which a scheme for sequences reads too
+        (("seq",), None, "depth", "tree-rotate"),  # an order is for trees, which a scheme for sequences reads too
         (("any",), "seq*tree(2)", None, "tree-rotate"),
         (("any",), "grid(2)", None, "grid-rotate"),
     ],

@@ -1,4 +1,4 @@
-"""Runs on images: trained, stopped, resumed, evaluated, swept; what chooses weights and what does not."""
+"""Runs on images: trained, stopped, resumed, evaluated and swept, and the data that chooses weights."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCHEMES = [n for n in position.names() if n not in {"tree", "orthogonal-tree"}]
 
 
 def bars(count: int, seed: int, wrong: int = 0) -> LabelledImages:
-    """6 x 6 images with a bright column: its place is the label, plus `wrong` modulo 6; gray noise besides."""
+    """6 x 6 images of gray noise with a bright column. Its place is the label, plus `wrong` modulo 6."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(6, size=count)
     pixels = rng.integers(60, size=(count, 6, 6, 1)).astype(np.uint8)
@@ -77,7 +77,7 @@ def run(data: Dataset, where: Path, scheme: str = "orthogonal-grid", **settings:
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_scheme_trains_stops_resumes_and_evaluates(data: Dataset, tmp_path: Path, scheme: str) -> None:
-    """With everything random on, straight through and stopped: the same weights and scores, bit for bit."""
+    """With everything random on, a straight run and a resumed run have the same weights and scores, bit for bit."""
     chance = {"augment": "crop,flip", "dropout": 0.1, "attention_dropout": 0.1, "stochastic_depth": 0.3}
     chance |= {"encoder_layers": 2}
     straight = run(data, tmp_path / "straight", scheme, **chance)
@@ -109,12 +109,12 @@ def test_it_learns(data: Dataset, tmp_path: Path) -> None:
 
 
 def test_the_test_split_is_recorded_and_chooses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Labels of the test split are all wrong: what is best there is the worst of the others."""
+    """The labels of the test split are all wrong, so its best weights are the worst of the other splits."""
     data = write(tmp_path / "bars", monkeypatch, test=bars(40, 2, wrong=1))
     done = run(data, tmp_path / "results", steps=60, validate_every_steps=10, lr_peak=0.01)
     history = done.run.history()
     validation, test = (history[f"{name}_token_accuracy"].to_list() for name in ("validation", "test"))
-    assert max(test[1:]) < max(test[0], 0.2) < max(validation)  # it falls, as validation rises
+    assert max(test[1:]) < max(test[0], 0.2) < max(validation)  # it falls while validation rises
     lost = history["validation_loss"].to_list()
     best = max(range(len(lost)), key=lambda i: (validation[i], -lost[i]))
     result = done.run.read()["result"]
@@ -126,7 +126,7 @@ def test_the_test_split_is_recorded_and_chooses_nothing(tmp_path: Path, monkeypa
 def test_of_equal_validations_the_lower_loss_is_kept(
     data: Dataset, words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Accuracies and losses as if they had been measured; runs of sequences keep the first of equals, as ever."""
+    """Accuracies and losses as if they had been measured. Runs on sequences keep the first of equal accuracies."""
     measured = [(0.5, 0.9), (0.8, 0.7), (0.7, 0.1), (0.8, 0.6), (0.8, 0.6), (0.8, 0.65)]
 
     def kept(found: Dataset, wanted: config.Config) -> tuple[int, list[bool] | None]:
@@ -162,7 +162,7 @@ def test_accuracy_by_class_adds_up(data: Dataset, tmp_path: Path) -> None:
 def test_another_dataset_is_brought_to_the_scale_of_training(
     data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same test images beside other training images: other moments, the same scores."""
+    """The same test images with other training images have other moments and the same scores."""
     splits = {"train": LabelledImages(bars(90, 5).pixels // 4, bars(90, 5).labels), "test": bars(40, 2)}
     found = ImageSource("bars", [f"column {i}" for i in range(6)], splits)
     with monkeypatch.context() as patch:
@@ -183,7 +183,7 @@ def test_another_dataset_is_brought_to_the_scale_of_training(
 def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
     data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Trained on images, a token for each pixel; asked about the same images with their pixels shuffled."""
+    """Trained on images with a token for each pixel, and evaluated on the same images with shuffled pixels."""
     shuffled = write(tmp_path / "shuffled", monkeypatch, shuffled=True)
     pixels = {"convolution_size": 1, "pool_size": 1, "pool_stride": 1, "steps": 150, "lr_peak": 0.01}
     for scheme in ("none", "sinusoidal", "orthogonal-grid"):
@@ -214,7 +214,7 @@ def test_an_epoch_has_every_image_once(data: Dataset) -> None:
 
 
 def test_shares_are_the_batch(data: Dataset) -> None:
-    """Each image is augmented as it is in the whole batch; a share without a row of its own has no label."""
+    """Each image is augmented as in the whole batch. A share without a row of its own has no labels."""
     train = data.split("train")
     assert isinstance(train, ImageSplit)
     how: dict[str, Any] = {"epoch": 3, "augment": ("crop", "flip")}
@@ -233,7 +233,7 @@ def test_shares_are_the_batch(data: Dataset) -> None:
 
 @pytest.mark.parametrize("batch_size", [2, 8])
 def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Dataset, batch_size: int) -> None:
-    """Three ranks, of which the third may have no row, beside the batch in float64; labels smoothed."""
+    """Three ranks, of which the third may have no row, compared with the batch in float64, with label smoothing."""
     settled = factory.settle(wanted(batch_size=batch_size, augment="crop", label_smoothing=0.1), data)
     train = data.split("train")
     assert isinstance(train, ImageSplit)
@@ -267,7 +267,7 @@ def test_compiled_it_is_the_same_model(data: Dataset) -> None:
 
 @pytest.mark.slow
 def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
-    """Inductor cannot pool images of a height and a width that it does not know."""
+    """Inductor cannot pool images whose height and width it does not know."""
     model, seen = factory.of_data(factory.settle(wanted(), data), data).eval(), list[tuple[Any, ...]]()
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
@@ -277,7 +277,7 @@ def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
 
     factory.compile_around(model, backend=backend)  # type: ignore[arg-type]
     with torch.no_grad():
-        for batch in data.split("test").batches(15):  # 15, 15, 10
+        for batch in data.split("test").batches(15):  # 15, 15 and 10 rows
             model(*batch.inputs)
     assert [tuple(map(type, shape)) for shape in seen] == [(int,) * 4, (torch.SymInt, int, int, int)]
 
@@ -300,12 +300,12 @@ def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) 
         next(train.batches(16, augment=("crop",)))
 
 
-# What a configuration comes to
+# The settings that follow from the data
 
 
 @pytest.mark.parametrize("scheme", ["orthogonal-grid", "rope", "sinusoidal"])
 def test_tokens_stand_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
-    """Of 4 x 6 pixels, pooled with a stride of 2: 2 rows of 3."""
+    """Images of 4 x 6 pixels, pooled with a stride of 2, have 2 rows of 3 tokens."""
     pixels = np.random.default_rng(0).integers(256, size=(60, 4, 6, 1)).astype(np.uint8)
     found = ImageSource("wide", ["a", "b"], {"train": LabelledImages(pixels, np.arange(60) % 2)})
     monkeypatch.setattr(images, "open_source", lambda where, label: found)
@@ -328,8 +328,8 @@ def test_settled_by_the_images(data: Dataset, tmp_path: Path, monkeypatch: pytes
     assert factory.settle(wanted(), data).augment == "none"
     digits = data.manifest.plan.model_copy(update={"parameters": {"source": "digits"}})
     upright = Dataset(data.folder, data.manifest.model_copy(update={"plan": digits}))
-    assert factory.settle(paper, upright).augment == "crop"  # a mirrored digit is none
-    assert factory.settle(paper.model_copy(update={"augment": "flip"}), upright).augment == "flip"  # asked for
+    assert factory.settle(paper, upright).augment == "crop"  # a mirrored digit is not a digit
+    assert factory.settle(paper.model_copy(update={"augment": "flip"}), upright).augment == "flip"  # if it is asked for
 
 
 def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) -> None:
@@ -366,7 +366,7 @@ def test_what_does_not_fit_a_run_is_refused(data: Dataset, tmp_path: Path, monke
         evaluate.evaluate(done.run, open_dataset(tmp_path / "larger"), split="test", decode="teacher", device=CPU)
 
 
-# As a user
+# On the command line
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Training: the schedule, the sums, the best checkpoint, and going on after any kind of stop."""
+"""Training: the schedule, sums, the best checkpoint, and resuming after any kind of stop."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fit(*words: Any, **options: Any) -> TrainingResult:
 
 
 class Memory:
-    """A store that keeps copies, and can break at a call."""
+    """A store that keeps copies, and can fail at a call."""
 
     def __init__(self) -> None:
         self.state: tuple[dict, dict] | None = None
@@ -68,7 +68,7 @@ class Memory:
         self.history = [dict(r) for r in rows]
 
 
-# The schedule ------------------------------------------------------------------------------------
+# The schedule
 
 
 def test_learning_rate_of_the_paper() -> None:
@@ -93,7 +93,7 @@ def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
     assert [r["lr"] for r in store.history] == [learning_rate(s, 20, wanted) for s in range(20)]
 
     def moved(first: float, peak: float) -> float:
-        """How far the weights are from the first ones after two steps, of which the second has the peak rate."""
+        """The distance of the weights from their start after two steps, of which the second has the peak rate."""
         found = Memory()
         chosen = tiny("rope", words, steps=2, validate_every_steps=1, lr_initial=first, lr_peak=peak, lr_final=first)
         fit(chosen, words, found, Execution(CPU))
@@ -102,7 +102,7 @@ def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
         return float(sum((found.state[0][f"model.{k}"] - v).abs().sum() for k, v in fresh.items()))
 
     assert [learning_rate(s, 2, tiny("rope", words, steps=2)) for s in range(2)] == [1e-7, 1e-3]
-    assert moved(1e-6, 1e-3) > 50 * moved(1e-6, 1e-6) > 0  # the same rate all the time, if nothing follows the schedule
+    assert moved(1e-6, 1e-3) > 50 * moved(1e-6, 1e-6) > 0  # the same rate all the time, if the schedule has no effect
 
 
 def test_paper_s_steps_and_validations() -> None:
@@ -151,8 +151,8 @@ def test_bf16_is_at_work_and_close(words: Dataset, trees: Dataset) -> None:
         exact, rough = (metrics.forward(model, one, p).detach() for p in ("fp32", "bf16"))
         assert rough.dtype == torch.bfloat16
         assert 0 < (exact - rough.float()).abs().mean() < 0.1
-    with torch.autocast("cpu", torch.bfloat16):  # operators keep the parameters' precision
-        many = torch.full((1, 2**13), 2**7)  # so many that the table holds paths of 7 steps
+    with torch.autocast("cpu", torch.bfloat16):  # operators keep the precision of the parameters
+        many = torch.full((1, 2**13), 2**7)  # so many that the table has paths of 7 steps
         operators = model.scheme.context(many).state.table.operators.detach()
     assert len(operators) == 2**8 - 1
     assert operators.dtype == torch.float32
@@ -171,7 +171,7 @@ def test_the_paper_s_preset_is_the_paper_s() -> None:
     assert config.PRESETS["paper"].rows == {"train": 10_000, "validation": 1_000, "test": 1_000}
 
 
-# Sums --------------------------------------------------------------------------------------------
+# Sums
 
 
 def batch(labels: list[list[int]], sizes: list[int]) -> Batch:
@@ -182,7 +182,7 @@ def batch(labels: list[list[int]], sizes: list[int]) -> Batch:
 
 
 def test_accuracy_is_a_ratio_of_two_sums() -> None:
-    """Not a mean of batch means: one batch of one wrong token, one of nine right ones: 90%, not 50%."""
+    """Not a mean of batch means: a batch with one wrong token and one with nine right ones give 90%, not 50%."""
     tally = metrics.MetricSums()
     wrong, right = batch([[5]], [1]), batch([[5] * 9], [9])
     tally.add(wrong, torch.tensor([[6]]), torch.tensor([[2.0]]))
@@ -219,7 +219,7 @@ def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> 
         assert np.allclose(other["nats"], found[0]["nats"], rtol=1e-5)
 
 
-# The best checkpoint -----------------------------------------------------------------------------
+# The best checkpoint
 
 
 @pytest.mark.slow
@@ -231,7 +231,7 @@ def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, mon
     result = fit(tiny("rope", words, steps=30), words, store, Execution(CPU))
     assert set(opened) == {"train", "validation"}
     accuracies = [r["validation_token_accuracy"] for r in store.history]
-    best = int(np.argmax(accuracies))  # the first of equals
+    best = int(np.argmax(accuracies))  # the first of equal accuracies
     assert store.model is not None
     assert store.model[1]["step"] == result.best_step == store.history[best]["step"]
     assert result.best_accuracy == max(accuracies)
@@ -242,7 +242,9 @@ def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, mon
 
 
 def test_the_best_weights_are_kept_while_training_goes_on(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are stored with the state, where that took long not at every validation: here at the end, as they were."""
+    """If storing takes long, the best weights are not stored at every validation but with the state, here at the end,
+    unchanged.
+    """
     falling = iter([0.9, 0.8, 0.7, 0.6])
 
     class Tally:
@@ -268,7 +270,7 @@ def test_the_best_weights_are_kept_while_training_goes_on(words: Dataset, monkey
         assert torch.equal(store.model[0][name], value), name
 
 
-# Resume ------------------------------------------------------------------------------------------
+# Resuming
 
 
 def weights(store: Memory) -> dict[str, torch.Tensor]:
@@ -287,7 +289,7 @@ def test_a_stopped_run_ends_as_if_it_had_not_stopped(
 
 
 def check_resume(wanted: Config, data: Dataset) -> None:
-    """Bit for bit: weights, optimiser, dropout, order of batches, history, choice of the best."""
+    """Bit for bit: weights, optimiser, dropout, order of batches, history, and the choice of the best."""
     whole = Memory()
     straight = fit(wanted, data, whole, Execution(CPU))
 
@@ -320,7 +322,7 @@ def check_resume(wanted: Config, data: Dataset) -> None:
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was done after the last stored state is done again, and the end is the same."""
+    """Steps after the last stored state are repeated, and the end is the same."""
     monkeypatch.setattr(checkpointing, "_SAVE_EVERY", 0.0)
     wanted = tiny("orthogonal-seq", words)
     whole = Memory()
@@ -340,7 +342,7 @@ def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: p
         def close(self) -> None: ...
 
     class Late(Memory):
-        """Writes the model and the history, then dies before the state."""
+        """Writes the model and the history, and is killed before it writes the state."""
 
         def save_state(self, tensors: dict, cursor: dict) -> None:
             if cursor["step"] == 10 and not hasattr(self, "killed"):
@@ -357,12 +359,12 @@ def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: p
         assert [r["step"] for r in victim.history] == [5, 10, 15, 20]
 
 
-# Batches ahead of the step -----------------------------------------------------------------------
+# Prefetching
 
 
 @pytest.mark.slow
 def test_batches_ahead_are_the_same_batches(words: Dataset, trees: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU: a thread makes them, and nothing that is stored can be told from a run without one."""
+    """With a thread that makes batches, as on a GPU, everything that is stored is the same as without one."""
     wanted = tiny("rope", words)
     alone, beside = Memory(), Memory()
     fit(wanted, words, alone, Execution(CPU))
@@ -391,7 +393,7 @@ def test_the_thread_ends_with_the_loop(words: Dataset, monkeypatch: pytest.Monke
 def test_what_cannot_be_read_is_an_error_of_the_loop(
     words: Dataset, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """Raised where its batch is asked for, after the steps before it."""
+    """The error is raised where its batch is needed, after the steps before it."""
     real = Split.batches
 
     def broken(self: Split, *args: Any, **options: Any) -> Any:
@@ -423,7 +425,7 @@ def test_no_more_is_made_ahead_than_was_said() -> None:
     assert made == list(range(10))
 
 
-# What goes wrong ---------------------------------------------------------------------------------
+# Failures
 
 
 def test_a_loss_that_is_no_number_ends_the_run(words: Dataset) -> None:
@@ -433,7 +435,7 @@ def test_a_loss_that_is_no_number_ends_the_run(words: Dataset) -> None:
 
 @pytest.mark.parametrize(("poisoned", "said"), [(3, 4), (4, 5), (5, 5)])
 def test_nothing_is_stored_that_is_no_number(words: Dataset, poisoned: int, said: int) -> None:
-    """Weights that break at a step show in the next one's loss, or where they would be stored (here at step 5)."""
+    """If weights become not finite at a step, the next loss or the attempt to store them shows it (here at step 5)."""
     store = Memory()
     running = Loop(tiny("rope", words), words, store, Execution(CPU))
 
@@ -499,14 +501,14 @@ def test_a_variant_is_what_was_changed(words: Dataset) -> None:
 
 @pytest.mark.slow
 def test_compiled_training_comes_to_the_same(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--compile` changes no weight and no result; the scheme's own work is left as it is.
+    """`--compile` does not change weights or results, and does not compile the scheme's own work.
 
     Without the last stage of compilation, the making of machine code, which would take half a minute.
     """
     monkeypatch.setattr(setup, "compile_around", functools.partial(factory.compile_around, backend="aot_eager"))
     wanted = tiny("orthogonal-seq", words, steps=2, validate_every_steps=2, dropout=0.0)
     stores = Memory(), Memory()
-    with warnings.catch_warnings():  # torch's own, about itself
+    with warnings.catch_warnings():  # torch's warnings about itself
         warnings.simplefilter("ignore")
         outcomes = [
             fit(wanted, words, store, Execution(CPU, compiled=c))

@@ -46,7 +46,7 @@ def put(
     per_epoch: int = 1,
     **options: Any,
 ) -> Path:
-    """A run of images that was validated every 100 steps, which are `per_epoch` epochs if it is set in those."""
+    """A run on images that was validated every 100 steps, or every `per_epoch` epochs if this is set."""
     options = {"source": "digits"} | options
     folder = test_curves.put(where, scheme, validation, seed, test=test, **options)
     path, steps = folder / "run.json", 100 * len(validation)
@@ -76,7 +76,7 @@ def tables(where: Path, **options: Any) -> list[Table]:
 
 
 def test_a_checkpoint_by_hand(tmp_path: Path) -> None:
-    """Until 3 of 6 epochs validation is best at 2 and, as good, at 3: the first counts. The best test score is at 3."""
+    """Until epoch 3 of 6, validation is best at 2 and as good at 3; the first counts. The best test score is at 3."""
     put(tmp_path, "rope", V, T)
     found = lines(tmp_path)
     assert means(found) == {
@@ -93,7 +93,7 @@ def test_a_checkpoint_by_hand(tmp_path: Path) -> None:
 
 
 def test_cross_entropy_by_hand(tmp_path: Path) -> None:
-    """A loss is 2 - 2 accuracy. The lowest counts on validation and on the test; the weights are those of before."""
+    """A loss is 2 - 2 accuracy. The lowest one counts on validation and test. The weights are the same as before."""
     put(tmp_path, "rope", V, T)
     put(tmp_path, "none", V[::-1], T)
     whole, _ = VIEW.read(Registry(tmp_path), Options("cross_entropy"))
@@ -102,7 +102,7 @@ def test_cross_entropy_by_hand(tmp_path: Path) -> None:
     accuracy = means(lines(tmp_path).filter(scheme="rope"))
     assert means(found.filter(scheme="rope")) == {key: pytest.approx(2 - 2 * value) for key, value in accuracy.items()}
     worse = found.filter(measure=VALIDATION, checkpoint="@3").select("scheme", "best").rows()
-    assert dict(worse) == {"rope": False, "none": True}  # 2 - 2 0.9 until 3, against 2 - 2 0.7
+    assert dict(worse) == {"rope": False, "none": True}  # 2 - 2 0.9 until 3, compared with 2 - 2 0.7
     shown = VIEW.tables(whole)
     assert [t.title for t in shown] == [f"digits by epoch, cross-entropy: {m}" for m in (VALIDATION, CHOSEN, BEST)]
     assert {t.unit for t in shown} == {"nats an image"}
@@ -124,7 +124,7 @@ def test_in_steps_where_it_was_set_in_steps(tmp_path: Path) -> None:
 
 
 def test_half_of_an_odd_schedule(tmp_path: Path) -> None:
-    """Of 5 epochs 2.5, which the second validation lies before and the third after."""
+    """Half of 5 epochs is 2.5, after the second and before the third validation."""
     put(tmp_path, "rope", [0.1, 0.2, 0.9, 0.3, 0.4], [0.3, 0.4, 0.1, 0.2, 0.5])
     found = means(lines(tmp_path))
     assert (found[VALIDATION, "@2.5"], found[BEST, "@2.5"]) == (0.2, 0.4)
@@ -137,7 +137,7 @@ def test_what_was_not_validated_until_then_has_no_score(tmp_path: Path) -> None:
 
 
 def test_the_best_is_that_of_each_run(tmp_path: Path) -> None:
-    """The mean of 0.9 and 0.8, not the best of the means 0.45 and 0.5; so is what validation chose in each."""
+    """The mean of 0.9 and 0.8, not the best of the means 0.45 and 0.5. The same holds for the choice by validation."""
     put(tmp_path, "rope", [0.3, 0.2], [0.8, 0.2], 1)
     put(tmp_path, "rope", [0.3, 0.4], [0.1, 0.9], 2)
     found = lines(tmp_path)
@@ -145,13 +145,13 @@ def test_the_best_is_that_of_each_run(tmp_path: Path) -> None:
     at_end = {k[0]: v for k, v in means(found).items() if k[1] == "@2"}
     assert at_end == {VALIDATION: pytest.approx(0.35), CHOSEN: pytest.approx(0.85), BEST: pytest.approx(0.85)}
     (line,) = found.filter(measure=BEST, checkpoint="@2").to_dicts()
-    assert line["std"] == pytest.approx(0.1 / 2**0.5)  # two values: their difference over the root of two
-    half = 12.7062047 * line["std"] / 2**0.5  # Student's t of one degree of freedom
+    assert line["std"] == pytest.approx(0.1 / 2**0.5)  # two values: their difference divided by √2
+    half = 12.7062047 * line["std"] / 2**0.5  # Student's t with one degree of freedom
     assert line["high"] - line["mean"] == pytest.approx(half)
 
 
 def test_what_was_chosen_on_validation_is_never_better_than_the_best(tmp_path: Path) -> None:
-    """And no best falls from one checkpoint to the next; at the end the choice is the run's own."""
+    """The best never falls from one checkpoint to the next, and at the end the choice is that of the run."""
     rng = random.Random(3)
     for _ in range(100):
         scores = [{"step": i, "validation": rng.randint(0, 9) / 9, "test": rng.randint(0, 9) / 9} for i in range(1, 13)]
@@ -162,14 +162,14 @@ def test_what_was_chosen_on_validation_is_never_better_than_the_best(tmp_path: P
         for measure in (VALIDATION, BEST):
             assert all(a[measure] <= b[measure] for a, b in itertools.pairwise(found))
         kept, accuracy = None, -1.0
-        for row in scores:  # as training goes
+        for row in scores:  # as training continues
             if row["validation"] > accuracy:
                 kept, accuracy = row["test"], row["validation"]
         assert (found[-1][VALIDATION], found[-1][CHOSEN]) == (accuracy, kept)
 
 
 def test_at_the_end_it_is_the_evaluation_of_the_weights_that_were_kept(tmp_path: Path) -> None:
-    """Trained, not made by hand: the same weights, the same number; and the best by epoch is another one."""
+    """For a trained run, the same weights give the same number, and the best by epoch is another one."""
     data = dataset_choice.preset_dataset("images", None, "tiny", tmp_path / "data")
     chosen = config.resolve(
         *("tiny", "sinusoidal", position.options("sinusoidal")),
@@ -193,7 +193,9 @@ def test_at_the_end_it_is_the_evaluation_of_the_weights_that_were_kept(tmp_path:
 
 
 def test_nothing_is_invented_where_the_history_has_no_test(tmp_path: Path) -> None:
-    """An older run; a newer one; one that was resumed by a newer program and has the test of its second half alone."""
+    """An older run, a newer run, and a run that was resumed by a newer program and has test scores only of its second
+    half.
+    """
     put(tmp_path, "rope", V, None)
     put(tmp_path, "none", V, T)
     put(tmp_path, "alibi", V, [None, None, None, 0.5, 0.7, 0.95])
@@ -217,7 +219,7 @@ def test_sequences_have_validation_alone(tmp_path: Path) -> None:
 
 
 def test_a_table_a_measure_with_schemes_down_and_checkpoints_across(tmp_path: Path) -> None:
-    """Datasets and presets apart; what is optimistic is called so; nothing of decoding."""
+    """Datasets and presets are separate, an optimistic number is called optimistic, and decoding is not mentioned."""
     put(tmp_path, "orthogonal-grid", V, T)
     put(tmp_path, "sinusoidal", V[::-1], T)
     put(tmp_path, "sinusoidal", V, T, source="cifar-10", fingerprint="d" * 64)
@@ -254,13 +256,13 @@ def test_in_epochs_and_in_steps_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def of_the_paper(where: Path, scheme: str, value: float, seed: int = 1, **options: Any) -> None:
-    """300 epochs; the best test score until 150 is `value`, and until 300 one per cent more."""
+    """A run of 300 epochs. The best test score until 150 is `value`, and until 300 it is one per cent higher."""
     given: dict[str, Any] = {"preset": "paper", "source": "cifar-10", "rows": ALL_IMAGES, "per_epoch": 150}
     put(where, scheme, [0.9, 0.8], [value, value + 0.01], seed, **(given | options))
 
 
 def test_beside_the_paper_stands_what_was_chosen_as_theirs(tmp_path: Path) -> None:
-    """orthogonal-grid is 92.95 ±0.0 and 94.42 ±0.1 there; only `test, best by epoch` of CIFAR-10 has it."""
+    """The paper has 92.95 ±0.0 and 94.42 ±0.1 for orthogonal-grid, only for `test, best by epoch` of CIFAR-10."""
     of_the_paper(tmp_path, "orthogonal-grid", 0.92)
     of_the_paper(tmp_path, "orthogonal-grid", 0.5, source="digits", fingerprint="a" * 64)
     of_the_paper(tmp_path, "orthogonal-grid", 0.5, shuffled=True, fingerprint="b" * 64)
@@ -298,7 +300,7 @@ def test_the_paper_s_size_is_all_of_its_images(tmp_path: Path, options: dict[str
         of_the_paper(tmp_path, "orthogonal-grid", value, seed, **options)
     line = lines(tmp_path, against="paper").filter(measure=BEST, checkpoint="@150").to_dicts()[0]
     assert line["paper_size"] is whole
-    # half of the interval is 4.302653 × 0.001 / √3 = 0.0025: 0.9295 is inside
+    # half of the interval is 4.302653 × 0.001 / √3 = 0.0025, so 0.9295 is inside
     assert line["paper_in_interval"] is (True if whole else None)
     shown = tables(tmp_path, against="paper")[2]
     assert ("which is not that of these runs" in " ".join(shown.notes)) is not whole

@@ -1,4 +1,4 @@
-"""Scores by operator: by hand, in every format, each dataset by itself."""
+"""Scores by operator: by hand, in every format, and separately for each dataset."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ Scores = dict[str, float]
 
 
 def put(where: Path, scheme: str, exact: Scores, seed: int = 1, *, decode: str = "teacher", **options: Any) -> Path:
-    """A registered run of tree-ops, its exact match by operator; token accuracy is half of it, entropy 1 less it."""
+    """A registered run of tree-ops with its exact match by operator.
+
+    Token accuracy is half of it, and entropy is 1 minus it.
+    """
     before = set(where.glob("runs/*/eval/*"))
     given = {"task": "tree-ops", "order": "breadth", "name": "tree-ops-breadth-small"} | options
     add(where, scheme, 0.5, seed, **given)
@@ -61,7 +64,10 @@ def fill(where: Path) -> None:
 
 
 def test_a_column_for_each_operator_by_hand(tmp_path: Path) -> None:
-    """Means 0.3 and deviations 0.2 / √2 of two values; rows and tokens of the data, whatever the seeds."""
+    """Means of 0.3 and deviations of 0.2 / √2 of two values.
+
+    Rows and tokens are those of the data, for any number of seeds.
+    """
     fill(tmp_path)
     found = read(tmp_path).filter(scheme="rope")
     assert found["op"].to_list() == OPS
@@ -93,7 +99,7 @@ def test_every_metric(tmp_path: Path, metric: str, rope: float, none: float, bes
 
 
 def test_orders_presets_and_evaluated_data_stand_apart(tmp_path: Path) -> None:
-    """Another dataset is not pooled with that of training; with `own` it is left out."""
+    """Another dataset is not pooled with that of training, and is left out with `own`."""
     one = scored(0.5, 0.5, 0.5, 0.5)
     put(tmp_path, "rope", one)
     put(tmp_path, "rope", scored(0.1, 0.1, 0.1, 0.1), evaluated="e" * 64)
@@ -109,7 +115,7 @@ def test_orders_presets_and_evaluated_data_stand_apart(tmp_path: Path) -> None:
 def test_a_task_of_somebody_s_own_keeps_the_order_of_its_evaluation(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"truncate": 0.1, "extract": 0.2})
     (shown,) = VIEW.tables(read(tmp_path))
-    assert shown.columns == ["extract", "truncate"]  # those of tree-ops, in its order
+    assert shown.columns == ["extract", "truncate"]  # the operators of tree-ops, in their order
     for path in tmp_path.glob("runs/*/run.json"):
         path.write_text(path.read_text().replace('"tree-ops"', '"somebody-s-own"'))
     (shown,) = VIEW.tables(read(tmp_path))

@@ -1,4 +1,4 @@
-"""Scores by size: pooled as ratios of sums, over seeds, with what training saw."""
+"""Scores by size: pooled as ratios of sums, over seeds, with a mark for the sizes of training."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.conftest import registry_of, write
 from tests.reports.test_aggregation import add
 
 ALL: dict[str, Any] = {"metric": "token_accuracy", "decode": "teacher", "split": "test"}
-# length 5 alone, in training: rows of it are drawn in no time
+# only length 5 in training, so that its rows are drawn quickly
 TRAINED: dict[str, Any] = {"parameters": {"length_mean": 5, "length_std": 0}, "seed": 1, "rows": {"train": 9}}
 
-Found = dict[int, tuple[int, int]]  # size -> right and all tokens
+Found = dict[int, tuple[int, int]]  # size -> correct tokens and all tokens
 
 
 def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, trained: Any = TRAINED, **options: Any):
-    """A registered run, evaluated on datasets by their names; each token a row of its own, entropy 1 - accuracy."""
+    """A registered run, evaluated on datasets by their names. Each token is a row, and entropy is 1 - accuracy."""
     before = set(where.glob("runs/*"))
     add(where, scheme, 0.5, seed, **options)
     (folder,) = set(where.glob("runs/*")) - before
@@ -60,7 +60,10 @@ def read(where: Path, preset: str | None = None, **options: Any) -> by_size.Size
 
 
 def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:
-    """8 of 10 and 20 of 90 tokens are 28 of 100, not the mean of 0.8 and 0.222; so are the two sizes of a bin."""
+    """8 of 10 and 20 of 90 tokens are 28 of 100, not the mean of 0.8 and 0.222.
+
+    The same holds for two sizes of a bin.
+    """
     put(tmp_path, "rope", {"a": {5: (8, 10), 6: (1, 2)}, "b": {5: (20, 90), 7: (6, 8)}})
     found = VIEW.frame(read(tmp_path))
     assert found["size"].to_list() == [5, 6, 7]
@@ -86,19 +89,22 @@ def test_exact_match_is_over_rows(tmp_path: Path) -> None:
 
 
 def test_seeds_are_averaged_each_by_itself(tmp_path: Path) -> None:
-    """A seed that was evaluated on more tokens counts no more; sizes that one lacks are the others'."""
+    """A seed that was evaluated on more tokens does not count more. Sizes that one seed lacks come from the others."""
     put(tmp_path, "rope", {"a": {5: (28, 100), 6: (1, 2)}}, 1)
     put(tmp_path, "rope", {"a": {5: (5, 10)}}, 2)
     five, six = VIEW.frame(read(tmp_path)).to_dicts()
     assert five["mean"] == pytest.approx((0.28 + 0.5) / 2)
-    assert five["std"] == pytest.approx(0.22 / 2**0.5)  # two values: their difference over the root of two
+    assert five["std"] == pytest.approx(0.22 / 2**0.5)  # two values: their difference divided by √2
     assert (five["seeds"], six["seeds"], six["std"]) == (2, 1, None)
     (panel,) = by_size.panels(read(tmp_path))
     assert panel.lines.select("x", "mean", "least", "most").row(0) == pytest.approx((5, 0.39, 0.28, 0.5))
 
 
 def test_rows_are_those_of_the_data_however_many_seeds_were_scored_on_them(tmp_path: Path) -> None:
-    """Datasets add up, 10 + 30; seeds see the same rows. Seed 3 lacks the second dataset, which then stands apart."""
+    """Datasets add up to 10 + 30, because all seeds have the same rows.
+
+    Seed 3 lacks the second dataset, which is then separate.
+    """
     both: dict[str, Found] = {"a": {5: (8, 10)}, "b": {5: (20, 30), 6: (1, 2)}}
     for seed in (1, 2):
         put(tmp_path, "rope", both, seed)
@@ -113,7 +119,9 @@ def test_rows_are_those_of_the_data_however_many_seeds_were_scored_on_them(tmp_p
 
 
 def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path: Path) -> None:
-    """Three tokens a row: 1,000 rows of dataset `a` and 200 of `b`, whatever the seeds; the tables end with them."""
+    """Three tokens in a row: 1,000 rows of dataset `a` and 200 of `b`, for any number of seeds. The tables end with
+    them.
+    """
     for seed in (1, 2):
         folder = put(tmp_path, "rope", {"a": {5: (1500, 3000)}, "b": {5: (60, 600), 9: (1, 3)}}, seed)
         for path in (folder / "eval").iterdir():
@@ -158,7 +166,8 @@ def test_intervals_over_rows_and_over_seeds_are_two_things(tmp_path: Path) -> No
 
 
 def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
-    """What only some runs were evaluated on stands apart, as a table and as a panel, and is no part of the others.
+    """A dataset on which only some runs were evaluated has a separate table and panel, and is not pooled with the
+    others.
 
     Pooled, `rope` would have 28 of 40 on sizes 5, and `none` 9 of 10: a difference that is one of the rows alone.
     """
@@ -211,7 +220,7 @@ def test_a_dataset_under_two_names_counts_once(tmp_path: Path) -> None:
 def test_what_training_saw_is_what_its_split_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, order: str | None, options: dict[str, Any]
 ) -> None:
-    """The rows are drawn again, block by block, and are those on the disk."""
+    """The rows are drawn again, block by block, and are the same as those on disk."""
     monkeypatch.setattr(by_size, "_BLOCK", 7)
     data = write(tmp_path, task, order, **options)
     plan = data.manifest.plan
@@ -221,7 +230,7 @@ def test_what_training_saw_is_what_its_split_holds(
 
 
 def test_sizes_that_training_saw_are_marked(tmp_path: Path, words: Dataset) -> None:
-    """From the smallest to the largest, both included, and nothing else."""
+    """From the smallest to the largest, including both, and nothing else."""
     plan = words.manifest.plan
     held = words.split("train").table()["size"].to_numpy()
     low, high = int(held.min()), int(held.max())
@@ -248,7 +257,7 @@ def test_without_the_task_it_is_not_known_what_training_saw(tmp_path: Path) -> N
 
 
 def test_bins() -> None:
-    """Each size in one bin, the bins in order, none across the limits of training, no more than there may be."""
+    """Each size is in one bin, bins are in order, none crosses the limits of training, and there are not too many."""
     rng = random.Random(1)
     for _ in range(200):
         there = sorted(rng.sample(range(400), rng.randint(1, 90)))

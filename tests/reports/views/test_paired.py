@@ -1,4 +1,4 @@
-"""Two schemes in pairs: by hand, by laws, over tasks, in every format."""
+"""Two schemes in pairs: by hand, by laws, over tasks, and in every format."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fill(where: Path, ours: dict[int, float], theirs: dict[int, float], **option
             add(where, scheme, value, seed, **options)
 
 
-OURS = {1: 0.90, 2: 0.92, 3: 0.10, 4: 0.97}  # seed 3 has no pair, nor has 5
+OURS = {1: 0.90, 2: 0.92, 3: 0.10, 4: 0.97}  # seeds 3 and 5 have no pair
 THEIRS = {1: 0.91, 2: 0.95, 4: 0.96, 5: 0.20}
 
 
@@ -78,7 +78,10 @@ def test_swapped_signs_flip_and_p_stays(tmp_path: Path) -> None:
 
 
 def test_what_is_added_to_both_changes_nothing(tmp_path: Path) -> None:
-    """Seeds may be as unlike each other as they want, as long as both are alike: this is what pairs are for."""
+    """Seeds may differ from each other by any amount, as long as both schemes differ alike.
+
+    This is the reason for pairs.
+    """
     shift = {1: 0.0, 2: -0.5, 3: -0.01, 4: -0.9, 5: 0.02}
     fill(tmp_path / "as-is", OURS, THEIRS)
     moved = [{seed: value + shift[seed] for seed, value in scores.items()} for scores in (OURS, THEIRS)]
@@ -96,7 +99,9 @@ def test_the_same_scores_do_not_differ(tmp_path: Path) -> None:
 
 
 def test_smaller_is_better_in_nats(tmp_path: Path) -> None:
-    """Cross-entropy is 1 - accuracy in these runs: differences change their sign, who is better does not change."""
+    """Cross-entropy is 1 - accuracy in these runs, so differences change their sign, and the better scheme stays the
+    same.
+    """
     fill(tmp_path, OURS, THEIRS)
     (line,), _ = compared(tmp_path, metric="cross_entropy")
     assert line["difference"] == pytest.approx(0.01)
@@ -116,11 +121,14 @@ def test_over_tasks_a_pair_is_a_task(tmp_path: Path) -> None:
     assert whole["difference"] == pytest.approx(0.29 / 3)
     assert whole["mean_a"] == pytest.approx((0.7 + 0.5 + 0.7) / 3)
     assert (whole["better_a"], whole["better_b"], whole["p"], whole["least_p"]) == (2, 1, 0.5, 0.25)
-    assert (whole["low"], whole["high"]) == (None, None)  # tasks are of different scales
+    assert (whole["low"], whole["high"]) == (None, None)  # tasks have different scales
 
 
 def test_presets_and_other_data_stand_apart(tmp_path: Path) -> None:
-    """Each preset has tasks of its own; a dataset that was not trained on has a line, and no part over all tasks."""
+    """Each preset has its own tasks.
+
+    A dataset that was not trained on has a line, and does not count over all tasks.
+    """
     for preset, gap in (("small", 0.1), ("tiny", 0.2)):
         for task in ("copy", "reverse"):
             fill(tmp_path, {1: 0.5 + gap}, {1: 0.5}, task=task, preset=preset)
@@ -138,7 +146,7 @@ def test_presets_and_other_data_stand_apart(tmp_path: Path) -> None:
 
 
 def test_runs_are_named_as_rows_of_the_tables(tmp_path: Path) -> None:
-    """And a preset that has changed since makes two rows of the same words, told apart as in the tables."""
+    """A preset that has changed since makes two rows with the same words, which are told apart as in the tables."""
     add(tmp_path, "rope", 0.8, 1, steps=400)
     add(tmp_path, "rope", 0.9, 1)
     add(tmp_path, "rope", 0.6, 1, variant={"decay": 0.98})
@@ -210,7 +218,8 @@ def test_more_pairs_than_signs_are_flipped_have_no_p(tmp_path: Path) -> None:
     fill(tmp_path, ours, dict.fromkeys(ours, 0.9))
     (line,), _ = compared(tmp_path)
     assert line["p"] is None
-    assert line["std"] == pytest.approx(0.0001 * math.sqrt(41 * 42 / 12))  # of 0 to n - 1: n (n + 1) / 12
+    # the variance of ranks 0 to n - 1: n (n + 1) / 12
+    assert line["std"] == pytest.approx(0.0001 * math.sqrt(41 * 42 / 12))
     found = VIEW.read(Registry(tmp_path), Options(**ALL, compare=(A, B)))[0]
     assert "| 41 | — |" in rendering.markdown(VIEW.tables(found))
 

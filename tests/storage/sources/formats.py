@@ -1,4 +1,4 @@
-"""Writes labelled images in each format, as its publisher does; a few images instead of 60,000."""
+"""Write labelled images in each format like its publisher, with a few images instead of 60,000."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COARSE = [f"coarse {i}" for i in range(20)]
 
 @dataclass(frozen=True)
 class Part:
-    """Some labelled images; `coarse` only where there are two labels."""
+    """Some labelled images. `coarse` is given only if there are two labels."""
 
     pixels: np.ndarray  # uint8 [R, 32, 32, 3]
     labels: list[int]
@@ -35,11 +35,11 @@ def part(seed: int, rows: int, classes: int = 10) -> Part:
     return Part(pixels, rng.integers(0, classes, rows).tolist(), rng.integers(0, 20, rows).tolist())
 
 
-# CIFAR's binary version ---------------------------------------------------------------------------
+# The binary version of CIFAR
 
 
 def record(image: np.ndarray, *labels: int) -> bytes:
-    """The labels, then all red bytes, all green, all blue; each by rows from the top."""
+    """The labels, then all red bytes, all green and all blue ones, each by rows from the top."""
     planes = ([image[y, x, c] for y in range(32) for x in range(32)] for c in range(3))
     return bytes(labels) + b"".join(bytes(plane) for plane in planes)
 
@@ -63,11 +63,11 @@ def cifar_100_binary(train: Part, test: Part, fine: list[str], coarse: list[str]
     return {f"cifar-100-binary/{name}": content for name, content in files.items()}
 
 
-# CIFAR's version for Python -----------------------------------------------------------------------
+# The Python version of CIFAR
 
 
 def python_2(value: Any) -> bytes:
-    """A pickle of protocol 2 as Python 2 writes it: text is a string of bytes, an array its string of bytes."""
+    """A pickle of protocol 2 as Python 2 writes it: text is a byte string, and an array contains a byte string."""
     return b"\x80\x02" + _python_2(value) + b"."
 
 
@@ -89,7 +89,7 @@ def _python_2(value: Any) -> bytes:
 
 
 def rows(pixels: np.ndarray) -> np.ndarray:
-    """As the version for Python has them. uint8 [R, 3072]"""
+    """The pixels in the order of the Python version. uint8 [R, 3072]"""
     return np.stack([np.frombuffer(record(image), np.uint8) for image in pixels])
 
 
@@ -112,7 +112,7 @@ def cifar_100_python(train: Part, test: Part, fine: list[str], coarse: list[str]
     return {f"cifar-100-python/{name}": content for name, content in files.items()}
 
 
-# folders and archives -----------------------------------------------------------------------------
+# Folders and archives
 
 
 def folder(root: Path, files: dict[str, bytes]) -> Path:
@@ -132,7 +132,7 @@ def tar(path: Path, files: dict[str, bytes], mode: str = "w:gz") -> Path:
     return path
 
 
-# Parquet ------------------------------------------------------------------------------------------
+# Parquet
 
 
 def encoded(image: np.ndarray | Image.Image, form: str = "PNG", **options: Any) -> bytes:
@@ -145,7 +145,7 @@ def encoded(image: np.ndarray | Image.Image, form: str = "PNG", **options: Any) 
 def parquet(
     path: Path, image: str, images: list[Any], labels: dict[str, Any], names: dict[str, list[str]] | None = None
 ) -> Path:
-    """As Hugging Face's library writes it: the images a struct of bytes and a path, the classes in the metadata."""
+    """The format of Hugging Face's library: images are structs of bytes and a path; the metadata has the classes."""
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     values = [i if isinstance(i, dict) or i is None else {"bytes": i, "path": f"{n}.png"} for n, i in enumerate(images)]
     table = pa.table({image: pa.array(values, kind), **labels})

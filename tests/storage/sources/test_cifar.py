@@ -1,4 +1,4 @@
-"""CIFAR's archives: one truth in every format, and errors that say what is wrong."""
+"""The archives of CIFAR: the same dataset from every format, and errors that say what is wrong."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def hub_10(root: Path) -> Path:
 
 
 def hub_100(root: Path) -> Path:
-    """With the misprint that the hub's copy has."""
+    """Class names with the misprint of the copy on the hub."""
     names = {"fine_label": ["cra" if name == "crab" else name for name in FINE], "coarse_label": COARSE}
     for split, p in {"train": WIDE, "test": WIDE_TEST}.items():
         labels = {"fine_label": p.labels, "coarse_label": p.coarse}
@@ -87,7 +87,7 @@ def test_cifar_100_is_the_same_in_every_format(tmp_path: Path) -> None:
 def test_a_record_is_planes_of_rows(tmp_path: Path) -> None:
     """By hand: byte 1 + 1024 c + 32 y + x of a record is channel c at row y and column x."""
     content = bytearray(3073)
-    content[0], content[1 + 1024 * 2 + 32 * 5 + 7], content[1 + 32 * 9] = 3, 200, 100  # blue; red
+    content[0], content[1 + 1024 * 2 + 32 * 5 + 7], content[1 + 32 * 9] = 3, 200, 100  # blue, red
     files = BINARY | {"cifar-10-batches-bin/data_batch_1.bin": bytes(content)}
     first = open_source(str(formats.folder(tmp_path, files))).splits["train"]
     assert first.labels[0] == 3
@@ -151,7 +151,7 @@ def test_an_archive_that_was_cut_short(tmp_path: Path, left: float, mode: str) -
 def test_an_archive_with_a_flipped_bit_or_without_an_archive(tmp_path: Path) -> None:
     path = formats.tar(tmp_path / "cifar-10-binary.tar.gz", BINARY)
     content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4  # in pixels that cannot be compressed: the checksum alone tells
+    content[len(content) // 2] ^= 4  # in pixels that cannot be compressed, so only the checksum tells
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"cannot read .* as a tar archive"):
         open_source(str(path))
@@ -161,7 +161,7 @@ def test_an_archive_with_a_flipped_bit_or_without_an_archive(tmp_path: Path) -> 
 
 
 def test_a_member_of_an_absurd_size_is_not_read(tmp_path: Path) -> None:
-    """Its header alone is there: whoever reads on comes to the end of the file instead of this error."""
+    """Only its header exists, so a reader that continues meets the end of the file instead of this error."""
     path = tmp_path / "cifar-10-binary.tar"
     member = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
     member.size = 2**40
@@ -173,7 +173,7 @@ def test_a_member_of_an_absurd_size_is_not_read(tmp_path: Path) -> None:
 def test_a_file_of_an_absurd_size_is_not_read(tmp_path: Path) -> None:
     root = formats.folder(tmp_path, BINARY)
     with (root / BATCH).open("r+b") as file:
-        file.truncate(2**40)  # sparse: it takes no room
+        file.truncate(2**40)  # a sparse file, which takes no space
     with pytest.raises(DataError, match=r"too large.*data_batch_3\.bin\n.*1,099,511,627,776 bytes"):
         open_source(str(root))
 

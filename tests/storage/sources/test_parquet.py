@@ -1,4 +1,4 @@
-"""Labelled images in Parquet: columns, classes, splits, what images may be."""
+"""Labelled images in Parquet: columns, classes, splits, and the images that are allowed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fails(where: str | Path, told: str, label: str | None = None, kind: type = D
     assert error.value.fix
 
 
-# columns and classes ------------------------------------------------------------------------------
+# Columns and classes
 
 
 def test_a_file_is_all_train_and_classes_are_numbers_without_metadata(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_images_may_be_plain_binary(tmp_path: Path, kind: pa.DataType) -> None:
 
 
 def test_which_labels_is_asked_where_it_is_not_clear(tmp_path: Path) -> None:
-    """The metadata decides, then the name, then that there is no other."""
+    """The metadata decides, then the name, and then the fact that there is no other column."""
     two = {"genus": [0, 0, 1, 1, 1], "species": [4, 3, 2, 1, 0]}
     where = one(tmp_path, formats.pngs(RGB), two)
     fails(where, r"several columns of labels\n.*genus, species", kind=UsageError)
@@ -103,7 +103,7 @@ def test_more_images_than_are_read_at_once(tmp_path: Path) -> None:
     assert found.labels.tolist() == [i % 7 for i in range(600)]
 
 
-# splits -------------------------------------------------------------------------------------------
+# Splits
 
 NAMES = {
     "the hub": [
@@ -119,7 +119,7 @@ NAMES = {
 
 @pytest.mark.parametrize("which", NAMES)
 def test_splits_by_their_names(tmp_path: Path, which: str) -> None:
-    root = tmp_path / "test-birds"  # whose own name says nothing
+    root = tmp_path / "test-birds"  # its own name says nothing
     for i, name in enumerate(NAMES[which]):
         formats.parquet(root / name, "img", formats.pngs(GRAY[[i]]), {"label": [i]})
     formats.parquet(root / ".cache/train-1.parquet", "img", formats.pngs(GRAY[[4]]), {"label": [4]})
@@ -162,7 +162,7 @@ def test_an_empty_split_is_none_and_an_empty_train_an_error(tmp_path: Path) -> N
     fails(tmp_path / "test.parquet", "no images to train on")
 
 
-# images -------------------------------------------------------------------------------------------
+# Images
 
 
 def test_what_is_converted(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_images_that_are_refused(tmp_path: Path, which: str) -> None:
 
 
 def test_images_are_turned_as_their_camera_says(tmp_path: Path) -> None:
-    """Orientation 6: the first row is the right-hand side. As `load_dataset` has it."""
+    """Orientation 6: the first row is the right-hand side, as in `load_dataset`."""
     camera = Image.Exif()
     camera[0x0112] = 6
     flat = Image.new("RGB", (6, 4), (0, 0, 0))
@@ -255,7 +255,7 @@ def test_images_are_turned_as_their_camera_says(tmp_path: Path) -> None:
 
 
 def test_a_bomb_that_pillow_only_warns_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)  # of 24: less than twice as many
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)  # of 24, so less than twice as many
     fails(one(tmp_path, formats.pngs(RGB)), r"cannot be decoded\n.*decompression bomb")
 
 
@@ -265,7 +265,7 @@ def test_splits_of_different_sizes(tmp_path: Path) -> None:
     fails(tmp_path, r"different sizes\n.*3 x 6 RGB in test\n.*4 x 6 RGB, as in train")
 
 
-# what else is wrong -------------------------------------------------------------------------------
+# Other errors
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""CIFAR's pickles are read as data: what else a pickle can do is an error, and nothing of it happens."""
+"""CIFAR's pickles are read as data. Everything else that a pickle can do is an error without an effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ape_cli.core.errors import DataError
 from ape_cli.storage.sources import _pickled
 from tests.storage.sources import formats
 
-DONE: list[str] = []  # what a pickle here made happen
+DONE: list[str] = []  # effects that a pickle of these tests had
 
 
 def happen(*_: Any) -> str:
@@ -26,7 +26,7 @@ def happen(*_: Any) -> str:
 
 
 class Calls:
-    """Pickled as a call."""
+    """An object that is pickled as a call."""
 
     def __init__(self, function: Any, *arguments: Any) -> None:
         self.call = function, arguments
@@ -39,7 +39,7 @@ VALUE = {"data": np.arange(12, dtype=np.uint8).reshape(3, 4), "labels": [1, 255,
 
 
 def test_python_2_s_pickles_are_read() -> None:
-    """Its own unpickler is the independent reader, of these bytes of ours alone."""
+    """Python's own unpickler is the independent reader, only for bytes that are made here."""
     content = formats.python_2(VALUE)
     ours, real = _pickled.load("x", content), pickle.loads(content, encoding="bytes")
     assert list(ours) == [key.decode() for key in real] == list(VALUE)
@@ -53,7 +53,7 @@ def test_python_2_s_pickles_are_read() -> None:
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_python_3_s_pickles_are_read(protocol: int, order: Any) -> None:
     data = np.asarray(VALUE["data"], order=order)
-    same = data.copy(order)  # stored once, used twice: by the memo
+    same = data.copy(order)  # stored once and used twice, by the memo
     found = _pickled.load(
         "x", pickle.dumps({"data": data, "same": [same, same], "empty": (), "bytes": b"\xff"}, protocol)
     )
@@ -64,7 +64,7 @@ def test_python_3_s_pickles_are_read(protocol: int, order: Any) -> None:
 
 
 def array(names: bytes = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n", **changed: bytes) -> bytes:
-    """A dictionary with an array of 2 bytes, some parts of its pickle changed."""
+    """A dictionary with an array of 2 bytes. Some parts of its pickle can be replaced."""
     parts = {
         "arguments": b"K\x00\x85U\x01b",
         "shape": b"K\x02\x85",
@@ -157,7 +157,7 @@ def test_anything_else_is_one_error_and_nothing_happens(
 
 
 def test_what_is_refused_does_happen_elsewhere() -> None:
-    """Python's own unpickler runs what is refused here, an extension that it has met before without even a look-up."""
+    """Python's own unpickler runs what is refused here. It runs a known extension even without a lookup."""
     DONE.clear()
     pickle.loads(HOSTILE["a function of ours"][0])
     assert DONE == ["it happened"]

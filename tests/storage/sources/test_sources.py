@@ -1,4 +1,4 @@
-"""What is asked for: digits, an address, a path."""
+"""The value of `--source`: digits, an address or a path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.storage.sources import formats
 
 
 def test_digits(here: Path) -> None:
-    """The first is a zero; its pixels 0, 5, 13, 9, 1 of 16 are 0, 79.7, 207.2, 143.4, 15.9 of 255."""
+    """The first digit is a zero. Its pixels 0, 5, 13, 9, 1 of 16 are 0, 79.7, 207.2, 143.4, 15.9 of 255."""
     (here / "digits").mkdir()
     found = open_source("digits")
     pictures = found.splits["train"]
@@ -85,7 +85,7 @@ def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refused)  # root, as tests may be run by, may read everything
+    monkeypatch.setattr(Path, "open", refused)  # root, under which tests may run, can read everything
     with pytest.raises(DataError, match=r"cannot read .*x\.tar\n.*Permission denied"):
         open_source(str(path))
 

@@ -1,4 +1,4 @@
-"""Metric loggers: what each of them is given, found by its file's name, and closed whatever happens."""
+"""Metric loggers: what each of them receives, that it is found by its file's name, and that it is always closed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CPU = torch.device("cpu")
 
 
 class Recorder(MetricLogger):
-    """Keeps what it is given."""
+    """A logger that keeps what it receives."""
 
     def __init__(self, run: LoggedRun) -> None:
         self.run, self.closed = run, 0

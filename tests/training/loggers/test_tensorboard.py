@@ -18,7 +18,7 @@ pytest.importorskip("tensorboard", reason="the extra `tensorboard` is not instal
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """By name: steps and values."""
+    """Steps and values by name."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     found = EventAccumulator(str(folder))
