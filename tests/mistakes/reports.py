@@ -327,8 +327,8 @@ MISTAKES = [
     Mistake(
         "an option that a view does not use is ignored",
         "View.rejects",
-        "if getattr(options, name) != getattr(Options, name)",
-        "if False",
+        "getattr(options, name) != getattr(Options, name)",
+        "False",
         "reports/test_views.py::test_an_option_that_a_view_does_not_use_is_refused",
     ),
     Mistake(
