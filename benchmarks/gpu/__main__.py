@@ -79,7 +79,7 @@ def _run(given: argparse.Namespace) -> int:
     import torch
 
     if given.device == "cuda" and not given.dry_run and not torch.cuda.is_available():
-        print("no CUDA device here; use --device cpu --preset tiny to run all stages on a CPU", file=sys.stderr)
+        print("no CUDA device is available; use --device cpu --preset tiny to run all stages on a CPU", file=sys.stderr)
         return 1
     clock, begun = Clock(given.minutes * 60), time.monotonic()
 

@@ -379,7 +379,7 @@ def test_from_digits_to_a_table(here: Path) -> None:
     assert "2 trained now" in ape(*sweep)[0]
     assert "0 trained now" in ape(*sweep)[0]
     assert "orthogonal-grid" in ape("report", "--format", "markdown")[0]
-    assert "a run on images has nothing to decode" in ape("eval", "--decode", "greedy")[1]
+    assert "runs on images have no greedy decoding" in ape("eval", "--decode", "greedy")[1]
     assert "leave --decode out" in ape("eval", "--decode", "greedy", "--data", "images-digits", code=2)[1]
     ape("gen", "images", "--shuffled", "--n", "100")
     assert "`ape report` has" in ape("eval", "--data", "images-digits-shuffled")[1]
