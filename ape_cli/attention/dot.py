@@ -12,7 +12,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli.attention import Kind, Link, _backend, _blocks, _flex, adjusted, average, scaled, turned
+from ape_cli.attention import Kind, Link, _backend, _blocks, adjusted, average, scaled, turned
 from ape_cli.position import Scheme
 
 
@@ -42,6 +42,8 @@ class Dot(Kind):
             if backend == "plain":
                 return average(adjusted(scaled(turned_q, turned_k), bias, link), v, link, dropout)
             if backend == "flex":
+                from ape_cli.attention import _flex  # here, because it imports torch's compiler, which takes a second
+
                 return _flex.attend(turned_q, turned_k, v, bias, link)
             mask = link.mask
             if bias is not None:

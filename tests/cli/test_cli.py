@@ -307,10 +307,21 @@ LONG = ["train", "--scheme", "orthogonal-seq", "--task", "copy", "--preset", "ti
         "--set", "steps=200", "--set", "validate_every_steps=10", "--set", "dropout=0.1"]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
+    """What the run prints, and its weights, if nothing stops it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("straight"))
+        printed, _ = ape(*LONG)
+        (weights,) = Path("results/runs").glob("*/model.safetensors")
+        return printed, weights.read_bytes()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_stopped_process_is_resumed_to_the_same_weights(here: Path, sign: signal.Signals) -> None:
-    straight, _ = ape(*LONG, "--results", "straight")
+def test_a_stopped_process_is_resumed_to_the_same_weights(
+    here: Path, straight: tuple[str, bytes], sign: signal.Signals
+) -> None:
     process = begin(*LONG, cwd=here)
     wait_for(lambda: list(here.glob("results/runs/*/state/state.safetensors")), process)
     os.kill(process.pid, sign)
@@ -324,9 +335,9 @@ def test_a_stopped_process_is_resumed_to_the_same_weights(here: Path, sign: sign
     assert "stopped" in ape("runs")[0]
     assert "--resume" in ape(*LONG, code=1)[1]
     resumed, _ = ape(*LONG, "--resume")
-    assert resumed.splitlines()[1:] == straight.splitlines()[1:]
-    (reference,) = here.glob("straight/runs/*/model.safetensors")
-    assert (folder / "model.safetensors").read_bytes() == reference.read_bytes()
+    printed, weights = straight
+    assert resumed.splitlines()[1:] == printed.splitlines()[1:]
+    assert (folder / "model.safetensors").read_bytes() == weights
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ class Cluster:
         )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Starts two nodes of one CPU each, as two machines would. The last entry of `nodes` is the second node."""
     folder = tempfile.mkdtemp(prefix="ape-ray-", dir="/tmp")  # paths of sockets must be short
@@ -109,40 +109,6 @@ def workers(folder: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_worker_is_killed_and_a_node_stopped_and_every_trial_is_there_once(tmp_path: Path, cluster: Cluster) -> None:
-    words = ["sweep", *GRID, "--set", "steps=100"]
-    sweep = cluster.ape(tmp_path, *words, "--engine", "ray", "--address", cluster.address, "--json")
-    until(lambda: len(finished(tmp_path / "results")) >= 2, sweep)
-    until(lambda: len(workers(tmp_path)) == 2, sweep)
-    os.kill(workers(tmp_path)[0], signal.SIGKILL)
-    until(lambda: len(finished(tmp_path / "results")) >= 5, sweep)
-    stop(cluster.nodes[-1])
-    before = finished(tmp_path / "results")
-    assert len(before) < 12
-    out, err = sweep.communicate(timeout=300)
-    assert sweep.returncode == 0, err
-    assert [end["state"] for end in json.loads(out)["trials"]] == ["finished"] * 12
-    assert "starts again, because its process or its node was lost" in err
-    ray = finished(tmp_path / "results")
-    assert len(ray) == 12
-    assert len(list((tmp_path / "results" / "runs").iterdir())) == 12
-    assert {name: ray[name] for name in before} == before  # none of them was trained twice
-
-    local = cluster.ape(tmp_path, *words, "--results", "local", "--threads", "1")
-    assert "12 trials: 12 finished; 12 trained now" in local.communicate(timeout=300)[0]
-    assert facts(tmp_path / "results") == facts(tmp_path / "local")
-
-
-def facts(results: Path) -> dict[str, Any]:
-    """Returns the contents of each run without times and without the place where it ran."""
-    found = {}
-    for run in open_registry(results):
-        outcome = {k: v for k, v in run.read()["result"].items() if k not in ("seconds", "tokens_per_second")}
-        found[run.name] = (run.read()["config"], outcome, run.history().drop("seconds").to_dicts(), run.evaluations())
-    return found
-
-
-@pytest.mark.slow
 def test_generation_gives_the_same_bytes_on_every_engine(tmp_path: Path, cluster: Cluster) -> None:
     words = ["gen", "tree-rotate", "--n", "900", "--shard-rows", "100", "--depth-mean", "4", "--json"]
     ways = {
@@ -198,3 +164,38 @@ def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "cannot join the Ray cluster" in err
     assert "Traceback" not in err
+
+
+def facts(results: Path) -> dict[str, Any]:
+    """Returns the contents of each run without times and without the place where it ran."""
+    found = {}
+    for run in open_registry(results):
+        outcome = {k: v for k, v in run.read()["result"].items() if k not in ("seconds", "tokens_per_second")}
+        found[run.name] = (run.read()["config"], outcome, run.history().drop("seconds").to_dicts(), run.evaluations())
+    return found
+
+
+@pytest.mark.slow
+def test_a_worker_is_killed_and_a_node_stopped_and_every_trial_is_there_once(tmp_path: Path, cluster: Cluster) -> None:
+    """This test comes last, because the cluster that all tests share loses a node."""
+    words = ["sweep", *GRID, "--set", "steps=100"]
+    sweep = cluster.ape(tmp_path, *words, "--engine", "ray", "--address", cluster.address, "--json")
+    until(lambda: len(finished(tmp_path / "results")) >= 2, sweep)
+    until(lambda: len(workers(tmp_path)) == 2, sweep)
+    os.kill(workers(tmp_path)[0], signal.SIGKILL)
+    until(lambda: len(finished(tmp_path / "results")) >= 5, sweep)
+    stop(cluster.nodes[-1])
+    before = finished(tmp_path / "results")
+    assert len(before) < 12
+    out, err = sweep.communicate(timeout=300)
+    assert sweep.returncode == 0, err
+    assert [end["state"] for end in json.loads(out)["trials"]] == ["finished"] * 12
+    assert "starts again, because its process or its node was lost" in err
+    ray = finished(tmp_path / "results")
+    assert len(ray) == 12
+    assert len(list((tmp_path / "results" / "runs").iterdir())) == 12
+    assert {name: ray[name] for name in before} == before  # none of them was trained twice
+
+    local = cluster.ape(tmp_path, *words, "--results", "local", "--threads", "1")
+    assert "12 trials: 12 finished; 12 trained now" in local.communicate(timeout=300)[0]
+    assert facts(tmp_path / "results") == facts(tmp_path / "local")
