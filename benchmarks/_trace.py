@@ -8,6 +8,7 @@ time it resumes.
 
 - Files: the number of different files with a call during a part.
 - Switches: the number of calls or returns that are in another file than the call or return before them.
+- Entries and switches between entries: the same for packages and modules of the top level instead of files.
 
 All runs use the dataset of tree-rotate at preset tiny, which is made beforehand and passed by --data. The parts are:
 
@@ -80,10 +81,25 @@ def _part(name: str, kept: dict[str, Any], start: str, stop: str) -> dict[str, A
     """The figures of one part of a run, between two of its marks."""
     marks, events = kept["marks"], kept["events"]
     if start not in marks or stop not in marks:
-        return {f"{name}: files": None, f"{name}: switches": None}
+        return {f"{name}: {figure}": None for figure in ("files", "switches", "entries", "switches between entries")}
     part = events[marks[start] : marks[stop]]
-    files = sorted({file for kind, file in part if kind == "call"})
-    return {f"{name}: files": files, f"{name}: switches": sum(a[1] != b[1] for a, b in pairwise(part))}
+    entries = [(kind, file.partition(os.sep)[0]) for kind, file in part]
+    return {
+        f"{name}: files": _called(part),
+        f"{name}: switches": _switches(part),
+        f"{name}: entries": _called(entries),
+        f"{name}: switches between entries": _switches(entries),
+    }
+
+
+def _called(events: list[tuple[str, str]]) -> list[str]:
+    """The places with a call, sorted."""
+    return sorted({place for kind, place in events if kind == "call"})
+
+
+def _switches(events: list[tuple[str, str]]) -> int:
+    """The number of events in another place than the event before them."""
+    return sum(a[1] != b[1] for a, b in pairwise(events))
 
 
 class _Stop(BaseException):

@@ -23,7 +23,7 @@ from ape_cli.runs.registry import open_registry
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "0123456789abcdef" * 4
-GRID = ["--schemes", "rope,tree,none", "--tasks", "tree-copy,tree-rotate", "--orders", "breadth"]
+GRID = ["--schemes", "rope,tree", "--tasks", "tree-copy,tree-rotate", "--orders", "breadth"]
 GRID += ["--seeds", "1-2", "--preset", "tiny", "--device", "cpu"]
 
 
@@ -183,19 +183,19 @@ def test_a_worker_is_killed_and_a_node_stopped_and_every_trial_is_there_once(tmp
     until(lambda: len(finished(tmp_path / "results")) >= 2, sweep)
     until(lambda: len(workers(tmp_path)) == 2, sweep)
     os.kill(workers(tmp_path)[0], signal.SIGKILL)
-    until(lambda: len(finished(tmp_path / "results")) >= 5, sweep)
+    until(lambda: len(finished(tmp_path / "results")) >= 4, sweep)
     stop(cluster.nodes[-1])
     before = finished(tmp_path / "results")
-    assert len(before) < 12
+    assert len(before) < 8
     out, err = sweep.communicate(timeout=300)
     assert sweep.returncode == 0, err
-    assert [end["state"] for end in json.loads(out)["trials"]] == ["finished"] * 12
+    assert [end["state"] for end in json.loads(out)["trials"]] == ["finished"] * 8
     assert "starts again, because its process or its node was lost" in err
     ray = finished(tmp_path / "results")
-    assert len(ray) == 12
-    assert len(list((tmp_path / "results" / "runs").iterdir())) == 12
+    assert len(ray) == 8
+    assert len(list((tmp_path / "results" / "runs").iterdir())) == 8
     assert {name: ray[name] for name in before} == before  # none of them was trained twice
 
     local = cluster.ape(tmp_path, *words, "--results", "local", "--threads", "1")
-    assert "12 trials: 12 finished; 12 trained now" in local.communicate(timeout=300)[0]
+    assert "8 trials: 8 finished; 8 trained now" in local.communicate(timeout=300)[0]
     assert facts(tmp_path / "results") == facts(tmp_path / "local")
