@@ -10,6 +10,7 @@ from ape_cli.reports.tables import Cell
 from tests.figures import dotted, figures, handles, panel, table
 
 
+@pytest.mark.slow
 def test_a_dotted_line_is_the_test_split_and_nothing_else() -> None:
     """Legends cover no variants and no neutral lines, in all kinds of figures and on both axes."""
     rows = {f"rope (decay={i})": [0.5, 0.9, 1.0] for i in range(30)}

@@ -127,6 +127,7 @@ def test_without_runs_a_page_goes_on_without_it(tmp_path: Path, name: str) -> No
     assert (view.tables(found), view.plot(found, options), bad) == ([], None, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_what_is_refused_says_why_and_all_else_is_shown(filled: Path, name: str) -> None:
     """Every pair of options gives either an error with the option and a fix, or a report."""
@@ -246,6 +247,7 @@ def test_two_views_or_an_unknown_one_are_refused(here: Path) -> None:
     assert ", ".join(views.names()) in error
 
 
+@pytest.mark.slow
 def test_a_view_by_its_name_prints_what_its_own_option_prints(filled: Path) -> None:
     where = ("--results", str(filled))
     for name, words in (
@@ -301,6 +303,7 @@ class HowMany(View):
 '''
 
 
+@pytest.mark.slow
 def test_a_view_is_one_new_file(tmp_path: Path) -> None:
     """The file is found in a user's folder on the path, listed, and shown in every format, on the page and among the
     plots.
@@ -322,6 +325,7 @@ def test_a_view_is_one_new_file(tmp_path: Path) -> None:
     assert {"how-many.svg", "learning-curves.svg"} <= {path.name for path in (tmp_path / "figures").iterdir()}
 
 
+@pytest.mark.slow
 def test_a_view_with_a_mistake_leaves_the_others_alone(tmp_path: Path) -> None:
     test_by_epoch.put(tmp_path / "results", "rope", [0.2, 0.6], None)
     run = elsewhere(tmp_path, "ape_cli/reports/views/broken.py", "import nothing_like_this\n")
