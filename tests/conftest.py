@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 import signal
 
@@ -45,6 +46,13 @@ SLOW = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Moves the tests of slow files to the front. The others keep their order."""
     items.sort(key=lambda item: SLOW.index(item.path.stem) if item.path.stem in SLOW else len(SLOW))
+
+
+def pytest_collection_finish() -> None:
+    """Makes garbage collection rare and leaves out the imported modules, which saves a fifth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 @pytest.fixture(scope="session", autouse=True)
