@@ -1,4 +1,4 @@
-"""Which files of a package a command passes through, and how often control goes from one file to another.
+"""Which files and packages a command passes through, and how often control goes from one to another.
 
 The command line of a checkout, `ape_cli.cli:main`, is called in a process of its own under `sys.setprofile`, after it
 is imported. Calls and returns of functions in files of the package count, in the main thread only. Not counted are
@@ -8,7 +8,7 @@ time it resumes.
 
 - Files: the number of different files with a call during a part.
 - Switches: the number of calls or returns that are in another file than the call or return before them.
-- Entries and switches between entries: the same for packages and modules of the top level instead of files.
+- Entries and switches between entries: the same two figures for the packages and modules of the top level.
 
 All runs use the dataset of tree-rotate at preset tiny, which is made beforehand and passed by --data. The parts are:
 
@@ -35,10 +35,14 @@ from types import FrameType
 from typing import Any
 
 SCHEMES = ("tree", "rope", "orthogonal-tree")
+_FIGURES = ("files", "switches", "entries", "switches between entries")
 
 
 def traces(checkout: Path) -> dict[str, Any]:
-    """The files (a list) and the switches (a number) of each part. None if a part was not reached."""
+    """The figures of each part: files and entries are lists of names, switches are numbers.
+
+    A figure is None if its part was not reached.
+    """
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -79,27 +83,20 @@ def _traced(checkout: Path, folder: Path, *words: str) -> dict[str, Any]:
 
 def _part(name: str, kept: dict[str, Any], start: str, stop: str) -> dict[str, Any]:
     """The figures of one part of a run, between two of its marks."""
-    marks, events = kept["marks"], kept["events"]
-    if start not in marks or stop not in marks:
-        return {f"{name}: {figure}": None for figure in ("files", "switches", "entries", "switches between entries")}
-    part = events[marks[start] : marks[stop]]
-    entries = [(kind, file.partition(os.sep)[0]) for kind, file in part]
-    return {
-        f"{name}: files": _called(part),
-        f"{name}: switches": _switches(part),
-        f"{name}: entries": _called(entries),
-        f"{name}: switches between entries": _switches(entries),
-    }
+    marks = kept["marks"]
+    if start in marks and stop in marks:
+        part = kept["events"][marks[start] : marks[stop]]
+        entries = [(kind, file.partition(os.sep)[0]) for kind, file in part]
+        values = [*_passed(part), *_passed(entries)]
+    else:
+        values = [None] * len(_FIGURES)
+    return {f"{name}: {figure}": value for figure, value in zip(_FIGURES, values, strict=True)}
 
 
-def _called(events: list[tuple[str, str]]) -> list[str]:
-    """The places with a call, sorted."""
-    return sorted({place for kind, place in events if kind == "call"})
-
-
-def _switches(events: list[tuple[str, str]]) -> int:
-    """The number of events in another place than the event before them."""
-    return sum(a[1] != b[1] for a, b in pairwise(events))
+def _passed(events: list[tuple[str, str]]) -> tuple[list[str], int]:
+    """The places with a call, sorted, and the number of events in another place than the event before them."""
+    places = sorted({place for kind, place in events if kind == "call"})
+    return places, sum(a[1] != b[1] for a, b in pairwise(events))
 
 
 class _Stop(BaseException):

@@ -1,7 +1,8 @@
-"""Counts about the package of a checkout: parts, imports, names and docstrings. `--trace` adds the files of three runs.
+"""Counts about the package of a checkout: parts, imports, names and docstrings. `--trace` also runs it.
 
 `python -m benchmarks.structure CHECKOUT [--trace] [--list] [--json FILE]` counts in the syntax trees of the files of
-`CHECKOUT/ape_cli`. Without `--trace`, no code of the checkout is run.
+`CHECKOUT/ape_cli`. `--trace` adds the files and packages that three commands pass through (`_trace.py`). Without it, no
+code of the checkout is run.
 
 - Entries: packages and modules of the top level, without `__init__`, `__main__` and data files.
 - Import edges: distinct pairs of two entries, or of two files. Imports inside functions and under TYPE_CHECKING count.
@@ -234,7 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.structure", description=SUMMARY)
     parser.add_argument("checkout", type=Path, help="folder that contains ape_cli")
     parser.add_argument(
-        "--trace", action="store_true", help="also run it, and count the files that three commands pass through"
+        "--trace", action="store_true", help="also run it, and count the files and packages that commands pass through"
     )
     parser.add_argument("--list", action="store_true", help="print the counted items too, not only their numbers")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures and items to a file")
