@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import Tensor
@@ -128,3 +131,23 @@ def test_some_of_the_queries_see_what_they_see_among_all() -> None:
         whole = Dot().mix(scheme, q, k, v, link, 0.0)
         part = Dot().mix(scheme, q[:, :, 3:5], k[:, :, :5], v[:, :, :5], link.part(3, 5), 0.0)
     torch.testing.assert_close(part, whole[:, :, 3:5])
+
+
+@pytest.mark.slow
+def test_the_compiler_is_imported_for_flex_only() -> None:
+    """The import takes about a second, which commands that do not use FlexAttention must not wait for."""
+    code = """
+import sys
+import torch
+from ape_cli import attention, position
+from ape_cli.attention import Link
+scheme = position.make("none", d_model=4, heads=1)
+context = scheme.context(torch.tensor([[1, 2, 3]]))
+x, link = torch.ones(1, 1, 3, 4), Link.of(scheme, context, context)
+for backend in ("plain", "fused", "flex"):
+    with attention.use_backend(backend):
+        attention.make("dot").mix(scheme, x, x, x, link, 0.0)
+    print(backend, "torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["plain False", "fused False", "flex True"]
