@@ -49,7 +49,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Makes garbage collection rare and leaves out the imported modules, which saves a fifth of the time."""
+    """Collects garbage less often, and never examines what was imported before the first test.
+
+    Measured in ten pairs of runs, this saves a tenth of the time.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)

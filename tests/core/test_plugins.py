@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # each test starts an interpreter
+
 ROOT = Path(__file__).parents[2]
 SCHEME = """
 from ape_cli.position import Scheme
@@ -47,7 +49,6 @@ def distribution(folder: Path, group: str, name: str, value: str, text: str = SC
     return module
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("value", ["their_scheme:Mine", "their_scheme"])
 def test_an_entry_point_is_a_scheme(tmp_path: Path, value: str) -> None:
     distribution(tmp_path / "site", "ape_cli.schemes", "their-window", value)
@@ -57,7 +58,6 @@ def test_an_entry_point_is_a_scheme(tmp_path: Path, value: str) -> None:
     assert (checked.returncode, "their-window" in checked.stdout) == (0, True), checked.stderr
 
 
-@pytest.mark.slow
 def test_an_entry_point_is_not_imported_to_list_names(tmp_path: Path) -> None:
     distribution(tmp_path / "site", "ape_cli.tasks", "torn", "torn_task", "raise SystemExit('it was imported')")
     code = "from ape_cli import tasks; print(tasks.names())"
@@ -66,7 +66,6 @@ def test_an_entry_point_is_not_imported_to_list_names(tmp_path: Path) -> None:
     assert "'torn'" in done.stdout, done.stderr
 
 
-@pytest.mark.slow
 def test_two_files_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
     theirs = put(tmp_path / "mine", "rope")
     done = ape(tmp_path, "train", "--scheme", "rope", "--task", "copy", path=(tmp_path / "mine",))
@@ -76,7 +75,6 @@ def test_two_files_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> N
     assert str(ROOT / "ape_cli" / "position" / "rope.py") in done.stderr
 
 
-@pytest.mark.slow
 def test_a_file_and_an_entry_point_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
     module = distribution(tmp_path / "site", "ape_cli.schemes", "window", "their_scheme:Mine")
     theirs = put(tmp_path / "mine", "window")
@@ -86,7 +84,6 @@ def test_a_file_and_an_entry_point_of_one_name_are_an_error_that_names_both(tmp_
     assert f"{module} (entry point window = their_scheme:Mine of window-plugin)" in done.stderr
 
 
-@pytest.mark.slow
 def test_an_unknown_name_says_where_it_was_searched(tmp_path: Path) -> None:
     put(tmp_path / "mine", "window")
     done = ape(tmp_path, "train", "--scheme", "windw", "--task", "copy", path=(tmp_path / "mine",))
@@ -97,7 +94,6 @@ def test_an_unknown_name_says_where_it_was_searched(tmp_path: Path) -> None:
     assert "entry points ape_cli.schemes" in done.stderr
 
 
-@pytest.mark.slow
 def test_another_installation_on_the_path_adds_nothing(tmp_path: Path) -> None:
     """With two checkouts on PYTHONPATH, the second one is not read as a folder of plug-ins, so no names clash."""
     put(tmp_path / "other", "rope")
@@ -108,7 +104,6 @@ def test_another_installation_on_the_path_adds_nothing(tmp_path: Path) -> None:
     assert done.stdout.count("'rope'") == 1, done.stderr
 
 
-@pytest.mark.slow
 def test_the_current_folder_is_not_imported_from(tmp_path: Path) -> None:
     """Its files do not replace the standard library and are not plug-ins, unless PYTHONPATH contains the folder."""
     marker = tmp_path / "it was imported"
