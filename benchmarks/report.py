@@ -20,6 +20,7 @@ from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
+from ape_cli.storage import digests
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from benchmarks._measure import Row, Usage, ape, process
@@ -75,7 +76,7 @@ def fill(work: Path, many: Path) -> None:
             )
             run = many / "runs" / name
             (run / "eval").mkdir(parents=True)
-            about |= {"run": name, "config": settings.model_dump(), "variant": about["variant"] | changed}
+            about |= {"files": {}, "run": name, "config": settings.model_dump(), "variant": about["variant"] | changed}
             _write(run / "run.json", about)
             for file, evaluation in evaluations.items():
                 _write(run / "eval" / file, evaluation | {"run": name})
@@ -93,5 +94,6 @@ def _trained(task: str, scheme: str, work: Path) -> tuple[dict, dict[str, dict]]
 
 
 def _write(path: Path, value: dict) -> None:
-    """Write JSON as `files.write_json` does, without waiting for the disk."""
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    """Write JSON with its digest as `record.write` does, without waiting for the disk."""
+    content = {key: field for key, field in value.items() if key != digests.FIELD}
+    path.write_text(digests.sealed(json.dumps(content, indent=2, ensure_ascii=False)), encoding="utf-8")

@@ -16,7 +16,7 @@ from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
-from ape_cli.runs.run import load_tensors
+from ape_cli.storage.tensors import load_tensors
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Stopped

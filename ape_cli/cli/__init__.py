@@ -11,7 +11,7 @@ from importlib import import_module
 from ape_cli.cli._app import app
 
 # Each of these modules registers its commands. `ape --help` lists them in this order.
-for stage in ("gen", "train", "sweep", "evaluate", "report", "lists", "new"):
+for stage in ("gen", "train", "sweep", "evaluate", "report", "lists", "verify", "new"):
     import_module(f"{__name__}.{stage}")
 
 

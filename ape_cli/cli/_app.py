@@ -29,6 +29,8 @@ app = typer.Typer(
 
 
 if TYPE_CHECKING:
+    from ape_cli.runs.registry import Registry
+
     Somewhere: TypeAlias = StoragePath
 else:
     Somewhere = Path  # Typer takes no unions; `_place` parses the text into a `StoragePath`
@@ -116,10 +118,12 @@ def root(
     """Options of `ape` itself."""
 
 
-def note_unreadable(bad: list[str]) -> None:
-    """Print a note for each thing that cannot be read and is left out."""
+def note_unreadable(bad: list[str], registry: Registry | None = None) -> None:
+    """Print a note for each thing that cannot be read and is left out, and one about the unverified runs."""
     for line in bad:
         note(f"left out: {line}")
+    if registry is not None and registry.unverified:
+        note(registry.unverified_note)
 
 
 def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> StoragePath:

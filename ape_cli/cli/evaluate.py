@@ -56,7 +56,7 @@ def evaluate(
     from ape_cli.data.loader import open_dataset
     from ape_cli.evaluation import evaluate
     from ape_cli.models.device import choose_device
-    from ape_cli.runs.record import DECODINGS
+    from ape_cli.runs.evaluation_record import DECODINGS
     from ape_cli.runs.registry import open_registry
 
     pick("decoding", decode, DECODINGS)
@@ -75,7 +75,7 @@ def evaluate(
         work = [(run, other) for run in named for other in (evaluate.fitting(run, others) if others else [None])]
     else:
         work, bad = evaluate.pending(registry, others, split, decode)
-        note_unreadable(bad)
+        note_unreadable(bad, registry)
         if not work:
             left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
             note(f"nothing to evaluate: all finished runs that fit have this evaluation, or there are none{left}")

@@ -106,8 +106,9 @@ def runs(
     from ape_cli.runs import filters
     from ape_cli.runs.registry import open_registry
 
-    found, bad = open_registry(results).where(filters.make(scheme, task, preset)).table()
-    note_unreadable(bad)
+    registry = open_registry(results).where(filters.make(scheme, task, preset))
+    found, bad = registry.table()
+    note_unreadable(bad, registry)
     if as_json:
         answer(found.to_dicts())
         return

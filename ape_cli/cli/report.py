@@ -128,7 +128,7 @@ def report(
         figures, told = made.figures(scaled)
         for line in told:
             note(line)
-    note_unreadable(bad)
+    note_unreadable(bad, registry)
     for kind in kinds:
         for name, figure in figures.items():
             path = (plots or Path()) / f"{name}.{kind}"

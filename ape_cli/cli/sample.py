@@ -17,7 +17,7 @@ from ape_cli.core.errors import DataError, UsageError, pick
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import verification
 from ape_cli.data.manifest import Manifest, read_manifest
-from ape_cli.storage import image_rows, parquet
+from ape_cli.storage import image_rows
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Cyclic, Grid, Seq, Tree
 
@@ -127,7 +127,7 @@ def read(folder: StoragePath, split: str, row: int) -> Sample | PictureSample:
             left -= shard.rows
             continue
         verification.check_shard(folder, shard)
-        file = parquet.read_shard(folder / shard.file, manifest.plan.shard)
+        file = verification.open_shard(folder, manifest, shard)
         for i in range(file.num_row_groups):
             here = file.metadata.row_group(i).num_rows
             if left < here:

@@ -19,9 +19,18 @@ import ape_cli
 from ape_cli.core import runtime
 from ape_cli.core.errors import BusyError, DataError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
-from ape_cli.data import staging
+from ape_cli.data import staging, verification
 from ape_cli.data.card import card
-from ape_cli.data.manifest import DatasetPlan, Manifest, Piece, Shard, fingerprint, manifest_path, pieces_of
+from ape_cli.data.manifest import (
+    DatasetPlan,
+    Manifest,
+    Piece,
+    Shard,
+    fingerprint,
+    pieces_of,
+    read_sealed_manifest,
+    write_manifest,
+)
 from ape_cli.storage import files, parquet
 from ape_cli.storage.paths import StoragePath
 from ape_cli.tasks import BaseTask, RowWriter
@@ -98,6 +107,8 @@ def generate(
         if known is not None:
             todo = [p for p in pieces if not (out / p.file).exists()]
             _check_remade(known, _make(task, wanted.seed, out, todo, engine, tick))
+            if not read_sealed_manifest(out)[1]:  # an earlier version wrote it
+                write_manifest(out, known)
             staging.finish(out)
             return GenerationResult(known, out, sum(len(p.rows) for p in todo))
         found = staging.begin(out, task, wanted)
@@ -105,7 +116,7 @@ def generate(
         made = _make(task, wanted.seed, out, todo, engine, tick)
         manifest = _manifest(task, wanted, found | made)
         files.write_text(out / "README.md", card(manifest, task))
-        files.write_text(manifest_path(out), manifest.model_dump_json(indent=2) + "\n")
+        write_manifest(out, manifest)
         staging.finish(out)
         return GenerationResult(manifest, out, sum(len(p.rows) for p in todo))
 
@@ -176,7 +187,7 @@ def write_shard(task: RowWriter, seed: int, out: StoragePath, piece: Piece, tick
                     part, found = task.sample_counted(rows=block, split=piece.split, seed=seed)
                     parts.append(part)
                     shared += found
-                    total = _add(total, task.content(part))
+                    total = verification.content_sum(total, task.content(part))
                     rows += len(block)
                     if tick:
                         tick(len(block))
@@ -206,11 +217,6 @@ def _cut(rows: range, size: int) -> Iterator[range]:
     """Split a range of rows into ranges of at most `size` rows."""
     for first in range(rows.start, rows.stop, size):
         yield range(first, min(rows.stop, first + size))
-
-
-def _add(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
-    """Add two pairs of sums modulo 2^64."""
-    return (x[0] + y[0]) % 2**64, (x[1] + y[1]) % 2**64
 
 
 def _check_remade(known: Manifest, made: dict[str, Shard]) -> None:

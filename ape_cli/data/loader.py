@@ -8,16 +8,18 @@ Shapes: B rows of a batch.
 
 from __future__ import annotations
 
+import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import DataError, UsageError, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import image_batches, verification
@@ -25,12 +27,14 @@ from ape_cli.data.batches import WHOLE, Batch, Share
 from ape_cli.data.collation import Reading, Window, collate, whole_numbers
 from ape_cli.data.facts import Facts
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
-from ape_cli.data.manifest import Manifest, read_manifest
+from ape_cli.data.manifest import Manifest, read_sealed_manifest
 from ape_cli.data.padding import Padding, exact_length
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.structure import Structure, parse_structure
+
+logger = logging.getLogger(__name__)
 
 
 class Dataset(Facts):
@@ -62,6 +66,7 @@ class Dataset(Facts):
         return found(self, pick("split", name, SPLITS))
 
 
+_MOST_OPEN = 16  # shards; the others are opened again when they are read
 _IMAGE_WINDOW = 2**32  # bytes of pixels in a window
 _Window = TypeVar("_Window", Window, ImageRows)
 _Batch = TypeVar("_Batch", Batch, ImageBatch)
@@ -73,17 +78,21 @@ class _Rows(ABC, Generic[_Window, _Batch]):
     def __init__(self, dataset: Dataset, name: str) -> None:
         """Open the shards of the split. Raises `DataError` if one is missing or damaged."""
         self.dataset, self.name = dataset, name
-        opened = verification.read_shards(dataset.folder, dataset.manifest, name)
-        self._groups = [(f, i) for f in opened for i in range(f.num_row_groups)]
-        self._group_rows = [f.metadata.row_group(i).num_rows for f, i in self._groups]
+        sizes = verification.group_rows(dataset.folder, dataset.manifest, name)
+        self._groups = [(shard, i) for shard, groups in enumerate(sizes) for i in range(len(groups))]
+        self._group_rows = [rows for groups in sizes for rows in groups]
         self.rows: int = sum(self._group_rows)
         self._kept: dict[tuple[int, ...], _Window] = {}
+        self._open = lru_cache(_MOST_OPEN)(self._opened)
+        self._content = verification.ContentCheck(dataset.manifest, name, [len(groups) for groups in sizes])
 
     def table(self) -> pa.Table:
-        """All rows of the split as a table, in their order."""
-        return pa.concat_tables(
-            [self.dataset.manifest.plan.shard.empty_table(), *(f.read_row_group(i) for f, i in self._groups)]
-        )
+        """All rows of the split as a table, in their order. Raises `DataError` if they are not those generated."""
+        return pa.concat_tables([self.dataset.manifest.plan.shard.empty_table(), *self.groups()])
+
+    def groups(self) -> Iterator[pa.Table]:
+        """The row groups of the split, in their order. Raises `DataError` if the rows are not those generated."""
+        return map(self._group, range(len(self._groups)))
 
     def steps(self, batch_size: int) -> int:
         """The number of batches of an epoch."""
@@ -157,12 +166,28 @@ class _Rows(ABC, Generic[_Window, _Batch]):
     def _window(self, part: pa.Table) -> _Window:
         """The window of some row groups. Raises `DataError` if values are not allowed in this dataset."""
 
+    def _opened(self, shard: int) -> pq.ParquetFile:
+        """Open a shard of the split."""
+        dataset = self.dataset
+        return verification.open_shard(dataset.folder, dataset.manifest, dataset.manifest.shards[self.name][shard])
+
+    def _group(self, number: int) -> pa.Table:
+        """Read a row group of the split, and check its content when it is read for the first time."""
+        shard, group = self._groups[number]
+        try:
+            part = self._open(shard).read_row_group(group)
+        except (OSError, pa.ArrowException) as error:
+            file = self.dataset.manifest.shards[self.name][shard].file
+            raise DataError(f"cannot read {file}", got=str(error).splitlines()[0], fix="generate it again") from error
+        self._content.add(shard, group, part)
+        return part
+
     def _read(self, groups: list[int]) -> _Window:
+        """The window of some row groups. It is kept if it is the whole split."""
         key = tuple(sorted(groups))
         if key in self._kept:
             return self._kept[key]
-        parts = [self._groups[g][0].read_row_group(self._groups[g][1]) for g in key]
-        window = self._window(pa.concat_tables(parts).combine_chunks())
+        window = self._window(pa.concat_tables([self._group(g) for g in key]).combine_chunks())
         if len(key) == len(self._groups):  # the whole split is one window: read it once
             self._kept[key] = window
         return window
@@ -230,11 +255,13 @@ def open_dataset(folder: str | StoragePath) -> Dataset:
     """Open the dataset in a local folder or at the address of an object store.
 
     Raises `DataError` if there is no such folder, if it has no complete dataset, or if a shard is missing, altered,
-    truncated or has another schema.
+    truncated or has another schema. Rows are compared with the manifest when they are read for the first time.
     """
     path = storage_path(folder)
-    manifest = read_manifest(path)
+    manifest, sealed = read_sealed_manifest(path)
     verification.check_shards(path, manifest)
     for split in SPLITS:
-        verification.read_shards(path, manifest, split)
+        verification.group_rows(path, manifest, split)
+    if not sealed:
+        logger.info(f"{path}: the manifest has no digest, so it is unverified; the same `ape gen` command adds it")
     return Dataset(path, manifest)

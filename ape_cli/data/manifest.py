@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import pyarrow as pa
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -22,8 +24,9 @@ from pydantic import (
 
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, PlaceError
+from ape_cli.core.names import checked_name
 from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL, SPLITS
-from ape_cli.storage import image_rows, sequence_rows
+from ape_cli.storage import digests, files, image_rows, sequence_rows
 from ape_cli.storage.image_rows import Moments, Size
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Structure, StructureField, linearisation
@@ -79,7 +82,7 @@ class Shard(_Frozen):
 class DatasetPlan(_Frozen):
     """Everything that a `gen` command decides. Equal plans make equal datasets."""
 
-    task: str
+    task: Annotated[str, AfterValidator(partial(checked_name, "task"))]  # becomes a part of the names of runs
     structure: StructureField
     order: Order | None  # linearisation of the target, and of the source unless `source_order` is given
     parameters: dict[str, Any]
@@ -221,12 +224,26 @@ def manifest_path(folder: StoragePath) -> StoragePath:
     return folder / "manifest.json"
 
 
+def write_manifest(folder: StoragePath, manifest: Manifest) -> None:
+    """Write the manifest of a dataset with its digest. Raises `ApeError` if it cannot be written."""
+    files.write_text(manifest_path(folder), digests.sealed(manifest.model_dump_json(indent=2)))
+
+
 def read_manifest(folder: StoragePath) -> Manifest:
     """Read and check the manifest of a dataset. Raises `DataError` if the folder has no valid manifest."""
+    return read_sealed_manifest(folder)[0]
+
+
+def read_sealed_manifest(folder: StoragePath) -> tuple[Manifest, bool]:
+    """Read and check the manifest of a dataset. Also returns whether it has a digest, which older manifests lack.
+
+    Raises `DataError` if the folder has no valid manifest.
+    """
     path = manifest_path(folder)
     how = "generate one with `ape gen TASK --out DIR`"
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        raw = json.loads(content)
     except FileNotFoundError:
         if not folder.is_dir():
             raise DataError("no such dataset", got=str(folder), fix=how) from None
@@ -243,17 +260,22 @@ def read_manifest(folder: StoragePath) -> Manifest:
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read {path}", got=str(error), fix=how) from error
     if not isinstance(raw, dict) or "schema_version" not in raw:
-        raise DataError(f"{path} is damaged", got="no schema_version in it", fix="generate the dataset again")
+        raise DataError(f"{path} is damaged", got="no schema_version in it", fix="generate it again")
+    again = "generate the dataset again with --overwrite"
     version = raw["schema_version"]
     if version not in VERSIONS or isinstance(version, bool):
         allowed = " or ".join(map(str, VERSIONS))
         raise DataError(f"{path} has another schema version", got=version, allowed=allowed, fix="generate it again")
     try:
-        return Manifest.model_validate(raw)
+        sealed = digests.is_sealed(content, raw)
+        raw.pop(digests.FIELD, None)
+        return Manifest.model_validate(raw), sealed
+    except digests.AlteredError as error:
+        raise DataError(f"{path} was altered", got=str(error), fix=f"restore it, or {again}") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = (
             [".".join(map(str, first["loc"]))] if first["loc"] else []
         )  # empty if the fields do not agree with each other
         got = ": ".join([*where, first["msg"].removeprefix("Value error, ")])
-        raise DataError(f"{path} is damaged", got=got, fix="generate it again") from error
+        raise DataError(f"{path} is damaged", got=got, fix=again) from error

@@ -7,20 +7,24 @@ are removed after the manifest has been written. Files that do not belong to a d
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+from typing import Any
+
+from pydantic_core import from_json
 
 from ape_cli.core.errors import ApeError, DataError, PlaceError
 from ape_cli.data import verification
 from ape_cli.data.manifest import DatasetPlan, Manifest, Piece, Shard, manifest_path, pieces_of, read_manifest
-from ape_cli.storage import files
+from ape_cli.storage import digests, files
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath
 from ape_cli.tasks import BaseTask
 
 LOCK = ".lock"
 _PLAN = ".plan.json"
-_SHARD = re.compile(r"\.{0,2}(train|validation|test)-\d{5,}-of-\d{5,}\.parquet(\.json)?(\.tmp)?")
+_SHARD = re.compile(r"\.{0,2}(train|validation|test)-\d{5,}-of-\d{5,}\.parquet(\.json)?(\.[0-9a-f]{16})?(\.tmp)?")
 
 
 def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest | None:
@@ -78,7 +82,7 @@ def begin(out: StoragePath, task: BaseTask, wanted: DatasetPlan) -> dict[str, Sh
     _check_space(out, task, wanted, found)
     if not same:
         _drop_records(out)  # first, so that no shard of another plan is taken for one of this plan
-    files.write_text(out / _PLAN, wanted.model_dump_json(indent=2) + "\n")
+    files.write_text(out / _PLAN, digests.sealed(wanted.model_dump_json(indent=2)))
     manifest_path(out).unlink(missing_ok=True)
     kept = {(out / file).name for file in found}
     for path in _shards(out):
@@ -90,7 +94,8 @@ def begin(out: StoragePath, task: BaseTask, wanted: DatasetPlan) -> dict[str, Sh
 def record(out: StoragePath, shard: Shard) -> None:
     """Write the record of a finished shard."""
     path = out / shard.file
-    files.write_text(path.with_name(f".{path.name}.json"), shard.model_dump_json())
+    described = json.dumps({"shard": shard.model_dump()}, indent=2)
+    files.write_text(path.with_name(f".{path.name}.json"), digests.sealed(described))
 
 
 def finish(out: StoragePath) -> None:
@@ -127,22 +132,35 @@ def _adopt(out: StoragePath, piece: Piece) -> Shard | None:
     """
     path = out / piece.file
     try:
-        shard = Shard.model_validate_json(path.with_name(f".{path.name}.json").read_text(encoding="utf-8"))
+        shard = Shard.model_validate(_sealed_json(path.with_name(f".{path.name}.json"))["shard"])
         return shard if shard.rows == len(piece.rows) and files.sha256(path) == shard.sha256 else None
     except PlaceError:
         raise
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError):
         return None
 
 
 def _read_plan(path: StoragePath) -> DatasetPlan | None:
     """The plan in a file; None if it cannot be read."""
     try:
-        return DatasetPlan.model_validate_json(path.read_text(encoding="utf-8"))
+        return DatasetPlan.model_validate(_sealed_json(path))
     except PlaceError:
         raise
     except (OSError, ValueError):
         return None
+
+
+def _sealed_json(path: StoragePath) -> dict[str, Any]:
+    """The JSON object in a file with a digest, without the digest.
+
+    Raises `OSError` or `ValueError` if it cannot be read, was altered or has no digest.
+    """
+    raw = path.read_bytes()
+    found: dict[str, Any] = from_json(raw)
+    if not digests.is_sealed(raw, found):
+        raise ValueError("the file has no digest")
+    found.pop(digests.FIELD)
+    return found
 
 
 def _different(out: StoragePath, there: DatasetPlan, wanted: DatasetPlan) -> DataError:

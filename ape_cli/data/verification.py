@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ape_cli.core.errors import DataError
+from ape_cli import tasks
+from ape_cli.core.errors import ApeError, DataError
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.data.manifest import Manifest, Shard
-from ape_cli.storage import files, sequence_rows
+from ape_cli.storage import files, image_rows, sequence_rows
 from ape_cli.storage.parquet import read_shard
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Cyclic, Structure, Tree
+
+_AGAIN = "generate it again"
+_OVERWRITE = "run the same `ape gen` command with --overwrite, or restore the file"
 
 
 def check_shards(folder: StoragePath, manifest: Manifest) -> None:
@@ -24,10 +31,82 @@ def check_shards(folder: StoragePath, manifest: Manifest) -> None:
         pass
 
 
-def read_shards(folder: StoragePath, manifest: Manifest, split: str) -> list[pq.ParquetFile]:
-    """Open the shards of a split. Raises `DataError` if one cannot be read or has another schema than the plan's."""
-    wanted = manifest.plan.shard
-    return list(files.each(lambda s: read_shard(folder / s.file, wanted), manifest.shards[split], folder))
+def open_shard(folder: StoragePath, manifest: Manifest, shard: Shard) -> pq.ParquetFile:
+    """Open a shard. Only its footer is read.
+
+    Raises `DataError` if it cannot be read, has another schema than the plan's, or has not the manifest's rows.
+    """
+    file = read_shard(folder / shard.file, manifest.plan.shard)
+    if file.metadata.num_rows != shard.rows:
+        raise DataError(
+            f"a shard has another number of rows: {folder / shard.file}",
+            got=f"{file.metadata.num_rows:,} rows",
+            allowed=f"{shard.rows:,} rows (manifest.json)",
+            fix=_OVERWRITE,
+        )
+    return file
+
+
+def group_rows(folder: StoragePath, manifest: Manifest, split: str) -> list[list[int]]:
+    """The number of rows of each row group, for each shard of a split. No shard stays open.
+
+    Raises `DataError` like `open_shard`.
+    """
+
+    def rows(shard: Shard) -> list[int]:
+        with open_shard(folder, manifest, shard) as file:
+            return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+
+    return list(files.each(rows, manifest.shards[split], folder))
+
+
+class ContentCheck:
+    """Compares the rows of a split with the content sums in the manifest, while the row groups are read.
+
+    Each row group counts once. A shard is compared when all of its row groups have been read.
+    """
+
+    def __init__(self, manifest: Manifest, split: str, groups: Sequence[int]) -> None:
+        """Nothing is read yet. `groups` has the number of row groups of each shard."""
+        self.shards, self.image = manifest.shards[split], manifest.plan.image
+        self._left = [set(range(count)) for count in groups]
+        self._sums = [(0, 0)] * len(groups)
+        self._ops: list[str] | None = None  # unknown
+        with suppress(ApeError):  # the task may be a plug-in that is not installed here
+            self._ops = list(tasks.load(manifest.plan.task).ops)
+
+    def add(self, shard: int, group: int, part: pa.Table) -> None:
+        """Take the rows of a row group. Raises `DataError` if the rows of a shard are not those of the manifest."""
+        if group not in self._left[shard]:
+            return
+        self._left[shard].remove(group)
+        if self.image is None:
+            self._check_operators(part, self.shards[shard])
+            found = sequence_rows.content(part)
+        else:
+            found = image_rows.content(part, self.image)
+        self._sums[shard] = content_sum(self._sums[shard], found)
+        if not self._left[shard] and self._sums[shard] != self.shards[shard].content:
+            raise DataError(
+                f"the rows of a shard are not those that were generated: {self.shards[shard].file}",
+                got=f"content {self._sums[shard]}",
+                allowed=f"content {self.shards[shard].content} (manifest.json)",
+                fix=_OVERWRITE,
+            )
+
+    def _check_operators(self, part: pa.Table, shard: Shard) -> None:
+        """Check the names of the operators, which the content sums do not cover. Raises `DataError` otherwise."""
+        if self._ops is None or part["op"].null_count == len(part):
+            return
+        names = part["op"].combine_chunks().dictionary.to_pylist()
+        if names != self._ops:
+            got, allowed = (", ".join(map(str, found)) for found in (names, self._ops))
+            raise DataError(f"{shard.file} names other operators", got=got, allowed=allowed, fix=_OVERWRITE)
+
+
+def content_sum(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
+    """Add two content sums: pairs of numbers modulo 2^64."""
+    return (x[0] + y[0]) % 2**64, (x[1] + y[1]) % 2**64
 
 
 def check_shard(folder: StoragePath, shard: Shard) -> None:
@@ -47,7 +126,7 @@ def check_shard(folder: StoragePath, shard: Shard) -> None:
             f"a shard was altered or truncated: {path}",
             got=f"sha256 {digest[:16]}…",
             allowed=f"sha256 {shard.sha256[:16]}… (manifest.json)",
-            fix="run the same `ape gen` command with --overwrite, or restore the file",
+            fix=_OVERWRITE,
         )
 
 
@@ -75,9 +154,6 @@ def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
                     allowed=f"{low} to {high}",
                     fix=_AGAIN,
                 )
-
-
-_AGAIN = "generate it again"
 
 
 def _range(factor: Structure) -> tuple[int, int]:

@@ -28,7 +28,8 @@ from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
 from ape_cli.models.factory import feed, of_data, reading
 from ape_cli.models.transformer import Transformer
-from ape_cli.runs.record import DECODINGS, is_sound
+from ape_cli.runs.evaluation_record import DECODINGS, evaluation_name
+from ape_cli.runs.record import is_sound
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 
@@ -55,7 +56,7 @@ def evaluate(
     tune()
     config = run.config()
     model = of_data(config, data)
-    load_weights(run, model)
+    weights = load_weights(run, model)
     model.to(device)
     if decode == "teacher":
         batches = _until(stop, part.batches(batch_size, **feed(config, data)))
@@ -73,6 +74,7 @@ def evaluate(
         "fingerprint": data.manifest.fingerprint,
         "split": split,
         "decode": decode,
+        "weights": weights,
         "rows": part.rows,
         **summarise(tally, *_parts(data), entropy=decode == "teacher"),
     }
@@ -82,7 +84,7 @@ def evaluate(
             got=run.name,
             fix="train it again with --overwrite",
         )
-    run.save_evaluation(name_of(data, split, decode), evaluation)
+    run.save_evaluation(evaluation)
     return evaluation
 
 
@@ -131,7 +133,7 @@ def pending(
         fits: list[Dataset | None] = [d for d in data if not _misfit(own, d)] if data else [None]
         if run.status_in(about) != "finished" or not fits or (decode == "greedy" and own.get("image")):
             continue
-        done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0]}
+        done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations(about)[0]}
         wanted: list[tuple[Run, Dataset | None]] = []
         for other in fits:
             rows = own["rows"] if other is None else other.manifest.plan.rows
@@ -158,11 +160,8 @@ def fitting(run: Run, data: Sequence[Dataset]) -> Sequence[Dataset]:
 
 
 def name_of(data: Facts, split: str, decode: str) -> str:
-    """The name of the evaluation's file.
-
-    A dataset is identified by its fingerprint, whatever its path and name.
-    """
-    return f"{data.fingerprint[:12]}-{split}-{decode}"
+    """The name of the evaluation's file, without its suffix."""
+    return evaluation_name(data.fingerprint, split, decode)
 
 
 def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = "teacher") -> None:

@@ -8,15 +8,19 @@ the state of a generator). For a rank other than 0 the last two are `rng.cpu.RAN
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+import math
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from ape_cli.core.errors import RunError
 from ape_cli.models.transformer import Model
-from ape_cli.runs.run import Run, load_tensors
+from ape_cli.runs.run import Run
+from ape_cli.runs.run_files import WEIGHTS
 
 Tensors = dict[str, Tensor]
 
@@ -55,16 +59,57 @@ class Cursor:
     correct: int = 0
     labels: int = 0
 
+    @classmethod
+    def parse(cls, stored: dict[str, Any], steps: int, epoch: int) -> Cursor:
+        """The cursor of a stored JSON object.
 
-def load_weights(run: Run, model: Model) -> None:
-    """Load the best weights of a run into a model of its configuration.
+        `steps` is the number of steps of the run, and `epoch` that of an epoch. Raises `ValueError` if the object is no
+        cursor, or cannot be the cursor of such a run.
+        """
+        unknown = sorted(set(stored) - {field.name for field in fields(cls)})
+        if unknown:
+            raise ValueError(f"unknown field {unknown[0]}")
+        try:
+            at: Cursor = _CURSOR.validate_json(json.dumps(stored), strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        validated = [row.get("step") for row in at.history]
+        for what, possible in (
+            (f"step {at.step} of {steps}", 0 <= at.step <= steps),
+            (f"epoch {at.epoch}, batch {at.batch} at step {at.step}", at.epoch * epoch + at.batch == at.step),
+            (f"epoch {at.epoch}", at.epoch >= 0),
+            (f"batch {at.batch} of {epoch}", 0 <= at.batch <= epoch),
+            (f"best_step {at.best_step} at step {at.step}", at.best_step in (0, *validated)),
+            (
+                f"best_accuracy {at.best_accuracy}",
+                0 <= at.best_accuracy <= 1 if at.best_step else at.best_accuracy == -1,
+            ),
+            (f"seconds {at.seconds}", 0 <= at.seconds < math.inf),
+            (f"tokens {at.tokens}", at.tokens >= at.step),
+            (f"best_loss {at.best_loss}", 0 <= at.best_loss < math.inf),
+            (f"nats {at.nats}", 0 <= at.nats < math.inf),
+            (f"correct {at.correct} of {at.labels} labels", 0 <= at.correct <= at.labels),
+            (
+                "the steps of the history",
+                validated == sorted({n for n in validated if type(n) is int and n <= at.step}),
+            ),
+        ):
+            if not possible:
+                raise ValueError(f"impossible {what}")
+        return at
 
-    Raises `RunError` if the run has no weights or if they do not fit the model.
+
+_CURSOR = TypeAdapter(Cursor)
+
+
+def load_weights(run: Run, model: Model) -> str:
+    """Load the best weights of a run into a model of its configuration. Returns the SHA-256 of their file.
+
+    Raises `RunError` if the run has no weights, or if they were altered or do not fit the model.
     """
-    path = run.folder / "model.safetensors"
-    if not run.has_weights:
-        raise RunError("the run has no weights", got=run.name, fix="train it: `ape train … --overwrite`")
-    tensors = model.current(load_tensors(path)[0])
+    stored, digest = run.load_model()
+    tensors = model.current(stored)
     want, have = (
         {k: f"{str(v.dtype).removeprefix('torch.')} {list(v.shape)}" for k, v in found.items()}
         for found in (model.state_dict(), tensors)
@@ -72,12 +117,13 @@ def load_weights(run: Run, model: Model) -> None:
     if want != have:
         wrong = next(k for k in sorted(want | have) if want.get(k) != have.get(k))
         raise RunError(
-            f"{path} does not fit the run's configuration",
+            f"{run.folder / WEIGHTS} does not fit the run's configuration",
             got=f"{wrong}: {have.get(wrong, 'no such tensor')}",
             allowed=f"{want.get(wrong, 'no such tensor')}",
             fix="train the run again with --overwrite",
         )
     model.load_state_dict(tensors)
+    return digest
 
 
 def pack(model: Model, weights: Tensors, optimiser: torch.optim.Optimizer) -> Tensors:

@@ -28,20 +28,12 @@ _ROUNDING = 1e-12  # closer means are equal, because the same scores may be adde
 _NAMES = ["trained_on", "dataset", "paper_size"]  # they may differ within one line
 
 
-def once(values: pl.DataFrame) -> pl.DataFrame:
-    """The last value of each run in each column.
-
-    A dataset may have been moved or renamed and then evaluated again. Its fingerprint identifies it.
-    """
-    return values.unique([*COLUMN, *CELL, "seed"], keep="last", maintain_order=True)
-
-
 def aggregate(values: pl.DataFrame) -> pl.DataFrame:
     """The lines of a report, with the columns of `LINES`.
 
     Each line has the mean, the deviation, the interval and the number of seeds, and whether it is underlined.
     """
-    return over_seeds(once(values), COLUMN, [pl.col(c).last() for c in _NAMES]).select(list(LINES))
+    return over_seeds(values, COLUMN, [pl.col(c).last() for c in _NAMES]).select(list(LINES))
 
 
 def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr]) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from ape_cli.core.errors import RunError
 from ape_cli.reports.columns import CELL, LINES
 from ape_cli.reports.evaluations import described
 from ape_cli.reports.tables import column_rank, row_rank, with_row_names
@@ -81,8 +82,10 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
             scores = {"validation": pl.col(validation).cast(pl.Float64), "test": tested.cast(pl.Float64)}
             kept = pl.col("kept") if "kept" in history.columns else pl.lit(None, pl.Boolean)
             history = history.select("step", **scores, kept=kept).sort("step")
-        except (pl.exceptions.PolarsError, OSError):
+        except pl.exceptions.PolarsError:
             bad.append(f"{run.name}: history.parquet is missing or damaged, so there is no learning curve")
+        except RunError as error:
+            bad.append(f"{run.name}: {error.what} ({error.got}), so there is no learning curve")
         else:
             yield of_run, about, history
 

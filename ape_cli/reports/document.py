@@ -7,7 +7,7 @@ are those of the same views. A view that is not on the page is shown alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_NAMED = 5  # names in a note; the lines on the terminal name every one
+
+
 @dataclass(frozen=True)
 class Document:
     """The content of a report. `parts` has each view that was read and its result, in the order of the page."""
@@ -28,13 +31,13 @@ class Document:
     view: View[Any]  # the selected view
     options: Options
     parts: Mapping[View[Any], Any]
-    standing: str = ""  # a note under the tables of the selected view
+    notes: Sequence[str] = ()  # they stand under each table of the selected view
 
     @property
     def tables(self) -> list[Table]:
         """The tables of the selected view."""
         made = self.view.tables(self.parts[self.view], interval=self.options.interval)
-        return [replace(table, notes=[*table.notes, self.standing]) if self.standing else table for table in made]
+        return [replace(table, notes=[*table.notes, *self.notes]) for table in made]
 
     def figures(self, axis: str) -> tuple[dict[str, Figure], list[str]]:
         """The figures by the names of their files, and a note about each figure that is not drawn.
@@ -68,7 +71,9 @@ class Document:
 def read(registry: Registry, view: View[Any], options: Options, standing: str = "") -> tuple[Document, list[str]]:
     """Read the views of a report. Returns the report, and a line of text about each run or view that cannot be read.
 
-    `standing` is described in `Document`. Raises `ApeError` if the selected view has nothing to show.
+    `standing` is a note for the tables. Further notes name what was left out.
+
+    Raises `ApeError` if the selected view has nothing to show.
     """
     found, bad = view.read(registry, options)
     parts = {view: found}
@@ -82,4 +87,17 @@ def read(registry: Registry, view: View[Any], options: Options, standing: str = 
             elif other.on_page and (options.style == "html" or other.caption):
                 parts[other], more = other.read(registry, replace(options, needed=False))
                 bad += more
-    return Document(view, options, parts, standing), list(dict.fromkeys(bad))
+    notes = [standing, left_out(bad), registry.unverified_note]
+    return Document(view, options, parts, [note for note in notes if note]), list(dict.fromkeys(bad))
+
+
+def left_out(bad: Sequence[str]) -> str:
+    """A note that names what is damaged or cannot be read. `bad` has a line about each; without any the note is empty.
+
+    >>> left_out(["copy-rope-1: run.json was altered", "copy-rope-2: run.json was altered"])
+    'Left out, because they are damaged or cannot be read: copy-rope-1, copy-rope-2.'
+    """
+    names = list(dict.fromkeys(line.partition(":")[0] for line in bad))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    listed = ", ".join(names[:_NAMED]) + more
+    return f"Left out, because they are damaged or cannot be read: {listed}." if names else ""

@@ -19,7 +19,8 @@ from ape_cli.reports import paper
 from ape_cli.reports.columns import LINES
 from ape_cli.reports.declared import is_image
 from ape_cli.runs.config import PRESETS, read_json
-from ape_cli.runs.record import DECODINGS, variant_text
+from ape_cli.runs.evaluation_record import DECODINGS
+from ape_cli.runs.record import variant_text
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.structure import linearisation
@@ -74,8 +75,8 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
 def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     """The scores, one line for each run, evaluation and metric, and a line of text about each unreadable run."""
     lines, bad = [], list[str]()
-    for run, _, of_run in described(registry, bad):
-        evaluations, damaged = run.evaluations()
+    for run, about, of_run in described(registry, bad):
+        evaluations, damaged = run.evaluations(about)
         bad += [f"{run.name}: {line}" for line in damaged]
         for evaluation in evaluations:
             of_evaluation = {name: evaluation[name] for name in ("decode", "split", "dataset", "fingerprint")}

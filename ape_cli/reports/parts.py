@@ -25,7 +25,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.reports import stats
 from ape_cli.reports.aggregation import over_seeds
 from ape_cli.reports.columns import CELL
-from ape_cli.reports.curves import KEYS, numbered
+from ape_cli.reports.curves import numbered
 from ape_cli.reports.evaluations import check, choice, described
 from ape_cli.runs.registry import Registry
 
@@ -83,7 +83,7 @@ def read(
         if about["dataset"].get("image"):  # all images have one size
             others = True
             continue
-        evaluations, damaged = run.evaluations()
+        evaluations, damaged = run.evaluations(about)
         bad += [f"{run.name}: {line}" for line in damaged]
         for found in evaluations:
             if (found["decode"], found["split"]) != (decode, split) or metric not in found["overall"]:
@@ -107,9 +107,7 @@ def read(
     kinds |= dict.fromkeys(COUNTS, pl.Int64) | {"value": pl.Float64, "weight": pl.Int64}
     values = pl.DataFrame(lines, schema=kinds, orient="row").join(numbered(runs), on="run", maintain_order="left")
     values = values.with_columns(metric=pl.lit(metric), decode=pl.lit(decode), split=pl.lit(split))
-    # a dataset may have been moved or renamed and then evaluated again; its fingerprint identifies it
-    once = values.unique([*KEYS, "seed", "fingerprint", part], keep="last", maintain_order=True)
-    return Parts(once, trained), bad
+    return Parts(values, trained), bad
 
 
 def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("trained_on",)) -> pl.DataFrame:

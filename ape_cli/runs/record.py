@@ -1,10 +1,12 @@
-"""The schema of `run.json` and `eval/*.json`, which is checked when they are read.
+"""The schema of `run.json`, and how the JSON files of a run are written and read.
 
-Fields that are never read back (versions, commit, device, times) are not checked.
+A file is checked when it is read: against its digest (`storage/digests.py`), and against its schema. Fields that are
+never read back (versions, commit, device, times) have no schema.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any, Literal
 
@@ -12,11 +14,14 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
 from ape_cli.core.errors import PlaceError, RunError
+from ape_cli.core.vocabulary import SPLITS
 from ape_cli.runs.config import AnyConfig
+from ape_cli.storage import digests, files
+from ape_cli.storage.image_rows import Size
 from ape_cli.storage.paths import StoragePath
 
 VERSION = 1
-DECODINGS = ("teacher", "greedy")  # how an evaluation generates outputs
+HEX = r"^[0-9a-f]{64}$"
 
 
 class Trained(BaseModel):
@@ -24,101 +29,101 @@ class Trained(BaseModel):
 
     name: str
     path: str
-    fingerprint: str
+    fingerprint: str = Field(pattern=HEX)
     task: str
     order: str | None
     structure: str
     parameters: dict[str, Any]
-    rows: dict[str, int]
+    seed: int = Field(ge=0, lt=2**63)
+    image: Size | None = None  # height, width and channels; None for sequences
+    mean_size: float = Field(0.0, ge=0)
+    mean_tokens: float = Field(0.0, ge=0)
+    rows: dict[Literal["train", "validation", "test"], int]
     vocabulary: list[str]
+
+    @model_validator(mode="after")
+    def _has_rows(self) -> Trained:
+        """Check that each split has a number of rows. Raises `ValueError` otherwise."""
+        if set(self.rows) != set(SPLITS) or min(self.rows.values()) < 0:
+            raise ValueError("rows are not a number for each split")
+        return self
 
 
 class TrainingResult(BaseModel):
     """The result of training."""
 
-    steps: int
-    best_step: int
-    best_accuracy: float
-    seconds: float
-    tokens_per_second: float
-    parameters: int
+    steps: int = Field(ge=1)
+    best_step: int = Field(ge=1)
+    best_accuracy: float = Field(ge=0, le=1)
+    seconds: float = Field(ge=0)
+    tokens_per_second: float = Field(ge=0)
+    parameters: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _best_is_one_of_the_steps(self) -> TrainingResult:
+        """Check that the best step is one of the steps. Raises `ValueError` otherwise."""
+        if self.best_step > self.steps:
+            raise ValueError(f"best_step {self.best_step} is after the last step, {self.steps}")
+        return self
 
 
 class Record(BaseModel):
     """The content of `run.json`."""
 
     version: Literal[1]
+    run: str
     status: Literal["running", "stopped", "failed", "finished"]
     config: AnyConfig
     variant: dict[str, Any] = {}
     dataset: Trained
     processes: int = Field(1, ge=1)  # processes that trained together when it was last started or resumed
     result: TrainingResult | None = None
+    files: dict[str, str] = {}  # SHA-256 of the other files that a finished run must not change
 
     @model_validator(mode="after")
     def _finished_with_a_result(self) -> Record:
-        """Check that a finished run has a result."""
+        """Check that a finished run has a result. Raises `ValueError` otherwise."""
         if self.status == "finished" and self.result is None:
             raise ValueError("the run is finished but has no result")
         return self
 
 
-class Metrics(BaseModel):
-    """Metrics of an evaluation, over all rows or a group of rows."""
+def write(path: StoragePath, value: dict[str, Any]) -> None:
+    """Write a JSON object with its digest, atomically.
 
-    token_accuracy: float = Field(ge=0, le=1)
-    exact_match: float = Field(ge=0, le=1)
-    cross_entropy: float | None = None
-    rows: int = Field(ge=1)
-    tokens: int
-
-
-class SizeMetrics(Metrics):
-    """Metrics of the rows of one size."""
-
-    size: int
+    Raises `ApeError` if `path` cannot be written, and `ValueError` if `value` contains NaN or an infinity.
+    """
+    content = {key: field for key, field in value.items() if key != digests.FIELD}
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    files.write_text(path, digests.sealed(text))
 
 
-class OpMetrics(Metrics):
-    """Metrics of the rows with one operator."""
+def read(path: StoragePath, kind: type[BaseModel], again: str) -> tuple[dict[str, Any], bool]:
+    """Read a JSON file, and check its digest and that it has the form of the model `kind`.
 
-    op: str
+    Returns the JSON object without its digest, including unchecked fields, and whether it has a digest. `again` is the
+    fix that an error suggests.
 
-
-class Evaluation(BaseModel):
-    """The content of `eval/*.json`."""
-
-    dataset: str
-    fingerprint: str
-    split: str
-    decode: str
-    overall: Metrics
-    by_size: list[SizeMetrics]
-    by_op: list[OpMetrics] = []
-    by_class: list[Metrics] = []  # for images only
-
-
-def read(path: StoragePath, kind: type[BaseModel], again: str) -> dict[str, Any]:
-    """Read a JSON file and check it against the model `kind`.
-
-    The result is the JSON itself, including unchecked fields. `again` is the fix that an error suggests.
-
-    Raises `RunError` if the file is damaged or cannot be read, `FileNotFoundError` if it does not exist, and
-    `PlaceError` if the object store fails.
+    Raises `RunError` if the file was altered, is damaged or cannot be read, `FileNotFoundError` if it does not exist,
+    and `PlaceError` if the object store fails.
     """
     try:
-        raw = from_json(path.read_bytes(), allow_inf_nan=False)
-        kind.model_validate(raw)
+        raw = path.read_bytes()
+        found: dict[str, Any] = from_json(raw, allow_inf_nan=False)
+        kind.model_validate(found)
+        sealed = digests.is_sealed(raw, found)
+    except digests.AlteredError as error:
+        raise RunError(f"{path} was altered", got=str(error), fix=again) from error
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise RunError(f"{path} is damaged", got=f"{where}: {first['msg']}", fix=again) from error
+        got = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")]))
+        raise RunError(f"{path} is damaged", got=got, fix=again) from error
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError | PlaceError):
             raise
         raise RunError(f"cannot read {path}", got=str(error), fix=again) from error
-    found: dict[str, Any] = raw
-    return found
+    found.pop(digests.FIELD, None)
+    return found, sealed
 
 
 def is_sound(metrics: dict[str, Any]) -> bool:

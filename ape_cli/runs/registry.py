@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import ape_cli
 from ape_cli.core.errors import RunError, UsageError, unknown
+from ape_cli.core.names import checked_name
 from ape_cli.runs import filters, record
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
@@ -41,6 +42,7 @@ class Registry:
     def __init__(self, folder: StoragePath, names: frozenset[str] | None = None, chosen: Filter = filters.ANY) -> None:
         """Nothing is read from the folder yet."""
         self.folder, self.names, self.chosen = folder, names, chosen
+        self.unverified: set[str] = set()  # names of the runs with a file without a digest, as far as they were read
 
     def only(self, names: Iterable[str]) -> Registry:
         """A registry of the runs with these names only."""
@@ -70,6 +72,8 @@ class Registry:
         For each run that cannot be read, a line of text is appended to `bad`. Runs are yielded one at a time, so that
         tens of thousands of records are never in memory together.
 
+        The names of runs without digests are added to `unverified`.
+
         Raises `ApeError` after the last run, if there are runs but the filter selects none or has an unknown name.
         """
 
@@ -93,7 +97,16 @@ class Registry:
             kinds.add(kind)
             if self.chosen.picks(kind):
                 yield run, about
+                if run.unverified:  # the evaluations that the caller has read count too
+                    self.unverified.add(run.name)
         self.chosen.check(kinds, str(self.folder))
+
+    @property
+    def unverified_note(self) -> str:
+        """A note about the runs that were read and have files without a digest; empty if there are none."""
+        count = len(self.unverified)
+        runs = "1 run is" if count == 1 else f"{count:,} runs are"
+        return f"{runs} unverified: there are files without a digest (`ape verify --add` adds it)." if count else ""
 
     def find(self, name: str) -> Run:
         """Find a run by its name, its path, or a unique prefix of its name.
@@ -118,9 +131,12 @@ class Registry:
         raise unknown("run", name, names)
 
     def place(self, config: Config, data: Facts) -> Run:
-        """The run of a resolved configuration on a dataset, whether it exists or not."""
+        """The run of a resolved configuration on a dataset, whether it exists or not.
+
+        Raises `ApeError` if the name of the task or of the scheme cannot be a part of a path.
+        """
         parts = [data.task, data.order, config.scheme, str(config.seed), config.digest(data.fingerprint)]
-        return Run(self.folder / "runs" / "-".join(p for p in parts if p))
+        return Run(self.folder / "runs" / checked_name("name of the run", "-".join(p for p in parts if p)))
 
     def begin(
         self,
@@ -165,7 +181,7 @@ class Registry:
             "processes": processes,
             "started": now(),
         }
-        files.write_json(run.folder / "run.json", about)
+        record.write(run.folder / "run.json", about)
 
     def runs(self) -> pl.DataFrame:
         """A table with one row per run. Runs that cannot be read are left out."""
@@ -188,6 +204,7 @@ class Registry:
                     "preset": config["preset"],
                     "seed": config["seed"],
                     "status": run.status_in(about),
+                    "verified": not run.unverified,
                     "dataset": data["name"],
                     "parameters": result.get("parameters"),
                     "steps": result.get("steps"),
@@ -209,6 +226,7 @@ _COLUMNS = {
     "preset": str,
     "seed": int,
     "status": str,
+    "verified": bool,
     "dataset": str,
     "parameters": int,
     "steps": int,

@@ -1,10 +1,13 @@
 """The folder of one run, `results/runs/RUN/`.
 
-Only one process may write at a time. Files are written atomically, and none of them is a pickle.
+Only one process may write at a time. Files are written atomically, and none of them is a pickle. The JSON files, the
+weights and the state carry a digest of their own (`storage/digests.py`). The run.json of a finished run also has the
+digests of the weights and the history. Each digest is checked when its file is read. Files of earlier versions have
+none; then the run counts as unverified.
 
 | file | content |
 |---|---|
-| run.json | resolved configuration, dataset, versions, git commit, status, times |
+| run.json | resolved configuration, dataset, versions, git commit, status, times, digests of other files |
 | model.safetensors | the best weights by validation token accuracy |
 | state/ | what is needed to resume; removed when the run is finished |
 | history.parquet | one row per validation |
@@ -14,51 +17,28 @@ Only one process may write at a time. Files are written atomically, and none of 
 
 from __future__ import annotations
 
-import errno
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ape_cli.core.errors import BusyError, RunError
 from ape_cli.runs import record
 from ape_cli.runs.config import Config, read_config
-from ape_cli.runs.record import Evaluation, Record, TrainingResult
+from ape_cli.runs.evaluation_record import Evaluation, contradiction, evaluation_name
+from ape_cli.runs.record import TrainingResult
+from ape_cli.runs.run_files import HISTORY, WEIGHTS, RunFiles
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 
-if TYPE_CHECKING:  # imported lazily: training needs no polars
-    import polars as pl
 
-
-Tensors = dict[str, Any]  # name -> torch.Tensor; this package does not import torch
-
-
-class Run:
+class Run(RunFiles):
     """The folder of one run. `training.loop.Loop` stores its state and its results with it.
 
     Methods that save a file raise `ApeError` if it cannot be written.
     """
 
-    def __init__(self, folder: StoragePath) -> None:
-        """Nothing is read; the folder need not exist."""
-        self.folder = folder
-
-    @property
-    def name(self) -> str:
-        """The name of the run, which is the name of its folder."""
-        return self.folder.name
-
     # run.json
-
-    def read(self) -> dict[str, Any]:
-        """The checked content of run.json. Raises `RunError` if it is missing or damaged."""
-        again = f"train it again with --overwrite, or remove {self.folder}"
-        try:
-            return record.read(self.folder / "run.json", Record, again)
-        except FileNotFoundError:
-            raise RunError("the run has no run.json", got=str(self.folder), fix=again) from None
 
     def config(self) -> Config:
         """The configuration of the run. Raises `RunError` if run.json is missing or damaged."""
@@ -66,7 +46,7 @@ class Run:
 
     def update(self, **fields: Any) -> None:
         """Set fields of run.json. Raises `RunError` if it is missing or damaged."""
-        files.write_json(self.folder / "run.json", self.read() | fields)
+        record.write(self.folder / "run.json", self.read() | fields)
 
     @property
     def status(self) -> str:
@@ -94,42 +74,6 @@ class Run:
             said = str(self.read()["status"])
         return "stopped" if said == "running" else said
 
-    # What training.loop.Loop stores
-
-    def save_state(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
-        """Save the state for resuming: tensors, and a JSON object `cursor` that says how far training is."""
-        self._save(self.folder / "state" / "state.safetensors", tensors, cursor)
-
-    def load_state(self) -> tuple[Tensors, dict[str, Any]] | None:
-        """The saved state for resuming, or None if there is none. Raises `RunError` if its file is damaged."""
-        path = self.folder / "state" / "state.safetensors"
-        return load_tensors(path) if path.exists() else None
-
-    def save_model(self, tensors: Tensors, about: dict[str, Any]) -> None:
-        """Save the best weights, with a JSON object `about` them."""
-        self._save(self.folder / "model.safetensors", tensors, about)
-
-    def save_history(self, rows: list[dict[str, Any]]) -> None:
-        """Save the history of validations, one row each."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        with files.replacing(self.folder / "history.parquet") as temporary:
-            pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
-
-    def _save(self, path: StoragePath, tensors: Tensors, about: dict[str, Any]) -> None:
-        """Write a safetensors file with the JSON object `about` in its metadata."""
-        import safetensors.torch
-
-        contiguous = {k: v.detach().contiguous() for k, v in tensors.items()}
-        with files.replacing(path) as temporary:
-            try:
-                # only one key: safetensors writes several keys in an order that changes from run to run
-                safetensors.torch.save_file(contiguous, temporary, metadata={"ape": json.dumps(about, sort_keys=True)})
-            except safetensors.SafetensorError as error:
-                full = f"os error {errno.ENOSPC}" in str(error)
-                raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
-
     # Life cycle
 
     def resume(self, processes: int, processor: dict[str, str]) -> None:
@@ -145,8 +89,14 @@ class Run:
         self.update(status="running", processes=processes, **more)
 
     def finish(self, result: TrainingResult) -> None:
-        """Set the status to `finished`, save the result, and remove the state for resuming."""
-        self.update(status="finished", finished=now(), result=result.model_dump())
+        """Set the status to `finished`, save the result, and remove the state for resuming.
+
+        The digests of the weights and the history are written into run.json. Raises `RunError` if the weights were
+        altered since they were saved.
+        """
+        self.check_tensors()
+        digests = {name: files.sha256(self.folder / name) for name in (WEIGHTS, HISTORY)}
+        self.update(status="finished", finished=now(), result=result.model_dump(), files=digests)
         self._drop_state()
 
     def _drop_state(self) -> None:
@@ -157,7 +107,7 @@ class Run:
         """Remove the weights, the history, run.json, the state and all evaluations, so that the run can start again."""
         self._drop_state()
         _remove(self.logs)
-        for name in ("model.safetensors", "history.parquet", "run.json"):
+        for name in (WEIGHTS, HISTORY, "run.json"):
             (self.folder / name).unlink(missing_ok=True)
         for path in (self.folder / "eval").glob("*.json"):
             path.unlink()
@@ -176,39 +126,41 @@ class Run:
         """The folder for files of metric loggers."""
         return self.folder / "logs"
 
-    @property
-    def has_weights(self) -> bool:
-        """Whether the best weights were saved."""
-        return (self.folder / "model.safetensors").exists()
+    def save_evaluation(self, evaluation: dict[str, Any]) -> None:
+        """Save an evaluation under the name that `evaluation_name` gives it."""
+        name = evaluation_name(evaluation["fingerprint"], evaluation["split"], evaluation["decode"])
+        record.write(self.folder / "eval" / f"{name}.json", evaluation)
 
-    def history(self) -> pl.DataFrame:
-        """The history of validations, one row each; an empty table if there is none."""
-        import polars as pl
+    def evaluation(self, name: str, about: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        """The evaluation `eval/NAME.json`, or None if it does not exist.
 
-        path = self.folder / "history.parquet"
-        if not path.exists():
-            return pl.DataFrame()
-        with files.local(path) as here:
-            return pl.read_parquet(here)
+        `about` is the content of run.json, which is read if it is not given.
 
-    def save_evaluation(self, name: str, evaluation: dict[str, Any]) -> None:
-        """Save an evaluation as `eval/NAME.json`."""
-        files.write_json(self.folder / "eval" / f"{name}.json", evaluation)
-
-    def evaluation(self, name: str) -> dict[str, Any] | None:
-        """The evaluation `eval/NAME.json`, or None if it does not exist. Raises `RunError` if it is damaged."""
+        Raises `RunError` if the evaluation is damaged, was altered, or contradicts the run.
+        """
+        path, again = self.folder / "eval" / f"{name}.json", "remove it and run `ape eval`"
         try:
-            return record.read(self.folder / "eval" / f"{name}.json", Evaluation, "remove it and run `ape eval`")
+            evaluation, sealed = record.read(path, Evaluation, again)
         except FileNotFoundError:
             return None
+        self.unverified |= not sealed
+        about = self.read() if about is None else about
+        if found := contradiction(evaluation, name, self.name, about, about.get("files", {}).get(WEIGHTS)):
+            what, got, allowed = found
+            raise RunError(f"{path} contradicts its run", got=f"{what}: {got}", allowed=allowed, fix=again)
+        return evaluation
 
-    def evaluations(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """All evaluations sorted by file name, and a line of text about each that cannot be read."""
+    def evaluations(self, about: dict[str, Any] | None = None) -> tuple[list[dict[str, Any]], list[str]]:
+        """All evaluations sorted by file name, and a line of text about each that cannot be used.
+
+        `about` is the content of run.json, which is read if it is not given.
+        """
         good, bad = [], []
+        about = self.read() if about is None else about
         entries = files.entries(self.folder / "eval")
         for name in (name.removesuffix(".json") for name, _ in entries if name.endswith(".json")):
             try:
-                found = self.evaluation(name)
+                found = self.evaluation(name, about)
             except RunError as error:
                 bad.append(f"{error.what} ({error.got})")
             else:
@@ -225,25 +177,6 @@ def _remove(folder: StoragePath) -> None:
         _remove(path) if path.is_dir() else path.unlink()
     if folder.is_dir():
         folder.rmdir()
-
-
-def load_tensors(path: StoragePath) -> tuple[Tensors, dict[str, Any]]:
-    """Read tensors from a safetensors file, and the JSON object in its metadata.
-
-    Raises `RunError` if the file is damaged or was not written by this program.
-    """
-    import safetensors
-
-    again = "train the run again with --overwrite"
-    try:
-        with files.local(path) as here, safetensors.safe_open(here, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        return tensors, json.loads(metadata["ape"])
-    except (safetensors.SafetensorError, OSError) as error:
-        raise RunError(f"{path} is not a complete safetensors file", got=str(error), fix=again) from error
-    except (KeyError, ValueError) as error:
-        raise RunError(f"{path} was not written by ape", got="its metadata is not ours", fix=again) from error
 
 
 def now() -> str:

@@ -1,8 +1,10 @@
 """Atomic writes of files: a file with a final name is always complete.
 
-Each file is written as `.NAME.tmp` in its own folder, flushed to the disk, and then renamed. The leading dot hides the
-temporary file from Parquet readers. Therefore a reader never sees an incomplete file under a final name. A file for an
-object store (`paths.py`) is first written to the temporary folder of this machine and then uploaded as a whole.
+Each file is written as `.NAME.RANDOM.tmp` in its own folder (`temporary.py`), flushed to the disk, and then renamed.
+The leading dot hides the temporary file from Parquet readers. Therefore a reader never sees an incomplete file under a
+final name. Several processes may write the same file at once: each has a temporary file of its own, and the last one to
+rename wins. A file for an object store (`paths.py`) is first written to the temporary folder of this machine and then
+uploaded as a whole.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +26,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.storage import locks
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath
+from ape_cli.storage.temporary import settle, temporary_beside
 
 _AT_ONCE = 16  # requests to an object store
 T = TypeVar("T")
@@ -66,20 +69,14 @@ def replacing(path: StoragePath) -> Iterator[Path]:
         return
     if not path.name or path.is_dir():
         raise cannot_write(path, IsADirectoryError(errno.EISDIR, "it is a folder"))
-    temporary = path.with_name(f".{path.name}.tmp")
     folder(path.parent)
     try:
-        try:
+        with temporary_beside(path) as (temporary, handle):
             yield temporary
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
-            temporary.chmod(0o666 & ~_umask())  # some libraries create files for their owner alone
+            settle(temporary, handle)
             temporary.replace(path)
-        except OSError as error:
-            raise cannot_write(path, error) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from error
 
 
 @contextmanager
@@ -112,13 +109,6 @@ def _elsewhere(path: RemotePath) -> Iterator[Path]:
     """Yield a path called `path.name` in a new temporary folder, which is removed after the block."""
     with tempfile.TemporaryDirectory(prefix="ape-") as here:
         yield Path(here) / path.name
-
-
-def _umask() -> int:
-    """The umask of this process. Python can read it only by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_text(path: StoragePath, text: str) -> None:
@@ -210,7 +200,7 @@ def _acquire(path: Path) -> int | None:
     It tries ten times, because `is_locked` in another process may hold the lock for an instant.
     """
     for _ in range(10):
-        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.exists() and os.fstat(handle).st_ino == path.stat().st_ino:

@@ -33,7 +33,7 @@ def restore(setup: Setup, store: Store | None) -> Cursor:
         return Cursor()
     tensors, cursor = stored
     try:
-        at = Cursor(**cursor)
+        at = Cursor.parse(cursor, setup.steps, setup.train.steps(config.batch_size))
         unpack(tensors, setup.model, setup.optimiser)
         restore_streams(tensors, device, group.rank, group.seed(config.seed, at.step))
     except (KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:

@@ -80,9 +80,12 @@ class Loop:
             RunError: The loss is no longer finite. This is noticed within a few steps, before anything is stored.
         """
         self.loggers += loggers
+        at = self.at
+        begun = at.step
         with precision.products(self.setup.config.precision), self._stream():
             self._run()
-        at = self.at
+        if at.step == begun:  # it was stopped after its last step: the files beside the state are written again
+            self.checkpointer.save()
         return TrainingResult(
             steps=at.step,
             best_step=at.best_step,

@@ -19,8 +19,8 @@ from ape_cli.core.executors.local import Local
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.generation import generate
-from ape_cli.data.manifest import DatasetPlan, read_manifest
-from ape_cli.storage import files, sequence_rows
+from ape_cli.data.manifest import DatasetPlan, read_manifest, read_sealed_manifest
+from ape_cli.storage import digests, files, sequence_rows
 
 OPTIONS: dict[str, Any] = {"depth_mean": 3, "depth_std": 1}
 
@@ -109,7 +109,7 @@ def test_manifests_that_exist_stay_what_they_are(tmp_path: Path) -> None:
     for folder, version in ((sample, 1), (tmp_path, 2)):
         text = (folder / "manifest.json").read_text()
         manifest = read_manifest(folder)
-        assert manifest.model_dump_json(indent=2) + "\n" == text
+        assert digests.sealed(manifest.model_dump_json(indent=2)) == text
         assert manifest.schema_version == version
         assert not {"image", "moments"} & {*json.loads(text), *json.loads(text)["plan"]}
 
@@ -390,6 +390,12 @@ def test_empty_splits_are_files_too(tmp_path: Path, task: Any) -> None:
 def test_a_damaged_manifest_is_explained(tmp_path: Path, task: Any) -> None:
     generate(task, plan(task), tmp_path)
     path = tmp_path / "manifest.json"
+    text = path.read_text()
+    path.write_text(text.replace('"task": "tree-ops"', '"task": "tree-OPS"'))
+    with pytest.raises(DataError, match="was altered"):
+        read_manifest(tmp_path)
+    path.write_text(text[: text.rindex(",")] + "\n}\n")
+    assert not read_sealed_manifest(tmp_path)[1]
     good = json.loads(path.read_text())
     for text, message in [
         ("{", "cannot read"),

@@ -21,6 +21,7 @@ from tests.mistakes import (
     data,
     grids,
     images,
+    integrity,
     model,
     pictures,
     positions,
@@ -49,6 +50,7 @@ MISTAKES = [
     *shortcuts.MISTAKES,
     *sources.MISTAKES,
     *storage.MISTAKES,
+    *integrity.MISTAKES,
     *sweeps.MISTAKES,
 ]
 

@@ -10,10 +10,10 @@ MISTAKES = [
         "generate",
         r"""
         files.write_text(out / "README.md", card(manifest, task))
-        files.write_text(manifest_path(out), manifest.model_dump_json(indent=2) + "\n")
+        write_manifest(out, manifest)
         """,
         r"""
-        files.write_text(manifest_path(out), manifest.model_dump_json(indent=2) + "\n")
+        write_manifest(out, manifest)
         files.write_text(out / "README.md", card(manifest, task))
         """,
         "storage/test_object_store.py::test_the_manifest_comes_last",

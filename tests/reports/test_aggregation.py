@@ -14,8 +14,9 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.reports import aggregation, html_page, rendering, tables
-from ape_cli.runs import config
+from ape_cli.runs import config, record
 from ape_cli.runs.registry import Registry
+from tests.registered import put_evaluation, replace
 
 
 def add(
@@ -44,10 +45,12 @@ def add(
         parameters = tasks.make(task, order).parameters if full_size else {}
     label = "".join(f"{k}{v}" for k, v in (variant or {}).items())
     settings = {"steps": steps} if steps else {}
-    folder = where / "runs" / f"{task}-{order}-{scheme}-{label}{steps or ''}-{seed}-{fingerprint[:3]}-{preset}"
+    name_of_run = f"{task}-{order}-{scheme}-{label}{steps or ''}-{seed}-{fingerprint[:3]}-{preset}"
+    folder = where / "runs" / name_of_run
     (folder / "eval").mkdir(parents=True, exist_ok=True)
     about = {
         "version": 1,
+        "run": name_of_run,
         "status": "finished",
         "config": config.resolve(
             preset, scheme, {}, kind="image" if source else "sequence", seed=seed, settings=settings
@@ -61,6 +64,7 @@ def add(
             "path": f"datasets/{name}",
             "fingerprint": fingerprint,
             "rows": {"train": 10_000, "validation": 1_000, "test": 1_000},
+            "seed": 1,
             "parameters": parameters,
             "vocabulary": ["<pad>", "<sos>", "<eos>", "a"],
             **({"image": [8, 8, 1]} if source else {}),
@@ -74,7 +78,7 @@ def add(
             "parameters": 1,
         },
     }
-    (folder / "run.json").write_text(json.dumps(about))
+    record.write(folder / "run.json", about)
     found = {
         "dataset": name if evaluated is None else "longer",
         "fingerprint": evaluated or fingerprint,
@@ -84,13 +88,12 @@ def add(
             "token_accuracy": value,
             "exact_match": value / 2,
             "cross_entropy": 1 - value,
-            "rows": 10,
-            "tokens": 100,
+            "rows": 1_000,
+            "tokens": 10_000,
         },
-        "by_size": [],
         "by_op": [],
     }
-    (folder / "eval" / f"{evaluated or 'own'}.json").write_text(json.dumps(found))
+    put_evaluation(folder, found)
 
 
 ALL = {"metric": "token_accuracy", "decode": "teacher", "split": "test"}
@@ -196,13 +199,14 @@ def test_a_preset_that_has_changed_since_is_another_configuration(tmp_path: Path
 
 
 def test_a_run_counts_once_whatever_its_data_is_called(tmp_path: Path) -> None:
-    """An evaluation under two names of one dataset counts as one value."""
+    """A second evaluation of the same dataset, in another file, is left out and named."""
     add(tmp_path, "rope", 0.9, 1)
     add(tmp_path, "rope", 0.7, 2)
-    (own,) = (tmp_path / "runs").glob("*-1-*/eval/own.json")
-    renamed = json.loads(own.read_text()) | {"dataset": "renamed"}
-    own.with_name("renamed.json").write_text(json.dumps(renamed))
-    (line,) = lines(tmp_path)
+    (own,) = (tmp_path / "runs").glob("*-1-*/eval/*.json")
+    record.write(own.with_name("renamed.json"), json.loads(own.read_text()) | {"dataset": "renamed"})
+    found, bad = aggregation.lines(Registry(tmp_path), **ALL, against=None)
+    assert "renamed.json contradicts its run" in bad[0]
+    (line,) = found.to_dicts()
     assert line["mean"] == pytest.approx(0.8)
     assert line["seeds"] == 2
 
@@ -314,7 +318,7 @@ def images(where: Path) -> None:
         add(where, scheme, value - 0.2, source="cifar-10", fingerprint="d" * 64)
     add(where, "sinusoidal", 0.5, task="grid-rotate", name="grid-rotate")
     about = next((where / "runs").glob("grid-rotate*/run.json"))
-    about.write_text(about.read_text().replace('"structure": "seq"', '"structure": "grid(2)"'))
+    replace(about, '"structure": "seq"', '"structure": "grid(2)"')
 
 
 def test_images_have_a_table_of_their_own(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from ape_cli.reports import curves
 from ape_cli.reports.views import Options, by_epoch
 from ape_cli.runs.registry import Registry
 from tests.conftest import registry_of
+from tests.registered import replace, vouch
 from tests.reports.test_aggregation import add
 
 
@@ -44,6 +45,7 @@ def put(
             for i, (row, a) in enumerate(zip(rows, test, strict=True))
         ]
     pl.DataFrame(rows).write_parquet(folder / "history.parquet")
+    vouch(folder)
     return folder
 
 
@@ -98,7 +100,7 @@ def test_a_panel_a_column_and_a_line_a_row(tmp_path: Path) -> None:
 
 def test_what_is_not_finished_has_no_curve(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", [0.1, 0.2])
-    (folder / "run.json").write_text((folder / "run.json").read_text().replace('"finished"', '"stopped"'))
+    replace(folder / "run.json", '"finished"', '"stopped"')
     assert learning(tmp_path) == []
 
 

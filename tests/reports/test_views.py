@@ -17,6 +17,7 @@ from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, View
 from ape_cli.reports.views.scores import Scores
+from ape_cli.runs import record
 from ape_cli.runs.registry import Registry
 from tests.conftest import ape, elsewhere
 from tests.reports.views import test_by_epoch, test_by_operator, test_by_size
@@ -40,7 +41,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         about["dataset"]["rows"]["train"] = 9  # these rows are drawn again
         if about["dataset"]["task"] != "images":
             about["status"] = "stopped"  # so that they need no history
-        path.write_text(json.dumps(about))
+        record.write(path, about)
     return where
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ape_cli.core.errors import ApeError
 from ape_cli.reports import curves
-from ape_cli.runs import filters
+from ape_cli.runs import filters, record
 from ape_cli.runs.filters import Filter
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
@@ -45,12 +45,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = test_curves.put(where, scheme, [0.2, 0.6], seed, name=f"data-{number}", **given)
         about = json.loads((folder / "run.json").read_text())
         own = {"depth_mean": 1, "depth_std": 0} if order else {"length_mean": 5, "length_std": 0}
-        about["dataset"] |= {"parameters": own, "seed": 1, "rows": {"train": 9, "validation": 9, "test": 9}}
+        about["dataset"] |= {"parameters": own, "seed": 1, "rows": {"train": 9, "validation": 9, "test": 1_000}}
         about["result"]["steps"] = 200
-        (folder / "run.json").write_text(json.dumps(about))
-        found = json.loads((folder / "eval" / "own.json").read_text())
-        found["by_size"] = [found["overall"] | {"size": 5}]
-        (folder / "eval" / "own.json").write_text(json.dumps(found))
+        record.write(folder / "run.json", about)
     return where
 
 

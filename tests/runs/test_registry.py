@@ -17,11 +17,13 @@ from ape_cli.models import device, factory
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
-from ape_cli.runs.run import Run, load_tensors
+from ape_cli.runs.run import Run
 from ape_cli.storage import files
+from ape_cli.storage.tensors import load_tensors
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Stopped
+from tests.registered import vouch
 
 CPU = torch.device("cpu")
 
@@ -226,21 +228,32 @@ def test_weights_that_are_not_ours(words: Dataset, tmp_path: Path) -> None:
     def pickled() -> None:
         torch.save({"embedding": Evil()}, path)
 
-    def of_another_shape() -> None:
-        other = run(words, tmp_path / "other", d_model=64).run
+    other = run(words, tmp_path / "other", d_model=64).run
+
+    def of_another_run() -> None:
         path.write_bytes((other.folder / "model.safetensors").read_bytes())
 
+    def of_another_shape() -> None:
+        done.save_model(other.load_model()[0], {})
+
     for damage, message in [
-        (lambda: path.write_bytes(whole[: len(whole) // 2]), "not a complete safetensors file"),
+        (lambda: path.write_bytes(whole[: len(whole) // 2]), "was altered"),
+        (lambda: path.write_bytes(whole[:5]), "not a complete safetensors file"),
         (lambda: path.write_bytes(b""), "not a complete safetensors file"),
         (pickled, "not a complete safetensors file"),
+        (of_another_run, "is of another run"),
         (of_another_shape, r"does not fit[\s\S]*float32 \[64\]"),
         (path.unlink, "no weights"),
     ]:
         damage()
+        if path.exists():
+            with pytest.raises(RunError, match="was altered"):
+                load(done, words)
+            vouch(done.folder)  # a digest of the damaged file does not make it usable
         with pytest.raises(RunError, match=message):
             load(done, words)
         path.write_bytes(whole)
+        vouch(done.folder)
     load(done, words)
     assert not (tmp_path / "harm").exists()
 
@@ -309,10 +322,11 @@ def test_weights_of_an_earlier_version_are_read(trees: Dataset, words: Dataset, 
     done = run(data, tmp_path, scheme=scheme).run
     before = evaluate.evaluate(done, data, split="validation", decode="teacher", device=CPU)["overall"]
     path = done.folder / "model.safetensors"
-    tensors, about = load_tensors(path)
+    tensors, about, _ = load_tensors(path)
     earlier = {name.replace("scheme.operators.", "scheme."): value for name, value in tensors.items()}
     assert earlier.keys() != tensors.keys()
     done.save_model(earlier, about)
+    vouch(done.folder)
     assert evaluate.evaluate(done, data, split="validation", decode="teacher", device=CPU)["overall"] == before
     made = factory.build(done.config(), data.structure, data.ids)
     state = {f"optimiser.{name}.exp_avg": value for name, value in earlier.items()}

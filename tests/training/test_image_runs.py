@@ -22,8 +22,8 @@ from ape_cli.evaluation import evaluate, metrics
 from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
-from ape_cli.runs.run import load_tensors
 from ape_cli.storage.sources import ImageSource, LabelledImages
+from ape_cli.storage.tensors import load_tensors
 from ape_cli.tasks import images
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun

@@ -35,6 +35,7 @@ Range = tuple[int, int]  # sizes, both ends included
 _COLUMN = [key for key in KEYS if key not in CELL]  # the fields that all rows of a table share
 _COLUMNS, _POINTS = 10, 16  # the largest numbers of bins in a table and in a line of a plot
 _BLOCK = 8192  # rows that are drawn at a time
+_MOST_DRAWN = 5_000_000  # rows; drawing them takes seconds
 _WORDS = {  # for each structure, the meaning of a size and the label of its axis
     "seq": ("length", "length of the source, symbols"),
     "tree": ("depth", "depth of the source, steps from the root"),
@@ -116,12 +117,17 @@ def panels(sizes: Sizes) -> list[Panel]:
 
 
 def seen(trained: dict[str, Any]) -> Range | None:
-    """The smallest and the largest size in a training split, or None if its task is not known here."""
+    """The smallest and the largest size in a training split.
+
+    The rows are drawn again. None if that takes too long, or if the task is not known here.
+    """
+    rows = trained["rows"]["train"]
+    if not 0 < rows <= _MOST_DRAWN:
+        return None
     try:
         task = tasks.make(trained["task"], *linearisation.parse(trained["order"]), **trained["parameters"])
     except ApeError:
         return None
-    rows = trained["rows"]["train"]
     blocks = (range(first, min(rows, first + _BLOCK)) for first in range(0, rows, _BLOCK))
     found = [task.sample(rows=block, split="train", seed=trained["seed"])["size"].to_numpy() for block in blocks]
     return min(int(x.min()) for x in found), max(int(x.max()) for x in found)

@@ -150,7 +150,7 @@ def _columns(named: pl.DataFrame, a: str, b: str) -> dict[_Key, dict[str, Any]]:
 def _scores(values: pl.DataFrame, named: pl.DataFrame, row: str) -> dict[_Key, dict[int, float]]:
     """The scores of a row in each column, by seed."""
     own = named.filter(pl.col("row") == row).select(*COLUMN, *CELL)
-    scores = aggregation.once(values).join(own, on=[*COLUMN, *CELL], nulls_equal=True)
+    scores = values.join(own, on=[*COLUMN, *CELL], nulls_equal=True)
     found: dict[_Key, dict[int, float]] = {}
     for *key, seed, value in scores.select(*COLUMN, "seed", "value").iter_rows():
         found.setdefault(tuple(key), {})[seed] = value

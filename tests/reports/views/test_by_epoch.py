@@ -20,11 +20,12 @@ from ape_cli.reports import rendering
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, by_epoch
 from ape_cli.reports.views.by_epoch import BEST, CHOSEN, VALIDATION
-from ape_cli.runs import config
+from ape_cli.runs import config, record
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.training import dataset_choice, trial
 from ape_cli.training.execution import Execution
 from tests.conftest import registry_of
+from tests.registered import replace
 from tests.reports import test_curves
 
 VIEW = by_epoch.ByEpoch()
@@ -56,7 +57,8 @@ def put(
     about["config"] |= given
     if rows:
         about["dataset"]["rows"] = rows
-    path.write_text(json.dumps(about))
+        next((folder / "eval").iterdir()).unlink()  # it has other rows
+    record.write(path, about)
     return folder
 
 
@@ -320,7 +322,7 @@ def test_where_the_paper_has_no_number_it_is_said(tmp_path: Path) -> None:
 
 def test_what_is_not_finished_or_has_no_history_is_left_out(tmp_path: Path) -> None:
     stopped = put(tmp_path, "none", V, T) / "run.json"
-    stopped.write_text(stopped.read_text().replace('"finished"', '"stopped"'))
+    replace(stopped, '"finished"', '"stopped"')
     with pytest.raises(ApeError, match="ape train"):
         lines(tmp_path)
     nothing, _ = VIEW.read(Registry(tmp_path), Options(against="paper", needed=False))

@@ -15,8 +15,10 @@ from ape_cli.reports import html_page, rendering
 from ape_cli.reports.html_page import Section
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, by_operator
+from ape_cli.runs import record
 from ape_cli.runs.registry import Registry
 from tests.conftest import ape, registry_of
+from tests.registered import edit, put_evaluation, replace
 from tests.reports.test_aggregation import ALL, add
 from tests.reports.test_aggregation import tables_of as plain
 
@@ -42,8 +44,10 @@ def put(where: Path, scheme: str, exact: Scores, seed: int = 1, *, decode: str =
         for op, x in exact.items()
     ]
     found["decode"] = decode
-    path.write_text(json.dumps(found))
-    return path
+    rows = {"train": 10_000, "validation": 1_000, "test": sum(part["rows"] for part in found["by_op"])}
+    edit(path.parents[1] / "run.json", lambda about: about["dataset"].update(rows=rows))
+    path.unlink()
+    return put_evaluation(path.parents[1], {key: value for key, value in found.items() if key != "by_size"})
 
 
 def read(where: Path, metric: str = "exact_match", preset: str | None = None, **options: Any) -> Any:
@@ -117,7 +121,7 @@ def test_a_task_of_somebody_s_own_keeps_the_order_of_its_evaluation(tmp_path: Pa
     (shown,) = VIEW.tables(read(tmp_path))
     assert shown.columns == ["extract", "truncate"]  # the operators of tree-ops, in their order
     for path in tmp_path.glob("runs/*/run.json"):
-        path.write_text(path.read_text().replace('"tree-ops"', '"somebody-s-own"'))
+        replace(path, '"task": "tree-ops"', '"task": "somebody-s-own"')
     (shown,) = VIEW.tables(read(tmp_path))
     assert shown.columns == ["truncate", "extract"]
 
@@ -125,8 +129,9 @@ def test_a_task_of_somebody_s_own_keeps_the_order_of_its_evaluation(tmp_path: Pa
 def test_a_run_counts_once_whatever_its_data_is_called(tmp_path: Path) -> None:
     path = put(tmp_path, "rope", scored(0.5, 0.5, 0.5, 0.5), 1)
     put(tmp_path, "rope", scored(0.7, 0.7, 0.7, 0.7), 2)
-    path.with_name("zzz.json").write_text(json.dumps(json.loads(path.read_text()) | {"dataset": "renamed"}))
-    found = read(tmp_path)
+    record.write(path.with_name("zzz.json"), json.loads(path.read_text()) | {"dataset": "renamed"})
+    found, bad = VIEW.read(Registry(tmp_path), Options(**(ALL | {"metric": "exact_match"})))
+    assert "zzz.json contradicts its run" in bad[0]
     assert (found["mean"][0], found["seeds"][0]) == (pytest.approx(0.6), 2)
 
 
@@ -149,7 +154,7 @@ def test_runs_without_operators_are_left_out_and_alone_an_error(tmp_path: Path) 
 def test_an_operator_without_a_name_is_damage(tmp_path: Path) -> None:
     path = put(tmp_path, "rope", scored(0.5, 0.5, 0.5, 0.5), 1)
     put(tmp_path, "rope", scored(0.7, 0.7, 0.7, 0.7), 2)
-    path.write_text(path.read_text().replace('"op"', '"opp"'))
+    replace(path, '"op"', '"opp"')
     found, bad = VIEW.read(Registry(tmp_path), Options(**(ALL | {"metric": "exact_match"})))
     assert set(found["mean"]) == {0.7}
     assert "is damaged" in bad[0]

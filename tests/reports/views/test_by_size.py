@@ -14,13 +14,20 @@ from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.reports import rendering
 from ape_cli.reports.views import Options, by_size
+from ape_cli.runs import record
+from ape_cli.runs.evaluation_record import evaluation_name
 from ape_cli.runs.registry import Registry
 from tests.conftest import registry_of, write
+from tests.registered import fingerprint_of, put_evaluation, replace
 from tests.reports.test_aggregation import add
 
 ALL: dict[str, Any] = {"metric": "token_accuracy", "decode": "teacher", "split": "test"}
 # only length 5 in training, so that its rows are drawn quickly
-TRAINED: dict[str, Any] = {"parameters": {"length_mean": 5, "length_std": 0}, "seed": 1, "rows": {"train": 9}}
+TRAINED: dict[str, Any] = {
+    "parameters": {"length_mean": 5, "length_std": 0},
+    "seed": 1,
+    "rows": {"train": 9, "validation": 9, "test": 9},
+}
 
 Found = dict[int, tuple[int, int]]  # size -> correct tokens and all tokens
 
@@ -32,8 +39,12 @@ def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, tra
     (folder,) = set(where.glob("runs/*")) - before
     about = json.loads((folder / "run.json").read_text())
     about["dataset"] |= trained
-    (folder / "run.json").write_text(json.dumps(about))
-    (folder / "eval" / "own.json").unlink()
+    for name, of_sizes in found.items():
+        if fingerprint_of(name) == about["dataset"]["fingerprint"]:
+            about["dataset"]["rows"] = about["dataset"]["rows"] | {"test": sum(t for _, t in of_sizes.values())}
+    record.write(folder / "run.json", about)
+    for path in (folder / "eval").iterdir():
+        path.unlink()
     for name, of_sizes in found.items():
         lines = [
             {
@@ -46,10 +57,14 @@ def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, tra
             }
             for n, (c, t) in of_sizes.items()
         ]
-        evaluation = {"dataset": name, "fingerprint": f"of {name}", "split": "test", "decode": "teacher"}
-        evaluation |= {"overall": lines[0], "by_size": lines, "by_op": []}
-        (folder / "eval" / f"{name}.json").write_text(json.dumps(evaluation))
+        evaluation = {"dataset": name, "fingerprint": fingerprint_of(name), "split": "test", "decode": "teacher"}
+        put_evaluation(folder, evaluation | {"by_size": lines, "by_op": []})
     return folder
+
+
+def path_of(folder: Path, name: str) -> Path:
+    """The path of a run's evaluation on the dataset `name`."""
+    return folder / "eval" / f"{evaluation_name(fingerprint_of(name), 'test', 'teacher')}.json"
 
 
 VIEW = by_size.BySize()
@@ -79,10 +94,9 @@ def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:
 def test_exact_match_is_over_rows(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", {"a": {5: (1, 2)}, "b": {5: (0, 1)}})
     for name, rows in (("a", 10), ("b", 30)):
-        path = folder / "eval" / f"{name}.json"
-        found = json.loads(path.read_text())
+        found = json.loads(path_of(folder, name).read_text())
         found["by_size"][0]["rows"] = rows
-        path.write_text(json.dumps(found))
+        put_evaluation(folder, found)
     (line,) = VIEW.frame(read(tmp_path, metric="exact_match")).to_dicts()
     assert line["mean"] == pytest.approx(0.5 * 10 / 40)
     assert line["weight"] == 40
@@ -128,7 +142,7 @@ def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path:
             found = json.loads(path.read_text())
             for line in found["by_size"]:
                 line["rows"] = line["tokens"] // 3
-            path.write_text(json.dumps(found))
+            put_evaluation(folder, found)
     for metric, weight in (("token_accuracy", 7200), ("exact_match", 2400)):
         found = VIEW.frame(read(tmp_path, metric=metric))
         assert found.columns[-5:] == ["weight", "rows", "tokens", "low_over_rows", "high_over_rows"]
@@ -172,8 +186,8 @@ def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
     Pooled, `rope` would have 28 of 40 on sizes 5, and `none` 9 of 10: a difference that is one of the rows alone.
     """
     both: dict[str, Found] = {"z": {5: (8, 10), 6: (1, 2)}, "b": {5: (20, 30), 7: (3, 3)}, "c": {5: (5, 10)}}
-    put(tmp_path, "rope", both, 1, name="z", fingerprint="of z")
-    put(tmp_path, "none", {"z": {5: (9, 10), 6: (1, 2)}}, 1, name="z", fingerprint="of z")
+    put(tmp_path, "rope", both, 1, name="z", fingerprint=fingerprint_of("z"))
+    put(tmp_path, "none", {"z": {5: (9, 10), 6: (1, 2)}}, 1, name="z", fingerprint=fingerprint_of("z"))
     found = read(tmp_path)
     own, other = VIEW.tables(found)
     assert (own.title, other.title) == (
@@ -200,16 +214,18 @@ def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
         {name: dict.fromkeys(own, (1, 1)) for name, own in both.items()},
         2,
         name="z",
-        fingerprint="of z",
+        fingerprint=fingerprint_of("z"),
     )
     assert len(VIEW.tables(read(tmp_path))) == 2  # the first seed of `none` still lacks them
 
 
 def test_a_dataset_under_two_names_counts_once(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", {"a": {5: (8, 10)}, "b": {5: (0, 10)}})
-    renamed = json.loads((folder / "eval" / "a.json").read_text()) | {"dataset": "renamed"}
-    (folder / "eval" / "zzz.json").write_text(json.dumps(renamed))
-    (line,) = VIEW.frame(read(tmp_path)).to_dicts()
+    renamed = json.loads(path_of(folder, "a").read_text()) | {"dataset": "renamed"}
+    record.write(folder / "eval" / "zzz.json", renamed)
+    found, bad = VIEW.read(Registry(tmp_path), Options(**ALL))
+    assert "zzz.json contradicts its run" in bad[0]
+    (line,) = VIEW.frame(found).to_dicts()
     assert line["mean"] == pytest.approx(0.4)
 
 
@@ -248,7 +264,7 @@ def test_sizes_that_training_saw_are_marked(tmp_path: Path, words: Dataset) -> N
 def test_without_the_task_it_is_not_known_what_training_saw(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", {"a": {5: (1, 2), 6: (1, 2)}})
     path = folder / "run.json"
-    path.write_text(path.read_text().replace('"reverse"', '"somebody-s-own"'))
+    replace(path, '"reverse"', '"somebody-s-own"')
     found = read(tmp_path)
     assert VIEW.frame(found)["seen"].to_list() == [None, None]
     (table,) = VIEW.tables(found)
@@ -279,7 +295,10 @@ def test_a_table_a_task_with_schemes_down_and_sizes_across(tmp_path: Path) -> No
     far = dict.fromkeys(range(90, 130), (1, 2))
     put(tmp_path, "rope", {"a": {5: (20, 20)}, "far": far}, 1)
     put(tmp_path, "none", {"a": {5: (5, 20)}, "far": dict.fromkeys(far, (0, 2))}, 1)
-    other = {"trained": {"parameters": {}, "seed": 1, "rows": {"train": 9}}, "fingerprint": "c" * 64}
+    other = {
+        "trained": {"parameters": {}, "seed": 1, "rows": {"train": 9, "validation": 9, "test": 9}},
+        "fingerprint": "c" * 64,
+    }
     put(tmp_path, "none", {"a": {5: (5, 10)}}, 2, task="c3", order="depth", **other)
     first, second = VIEW.tables(read(tmp_path))
     assert first.title == "reverse by length, token accuracy"
@@ -320,8 +339,7 @@ def test_nothing_by_size_says_what_to_run(tmp_path: Path) -> None:
 
 def test_a_size_that_is_missing_is_damage(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", {"a": {5: (1, 2)}, "b": {6: (1, 2)}})
-    path = folder / "eval" / "a.json"
-    path.write_text(path.read_text().replace('"size"', '"sise"'))
+    replace(path_of(folder, "a"), '"size"', '"sise"')
     found, bad = VIEW.read(Registry(tmp_path), Options(**ALL))
     assert found.values["size"].to_list() == [6]
     assert "is damaged" in bad[0]

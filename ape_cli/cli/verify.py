@@ -1,0 +1,82 @@
+"""`ape verify`: check every file of runs and datasets."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from ape_cli.cli._app import RESULTS, Json, Results, Somewhere, app, command, dataset_folder, somewhere
+from ape_cli.cli.console import answer, note, say
+from ape_cli.core.errors import BusyError, UsageError
+from ape_cli.storage.paths import StoragePath
+
+
+@app.command()
+@command
+def verify(
+    runs: Annotated[list[str] | None, typer.Argument(help="Names of runs. Default: all.")] = None,
+    data: Annotated[
+        list[Somewhere] | None,
+        somewhere("Check this dataset instead: each shard and each row. May be repeated.", "--data"),
+    ] = None,
+    add: Annotated[bool, typer.Option("--add", help="Add digests to the files of runs that have none.")] = False,
+    results: Results = RESULTS,
+    as_json: Json = False,
+) -> None:
+    """Check that the files of runs, or the rows of datasets, are those that were written. Exits with 1 if not.
+
+    \f
+    Raises `UsageError` if options do not fit together, and `DataError` if a dataset is damaged.
+    """
+    if data and (runs or add):
+        got = "--data and " + ("--add" if add else " ".join(runs or []))
+        raise UsageError("one kind of thing at a time", got=got, allowed="runs or datasets", fix="leave one out")
+    if data:
+        _verify_datasets(data, as_json)
+    else:
+        _verify_runs(runs or [], add, results, as_json)
+
+
+def _verify_runs(names: list[str], add: bool, results: StoragePath, as_json: bool) -> None:
+    """Check runs and print the result. Raises `Exit` with 1 if one is damaged."""
+    from ape_cli.runs.audit import Audit, add_digests, audit
+    from ape_cli.runs.registry import open_registry
+
+    registry = open_registry(results)
+    found: list[Audit] = []
+    for run in map(registry.find, names) if names else registry:
+        try:
+            found.append(add_digests(run) if add else audit(run))
+        except BusyError as error:
+            found.append(Audit(run.name, "unverified", (f"no digests were added: {error.what}",)))
+    if as_json:
+        answer([dataclasses.asdict(each) for each in found])
+    else:
+        for each in found:
+            for problem in each.problems:
+                say(f"{each.run}: {problem}")
+        counts = {state: sum(each.state == state for each in found) for state in ("verified", "unverified", "damaged")}
+        say(f"{len(found):,} runs: " + ", ".join(f"{count:,} {state}" for state, count in counts.items()))
+        if counts["unverified"] and not add:
+            note("unverified: nothing is wrong, but there are files without a digest; `ape verify --add` adds it")
+    if any(each.state == "damaged" for each in found):
+        raise typer.Exit(1)
+
+
+def _verify_datasets(folders: list[StoragePath], as_json: bool) -> None:
+    """Read every row of datasets and print the result. Raises `DataError` if one is damaged."""
+    from ape_cli.core.vocabulary import SPLITS
+    from ape_cli.data.loader import open_dataset
+
+    lines = []
+    for folder in map(dataset_folder, folders):
+        found = open_dataset(folder)
+        splits = [found.split(name) for name in SPLITS]
+        rows = sum(part.num_rows for split in splits for part in split.groups())
+        lines.append({"dataset": str(folder), "fingerprint": found.manifest.fingerprint, "rows": rows})
+        if not as_json:
+            say(f"{folder}: {rows:,} rows, verified")
+    if as_json:
+        answer(lines)

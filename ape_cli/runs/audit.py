@@ -1,0 +1,67 @@
+"""The audit of runs: whether all files have the content that was written, and digests for files of earlier versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ape_cli.core.errors import RunError
+from ape_cli.runs import record
+from ape_cli.runs.run import Run
+from ape_cli.runs.run_files import HISTORY, WEIGHTS
+from ape_cli.storage import files
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The result of the audit of one run."""
+
+    run: str
+    state: str  # `verified`, `unverified` (nothing is wrong, but files have no digest) or `damaged`
+    problems: tuple[str, ...] = ()  # a line of text about each file that is damaged, was altered or is missing
+
+
+def audit(run: Run) -> Audit:
+    """Read every file of a run and check it. The weights need not exist, because they are large and often removed."""
+    problems: list[str] = []
+    run.unverified = False
+    try:
+        about = run.read()
+    except RunError as error:
+        return Audit(run.name, "damaged", (_line(error),))
+    problems += run.evaluations(about)[1]
+    for check in (run.check_tensors, run.history if about["status"] == "finished" else None):
+        try:
+            if check is not None:
+                check()
+        except RunError as error:
+            problems.append(_line(error))
+    state = "damaged" if problems else "unverified" if run.unverified else "verified"
+    return Audit(run.name, state, tuple(problems))
+
+
+def add_digests(run: Run) -> Audit:
+    """Add digests to the files of a run that have none, unless a file is damaged. Returns the audit after it.
+
+    Digests protect from later changes only: nobody can say whether a file without one was altered before.
+
+    Raises `BusyError` if another process trains the run, and `ApeError` if a file cannot be written.
+    """
+    found = audit(run)
+    if found.state != "unverified":
+        return found
+    with run.writing():
+        about = run.read()
+        if about["status"] == "finished":
+            existing = [name for name in (WEIGHTS, HISTORY) if (run.folder / name).exists()]
+            about["files"] = {name: files.sha256(run.folder / name) for name in existing} | about.get("files", {})
+        else:
+            run.seal_tensors()
+        for evaluation in run.evaluations(about)[0]:
+            run.save_evaluation(evaluation)
+        record.write(run.folder / "run.json", about)
+    return audit(run)
+
+
+def _line(error: RunError) -> str:
+    """An error in one line."""
+    return f"{error.what} ({error.got})" if error.got else error.what

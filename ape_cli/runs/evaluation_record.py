@@ -1,0 +1,105 @@
+"""The schema of `eval/*.json`, the scores of a run on a split of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from ape_cli.runs.record import HEX
+
+DECODINGS = ("teacher", "greedy")  # how an evaluation generates outputs
+_ROUNDING = 1e-9  # relative; larger differences are contradictions
+
+
+class Metrics(BaseModel):
+    """Metrics of an evaluation, over all rows or a group of rows."""
+
+    token_accuracy: float = Field(ge=0, le=1)
+    exact_match: float = Field(ge=0, le=1)
+    cross_entropy: float | None = Field(None, ge=0)  # nats for each token
+    rows: int = Field(ge=1)
+    tokens: int = Field(ge=1)
+
+    @property
+    def sums(self) -> tuple[float, ...]:
+        """The sums over rows that the metrics are made of: rows, tokens, right tokens, right rows and nats."""
+        nats = 0.0 if self.cross_entropy is None else self.cross_entropy * self.tokens
+        return self.rows, self.tokens, self.token_accuracy * self.tokens, self.exact_match * self.rows, nats
+
+
+class SizeMetrics(Metrics):
+    """Metrics of the rows of one size."""
+
+    size: int = Field(ge=0)
+
+
+class OpMetrics(Metrics):
+    """Metrics of the rows with one operator."""
+
+    op: str
+
+
+class Evaluation(BaseModel):
+    """The content of `eval/*.json`."""
+
+    run: str
+    dataset: str
+    fingerprint: str = Field(pattern=HEX)
+    split: Literal["train", "validation", "test"]
+    decode: Literal["teacher", "greedy"]
+    weights: str | None = Field(None, pattern=HEX)  # SHA-256 of the file of weights; None in older evaluations
+    rows: int
+    overall: Metrics
+    by_size: list[SizeMetrics]
+    by_op: list[OpMetrics] = []
+    by_class: list[Metrics] = []  # for images only
+
+    @model_validator(mode="after")
+    def _parts_are_the_whole(self) -> Evaluation:
+        """Check that the groups of rows add up to all rows. Raises `ValueError` otherwise."""
+        if self.rows != self.overall.rows:
+            raise ValueError(f"rows {self.rows} and overall.rows {self.overall.rows} contradict each other")
+        for name, parts in (("by_size", self.by_size), ("by_op", self.by_op), ("by_class", self.by_class)):
+            if parts or name == "by_size":
+                _check_sum(self.overall, name, parts)
+        sizes, ops = [part.size for part in self.by_size], [part.op for part in self.by_op]
+        if len(set(sizes)) < len(sizes) or len(set(ops)) < len(ops):
+            raise ValueError("two groups of rows have the same size or operator")
+        return self
+
+
+def _check_sum(whole: Metrics, name: str, parts: Sequence[Metrics]) -> None:
+    """Check that the sums of `parts` are those of the whole. Raises `ValueError` otherwise."""
+    counted = zip(("rows", "tokens", "token_accuracy", "exact_match", "cross_entropy"), whole.sums, strict=True)
+    added = map(sum, zip(*(part.sums for part in parts), strict=True)) if parts else [0.0] * 5
+    for (metric, there), total in zip(counted, added, strict=True):
+        if abs(there - total) > _ROUNDING * max(1.0, there):
+            raise ValueError(f"the {metric} of {name} and of overall contradict each other")
+
+
+def evaluation_name(fingerprint: str, split: str, decode: str) -> str:
+    """The name of an evaluation's file, without its suffix.
+
+    A dataset is identified by its fingerprint, whatever its path and name.
+    """
+    return f"{fingerprint[:12]}-{split}-{decode}"
+
+
+def contradiction(
+    evaluation: dict[str, Any], name: str, run: str, about: dict[str, Any], weights: str | None
+) -> tuple[str, Any, Any] | None:
+    """A contradiction between an evaluation and its run: what it is about, what the evaluation says, and the right one.
+
+    `name` is that of the evaluation's file, and `run` that of the run. `about` is the content of run.json, and
+    `weights` the SHA-256 of the run's weights, or None if it is unknown. Returns None if there is no contradiction.
+    """
+    own, fingerprint, split = about["dataset"], evaluation["fingerprint"], evaluation["split"]
+    said = [
+        ("run", evaluation["run"], run),
+        ("the name of the file", name, evaluation_name(fingerprint, split, evaluation["decode"])),
+        ("rows", evaluation["rows"], own["rows"][split] if fingerprint == own["fingerprint"] else evaluation["rows"]),
+        ("weights", evaluation.get("weights"), weights if "weights" in evaluation else None),
+    ]
+    return next((found for found in said if found[1] != found[2] and found[2] is not None), None)

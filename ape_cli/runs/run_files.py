@@ -1,0 +1,167 @@
+"""The files of one run: how they are written, and how they are checked when they are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ape_cli.core.errors import RunError
+from ape_cli.runs import record
+from ape_cli.runs.record import Record
+from ape_cli.storage import files
+from ape_cli.storage.paths import StoragePath
+from ape_cli.storage.tensors import Tensors, check_tensors, load_tensors, save_tensors
+
+if TYPE_CHECKING:  # imported lazily: training needs no polars
+    import polars as pl
+
+WEIGHTS, HISTORY = "model.safetensors", "history.parquet"
+
+
+class RunFiles:
+    """The files of one run, except its evaluations. Methods that save a file raise `ApeError` if that is not possible.
+
+    `unverified` says whether a file was read that has no digest.
+    """
+
+    def __init__(self, folder: StoragePath) -> None:
+        """Nothing is read; the folder need not exist."""
+        self.folder = folder
+        self.unverified = False
+
+    @property
+    def name(self) -> str:
+        """The name of the run, which is the name of its folder."""
+        return self.folder.name
+
+    def read(self) -> dict[str, Any]:
+        """The checked content of run.json.
+
+        Raises `RunError` if it is missing, damaged, altered, or of another run.
+        """
+        again = f"train it again with --overwrite, or remove {self.folder}"
+        path = self.folder / "run.json"
+        try:
+            about, sealed = record.read(path, Record, again)
+        except FileNotFoundError:
+            raise RunError("the run has no run.json", got=str(self.folder), fix=again) from None
+        if about["run"] != self.name:
+            raise RunError(f"{path} is of another run", got=about["run"], allowed=self.name, fix=again)
+        self.unverified |= not sealed
+        return about
+
+    def save_state(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
+        """Save the state for resuming: tensors, and a JSON object `cursor` that says how far training is."""
+        save_tensors(self._state, tensors, cursor | {"run": self.name})
+
+    def load_state(self) -> tuple[Tensors, dict[str, Any]] | None:
+        """The saved state for resuming, or None if there is none.
+
+        Raises `RunError` if its file is damaged, altered, or of another run.
+        """
+        if not self._state.exists():
+            return None
+        tensors, cursor, sealed = load_tensors(self._state)
+        self._check_owner(self._state, cursor, sealed)
+        self.unverified |= not sealed
+        return tensors, cursor
+
+    def save_model(self, tensors: Tensors, about: dict[str, Any]) -> None:
+        """Save the best weights, with a JSON object `about` them."""
+        save_tensors(self.folder / WEIGHTS, tensors, about | {"run": self.name})
+
+    def load_model(self) -> tuple[Tensors, str]:
+        """The best weights, and the SHA-256 of their file.
+
+        Raises `RunError` if there are none, or if their file is damaged, altered, or of another run.
+        """
+        if not self.has_weights:
+            raise RunError("the run has no weights", got=self.name, fix="train it: `ape train … --overwrite`")
+        digest = self.check_file(WEIGHTS)
+        tensors, about, sealed = load_tensors(self.folder / WEIGHTS)
+        self._check_owner(self.folder / WEIGHTS, about, sealed)
+        return tensors, digest
+
+    def check_tensors(self) -> None:
+        """Check the weights and the state, as far as they exist, without loading them.
+
+        Raises `RunError` if a file is damaged, altered, or of another run.
+        """
+        for path in (self.folder / WEIGHTS, self._state):
+            if path.exists():
+                about, sealed = check_tensors(path)
+                self._check_owner(path, about, sealed)
+                if path.name != WEIGHTS or self.read()["status"] != "finished":
+                    self.unverified |= not sealed
+                else:
+                    self.check_file(WEIGHTS)
+
+    def seal_tensors(self) -> None:
+        """Write the weights and the state again with a digest, if they have none.
+
+        Raises `RunError` like `check_tensors`.
+        """
+        for path in (self.folder / WEIGHTS, self._state):
+            if path.exists() and not check_tensors(path)[1]:
+                tensors, about, _ = load_tensors(path)
+                save_tensors(path, tensors, about | {"run": self.name})
+
+    def save_history(self, rows: list[dict[str, Any]]) -> None:
+        """Save the history of validations, one row each."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with files.replacing(self.folder / HISTORY) as temporary:
+            pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
+
+    @property
+    def _state(self) -> StoragePath:
+        """The path of the state for resuming."""
+        return self.folder / "state" / "state.safetensors"
+
+    def _check_owner(self, path: StoragePath, about: dict[str, Any], sealed: bool) -> None:
+        """Check that a safetensors file is of this run. `about` is its metadata. Raises `RunError` otherwise."""
+        run = about.pop("run", None)
+        if sealed and run != self.name:
+            again = "train the run again with --overwrite"
+            raise RunError(f"{path} is of another run", got=run, allowed=self.name, fix=again)
+
+    def check_file(self, name: str) -> str:
+        """Compare a file with the digest in run.json, and return its SHA-256.
+
+        Raises `RunError` if the file is missing or was altered.
+        """
+        path = self.folder / name
+        said = self.read().get("files", {}).get(name)
+        try:
+            found = files.sha256(path)
+        except OSError as error:
+            raise RunError(f"cannot read {path}", got=error.strerror, fix="restore the file") from error
+        if said is None:
+            self.unverified = True
+        elif found != said:
+            got, allowed = f"sha256 {found[:16]}…", f"sha256 {said[:16]}… (run.json)"
+            raise RunError(f"{path} was altered", got=got, allowed=allowed, fix="restore the file, or train again")
+        return found
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the best weights were saved."""
+        return (self.folder / WEIGHTS).exists()
+
+    def history(self) -> pl.DataFrame:
+        """The history of validations, one row each; an empty table if there is none.
+
+        Raises `RunError` if the file is missing although the run is finished, or if it is damaged or altered.
+        """
+        import polars as pl
+
+        path = self.folder / HISTORY
+        if not path.exists() and HISTORY not in self.read().get("files", {}):
+            return pl.DataFrame()
+        self.check_file(HISTORY)
+        try:
+            with files.local(path) as here:
+                return pl.read_parquet(here)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            got = str(error).splitlines()[0]
+            raise RunError(f"cannot read {path}", got=got, fix="restore the file, or train again") from error

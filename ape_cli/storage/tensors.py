@@ -1,0 +1,78 @@
+"""Files of tensors: safetensors with a JSON object in the metadata, and a digest (`digests.py`). No pickle is read."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ape_cli.core.errors import RunError
+from ape_cli.storage import digests, files
+from ape_cli.storage.paths import StoragePath
+
+Tensors = dict[str, Any]  # name -> torch.Tensor; this package does not import torch
+
+
+def save_tensors(path: StoragePath, tensors: Tensors, about: dict[str, Any]) -> None:
+    """Write tensors and the JSON object `about` to a safetensors file, atomically.
+
+    Raises `ApeError` if the file cannot be written.
+    """
+    import safetensors.torch
+
+    contiguous = {k: v.detach().contiguous() for k, v in tensors.items()}
+    metadata = json.dumps({digests.FIELD: digests.ZEROS, **dict(sorted(about.items()))})
+    with files.replacing(path) as temporary:
+        try:
+            # only one key: safetensors writes several keys in an order that changes from run to run
+            safetensors.torch.save_file(contiguous, temporary, metadata={"ape": metadata})
+        except safetensors.SafetensorError as error:
+            full = f"os error {errno.ENOSPC}" in str(error)
+            raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
+        digests.seal_tensors(temporary)
+
+
+def load_tensors(path: StoragePath) -> tuple[Tensors, dict[str, Any], bool]:
+    """Read a safetensors file of this program.
+
+    Returns the tensors, the JSON object in the metadata, and whether the file has a digest.
+
+    Raises `RunError` if the file is damaged, was altered, or was not written by this program.
+    """
+    with _opened(path, "pt") as (file, about, sealed):
+        return {name: file.get_tensor(name) for name in file.keys()}, about, sealed  # noqa: SIM118 - not a dict
+
+
+def check_tensors(path: StoragePath) -> tuple[dict[str, Any], bool]:
+    """Check a safetensors file like `load_tensors`, without loading tensors. This does not import torch."""
+    with _opened(path, "np") as (_, about, sealed):
+        return about, sealed
+
+
+@contextmanager
+def _opened(path: StoragePath, framework: str) -> Iterator[tuple[Any, dict[str, Any], bool]]:
+    """Open a safetensors file. Yields it, the JSON object in its metadata, and whether it has a digest.
+
+    Raises `RunError` as described at `load_tensors`.
+    """
+    import safetensors
+
+    again = "train the run again with --overwrite"
+    foreign = RunError(f"{path} was not written by ape", got="its metadata is not ours", fix=again)
+    try:
+        with files.local(path) as here:
+            sealed = digests.is_sealed_tensors(here)
+            with safetensors.safe_open(here, framework=framework) as file:
+                about = json.loads((file.metadata() or {})["ape"])
+                if not isinstance(about, dict):
+                    raise foreign
+                about.pop(digests.FIELD, None)
+                yield file, about, sealed
+    except digests.AlteredError as error:
+        raise RunError(f"{path} was altered", got=str(error), fix=again) from error
+    except (safetensors.SafetensorError, OSError) as error:
+        raise RunError(f"{path} is not a complete safetensors file", got=str(error), fix=again) from error
+    except (KeyError, json.JSONDecodeError, RecursionError) as error:
+        raise foreign from error

@@ -1,0 +1,39 @@
+"""Names that become a part of a path."""
+
+from __future__ import annotations
+
+import pytest
+
+from ape_cli.core.errors import ApeError
+from ape_cli.core.names import MOST, checked_name
+
+
+@pytest.mark.parametrize("name", ["copy", "tree-copy", "c3", "a.b_c-D", "9", "x" * MOST])
+def test_names_that_are_allowed(name: str) -> None:
+    assert checked_name("task", name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "../x",
+        "a/b",
+        "/a",
+        ".hidden",
+        "-x",
+        "a\\b",
+        "a\0b",
+        "a b",
+        "a\nb",
+        "ä",
+        "x" * (MOST + 1),
+        "a\x1b[2J",
+    ],
+)
+def test_names_that_are_not(name: str) -> None:
+    with pytest.raises(ApeError, match="cannot be a part of a path") as caught:
+        checked_name("task", name)
+    assert str(caught.value).isprintable() or "\x1b" not in str(caught.value)

@@ -1,0 +1,126 @@
+"""Temporary files: one for each writer, never through a link, and removed after a kill."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from ape_cli.core.errors import ApeError
+from ape_cli.storage import files, temporary
+
+WRITER = """
+import sys
+from pathlib import Path
+from ape_cli.storage import files
+path, letter = Path(sys.argv[1]), sys.argv[2]
+for _ in range(150):
+    files.write_text(path, letter * 40_000)
+"""
+
+
+def started(code: str, *words: str, **options: object) -> subprocess.Popen[str]:
+    root = str(Path(__file__).parents[2])
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *words], env=os.environ | {"PYTHONPATH": root}, text=True, **options
+    )  # type: ignore[call-overload]
+
+
+def test_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
+    """Whoever reads meanwhile sees the whole content of one writer."""
+    target = tmp_path / "r.md"
+    target.write_text("start")
+    writers = [started(WRITER, str(target), letter) for letter in "abcd"]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        seen.add(target.read_text())
+    assert [writer.returncode for writer in writers] == [0] * 4
+    assert seen - {"start"} <= {letter * 40_000 for letter in "abcd"}
+    assert len(seen) > 2
+    assert [path.name for path in tmp_path.iterdir()] == ["r.md"]
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    monkeypatch.setattr(temporary.secrets, "token_hex", lambda size: "0" * 16)
+    (tmp_path / f".r.md.{'0' * 16}.tmp").symlink_to(victim)
+    with pytest.raises(ApeError, match="cannot write"):
+        files.write_text(tmp_path / "r.md", "new")
+    assert victim.read_text() == "precious"
+    (tmp_path / ".lock").symlink_to(victim)
+    with pytest.raises(ApeError, match="cannot write"), files.locked(tmp_path / ".lock", ApeError("busy")):
+        pass
+    assert victim.read_text() == "precious"
+
+
+def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    victim.chmod(0o600)
+
+    def planted() -> None:
+        with files.replacing(tmp_path / "r.md") as written:
+            written.unlink()
+            written.symlink_to(victim)
+
+    with pytest.raises(ApeError, match="cannot write"):
+        planted()
+    assert (victim.read_text(), stat.S_IMODE(victim.stat().st_mode)) == ("precious", 0o600)
+    assert not (tmp_path / "r.md").exists()
+
+
+def test_what_a_killed_writer_leaves_is_removed_and_what_another_one_writes_is_kept(tmp_path: Path) -> None:
+    code = """
+import sys, time
+from pathlib import Path
+from ape_cli.storage import files
+with files.replacing(Path(sys.argv[1])) as temporary:
+    temporary.write_text("half")
+    print("written", flush=True)
+    time.sleep(60)
+"""
+    killed, alive = (started(code, str(tmp_path / "x.txt"), stdout=subprocess.PIPE) for _ in range(2))
+    for writer in (killed, alive):
+        assert writer.stdout
+        assert writer.stdout.readline() == "written\n"
+    killed.kill()
+    killed.wait()
+    (tmp_path / ".notes.tmp").write_text("of another program")
+    assert len(list(tmp_path.glob(".x.txt.*.tmp"))) == 2
+    temporary._remove_abandoned.cache_clear()  # as in a new process
+    files.write_text(tmp_path / "y.txt", "new")
+    assert len(list(tmp_path.glob(".x.txt.*.tmp"))) == 1
+    assert (tmp_path / ".notes.tmp").exists()
+    alive.kill()
+    for writer in (killed, alive):
+        writer.communicate()
+
+
+def test_the_permissions_of_a_new_file(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        files.write_text(tmp_path / "x.txt", "x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "x.txt").stat().st_mode) == 0o640
+
+
+def test_a_temporary_file_that_is_removed_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ApeError, match="cannot write"), files.replacing(tmp_path / "x.txt") as written:
+        written.unlink()
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_process_may_write_a_file_twice_at_once(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        for letter in "ab":
+            stack.enter_context(files.replacing(tmp_path / "x.txt")).write_text(letter)
+            time.sleep(0.001)
+    assert (tmp_path / "x.txt").read_text() == "a"  # the block that ends last
