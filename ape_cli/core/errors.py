@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterable
 from typing import TypeVar
 
+_MOST = 1_000  # characters of a value in a message
 _Name = TypeVar("_Name", bound=str)
 
 
@@ -28,8 +29,17 @@ class ApeError(ValueError):
         lines = [what]
         for label, value in (("got", got), ("allowed", allowed), ("fix", fix)):
             if value is not None:
-                lines.append(f"  {label + ':':<9}{value}")
+                lines.append(f"  {label + ':':<9}{_shown(value)}")
         super().__init__("\n".join(lines))
+
+
+def _shown(value: object) -> str:
+    """The text of a value for a message. Text of any length is cut."""
+    try:
+        text = str(value)
+    except ValueError:  # Python does not print numbers of more than 4,300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= _MOST else f"{text[:_MOST]}…"
 
 
 class UsageError(ApeError):

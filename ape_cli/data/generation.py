@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import ape_cli
-from ape_cli.core import runtime
+from ape_cli.core import budget, runtime
 from ape_cli.core.errors import BusyError, DataError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
 from ape_cli.data import staging, verification
@@ -67,6 +67,14 @@ def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_row
             raise UsageError(f"bad number of {split} rows", got=count, allowed=allowed, fix="choose one of those")
     if not 1 <= shard_rows <= 10**9:
         raise UsageError("bad --shard-rows", got=shard_rows, allowed="1 to 10^9", fix=f"try {parquet.ROW_GROUP}")
+    total = sum(count or 0 for count in rows.values())
+    if total // shard_rows > budget.SHARDS - 3 * len(rows):
+        raise UsageError(
+            "too many shards",
+            got=f"{total:,} rows in shards of {shard_rows:,}",
+            allowed=f"{budget.SHARDS:,} shards",
+            fix=f"--shard-rows {-(-total // (budget.SHARDS // 2)):,}".replace(",", ""),
+        )
     if not 0 <= seed < 2**63:
         raise UsageError("bad --seed", got=seed, allowed="0 to 2^63 - 1", fix="choose one of those")
     return DatasetPlan.model_validate(

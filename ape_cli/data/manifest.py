@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from ape_cli import tasks
+from ape_cli.core import budget
 from ape_cli.core.errors import DataError, PlaceError
 from ape_cli.core.names import checked_name
 from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL, SPLITS
@@ -156,6 +157,14 @@ class DatasetPlan(_Frozen):
             raise ValueError(f"not a number of rows for each of {', '.join(SPLITS)}")
         return rows
 
+    @model_validator(mode="after")
+    def _of_not_too_many_shards(self) -> DatasetPlan:
+        """Check the number of shards before anything lists them. Raises `ValueError` if there are too many."""
+        shards = sum(-(-rows // self.shard_rows) for rows in self.rows.values())
+        if shards > budget.SHARDS:
+            raise ValueError(f"{shards:,} shards of {self.shard_rows:,} rows; at most {budget.SHARDS:,} are possible")
+        return self
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -242,7 +251,7 @@ def read_sealed_manifest(folder: StoragePath) -> tuple[Manifest, bool]:
     path = manifest_path(folder)
     how = "generate one with `ape gen TASK --out DIR`"
     try:
-        content = path.read_bytes()
+        content = files.read_bytes(path)
         raw = json.loads(content)
     except FileNotFoundError:
         if not folder.is_dir():
@@ -258,7 +267,8 @@ def read_sealed_manifest(folder: StoragePath) -> tuple[Manifest, bool]:
     except PlaceError:
         raise
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"cannot read {path}", got=str(error), fix=how) from error
+        got = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise DataError(f"cannot read {path}", got=got, fix=how) from error
     if not isinstance(raw, dict) or "schema_version" not in raw:
         raise DataError(f"{path} is damaged", got="no schema_version in it", fix="generate it again")
     again = "generate the dataset again with --overwrite"

@@ -155,7 +155,7 @@ def _sealed_json(path: StoragePath) -> dict[str, Any]:
 
     Raises `OSError` or `ValueError` if it cannot be read, was altered or has no digest.
     """
-    raw = path.read_bytes()
+    raw = files.read_bytes(path)
     found: dict[str, Any] = from_json(raw)
     if not digests.is_sealed(raw, found):
         raise ValueError("the file has no digest")

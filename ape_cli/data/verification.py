@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ape_cli import tasks
+from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.data.manifest import Manifest, Shard
@@ -37,6 +38,7 @@ def open_shard(folder: StoragePath, manifest: Manifest, shard: Shard) -> pq.Parq
     Raises `DataError` if it cannot be read, has another schema than the plan's, or has not the manifest's rows.
     """
     file = read_shard(folder / shard.file, manifest.plan.shard)
+    _check_size(folder / shard.file, file.metadata)
     if file.metadata.num_rows != shard.rows:
         raise DataError(
             f"a shard has another number of rows: {folder / shard.file}",
@@ -45,6 +47,18 @@ def open_shard(folder: StoragePath, manifest: Manifest, shard: Shard) -> pq.Parq
             fix=_OVERWRITE,
         )
     return file
+
+
+def _check_size(path: StoragePath, about: pq.FileMetaData) -> None:
+    """Check that the row groups of a shard are not too large to be read. Raises `DataError` otherwise."""
+    for group in map(about.row_group, range(about.num_row_groups)):
+        columns = [group.column(i) for i in range(group.num_columns)]
+        values, size = max(c.num_values for c in columns), sum(c.total_uncompressed_size for c in columns)
+        repeated = any(c.path_in_schema == "image.bytes" and c.has_dictionary_page for c in columns)
+        if values > budget.GROUP_VALUES or size > budget.memory() or repeated:
+            got = "repeated images" if repeated else f"{values:,} values, {size:,} bytes"
+            allowed = f"{budget.GROUP_VALUES:,} values in a column, {budget.memory():,} bytes, each image once"
+            raise DataError(f"a row group of {path} is too large", got=got, allowed=allowed, fix=_OVERWRITE)
 
 
 def group_rows(folder: StoragePath, manifest: Manifest, split: str) -> list[list[int]]:

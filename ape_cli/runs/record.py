@@ -108,7 +108,7 @@ def read(path: StoragePath, kind: type[BaseModel], again: str) -> tuple[dict[str
     and `PlaceError` if the object store fails.
     """
     try:
-        raw = path.read_bytes()
+        raw = files.read_bytes(path)
         found: dict[str, Any] = from_json(raw, allow_inf_nan=False)
         kind.model_validate(found)
         sealed = digests.is_sealed(raw, found)
@@ -118,10 +118,11 @@ def read(path: StoragePath, kind: type[BaseModel], again: str) -> tuple[dict[str
         first = error.errors()[0]
         got = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")]))
         raise RunError(f"{path} is damaged", got=got, fix=again) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, FileNotFoundError | PlaceError):
             raise
-        raise RunError(f"cannot read {path}", got=str(error), fix=again) from error
+        got = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise RunError(f"cannot read {path}", got=got, fix=again) from error
     found.pop(digests.FIELD, None)
     return found, sealed
 

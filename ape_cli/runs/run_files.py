@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING, Any
 
+from ape_cli.core import budget
 from ape_cli.core.errors import RunError
 from ape_cli.runs import record
 from ape_cli.runs.record import Record
@@ -133,6 +136,8 @@ class RunFiles:
         path = self.folder / name
         said = self.read().get("files", {}).get(name)
         try:
+            if not path.is_file():
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             found = files.sha256(path)
         except OSError as error:
             raise RunError(f"cannot read {path}", got=error.strerror, fix="restore the file") from error
@@ -154,14 +159,21 @@ class RunFiles:
         Raises `RunError` if the file is missing although the run is finished, or if it is damaged or altered.
         """
         import polars as pl
+        import pyarrow as pa
+        import pyarrow.parquet as pq
 
-        path = self.folder / HISTORY
+        path, again = self.folder / HISTORY, "restore the file, or train again"
         if not path.exists() and HISTORY not in self.read().get("files", {}):
             return pl.DataFrame()
         self.check_file(HISTORY)
         try:
             with files.local(path) as here:
-                return pl.read_parquet(here)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            got = str(error).splitlines()[0]
-            raise RunError(f"cannot read {path}", got=got, fix="restore the file, or train again") from error
+                about = pq.read_metadata(here)
+                if about.num_rows * about.num_columns > budget.HISTORY_VALUES:
+                    got = f"{about.num_rows:,} rows, {about.num_columns:,} columns"
+                    raise RunError(f"{path} is too large for a history", got=got, fix=again)
+                found = pl.from_arrow(pq.read_table(here))
+        except (pa.ArrowException, OSError) as error:
+            raise RunError(f"cannot read {path}", got=str(error).splitlines()[0], fix=again) from error
+        assert isinstance(found, pl.DataFrame)
+        return found

@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import json
 import os
+import stat
 import tempfile
 import time
 from collections import deque
@@ -22,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ape_cli.core import budget
 from ape_cli.core.errors import ApeError
 from ape_cli.storage import locks
 from ape_cli.storage.object_store import RemotePath
@@ -131,6 +133,27 @@ def write_json(path: StoragePath, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def read_bytes(path: StoragePath, limit: int = budget.JSON_BYTES) -> bytes:
+    """The content of a file of at most `limit` bytes.
+
+    Raises `OSError` if the file is larger, is no regular file (a pipe would block), or cannot be read.
+    """
+    if isinstance(path, RemotePath):
+        return path.read_bytes(limit)
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise too_large(path, limit)
+    return content
+
+
+def too_large(path: StoragePath, limit: int) -> OSError:
+    """The error for a file of more than `limit` bytes."""
+    return OSError(errno.EFBIG, f"it has more than {limit:,} bytes", str(path))
+
+
 def sha256(path: StoragePath) -> str:
     """The SHA-256 digest of the bytes of a file, in hexadecimal."""
     with path.open("rb") as file:
@@ -144,7 +167,15 @@ def entries(folder: StoragePath) -> list[tuple[str, bool]]:
     if not folder.is_dir():
         return []
     with os.scandir(folder) as found:
-        return sorted((entry.name, entry.is_dir()) for entry in found)
+        return sorted((entry.name, _is_folder(entry)) for entry in found)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder. False for a link that leads nowhere or to itself."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterator[U]:

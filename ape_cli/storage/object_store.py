@@ -128,10 +128,12 @@ class RemotePath:
         with explained(self.bucket):
             return self.bucket.system.open_input_file(self.path)
 
-    def read_bytes(self) -> bytes:
-        """The content of the object."""
+    def read_bytes(self, limit: int | None = None) -> bytes:
+        """The content of the object. Raises `OSError` if it has more than `limit` bytes."""
         with explained(self.bucket), self.bucket.system.open_input_file(self.path) as file:
-            return file.read()
+            if limit is None or file.size() <= limit:
+                return file.read()
+        raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes", str(self))
 
     def read_text(self, encoding: str) -> str:
         """The content of the object, decoded with `encoding`."""

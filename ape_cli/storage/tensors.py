@@ -62,6 +62,8 @@ def _opened(path: StoragePath, framework: str) -> Iterator[tuple[Any, dict[str, 
     again = "train the run again with --overwrite"
     foreign = RunError(f"{path} was not written by ape", got="its metadata is not ours", fix=again)
     try:
+        if not path.is_file():
+            raise OSError("it is no regular file")
         with files.local(path) as here:
             sealed = digests.is_sealed_tensors(here)
             with safetensors.safe_open(here, framework=framework) as file:

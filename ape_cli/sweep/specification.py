@@ -17,6 +17,8 @@ A TOML file gives lists. It may have tables `[[grid]]`; fields that a table lack
 from __future__ import annotations
 
 import itertools
+import math
+import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,12 +28,17 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ape_cli import attention, position, tasks
+from ape_cli.core import budget
 from ape_cli.core.errors import UsageError, pick, unknown
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
+from ape_cli.storage import files
 from ape_cli.structure.linearisation import NAMES
 
 Scalar = bool | int | float | str
+
+# a dotted key with too many parts, for which the parser would need very long
+_NESTED = re.compile(r"""(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){8}""")
 
 
 class SweepSpecification(BaseModel):
@@ -64,16 +71,30 @@ class Point:
 def read(path: Path) -> list[dict[str, Any]]:
     """The fields of each grid of a file, unchecked. Raises `UsageError` if the file cannot be read or is not TOML."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = files.read_bytes(path, budget.SWEEP_BYTES).decode("utf-8-sig")
+        if _NESTED.search(text):
+            raise tomllib.TOMLDecodeError(f"a key with more than {budget.SWEEP_DEPTH} parts")
+        found = tomllib.loads(text)
+        if _depth(found) > budget.SWEEP_DEPTH:
+            raise tomllib.TOMLDecodeError(f"more than {budget.SWEEP_DEPTH} tables or lists in each other")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError("cannot read the sweep's file", got=f"{path}: {reason}", fix="name a TOML file") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML", got=str(error), fix='for example: schemes = ["rope"]') from error
     parts = found.pop("grid", [{}])
     if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
         raise UsageError("`grid` is not a list of tables", got=repr(parts)[:80], fix="write [[grid]]")
     return [over(found, part) for part in parts]
+
+
+def _depth(value: Any) -> int:
+    """The number of tables and lists in each other, up to one more than is allowed."""
+    depth, layer = 0, [value]
+    while layer and depth <= budget.SWEEP_DEPTH:
+        layer = [x for v in layer for x in (v.values() if isinstance(v, dict) else v if isinstance(v, list) else ())]
+        depth += bool(layer)
+    return depth
 
 
 def over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -126,11 +147,22 @@ def points(grids: list[SweepSpecification], preset: str, kind: Kind = lambda dat
         raise UsageError(
             "no task of the sweep has an order", got=f"orders {', '.join(given[0].orders)}", fix="leave it out"
         )
+    total = sum(_size(grid) for grid in grids)
+    if total > budget.TRIALS:
+        raise UsageError("too many trials", got=f"{total:,}", allowed=f"{budget.TRIALS:,}", fix="make several sweeps")
     seeds = list(dict.fromkeys(seed for grid in grids for seed in grid.seeds))
     found = (
         point for seed in seeds for grid in grids if seed in grid.seeds for point in _points(grid, seed, preset, kind)
     )
     return list({repr(point): point for point in found}.values())
+
+
+def _size(grid: SweepSpecification) -> int:
+    """The most trials that a grid can have."""
+    values = [len(value) for value in grid.set.values() if isinstance(value, list)]
+    places = len(grid.tasks) * len(grid.orders) + len(grid.data)
+    models = len(grid.schemes) * len(grid.attentions) * max(1, len(grid.structures))
+    return places * models * len(grid.seeds) * math.prod(values)
 
 
 def _is_ordered(task: str) -> bool:

@@ -304,7 +304,7 @@ def test_overwrite_removes_nothing_before_it_is_sure(tmp_path: Path, task: Any) 
     generate(task, plan(task), tmp_path)
     before = snapshot(tmp_path)
     with pytest.raises(ApeError, match="would not fit"):
-        generate(task, plan(task, 10**6, train=10**12), tmp_path, overwrite=True)
+        generate(task, plan(task, 10**9, train=10**12), tmp_path, overwrite=True)
     assert snapshot(tmp_path) == before
     assert generate(task, plan(task), tmp_path).written == 0
 
@@ -378,7 +378,7 @@ def test_absurd_sizes(task: Any, changes: dict[str, int], shard_rows: int, messa
 @pytest.mark.slow
 def test_what_cannot_fit_is_refused_before_it_starts(tmp_path: Path, task: Any) -> None:
     with pytest.raises(ApeError, match="would not fit"):
-        generate(task, plan(task, 10**6, train=10**12), tmp_path)
+        generate(task, plan(task, 10**9, train=10**12), tmp_path)
     assert not list(tmp_path.rglob("*.parquet"))
 
 

@@ -27,7 +27,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
 from ape_cli.data.manifest import DatasetPlan, read_manifest
-from ape_cli.storage import digests, image_rows
+from ape_cli.storage import digests, image_rows, parquet
 from ape_cli.storage.sources import ImageSource, LabelledImages
 from ape_cli.tasks import images
 from ape_cli.tasks._image_portion import Portion
@@ -520,7 +520,8 @@ def test_a_damaged_shard_that_the_manifest_vouches_for(given: Any, here: Path) -
     generation.generate(task, plan(task), here / "d")
     path = here / "d" / "data" / "train-00000-of-00001.parquet"
     table = pq.read_table(path)
-    pq.write_table(table.set_column(2, table.schema.field(2), pa.array([9] * len(table), pa.int64())), path)
+    with parquet.writer(path, table.schema) as writer:
+        writer.write_table(table.set_column(2, table.schema.field(2), pa.array([9] * len(table), pa.int64())))
     manifest = here / "d" / "manifest.json"
     known = json.loads(manifest.read_text())
     known["shards"]["train"][0]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -10,12 +10,14 @@ Shapes: R images, H height, W width, C channels.
 from __future__ import annotations
 
 import io
+import math
 import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ape_cli.core import budget
 from ape_cli.core.errors import DataError
 from ape_cli.storage import image_rows
 from ape_cli.storage.sources._source import size, sizes_differ
@@ -71,14 +73,15 @@ def alike(canvases: dict[str, Canvas]) -> dict[str, np.ndarray]:
 
 def _room(shape: tuple[int, ...]) -> np.ndarray:
     """Allocate an array of uint8. Raises `DataError` if there is not enough memory."""
-    try:
-        return np.empty(shape, np.uint8)
-    except MemoryError as error:
+    size = math.prod(shape)
+    if size > budget.memory():
         raise DataError(
             "the images do not fit into this machine's memory",
-            got=f"{np.prod(shape, dtype=float) / 2**30:.0f} GiB",
+            got=f"{size / 2**30:.0f} GiB",
+            allowed=f"{budget.memory() / 2**30:.0f} GiB, half of it",
             fix="scale them down, or take fewer",
-        ) from error
+        )
+    return np.empty(shape, np.uint8)
 
 
 def _decoded(place: str, encoded: bytes) -> np.ndarray:
@@ -88,6 +91,9 @@ def _decoded(place: str, encoded: bytes) -> np.ndarray:
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
+    if len(encoded) > budget.IMAGE_BYTES:
+        got, allowed = f"{len(encoded):,} bytes ({place})", f"{budget.IMAGE_BYTES:,} bytes"
+        raise DataError("an encoded image is too large", got=got, allowed=allowed, fix="leave it out")
     try:
         with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
             _check(place, image)

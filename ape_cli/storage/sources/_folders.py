@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import lzma
 import tarfile
-import zlib
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Self
 
-from ape_cli.core.errors import DataError
+from ape_cli.core import budget
+from ape_cli.core.errors import ApeError, DataError
 from ape_cli.storage import files
 
 Files = dict[str, Callable[[], bytes]]  # file name -> function that reads it
 
-_LARGEST = 256 * 2**20  # bytes; the largest file of CIFAR has 154 million
 _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")  # the first bytes of gzip, bzip2, xz
 
 
@@ -37,7 +36,10 @@ def _bytes_of(path: Path) -> Callable[[], bytes]:
 
     def read() -> bytes:
         _check_size(str(path), path.stat().st_size)
-        return path.read_bytes()
+        try:
+            return files.read_bytes(path, budget.MEMBER_BYTES)
+        except OSError as error:
+            raise DataError(f"cannot read {path}", got=error.strerror, fix="fetch it again") from error
 
     return read
 
@@ -57,21 +59,50 @@ def in_tar(path: Path, wanted: Collection[str]) -> dict[str, Files]:
     found: dict[str, Files] = {}
     with path.open("rb") as raw:
         try:
-            with tarfile.open(fileobj=raw, mode="r:*") as tar:
-                for member in tar:
+            with tarfile.open(fileobj=raw, mode="r:*", tarinfo=_Member) as tar:
+                for number, member in enumerate(tar):
                     _check_size(f"{path}: {member.name}", member.size)
+                    _check_archive(path, number, member.offset_data + member.size)
                     folder, _, name = member.name.rpartition("/")
-                    if name in wanted and member.isreg():  # skip links and devices
+                    if name in wanted and member.isreg() and not member.issparse():  # skip links and devices
                         _keep(found.setdefault(f"{path}: {folder}", {}), name, tar, member)
-                _to_its_end(tar)
-        except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+                _to_its_end(path, tar)
+        except ApeError:
+            raise
+        except Exception as error:  # tarfile raises many kinds of exceptions for damaged archives
             raise DataError(
                 f"cannot read {path} as a tar archive",
-                got=str(error).partition(":\n")[0],  # without the messages of all the compression formats tried
+                got=str(error).partition(":\n")[0][:200],  # without the messages of all the compression formats tried
                 allowed="a complete archive, as it is published",
                 fix="fetch it again",
             ) from error
     return found
+
+
+class _Member(tarfile.TarInfo):
+    """A member of an archive, whose long name or extended header is limited: tarfile reads it into memory."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Parse a header. Raises `DataError` if it announces too long a name, or too large an extended header."""
+        made = super().frombuf(buf, encoding, errors)
+        if made.type in _HEADERS and made.size > budget.HEADER_BYTES:
+            raise DataError(
+                "a name in the archive is too long",
+                got=f"a header of {made.size:,} bytes",
+                allowed=f"{budget.HEADER_BYTES:,}",
+                fix="fetch it again",
+            )
+        return made
+
+
+_HEADERS = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
 
 
 def _keep(there: Files, name: str, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
@@ -84,19 +115,30 @@ def _keep(there: Files, name: str, tar: tarfile.TarFile, member: tarfile.TarInfo
     there[name] = lambda: content
 
 
-def _to_its_end(tar: tarfile.TarFile) -> None:
+def _to_its_end(path: Path, tar: tarfile.TarFile) -> None:
     """Read past the last member to the end, where compressed archives store their checksum."""
     assert tar.fileobj is not None
     while tar.fileobj.read(2**20):
-        pass
+        _check_archive(path, 0, tar.fileobj.tell())
+
+
+def _check_archive(path: Path, entries: int, size: int) -> None:
+    """Raise `DataError` if an archive has too many entries, or too many bytes when it is decompressed."""
+    if entries >= budget.ARCHIVE_ENTRIES or size > budget.ARCHIVE_BYTES:
+        raise DataError(
+            f"the archive is too large for CIFAR: {path}",
+            got=f"{entries + 1:,} files or more, {size:,} bytes or more",
+            allowed=f"{budget.ARCHIVE_ENTRIES:,} files, {budget.ARCHIVE_BYTES:,} bytes",
+            fix="fetch it again",
+        )
 
 
 def _check_size(what: str, size: int) -> None:
     """Raise `DataError` if `size`, in bytes, is larger than any file of CIFAR."""
-    if size > _LARGEST:
+    if size > budget.MEMBER_BYTES:
         raise DataError(
             f"a file is too large for CIFAR: {what}",
             got=f"{size:,} bytes",
-            allowed=f"{_LARGEST:,}",
+            allowed=f"{budget.MEMBER_BYTES:,}",
             fix="fetch it again",
         )

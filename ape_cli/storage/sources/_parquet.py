@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.storage.sources import _decode
 from ape_cli.storage.sources._source import ImageSource, LabelledImages, known, of_labels, source
@@ -64,6 +65,8 @@ class _Shard:
         """Open the file at `path` and read its schema."""
         self.path = path
         with self._reading():
+            if not path.is_file():
+                raise OSError("it is no regular file")
             self.file = pq.ParquetFile(path)
             self.schema: pa.Schema = self.file.schema_arrow
         self.rows: int = self.file.metadata.num_rows
@@ -93,9 +96,34 @@ class _Shard:
 
     def column(self, name: str) -> Iterator[tuple[int, pa.Array]]:
         """Yield the parts of a column, each with the index of its first row in the file."""
+        return self._parts(self.file, name)
+
+    def images(self, name: str) -> Iterator[tuple[int, pa.Array]]:
+        """`column` for encoded images. Equal images are in memory only once, as the file stores them.
+
+        Raises `DataError` if the images of a row group do not fit into memory.
+        """
+        for group in map(self.file.metadata.row_group, range(self.file.num_row_groups)):
+            columns = (group.column(i) for i in range(group.num_columns))
+            size = sum(c.total_uncompressed_size for c in columns if c.path_in_schema.partition(".")[0] == name)
+            if size > budget.memory():
+                raise DataError(
+                    f"a row group of {self.path} is too large",
+                    got=f"{size:,} bytes of images",
+                    allowed=f"{budget.memory():,} bytes, half of this machine's memory",
+                    fix="write smaller row groups",
+                )
+        kind = self.schema.field(name).type
+        leaf = f"{name}.bytes" if pa.types.is_struct(kind) else name
+        with self._reading():
+            file = pq.ParquetFile(self.path, read_dictionary=[leaf])
+        return self._parts(file, name)
+
+    def _parts(self, file: pq.ParquetFile, name: str) -> Iterator[tuple[int, pa.Array]]:
+        """Yield the parts of a column of a file, each with the index of its first row."""
         start = 0
         with self._reading():
-            for batch in self.file.iter_batches(_AT_ONCE, columns=[name]):
+            for batch in file.iter_batches(_AT_ONCE, columns=[name]):
                 yield start, batch.column(0)
                 start += len(batch)
 
@@ -252,9 +280,10 @@ def _encoded(shard: _Shard, image: str) -> Iterator[tuple[str, bytes]]:
 
     Raises `DataError` if a row has no image.
     """
-    for start, part in shard.column(image):
+    for start, part in shard.images(image):
         whole = pc.struct_field(part, "bytes") if pa.types.is_struct(part.type) else part
-        for number, encoded in enumerate(whole.to_pylist(), start):
+        for number, value in enumerate(whole, start):
+            encoded = value.as_py()  # one at a time
             if encoded is None:
                 raise DataError(
                     "a row without an image",

@@ -25,6 +25,7 @@ import numpy as np
 from ape_cli.core.errors import DataError
 
 _MOST = 2_000_000  # instructions; 50,000 images with two labels and one name each need 350,000
+_MOST_AXES = 8
 _NUMBERS = ("BININT", "BININT1", "BININT2", "LONG1")
 _VALUES = (*_NUMBERS, "BINUNICODE", "SHORT_BINUNICODE", "BINBYTES", "SHORT_BINBYTES")
 _OLD_TEXT = ("BINSTRING", "SHORT_BINSTRING")
@@ -75,7 +76,7 @@ def load(name: str, content: bytes) -> dict[str, Any]:
         if not isinstance(found, dict):
             raise _RefusedError(f"a {type(found).__name__} instead of a dictionary")
         return {key: _finished(value) for key, value in found.items()}
-    except (_RefusedError, ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+    except (_RefusedError, ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError) as error:
         got = str(error) if isinstance(error, _RefusedError) else f"damaged: {error}"
         raise DataError(
             f"{name} is not a pickle of numbers, text and arrays of bytes",
@@ -219,6 +220,8 @@ def _array(version: Any, shape: Any, kind: Any, by_columns: Any, content: Any) -
         raise _RefusedError("an array of other values than bytes")
     if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
         raise _RefusedError("an array without a shape")
+    if len(shape) > _MOST_AXES or max((*shape, 0)) >= 2**48:  # checked before numbers of any size are multiplied
+        raise _RefusedError(f"an array of {len(content):,} bytes for another shape")
     if math.prod(shape) != len(content):
         raise _RefusedError(f"an array of {len(content):,} bytes for the shape {shape}")
     return np.frombuffer(content, np.uint8).reshape(shape, order="F" if by_columns else "C")

@@ -1,0 +1,27 @@
+"""The input budget: how much a file, an archive or an option may make the program read, allocate or repeat.
+
+Readers check these limits before they allocate or loop, so that a crafted input costs a moment and not the machine.
+The README lists them. They are far above what the program itself writes.
+"""
+
+from __future__ import annotations
+
+import os
+
+JSON_BYTES = 64 * 2**20  # a manifest, the record of a run, or an evaluation
+HISTORY_VALUES = 10_000_000  # rows times columns of a history
+SWEEP_BYTES = 256 * 2**10  # the TOML file of a sweep
+SWEEP_DEPTH = 8  # nested tables and lists in it
+TRIALS = 20_000  # the trials of a sweep
+SHARDS = 100_000  # the shards of a dataset
+GROUP_VALUES = 200_000_000  # the values of a column in a row group of a shard
+MEMBER_BYTES = 256 * 2**20  # a file of CIFAR; the largest published one has 154 million bytes
+ARCHIVE_BYTES = 2**30  # an archive, decompressed
+ARCHIVE_ENTRIES = 10_000  # the members of an archive
+HEADER_BYTES = 2**16  # the long name or the extended header of a member
+IMAGE_BYTES = 64 * 2**20  # an encoded image
+
+
+def memory() -> int:
+    """Half of the memory of this machine in bytes: the most that images or a row group may need."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

@@ -1,0 +1,281 @@
+"""Crafted inputs cost a moment: each ends with one message, within 20 seconds and 1 GiB."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import shutil
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ape_cli.core import budget
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.data import manifest
+from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.runs.registry import open_registry
+from ape_cli.storage import files
+from ape_cli.storage.sources import _folders, _pickled
+from ape_cli.sweep import specification
+from tests.limits import ape
+from tests.registered import edit
+from tests.reports.test_aggregation import add
+from tests.storage.sources.test_pickled import array
+
+# Datasets and runs
+
+
+def test_a_manifest_with_a_trillion_shards(words: Dataset, tmp_path: Path) -> None:
+    """It is refused, and it does not keep other datasets from being used."""
+    (tmp_path / "datasets").mkdir()
+    for name in ("good", "bad"):
+        shutil.copytree(str(words.folder), tmp_path / "datasets" / name)
+    bad = tmp_path / "datasets" / "bad"
+    edit(
+        bad / "manifest.json",
+        lambda fields: fields["plan"].update(rows={"train": 10**12, "validation": 1, "test": 1}, shard_rows=1),
+    )
+    with pytest.raises(DataError, match=r"1,000,000,000,002 shards of 1 rows; at most 100,000 are possible"):
+        manifest.read_manifest(bad)
+    settings = ("--scheme", "rope", "--preset", "tiny", "--set", "steps=1", "--device", "cpu")
+    found = ape("train", *settings, where=tmp_path)
+    assert (found.code, "data: datasets/good, the newest" in found.err) == (0, True)
+
+
+def test_gen_with_too_many_shards(tmp_path: Path) -> None:
+    found = ape("gen", "copy", "--n", "1000000000", "--shard-rows", "1", where=tmp_path)
+    assert found.code == 2
+    assert "too many shards" in found.err
+    assert "fix:     --shard-rows 20000" in found.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_more_shards_than_files_may_be_open(tmp_path: Path) -> None:
+    """1,200 shards, in a process that may open 64 files."""
+    code = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from pathlib import Path
+from tests.conftest import write
+from ape_cli import tasks
+from ape_cli.data import generation
+from ape_cli.data.loader import open_dataset
+task = tasks.make("copy", length_mean=5, length_std=1)
+rows = {{"train": 200, "validation": 3, "test": 3}}
+generation.generate(task, generation.plan(task, seed=1, rows=rows, shard_rows=1), Path({str(tmp_path)!r}) / "d")
+split = open_dataset({str(tmp_path / "d")!r}).split("train")
+print(split.table().num_rows, sum(len(batch.row) for batch in split.batches(16, seed=1)))
+"""
+    import subprocess
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "200 200\n", done.stderr
+
+
+def test_what_is_no_regular_file_is_not_waited_for(words: Dataset, tmp_path: Path) -> None:
+    """Opening a pipe waits for a writer."""
+    folder = shutil.copytree(str(words.folder), tmp_path / "d")
+    (folder / "manifest.json").unlink()
+    os.mkfifo(folder / "manifest.json")
+    with pytest.raises(DataError, match="no regular file"):
+        manifest.read_manifest(folder)
+    add(tmp_path, "rope", 0.5)
+    (run,) = (tmp_path / "runs").iterdir()
+    for path in (run / "run.json", next((run / "eval").iterdir())):
+        path.unlink()
+        os.mkfifo(path)
+    bad: list[str] = []
+    assert list(open_registry(tmp_path).sound(bad)) == []
+    assert "no regular file" in bad[0]
+
+
+def test_a_file_is_not_read_beyond_its_budget(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    with path.open("wb") as file:
+        file.truncate(budget.JSON_BYTES + 1)
+    with pytest.raises(OSError, match="more than 67,108,864 bytes"):
+        files.read_bytes(path)
+    os.truncate(path, budget.JSON_BYTES)
+    assert len(files.read_bytes(path)) == budget.JSON_BYTES
+
+
+def test_links_that_lead_nowhere_or_to_themselves(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.5)
+    (tmp_path / "runs" / "loop").symlink_to(tmp_path / "runs" / "loop")
+    (tmp_path / "runs" / "gone").symlink_to(tmp_path / "nothing")
+    for words in (("runs",), ("report",), ("sweep", "--schemes", "rope", "--tasks", "copy", "--dry-run")):
+        found = ape(*words, "--results", str(tmp_path), where=tmp_path)
+        assert found.code == 0, found.err
+
+
+def test_rows_of_a_run_that_would_be_drawn_again(tmp_path: Path) -> None:
+    """The sizes that training saw are drawn again from the task, so their number is limited."""
+    from ape_cli.reports.views import by_size
+
+    trained = {"task": "copy", "order": None, "parameters": {}, "seed": 1, "rows": {"train": 10**12}}
+    start = time.perf_counter()
+    assert by_size.seen(trained) is None
+    assert time.perf_counter() - start < 1
+
+
+def test_a_row_group_with_too_many_values(words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "GROUP_VALUES", 50)
+    with pytest.raises(DataError, match=r"a row group of .* is too large"):
+        open_dataset(words.folder)
+
+
+# Sources of images
+
+
+def test_numbers_of_any_length_in_a_shape() -> None:
+    """2,000 numbers of 255 bytes."""
+    number = b"\x8a\xff" + b"\x7f" * 255
+    shape = b"(" + number + b"q\x00" + b"h\x00" * 2000 + b"t"
+    start = time.perf_counter()
+    with pytest.raises(DataError, match="for another shape"):
+        _pickled.load("x", array(shape=shape))
+    assert time.perf_counter() - start < 1
+
+
+def test_an_image_that_a_file_stores_once_and_names_often(tmp_path: Path) -> None:
+    """A file of a few kilobytes that would be 9 GiB."""
+    image = b"x" * (16 * 2**20)
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 600, pa.int32()), pa.array([image], pa.binary()))
+    path = tmp_path / "x.parquet"
+    pq.write_table(
+        pa.table({"image": column, "label": pa.array([0] * 600)}), path, compression="zstd", store_schema=False
+    )
+    assert path.stat().st_size < 10_000
+    found = ape("gen", "images", "--source", str(path), where=tmp_path)
+    assert found.code == 1
+    assert "an image cannot be decoded" in found.err
+
+
+def test_images_that_do_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ape_cli.storage.sources import _decode
+
+    with pytest.raises(DataError, match="do not fit into this machine's memory"):
+        _decode._room((10**9, 1000, 1000, 3))
+
+
+def header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
+    made = tarfile.TarInfo(name)
+    made.size, made.type = size, kind
+    return made.tobuf(tarfile.GNU_FORMAT)
+
+
+def sparse(places: bytes) -> bytes:
+    """An archive with a file in the GNU format 1.0 of sparse files, whose list of places is `places`."""
+    made = tarfile.TarInfo("x")
+    made.size = len(places)
+    names = {"major": "1", "minor": "0", "name": "train", "realsize": "10"}
+    made.pax_headers = {f"GNU.sparse.{name}": value for name, value in names.items()}
+    return made.tobuf(tarfile.PAX_FORMAT) + places
+
+
+def tar(path: Path, *members: tuple[tarfile.TarInfo, int]) -> Path:
+    """A compressed archive of zeros."""
+    with tarfile.open(path, "w:gz") as archive:
+        for member, size in members:
+            member.size = size
+            archive.addfile(member, io.BytesIO(bytes(size)))
+    return path
+
+
+ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
+    "a name of 3 GiB": (lambda: header("x", 3 * 2**30, tarfile.GNUTYPE_LONGNAME), "a header of 3,221,225,472 bytes"),
+    "an extended header of 3 GiB": (lambda: header("x", 3 * 2**30, tarfile.XHDTYPE), "a header of 3,221,225,472 bytes"),
+    "3,000 long names": (
+        lambda: (header("x", 512, tarfile.GNUTYPE_LONGNAME) + b"a" * 512) * 3000,
+        "cannot read .* as a tar archive",
+    ),
+    "100,000 entries": (lambda: header("x", 0) * 100_000, "too large for CIFAR"),
+    "a sparse map without an end": (
+        lambda: sparse(b"999999999\n"),
+        "cannot read .* as a tar archive",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", ARCHIVES)
+def test_crafted_archives(tmp_path: Path, which: str) -> None:
+    make, message = ARCHIVES[which]
+    path = tmp_path / "cifar.tar.gz"
+    path.write_bytes(gzip.compress(make()))
+    start = time.perf_counter()
+    with pytest.raises(DataError, match=message):
+        _folders.in_tar(path, {"train"})
+    assert time.perf_counter() - start < 10
+
+
+def test_many_members_that_are_large_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "ARCHIVE_BYTES", 2**20)
+    path = tar(tmp_path / "x.tar.gz", *((tarfile.TarInfo(f"d/{i}"), 2**18) for i in range(12)))
+    with pytest.raises(DataError, match=r"too large for CIFAR[\s\S]*1,048,576 bytes"):
+        _folders.in_tar(path, {"train"})
+    path.write_bytes(path.read_bytes() + gzip.compress(bytes(2**22)))  # after the last member
+    monkeypatch.setattr(budget, "ARCHIVE_BYTES", 2**22)
+    with pytest.raises(DataError, match="too large for CIFAR"):
+        _folders.in_tar(path, {"train"})
+
+
+def test_sparse_members_are_skipped(tmp_path: Path) -> None:
+    """A sparse file of 200 MB that takes no room in the archive."""
+    path = tmp_path / "x.tar.gz"
+    block = bytearray(header("train", 0, tarfile.GNUTYPE_SPARSE))
+    block[483:495] = b"00" + b"%010o" % (200 * 2**20)  # its real size
+    block[148:156] = b"        "
+    block[148:156] = b"%06o\0 " % sum(block)
+    path.write_bytes(gzip.compress(bytes(block) + bytes(1024)))
+    assert _folders.in_tar(path, {"train"}) == {}
+
+
+# Sweeps
+
+SWEEPS: dict[str, tuple[Callable[[], str], str]] = {
+    "a billion trials": (
+        lambda: (
+            'schemes = ["rope"]\ntasks = ["copy"]\n[set]\n'
+            + "\n".join(
+                f"{key} = [{', '.join(f'0.{i:03d}1' for i in range(1000))}]" for key in ("dropout", "decay", "lr_peak")
+            )
+        ),
+        "too many trials",
+    ),
+    "a dotted key": (lambda: "a." * 20_000 + "b = 1", "a key with more than 8 parts"),
+    "a quoted dotted key": (lambda: '"a" . ' * 20_000 + "b = 1", "a key with more than 8 parts"),
+    "nested lists": (lambda: "a = " + "[" * 5_000 + "]" * 5_000, "is not TOML"),
+    "nested tables": (lambda: "a = " + "{b=" * 300 + "1" + "}" * 300, "is not TOML"),
+    "a large file": (lambda: "#" * 300_000, "more than 262,144 bytes"),
+    "a large number": (lambda: f'schemes = ["rope"]\ntasks = ["copy"]\nseeds = [{"9" * 4000}]', "seed"),
+    "a larger number": (lambda: f'schemes = ["rope"]\ntasks = ["copy"]\nseeds = [{"9" * 5000}]', "is not TOML|digits"),
+}
+
+
+@pytest.mark.parametrize("which", SWEEPS)
+def test_crafted_sweeps(tmp_path: Path, which: str) -> None:
+    make, message = SWEEPS[which]
+    path = tmp_path / "x.toml"
+    path.write_text(make())
+    start = time.perf_counter()
+    with pytest.raises(UsageError, match=message) as caught:
+        specification.points([specification.check(fields) for fields in specification.read(path)], "tiny")
+    assert len(str(caught.value)) < 2000
+    assert time.perf_counter() - start < 5
+
+
+def test_a_large_sweep_is_listed_in_time(tmp_path: Path) -> None:
+    seeds = ", ".join(map(str, range(5_000)))
+    (tmp_path / "x.toml").write_text(
+        f'schemes = ["rope", "none"]\ntasks = ["copy"]\npreset = "tiny"\nseeds = [{seeds}]\n'
+    )
+    found = ape("sweep", "x.toml", "--dry-run", "--json", where=tmp_path)
+    assert len(json.loads(found.out)["trials"]) == 10_000

@@ -1,0 +1,51 @@
+"""Commands in a process of their own, with their time and memory: nothing may take above 20 s or 1 GiB."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MOST_SECONDS = 20
+MOST_BYTES = 2**30
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+    peak: int  # bytes of memory
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+
+def ape(*words: str, where: Path | str = ".", **environment: str) -> Outcome:
+    """Runs `ape` in a new process. Fails for a traceback, and above 20 s or 1 GiB."""
+    settings = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | environment
+    command = [sys.executable, "-m", "ape_cli", *words]
+    with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
+        started = subprocess.Popen(command, cwd=where, env=settings, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        watch = threading.Timer(MOST_SECONDS, lambda: os.kill(started.pid, signal.SIGKILL))
+        watch.start()
+        _, status, usage = os.wait4(started.pid, 0)
+        started.returncode = os.waitstatus_to_exitcode(status)
+        watch.cancel()
+        for file in (out, err):
+            file.seek(0)
+        found = Outcome(started.returncode, out.read(), err.read(), usage.ru_maxrss * 1024)
+    shown = f"{' '.join(words)}: exit status {found.code}, {found.peak / 2**20:.0f} MiB\n{found.text[-3000:]}"
+    assert found.code != -signal.SIGKILL, f"not finished after {MOST_SECONDS} s: {shown}"
+    assert "Traceback" not in found.text, shown
+    assert found.peak <= MOST_BYTES, shown
+    return found
