@@ -6,6 +6,7 @@ it takes the folder off the path. Name a folder in PYTHONPATH to import from it.
 """
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -23,8 +24,25 @@ def leave_current_folder() -> None:
     ape_cli.__path__ = [folder for folder in ape_cli.__path__ if Path(folder).resolve().parent != here]
 
 
+def main() -> None:
+    """The entry point of the console script `ape`.
+
+    Until a command starts and handles signals itself, Ctrl-C ends the process at once: Python may lose a
+    `KeyboardInterrupt` during an import.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+    from ape_cli.cli import main as run
+
+    run()
+
+
+def _end(number: int, frame: object) -> None:
+    """Handle Ctrl-C before a command has started."""
+    os.write(2, b"interrupted: run the same command again to continue\n")
+    os._exit(130)
+
+
 if __name__ == "__main__":  # worker processes import this file too, and do not need the command line
     leave_current_folder()
-    from ape_cli.cli import main
-
     main()

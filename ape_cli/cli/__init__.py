@@ -6,8 +6,12 @@ torch is imported only inside of commands, so that `ape --help` is fast.
 
 from __future__ import annotations
 
+import sys
+import traceback
 from importlib import import_module
+from io import TextIOWrapper
 
+from ape_cli.cli import console
 from ape_cli.cli._app import app
 
 # Each of these modules registers its commands. `ape --help` lists them in this order.
@@ -16,5 +20,12 @@ for stage in ("gen", "train", "sweep", "evaluate", "report", "lists", "verify", 
 
 
 def main() -> None:
-    """The entry point of the console script `ape`."""
-    app()
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal without Unicode shows other characters as numbers
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app()
+    except Exception:  # a bug: its traceback may contain addresses
+        console.note(traceback.format_exc().rstrip())
+        sys.exit(1)

@@ -74,16 +74,23 @@ Threads = Annotated[int | None, typer.Option(help="Number of CPU threads. Defaul
 RESULTS, DATASETS = Path("results"), Path("datasets")
 
 
+def stop_signals() -> list[signal.Signals]:
+    """The signals that ask a command to stop. SIGHUP, the end of the terminal, is not one of them under `nohup`."""
+    asked = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if asked else [])]
+
+
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command: print user errors without a traceback, and exit with the right status.
 
-    SIGTERM is handled like Ctrl-C.
+    SIGTERM and SIGHUP are handled like Ctrl-C.
     """
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
         with suppress(ValueError):  # only the main thread may set signal handlers
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            for number in stop_signals():
+                signal.signal(number, signal.default_int_handler)
         try:
             with messages_to(note):
                 function(*args, **kwargs)

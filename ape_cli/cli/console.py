@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ape_cli.core import escaping
+
+if TYPE_CHECKING:  # rich is imported when it is used
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
 
 
 def note(line: str) -> None:
     """Print a note on stderr."""
-    print(line, file=sys.stderr)
+    print(escaping.terminal(escaping.redacted(line)), file=sys.stderr)
 
 
 def say(line: str) -> None:
     """Print a line of the result on stdout."""
-    print(line, flush=True)
+    print(escaping.terminal(line), flush=True)
 
 
 def draw(drawn: Any) -> None:
     """Print a rich table or tree on stdout. In a pipe or a file, lines are not folded to the width of a terminal."""
     from rich.console import Console
 
-    Console(width=None if sys.stdout.isatty() else 160).print(drawn)
+    Console(width=None if sys.stdout.isatty() else 160).print(Visible(drawn))
+
+
+class Visible:
+    """A rich table or tree whose texts are escaped for a terminal. The control codes of rich itself are kept."""
+
+    def __init__(self, drawn: Any) -> None:
+        """Keep the table or tree."""
+        self.drawn = drawn
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        """Yield the segments with escaped texts."""
+        from rich.segment import Segment
+
+        for text, style, control in console.render(self.drawn, options):
+            yield Segment(text if control else escaping.terminal(text), style, control)
 
 
 def answer(value: Any) -> None:
     """Print a result as JSON on stdout."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    print(escaping.json(value))
 
 
 def ticker() -> Callable[[str], None]:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ape_cli.cli.console import note, print_table
+from ape_cli.cli.console import note, print_table, say
 from ape_cli.core.errors import ApeError
 
 if TYPE_CHECKING:  # imported where it is needed, because torch is slow to import
@@ -199,8 +199,8 @@ def print_findings(found: list[Finding]) -> None:
     for f in bad:
         where = f" on {f.structure}" if f.structure else ""
         what = f.trouble or f"{f.float64:.1e} in float64, {f.float32:.1e} in float32"
-        print(f"FAILS: {f.name}{where}, {f.law}: {f.about}: {what}{_not_claimed(f.law)}")
-    print(f"{len(found) - len(bad)} of {len(found)} laws hold")
+        say(f"FAILS: {f.name}{where}, {f.law}: {f.about}: {what}{_not_claimed(f.law)}")
+    say(f"{len(found) - len(bad)} of {len(found)} laws hold")
 
 
 def _not_claimed(law: str) -> str:

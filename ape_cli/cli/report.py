@@ -21,8 +21,9 @@ from ape_cli.cli._app import (
     somewhere,
 )
 from ape_cli.cli._sweep_runs import sweep_runs
-from ape_cli.cli.console import draw, note
+from ape_cli.cli.console import draw, note, say
 from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.names import checked_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -131,7 +132,7 @@ def report(
     note_unreadable(bad, registry)
     for kind in kinds:
         for name, figure in figures.items():
-            path = (plots or Path()) / f"{name}.{kind}"
+            path = (plots or Path()) / f"{checked_name('name of the figure', name)}.{kind}"
             files.write_bytes(path, encode(figure, kind))
             note(f"written: {path}")
     if standing and options.style in ("csv", "json"):
@@ -156,7 +157,7 @@ def _list_views(wanted: bool) -> None:
     found, bad = every()
     width = max(len(view.name) for view in found)
     for view in found:
-        print(f"{view.name:<{width}}  {view.about}")
+        say(f"{view.name:<{width}}  {view.about}")
     note_unreadable(bad)
     raise typer.Exit
 

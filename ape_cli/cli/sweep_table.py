@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ape_cli.cli.console import accuracy_of, note
+from ape_cli.cli.console import Visible, accuracy_of, note
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -151,7 +151,7 @@ def watching(items: list[PlannedTrial], slots: int | None) -> Iterator[Watch]:
     from rich.console import Console
     from rich.live import Live
 
-    with Live(watch, console=Console(stderr=True), refresh_per_second=2):
+    with Live(Visible(watch), console=Console(stderr=True), refresh_per_second=2):
         yield watch
 
 

@@ -26,6 +26,7 @@ from ape_cli.cli._app import (
     command,
     dataset_folder,
     somewhere,
+    stop_signals,
 )
 from ape_cli.cli.console import answer, note
 from ape_cli.core import runtime
@@ -210,10 +211,11 @@ def _print(done: Trial, as_json: bool) -> None:
 
 @contextmanager
 def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
-    """Within the block, the first Ctrl-C or SIGTERM asks for a stop after the current step; the second interrupts.
+    """Within the block, the first signal to stop asks for a stop after the current step; the second interrupts.
 
-    Yields a function that tells whether a stop was asked for. In a group of several processes the second signal does
-    not interrupt, because a scheduler and torchrun may both send one; torchrun kills processes that do not end.
+    The signals are those of `stop_signals`. Yields a function that tells whether a stop was asked for. In a group of
+    several processes the second signal does not interrupt, because a scheduler and torchrun may both send one; torchrun
+    kills processes that do not end.
     """
     asked, alone = False, group.size == 1
 
@@ -225,7 +227,7 @@ def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
         if alone:  # under torchrun, torchrun prints this
             note("stopping after this step …")
 
-    before = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}
+    before = {s: signal.signal(s, ask) for s in stop_signals()}
     try:
         yield lambda: asked
     finally:

@@ -10,6 +10,8 @@ import difflib
 from collections.abc import Iterable
 from typing import TypeVar
 
+from ape_cli.core import escaping
+
 _MOST = 1_000  # characters of a value in a message
 _Name = TypeVar("_Name", bound=str)
 
@@ -26,7 +28,7 @@ class ApeError(ValueError):
     def __init__(self, what: str, *, got: object = None, allowed: object = None, fix: str | None = None) -> None:
         """Store the parts and build the message from them."""
         self.what, self.got, self.allowed, self.fix = what, got, allowed, fix
-        lines = [what]
+        lines = [escaping.terminal(escaping.redacted(what))]
         for label, value in (("got", got), ("allowed", allowed), ("fix", fix)):
             if value is not None:
                 lines.append(f"  {label + ':':<9}{_shown(value)}")
@@ -39,7 +41,7 @@ def _shown(value: object) -> str:
         text = str(value)
     except ValueError:  # Python does not print numbers of more than 4,300 digits
         return "a number of thousands of digits"
-    return text if len(text) <= _MOST else f"{text[:_MOST]}…"
+    return escaping.terminal(escaping.redacted(text if len(text) <= _MOST else f"{text[:_MOST]}…"))
 
 
 class UsageError(ApeError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 
+from ape_cli.core import escaping
 from ape_cli.data.manifest import Manifest
 from ape_cli.structure import Cyclic, Product, Seq, Structure, Tree
 from ape_cli.tasks import BaseTask
@@ -18,7 +19,7 @@ def card(manifest: Manifest, task: BaseTask) -> str:
     lines = ["---", "configs:", "- config_name: default", "  data_files:"]
     for split in plan.rows:
         lines += [f"  - split: {split}", f"    path: data/{split}-*.parquet"]
-    names = ", ".join(f"{i} {name}" for i, name in enumerate(manifest.vocabulary[:24]))
+    names = ", ".join(f"{i} {escaping.markdown(name)}" for i, name in enumerate(manifest.vocabulary[:24]))
     more = ", …" if len(manifest.vocabulary) > 24 else ""
     title, about, facts = _symbols(manifest) if plan.image is None else _images(manifest, task)
     origin = [f" {words} |" for words in (task.origin[split] for split in plan.rows)] if task.origin else [""] * 3
@@ -28,7 +29,7 @@ def card(manifest: Manifest, task: BaseTask) -> str:
         "",
         f"{about}:",
         "",
-        f"```\n{_command(manifest, task)}\n```",
+        f"```\n{escaping.one_line(_command(manifest, task))}\n```",
         "",
         "| split | rows |" + (" from |" if task.origin else ""),
         "|---|---|" + ("---|" if task.origin else ""),

@@ -192,8 +192,8 @@ class Manifest(_Frozen):
     schema_version: int
     plan: DatasetPlan
     vocabulary: list[str] = Field(min_length=1)  # readable name of each id; for images, class of each label
-    mean_size: float = Field(ge=0)  # mean of the distribution of lengths, depths, longer sides, or places of a ring
-    mean_tokens: float = Field(gt=0)  # tokens of a source of mean size
+    mean_size: float = Field(ge=0, le=1e6)  # mean of lengths, depths, longer sides, or places of a ring
+    mean_tokens: float = Field(gt=0, le=1e9)  # tokens of a source of mean size
     shards: dict[str, list[Shard]]
     fingerprint: str = Field(pattern=_HEX)  # does not depend on the division into shards
     versions: dict[str, str]

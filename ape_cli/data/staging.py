@@ -197,7 +197,7 @@ def _check_space(out: StoragePath, task: BaseTask, wanted: DatasetPlan, found: d
     if need > free:
         raise ApeError(
             "the dataset would not fit on the disk",
-            got=f"at least {need / 1e6:,.1f} MB for {out}",
-            allowed=f"{free / 1e6:,.1f} MB",
+            got=f"at least {files.size_text(need)} for {out}",
+            allowed=files.size_text(free),
             fix="choose a smaller --n or another --out",
         )

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from ape_cli import attention, position
+from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import augmentation
 from ape_cli.data.collation import Reading
@@ -161,12 +162,30 @@ def build(config: Config, own: Structure, ids: int) -> Transformer:
     `ids` is the number of token ids.
     """
     assert isinstance(config, SequenceConfig)
+    _check_memory(config, ids)
     return Transformer(
         ids=ids,
         encoder_layers=config.encoder_layers,
         decoder_layers=config.decoder_layers,
         **_of_any_model(config, own),
     )
+
+
+def _check_memory(config: SequenceConfig, ids: int) -> None:
+    """Check that weights, gradients and the optimiser's moments can fit into memory, before anything is allocated.
+
+    The estimate is a lower limit. Raises `UsageError` if they do not fit.
+    """
+    width, hidden = config.d_model, config.d_ff
+    blocks = config.encoder_layers * (4 * width + 2 * hidden) + config.decoder_layers * (8 * width + 2 * hidden)
+    need = 4 * 4 * width * (ids + blocks)  # four numbers of four bytes for each parameter
+    if need > 2 * budget.memory():
+        raise UsageError(
+            "the model does not fit into this machine's memory",
+            got=f"at least {need / 2**30:,.0f} GiB",
+            allowed=f"{budget.memory() / 2**29:,.0f} GiB",
+            fix="choose a smaller d_model, d_ff, encoder_layers or decoder_layers",
+        )
 
 
 def _classifier(

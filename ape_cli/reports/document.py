@@ -6,11 +6,13 @@ are those of the same views. A view that is not on the page is shown alone.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
+from ape_cli.core import escaping
 from ape_cli.reports import html_page, plots, rendering
 from ape_cli.reports.html_page import Section, anchor
 from ape_cli.reports.tables import Table
@@ -52,9 +54,10 @@ class Document:
         style = self.options.style
         if style in ("csv", "json"):
             found = self.view.frame(self.parts[self.view])
-            if style == "csv":
-                return found.write_csv()
-            return json.dumps(found.to_dicts(), indent=2, ensure_ascii=False) + "\n"
+            if style == "json":
+                return escaping.json(found.to_dicts()) + "\n"
+            texts = pl.col(pl.String)
+            return found.with_columns(texts.map_elements(escaping.csv, pl.String)).write_csv()
         if style == "html":
             missing = plots.missing() if any(view.caption for view in self.parts) else None
             return html_page.page([self._section(view, figures) for view in self.parts], missing, axis=axis)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ape_cli.core import escaping
 from ape_cli.reports import legend
 from ape_cli.reports.legend import Legend
 from ape_cli.reports.palette import INK, LEAD, PANEL, PAPER, ZERO, Look, drawing, looks
@@ -80,11 +81,11 @@ def _dots(axes: Axes, table: Table, along: Scale, chosen: dict[str, Look]) -> No
                 axes.plot(along.of(cell.paper[:1]), [y], color=look.colour, clip_on=False, **PAPER)
     if along.edge is not None:
         axes.axvspan(along.low, along.edge, zorder=0, **ZERO)
-    axes.set_yticks(range(len(table.columns)), table.columns)
+    axes.set_yticks(range(len(table.columns)), [escaping.one_line(name) for name in table.columns])
     axes.set_ylim(len(table.columns) - 0.5, -0.5)
     for edge in range(1, len(table.columns)):
         axes.axhline(edge - 0.5, color=INK, alpha=0.15, linewidth=0.7)
     axes.grid(visible=True, axis="x")
     axes.tick_params(axis="y", length=0)
-    axes.set_title(table.title)
+    axes.set_title(escaping.one_line(table.title))
     axes.set_xlabel(along.label(table.title.rpartition(", ")[2]))

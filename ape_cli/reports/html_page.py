@@ -5,10 +5,10 @@ The page has no date, so the same registry always gives the same page.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ape_cli.core import escaping
 from ape_cli.reports.rendering import fragment
 from ape_cli.reports.tables import Table
 
@@ -79,7 +79,7 @@ def page(sections: Sequence[Section], missing: str | None = None, *, axis: str =
     made = [_section(section, axis) for section in sections if section.tables or section.plot]
     contents = "\n".join(link for link, _ in made)
     body = "\n".join(part for _, part in made)
-    told = f'<p class="notes">Without plots, which need matplotlib: {html.escape(missing)}.</p>' if missing else ""
+    told = f'<p class="notes">Without plots, which need matplotlib: {escaping.html(missing)}.</p>' if missing else ""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>ape report</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -102,10 +102,10 @@ def _section(section: Section, axis: str) -> tuple[str, str]:
         caption = f"<figcaption>{section.caption}{f' {_OF_ERRORS}' if axis == 'error' else ''}</figcaption>"
         inner.append(f'<figure><div class="wide" tabindex="0">{section.plot}</div>{caption}</figure>')
     for number, table in enumerate(section.tables, 1):
-        place, words = f"{section.anchor}-{number}", html.escape(table.title)
+        place, words = f"{section.anchor}-{number}", escaping.html(table.title)
         links.append(f'<li><a href="#{place}">{words}</a></li>')
         inner.append(f'<h3 id="{place}">{words}</h3>\n{fragment(table)}')
-    title = html.escape(section.title)
+    title = escaping.html(section.title)
     below = f"<ul>{''.join(links)}</ul>" if len(links) > 1 else ""
     body = "\n".join(inner)
     return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ape_cli.core import escaping
 from ape_cli.reports.palette import DOTTED, HOLLOW, INK, LEAD, PAPER, ZERO, Look
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def row(name: str, look: Look, *, lead: bool = False) -> Any:
     from matplotlib.lines import Line2D
 
     own: dict[str, Any] = {"color": look.colour, "marker": look.mark, "linestyle": look.dashes}
-    return Line2D([], [], label=name, **own, **({"linewidth": LEAD["linewidth"]} if lead else {}))
+    return Line2D([], [], label=escaping.one_line(name), **own, **({"linewidth": LEAD["linewidth"]} if lead else {}))
 
 
 def shade(words: str, opacity: float) -> Any:

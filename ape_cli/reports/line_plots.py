@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from ape_cli.core import escaping
 from ape_cli.reports import legend
 from ape_cli.reports.curves import Panel
 from ape_cli.reports.evaluations import measured
@@ -74,7 +75,11 @@ def lines(
         below_all = Legend(_explained(panels, chosen, upright), max(across, 2) * PANEL[0])
         counts = [text for panel in panels if _is_counted(panel) for text in _counts(panel.lines).values()]
         room = 0.6 * _COUNT_SIZE * max(map(len, counts)) + 6 if counts else None  # a digit is 0.6 of its size wide
-        high = PANEL[1] + (room or 0) / 72 + _TITLE_LINE * max(_lines_of(panel.title).count("\n") for panel in panels)
+        high = (
+            PANEL[1]
+            + (room or 0) / 72
+            + _TITLE_LINE * max(_lines_of(escaping.one_line(panel.title)).count("\n") for panel in panels)
+        )
         figure = Figure(figsize=(below_all.width, down * high + below_all.height), layout="constrained")
         grid = figure.add_gridspec(down, across)
         for number, panel in enumerate(panels):
@@ -156,7 +161,7 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, Look], r
         _curve(axes, str(row), line, upright, chosen[str(row)], tested=_tested(panel) is not None)
     if upright.edge is not None:
         axes.axhspan(upright.low, upright.edge, zorder=0, **ZERO)
-    axes.set_title(_lines_of(panel.title), pad=room)
+    axes.set_title(_lines_of(escaping.one_line(panel.title)), pad=room)
     place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90, "ha": "center", "va": "bottom"}
     for x, text in (_counts(panel.lines) if _is_counted(panel) else {}).items():
         axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=INK, **place)

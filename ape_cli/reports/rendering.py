@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -12,22 +11,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ape_cli.core import escaping
 from ape_cli.reports.tables import Cell, Table
 
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
-
-
-def _tex(text: str) -> str:
-    """A text with the special characters of LaTeX escaped."""
-    special = {c: f"\\{c}" for c in "&%$#_{}"} | {
-        "±": "$\\pm$",
-        "×": "$\\times$",
-        "—": "---",
-        "–": "--",
-        "·": "$\\cdot$",
-    }
-    special |= {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
-    return "".join(special.get(c, c) for c in text)
 
 
 @dataclass(frozen=True)
@@ -45,9 +32,7 @@ class _Markup:
     escape: Callable[[str], str]  # writes any other text
 
 
-_MARKDOWN = _Markup(
-    "%s%s", "<ins>%s</ins>%s", " ±%s", " ×%s", " [%s]", " ±%s", "—", "%s", lambda text: text.replace("|", r"\|")
-)
+_MARKDOWN = _Markup("%s%s", "<ins>%s</ins>%s", " ±%s", " ×%s", " [%s]", " ±%s", "—", "%s", escaping.markdown)
 _LATEX = _Markup(
     "$%s%s$",
     r"\underline{$%s%s$}",
@@ -57,7 +42,7 @@ _LATEX = _Markup(
     r"_{\pm %s}",
     "---",
     "$%s$",
-    _tex,
+    escaping.latex,
 )
 _HTML = _Markup(
     "%s%s",
@@ -68,7 +53,7 @@ _HTML = _Markup(
     " ±%s",
     "—",
     "%s",
-    html.escape,
+    escaping.html,
 )
 
 
@@ -150,12 +135,12 @@ def markdown(tables: list[Table]) -> str:
     """The tables in Markdown."""
     out = []
     for table in tables:
-        out += [f"### {table.title}", ""]
-        out.append("| " + " | ".join([table.head, *table.columns]) + " |")
+        out += [f"### {escaping.markdown(table.title)}", ""]
+        out.append("| " + " | ".join(map(escaping.markdown, [table.head, *table.columns])) + " |")
         out.append("|" + "|".join(["---", *["---:"] * len(table.columns)]) + "|")
-        out += ["| " + " | ".join(row) + " |" for row in _rows(table, _MARKDOWN)]
+        out += ["| " + " | ".join([escaping.markdown(name), *row]) + " |" for name, *row in _rows(table, _MARKDOWN)]
         out += ["| " + " | ".join([f"*{label}*", *counts]) + " |" for label, counts in table.foot]
-        out += ["", " ".join(table.notes), ""]
+        out += ["", escaping.one_line(" ".join(table.notes)).replace("<", "&lt;"), ""]
     return "\n".join(out)
 
 
@@ -167,9 +152,9 @@ def latex(tables: list[Table]) -> str:
 
     out = ["% needs \\usepackage{booktabs} and \\usepackage{graphicx}"]
     for table in tables:
-        body = [" & ".join([_tex(row[0]), *row[1:]]) + " \\\\" for row in _rows(table, _LATEX)]
-        head = " & ".join(_tex(name) for name in [table.head.capitalize(), *table.columns]) + " \\\\"
-        foot = [" & ".join(map(_tex, [label, *counts])) + " \\\\" for label, counts in table.foot]
+        body = [" & ".join([escaping.latex(row[0]), *row[1:]]) + " \\\\" for row in _rows(table, _LATEX)]
+        head = " & ".join(escaping.latex(name) for name in [table.head.capitalize(), *table.columns]) + " \\\\"
+        foot = [" & ".join(map(escaping.latex, [label, *counts])) + " \\\\" for label, counts in table.foot]
         wide = len(table.columns) > _PAGE_COLUMNS
         out += [
             "\\begin{table}",
@@ -178,7 +163,7 @@ def latex(tables: list[Table]) -> str:
             f"\\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
             *("\\toprule", head, "\\midrule", *body, *(["\\midrule", *foot] if foot else []), "\\bottomrule"),
             "\\end{tabular}" + ("}" if wide else ""),
-            f"\\caption{{{_tex(table.title + '. ' + ' '.join(table.notes))}}}",
+            f"\\caption{{{escaping.latex(table.title + '. ' + ' '.join(table.notes))}}}",
             "\\end{table}",
             "",
         ]
@@ -187,17 +172,17 @@ def latex(tables: list[Table]) -> str:
 
 def fragment(table: Table) -> str:
     """A table and its notes as HTML."""
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in [table.head, *table.columns])
+    head = "".join(f'<th scope="col">{escaping.html(name)}</th>' for name in [table.head, *table.columns])
 
     def lines(rows: Iterable[Sequence[str]]) -> str:
         return "\n".join(
-            f'<tr><th scope="row">{html.escape(row[0])}</th>' + "".join(f"<td>{x}</td>" for x in row[1:]) + "</tr>"
+            f'<tr><th scope="row">{escaping.html(row[0])}</th>' + "".join(f"<td>{x}</td>" for x in row[1:]) + "</tr>"
             for row in rows
         )
 
     foot = f"\n<tfoot>\n{lines((label, *counts) for label, counts in table.foot)}\n</tfoot>" if table.foot else ""
     body = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines(_rows(table, _HTML))}\n</tbody>{foot}</table>"
-    return f'<div class="wide" tabindex="0">{body}</div>\n<p class="notes">{html.escape(" ".join(table.notes))}</p>'
+    return f'<div class="wide" tabindex="0">{body}</div>\n<p class="notes">{escaping.html(" ".join(table.notes))}</p>'
 
 
 def text(style: str, tables: list[Table]) -> str:
@@ -205,5 +190,5 @@ def text(style: str, tables: list[Table]) -> str:
     if style == "rich":
         plain = io.StringIO()
         Console(file=plain, width=200, force_terminal=False).print(rich(tables))
-        return plain.getvalue()
+        return escaping.terminal(plain.getvalue())
     return {"markdown": markdown, "latex": latex}[style](tables)

@@ -19,8 +19,8 @@ class Metrics(BaseModel):
     token_accuracy: float = Field(ge=0, le=1)
     exact_match: float = Field(ge=0, le=1)
     cross_entropy: float | None = Field(None, ge=0)  # nats for each token
-    rows: int = Field(ge=1)
-    tokens: int = Field(ge=1)
+    rows: int = Field(ge=1, lt=2**53)
+    tokens: int = Field(ge=1, lt=2**53)
 
     @property
     def sums(self) -> tuple[float, ...]:
@@ -32,7 +32,7 @@ class Metrics(BaseModel):
 class SizeMetrics(Metrics):
     """Metrics of the rows of one size."""
 
-    size: int = Field(ge=0)
+    size: int = Field(ge=0, lt=2**16)
 
 
 class OpMetrics(Metrics):

@@ -44,20 +44,22 @@ class Trained(BaseModel):
     @model_validator(mode="after")
     def _has_rows(self) -> Trained:
         """Check that each split has a number of rows. Raises `ValueError` otherwise."""
-        if set(self.rows) != set(SPLITS) or min(self.rows.values()) < 0:
+        if set(self.rows) != set(SPLITS) or not 0 <= min(self.rows.values()) <= max(self.rows.values()) < 2**53:
             raise ValueError("rows are not a number for each split")
+        if self.image is not None and not isinstance(self.parameters.get("source"), str):
+            raise ValueError("images without a source")
         return self
 
 
 class TrainingResult(BaseModel):
     """The result of training."""
 
-    steps: int = Field(ge=1)
+    steps: int = Field(ge=1, lt=2**53)
     best_step: int = Field(ge=1)
     best_accuracy: float = Field(ge=0, le=1)
     seconds: float = Field(ge=0)
     tokens_per_second: float = Field(ge=0)
-    parameters: int = Field(ge=1)
+    parameters: int = Field(ge=1, lt=2**53)
 
     @model_validator(mode="after")
     def _best_is_one_of_the_steps(self) -> TrainingResult:
@@ -77,6 +79,8 @@ class Record(BaseModel):
     variant: dict[str, Any] = {}
     dataset: Trained
     processes: int = Field(1, ge=1)  # processes that trained together when it was last started or resumed
+    started: str | None = None
+    finished: str | None = None
     result: TrainingResult | None = None
     files: dict[str, str] = {}  # SHA-256 of the other files that a finished run must not change
 

@@ -53,7 +53,14 @@ class RunFiles:
         return about
 
     def save_state(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
-        """Save the state for resuming: tensors, and a JSON object `cursor` that says how far training is."""
+        """Save the state for resuming: tensors, and a JSON object `cursor` that says how far training is.
+
+        Raises `RunError` if the folder of the run was removed meanwhile.
+        """
+        if not (self.folder / "run.json").exists():
+            raise RunError(
+                "the folder of the run was removed while it trains", got=str(self.folder), fix="start it again"
+            )
         save_tensors(self._state, tensors, cursor | {"run": self.name})
 
     def load_state(self) -> tuple[Tensors, dict[str, Any]] | None:

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,9 +108,22 @@ def local(path: StoragePath) -> Iterator[Path]:
 
 @contextmanager
 def _elsewhere(path: RemotePath) -> Iterator[Path]:
-    """Yield a path called `path.name` in a new temporary folder, which is removed after the block."""
-    with tempfile.TemporaryDirectory(prefix="ape-") as here:
-        yield Path(here) / path.name
+    """Yield a temporary file in this user's folder for temporary files. It is removed after the block, or after a kill.
+
+    Raises `ApeError` if the folder belongs to somebody else.
+    """
+    own = Path(tempfile.gettempdir(), f"ape-{os.getuid()}")
+    with suppress(FileExistsError):
+        own.mkdir(mode=0o700)
+    about = own.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o077:
+        raise ApeError(
+            "the folder for temporary files is not only yours",
+            got=own,
+            fix="remove it, or set TMPDIR to another folder",
+        )
+    with temporary_beside(own / path.name) as (temporary, _):
+        yield temporary
 
 
 def write_text(path: StoragePath, text: str) -> None:
@@ -152,6 +165,18 @@ def read_bytes(path: StoragePath, limit: int = budget.JSON_BYTES) -> bytes:
 def too_large(path: StoragePath, limit: int) -> OSError:
     """The error for a file of more than `limit` bytes."""
     return OSError(errno.EFBIG, f"it has more than {limit:,} bytes", str(path))
+
+
+def size_text(size: float) -> str:
+    """A number of bytes in words.
+
+    >>> size_text(800), size_text(12_345), size_text(3.2e12)
+    ('800 bytes', '12.3 kB', '3,200.0 GB')
+    """
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:,.1f} {unit}"
+    return f"{size:.0f} bytes"
 
 
 def sha256(path: StoragePath) -> str:

@@ -19,9 +19,10 @@ An object store differs from a file system in these points:
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage._bucket import CREDENTIALS, KINDS, OPTIONS, Bucket
@@ -31,6 +32,8 @@ __all__ = ["RemotePath", "StoragePath", "storage_path"]
 
 StoragePath: TypeAlias = Path | RemotePath
 
+_ALMOST = re.compile(r"(s3|gs|gcs|https?|file|az|abfs):/?[^/]|(s3|gs|gcs|https?|file|az|abfs):/?$")
+
 
 def storage_path(text: str | StoragePath) -> StoragePath:
     """Parse a local path or an address of an object store.
@@ -39,26 +42,30 @@ def storage_path(text: str | StoragePath) -> StoragePath:
     object store.
 
     Raises `UsageError` if the address has an unknown kind, no bucket, credentials, an unknown option or an unknown
-    value of an option, or if it was given as a `Path`.
+    value of an option, or if it was given as a `Path`; and if no local file can have this name.
     """
     if isinstance(text, RemotePath):
         return text
     if isinstance(text, Path) and text.parts[:1] in {(f"{kind}:",) for kind in KINDS}:
-        raise UsageError("a pathlib.Path cannot hold an address", got=text, fix="give it as a string")
+        raise UsageError("a pathlib.Path cannot hold an address", got=f"{text.parts[0]}…", fix="give it as a string")
     kind, separator, rest = str(text).partition("://")
     if not separator or not kind.isalnum():
-        return Path(text)
+        return _local(text)
     if kind not in KINDS:
         known = "a folder, s3://bucket/path, gs://bucket/path"
-        raise UsageError("unknown kind of address", got=text, allowed=known, fix="use one of those")
+        raise UsageError("unknown kind of address", got=f"{kind}://…", allowed=known, fix="use one of those")
     path, _, query = rest.partition("?")
     parts = [part for part in path.split("/") if part]
     if not parts or path.startswith("/"):
-        raise UsageError("the address names no bucket", got=text, allowed=f"{kind}://bucket/path", fix="add it")
-    if "@" in parts[0]:
+        raise UsageError(
+            "the address names no bucket", got=f"{kind}://…", allowed=f"{kind}://bucket/path", fix="add it"
+        )
+    # a secret may contain a slash, so an "@" anywhere may follow it; nothing of the address is shown
+    if "@" in path or ":" in parts[0] or "@" in unquote(query):
         raise UsageError(
             "an address must not contain credentials, because it is stored and shown",
-            got=f"{kind}://…@{path.partition('@')[2]}",
+            got=f"{kind}://… with {'a colon in the bucket' if ':' in parts[0] else 'an @'}",
+            allowed=f"{kind}://bucket/path",
             fix=f"{CREDENTIALS[kind]}, and leave them out here",
         )
     for key, value in parse_qsl(query, keep_blank_values=True):
@@ -66,3 +73,26 @@ def storage_path(text: str | StoragePath) -> StoragePath:
         if allowed:
             pick(f"value of {key}", value, allowed)
     return RemotePath(Bucket(kind, parts[0], query), "/".join(parts))
+
+
+def _local(text: str | Path) -> Path:
+    """Parse a local path. A `~` at its start is the home folder.
+
+    Raises `UsageError` if it looks like an address, or if no file can have this name.
+    """
+    name = str(text)
+    if _ALMOST.match(name):
+        kind = name.partition(":")[0]
+        raise UsageError(
+            "an address needs two slashes", got=f"{kind}:…", allowed=f"{kind}://bucket/path", fix="add one"
+        )
+    try:
+        name.encode()
+        if "\0" in name:
+            raise UnicodeError
+    except UnicodeError:
+        raise UsageError("a name that is not UTF-8 text", got=ascii(name), fix="rename the file or folder") from None
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise UsageError("no such home folder", got=name.partition("/")[0], fix="write the whole path") from error

@@ -60,8 +60,9 @@ class TrialDataset(Facts):
 class PlannedTrial:
     """A trial of a sweep and its state.
 
-    `state` is `finished`, `new`, `stopped` or `failed` (which are resumed), or `running` in another process. `variant`
-    lists the settings that differ from the preset. `seconds` is an estimate from similar runs (`PastRuns`), or None.
+    `state` is `finished`, `new`, `stopped` or `failed` (which are resumed), `damaged` (training it reports the
+    damage), or `running` in another process. `variant` lists the settings that differ from the preset. `seconds` is an
+    estimate from similar runs (`PastRuns`), or None.
     """
 
     config: Config
@@ -143,12 +144,12 @@ def _item(config: Config, data: TrialDataset, registry: Registry) -> PlannedTria
 
 
 def _state(run: Run, data: TrialDataset) -> str:
-    """The state of a run, as in `PlannedTrial`. A damaged run counts as failed; training it reports the damage."""
+    """The state of a run, as in `PlannedTrial`. A run whose files cannot be read is damaged."""
     try:
         state = run.status if (run.folder / "run.json").exists() else "new"
         done = not data.tested or run.evaluation(evaluate.name_of(data, "test", "teacher")) is not None
     except RunError:
-        return "failed"
+        return "damaged"
     # a run that was stopped before its evaluation has to be resumed
     return "stopped" if state == "finished" and not done else state
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ape_cli import position
-from ape_cli.core.errors import BusyError, RunError, UsageError
+from ape_cli.core.errors import ApeError, BusyError, PlaceError, RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
@@ -153,11 +153,14 @@ def _train(
                 _note_training(run, config, loop, execution)
                 result = loop.run(loggers)
     except BaseException as error:
-        if registered:
-            resumable = isinstance(error, Stopped | Gone | KeyboardInterrupt)
-            run.update(status="stopped" if resumable else "failed")
-        elif new:
-            run.forget()
+        try:
+            if registered:
+                resumable = isinstance(error, Stopped | Gone | KeyboardInterrupt | PlaceError)
+                run.update(status="stopped" if resumable else "failed")
+            elif new:
+                run.forget()
+        except (ApeError, OSError) as second:  # for example, the disk is still full; the first error says more
+            logger.warning(f"the status of {run.name} could not be stored: {str(second).splitlines()[0]}")
         raise
     run.finish(result)
 

@@ -292,7 +292,7 @@ MISTAKES = [
     Mistake(
         "a title of a page that is not escaped",
         "_section",
-        'place, words = f"{section.anchor}-{number}", html.escape(table.title)',
+        'place, words = f"{section.anchor}-{number}", escaping.html(table.title)',
         'place, words = f"{section.anchor}-{number}", table.title',
         "reports/test_html_page.py::test_somebody_s_names_are_text",
     ),

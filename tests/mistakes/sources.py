@@ -59,7 +59,7 @@ MISTAKES = [
     Mistake(
         "the checksum of an archive never read",
         "in_tar",
-        "_to_its_end(tar)",
+        "_to_its_end(path, tar)",
         "",
         "storage/sources/test_cifar.py::test_an_archive_with_a_flipped_bit_or_without_an_archive",
     ),

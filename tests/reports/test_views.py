@@ -174,7 +174,7 @@ def test_text_in_a_cell_is_escaped() -> None:
     table = Table("Title", ["A note."], ["which"], [("a", ["50%_x|<b>"]), ("b", ["12"])], "")
     assert r"a & 50\%\_x|<b> \\" in rendering.text("latex", [table])
     assert "b & $12$ " in rendering.text("latex", [table])
-    assert r"| a | 50%_x\|<b> |" in rendering.text("markdown", [table])
+    assert r"| a | 50%_x\|&lt;b> |" in rendering.text("markdown", [table])
     assert "50%_x|&lt;b&gt;" in rendering.fragment(table)
 
 

@@ -413,7 +413,7 @@ def test_a_server_that_goes_away_does_not_look_like_damage(server: Server, words
     results = storage_path(address(server, "away"))
     done = run(words, results).run
 
-    def unreachable(self: RemotePath) -> bytes:
+    def unreachable(self: RemotePath, *limit: int) -> bytes:
         raise PlaceError("cannot be reached")
 
     monkeypatch.setattr(RemotePath, "read_bytes", unreachable)

@@ -36,7 +36,7 @@ class Config(BaseModel):
     encoder_layers: int = Field(ge=0, le=200)
     dropout: float = Field(ge=0, lt=1)
     decay: float | None = Field(None, gt=0, le=1)  # locality bias; None: the scheme's default
-    max_size: int | None = Field(None, gt=0)  # for bounded schemes; None: the mean of the data
+    max_size: int | None = Field(None, gt=0, le=1_000_000)  # for bounded schemes; None: the mean of the data
 
     epochs: int | None = Field(None, gt=0, le=10**9)  # either epochs ...
     steps: int | None = Field(None, gt=0, le=10**12)  # ... or steps

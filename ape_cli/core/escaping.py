@@ -1,0 +1,108 @@
+"""Text for each output medium: a name from a file or an option is shown as text and does nothing else.
+
+There is one function for each medium. It is applied where text leaves the program: to what is printed on a terminal,
+and to the names in Markdown, LaTeX, HTML, CSV and JSON.
+"""
+
+from __future__ import annotations
+
+import html as standard_html
+import json as standard_json
+import re
+from typing import Any
+
+# control characters except tab and line break; marks that change the direction of text; separators of lines
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_MARKDOWN = re.compile(r"[\\|<`\[\]]")
+_FORMULA = re.compile(r"[=+\-@\t\r\n]")
+_LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "±": "$\\pm$",
+    "×": "$\\times$",
+    "—": "---",
+    "–": "--",
+    "·": "$\\cdot$",
+}
+
+
+# what stands between the kind of an address and its "@", and the values of signatures and keys in its query
+_SECRET = re.compile(
+    r"(?<=://)[^\s@]*@|(?i:(?<=signature=)|(?<=credential=)|(?<=token=)|(?<=secret=)|(?<=key=))[^\s&\"']+"
+)
+
+
+def redacted(text: str) -> str:
+    """A text without the credentials of the addresses in it.
+
+    >>> redacted("cannot reach http://me:secret/part@host:9000/x?X-Amz-Signature=abc&y=1")
+    'cannot reach http://…@host:9000/x?X-Amz-Signature=…&y=1'
+    """
+    return _SECRET.sub(lambda found: "…@" if found[0].endswith("@") else "…", text)
+
+
+def terminal(text: str) -> str:
+    r"""A text for a terminal. Control characters become visible; tabs and line breaks stay.
+
+    >>> terminal("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def one_line(text: str) -> str:
+    r"""`terminal` for a name or a cell of a table, without tabs and line breaks.
+
+    >>> one_line("a\nb")
+    'a\\nb'
+    """
+    return terminal(text.replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def markdown(text: str) -> str:
+    r"""A name or a cell in Markdown: no cell ends, and no link, code or HTML begins.
+
+    >>> markdown("a|b <script>")
+    'a\\|b &lt;script>'
+    """
+    return _MARKDOWN.sub(lambda found: "&lt;" if found[0] == "<" else f"\\{found[0]}", one_line(text))
+
+
+def latex(text: str) -> str:
+    r"""A text in LaTeX.
+
+    >>> latex("50% of a_b")
+    '50\\% of a\\_b'
+    """
+    return "".join(_LATEX.get(c, c) for c in one_line(text))
+
+
+def html(text: str) -> str:
+    """A text in HTML, also within an attribute.
+
+    >>> html("<b>")
+    '&lt;b&gt;'
+    """
+    return standard_html.escape(one_line(text))
+
+
+def csv(text: str) -> str:
+    """A text in a cell of a CSV file. A spreadsheet does not take it for a formula.
+
+    >>> csv("=1+1"), csv("-"), csv("rope")
+    ("'=1+1", "'-", 'rope')
+    """
+    return ("'" if _FORMULA.match(text) else "") + one_line(text)
+
+
+def json(value: Any) -> str:
+    r"""A value as indented JSON that can also be printed on a terminal. A program reads the same value from it.
+
+    >>> json(["\x9b2J"])
+    '[\n  "\\u009b2J"\n]'
+
+    Raises `ValueError` if the value contains NaN or an infinity.
+    """
+    text = standard_json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

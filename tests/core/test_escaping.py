@@ -1,0 +1,172 @@
+"""Hostile text for each output medium: it is shown, and it does nothing else."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from ape_cli.core import escaping
+from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.storage.paths import storage_path
+from tests.conftest import ape
+from tests.registered import edit
+from tests.reports.test_aggregation import add
+
+HOSTILE = 'x\x1b[2J\x9b31m|<script>alert(1)</script>`[a](b)\u202e\r\n"&%$\\end{tabular}'
+FORBIDDEN = ("\x1b", "\x9b", "\u202e", "\r")
+
+
+@pytest.mark.parametrize(
+    "write", [escaping.terminal, escaping.one_line, escaping.markdown, escaping.latex, escaping.html]
+)
+def test_no_control_character_reaches_any_medium(write) -> None:  # type: ignore[no-untyped-def]
+    every = "".join(map(chr, [*range(32), *range(127, 160), 0x202E, 0x2066, 0x200F, 0x2028, 0xFEFF, 0xDC80]))
+    shown = write(every)
+    assert all(character.isprintable() or character in "\t\n" for character in shown)
+    assert write(escaping.one_line(HOSTILE))  # a second time does not fail
+    for plain in ("rope", "tree-copy/depth", "größe ± 3 — ×2", "a=0.5"):
+        assert escaping.terminal(plain) == plain
+
+
+def test_json_is_the_same_value_for_a_program() -> None:
+    value = {HOSTILE: [HOSTILE, 0.1, None]}
+    text = escaping.json(value)
+    assert json.loads(text) == value
+    assert not any(character in text for character in FORBIDDEN)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "=cmd|' /C calc'!A0"])
+def test_no_cell_of_a_spreadsheet_is_a_formula(text: str) -> None:
+    assert escaping.csv(text).startswith("'")
+
+
+class Tags(html.parser.HTMLParser):
+    """The tags of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append(tag)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A run whose dataset, task and setting have hostile names."""
+    add(tmp_path, "rope", 0.5)
+    (run,) = (tmp_path / "runs").iterdir()
+
+    def change(about: dict) -> None:  # type: ignore[type-arg]
+        about["dataset"].update(task=HOSTILE, name="=" + HOSTILE)
+        about["variant"] = {"=" + HOSTILE: HOSTILE}
+
+    edit(run / "run.json", change)
+    edit(next((run / "eval").iterdir()), dataset="=" + HOSTILE)
+    return tmp_path
+
+
+@pytest.mark.parametrize("style", ["rich", "markdown", "latex", "csv", "json", "html"])
+def test_hostile_names_in_a_report(hostile: Path, style: str) -> None:
+    out, err = ape("report", "--results", str(hostile), "--format", style)
+    assert not any(character in out + err for character in FORBIDDEN)
+    if style == "markdown":
+        heads = [line for line in out.splitlines() if line.startswith("|")]
+        assert len({line.count("|") - line.count("\\|") for line in heads}) == 1  # no cell ends early
+        assert "<script>" not in out
+    if style == "latex":
+        assert out.count("\\end{tabular}") == 1
+    if style == "html":
+        tags = Tags()
+        tags.feed(out)
+        assert "script" not in tags.found
+    if style == "csv":
+        cells = [cell for row in csv.reader(io.StringIO(out)) for cell in row]
+        assert not [
+            cell for cell in cells if cell[:1] in ("=", "@", "+") or (cell[:1] == "-" and not cell[1:2].isdigit())
+        ]
+    if style == "json":
+        assert json.loads(out)[0]["task"] == HOSTILE
+
+
+def test_hostile_names_on_a_terminal(hostile: Path) -> None:
+    for words in (("runs",), ("runs", "--json"), ("report",), ("report", "--by", "size"), ("eval",)):
+        out, err = ape(*words, "--results", str(hostile))
+        assert not any(character in out + err for character in FORBIDDEN), words
+
+
+def test_a_hostile_vocabulary(here: Path) -> None:
+    """The names of classes and symbols are part of a manifest."""
+    ape("gen", "copy", "--n", "5", "--n-validation", "2", "--n-test", "2", "--out", "d")
+    path = here / "d" / "manifest.json"
+    known = json.loads(path.read_text())
+    from ape_cli.data.manifest import DatasetPlan, Shard, fingerprint
+
+    vocabulary = [*known["vocabulary"][:3], *(HOSTILE for _ in known["vocabulary"][3:])]
+    shards = {split: [Shard.model_validate(part) for part in parts] for split, parts in known["shards"].items()}
+    made = fingerprint(DatasetPlan.model_validate(known["plan"]), vocabulary, shards)
+    edit(path, vocabulary=vocabulary, fingerprint=made)
+    for words in (("show", "d"), ("show", "d", "--json")):
+        out, err = ape(*words)
+        assert not any(character in out + err for character in FORBIDDEN), words
+
+
+# Addresses
+
+SECRETS = [
+    "s3://KEY:GEH/EIM@bucket/path",
+    "s3://KEY:GEHEIM@bucket/path",
+    "s3://KEY/GEH/EIM@bucket",
+    "s3://KEY:GEHEIM/bucket",
+    "gs://me:GEHEIM@bucket",
+    "http://me:GEHEIM@host/x",
+    "https://host/x?X-Amz-Signature=GEHEIM",
+    "s3://bucket/x?endpoint_override=http://me:GEHEIM@host",
+    "s3://bucket/x?endpoint_override=http%3A%2F%2Fme%3AGEHEIM%40host",
+    "s3://bucket/x?secret_key=GEHEIM",
+    "s3:/KEY:GEHEIM@bucket",
+    "s3:KEY:GEHEIM@bucket",
+    "s3://",
+    "s3:///KEY:GEHEIM@bucket",
+]
+
+
+@pytest.mark.parametrize("address", SECRETS)
+def test_an_address_with_a_secret_is_refused_and_not_shown(address: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        storage_path(address)
+    assert "GEH" not in str(caught.value)
+    assert "EIM" not in str(caught.value)
+    for words in (("runs", "--results", address), ("eval", "--data", address), ("report", "--results", address)):
+        out, err = ape(*words, code=2)
+        assert "GEH" not in out + err
+        assert "Traceback" not in err
+
+
+def test_errors_of_libraries_are_shown_without_secrets() -> None:
+    said = "Couldn't connect to http://me:GEH/EIM@host:9000/b?X-Amz-Signature=GEHEIM&x=1"
+    error = ApeError("it failed", got=OSError(said))
+    assert "GEH" not in str(error)
+    assert "host:9000/b" in str(error)
+    assert "x=1" in str(error)
+
+
+@pytest.mark.parametrize("text", ["s3:/x", "gs:x", "http:/x", "file:/tmp", "s3:"])
+def test_what_is_almost_an_address_is_not_a_folder(text: str) -> None:
+    with pytest.raises(UsageError, match="an address needs two slashes"):
+        storage_path(text)
+
+
+def test_names_of_files_that_cannot_be(tmp_path: Path) -> None:
+    for name in ("a\0b", "\udcff", "x\ud800"):
+        with pytest.raises(UsageError, match="not UTF-8 text"):
+            storage_path(name)
+    with pytest.raises(UsageError, match="no such home folder"):
+        storage_path("~nobody-has-this-name/x")
+    assert storage_path("~/x") == Path.home() / "x"
+    assert storage_path("a:b/c") == Path("a:b/c")
