@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 APE := $(abspath $(BIN))/ape
 
-.PHONY: install test lint check-types pytest quick mistakes bench record demo clean
+.PHONY: install test lint check-types pytest quick mistakes fuzz bench record demo clean
 
 install: $(VENV)/.installed
 
@@ -34,6 +34,11 @@ quick: install
 # Inserts each known mistake into a copy of the code, and checks that its test fails.
 mistakes: install
 	$(BIN)/python -m tests.mistakes
+
+# Changes files of every kind 10,000 times, and checks that each change is refused, or left out and named, or has no
+# effect. It takes about half an hour on 2 cores. `python -m tests.fuzz 500 --case runs --seed 7` does a part of it.
+fuzz: install
+	$(BIN)/python -m tests.fuzz 10000
 
 # Measures speed and memory as ratios, prints a table and writes to benchmarks/results/. `make bench ONLY="start gen"`
 # runs only some of the benchmarks. All of them take about three quarters of an hour on 2 cores, which should be idle

@@ -118,13 +118,6 @@ MISTAKES = [
         "data/test_integrity.py::test_other_rows_than_those_that_were_generated",
     ),
     Mistake(
-        "a number of shards that is not limited",
-        "DatasetPlan._of_not_too_many_shards",
-        "shards > budget.SHARDS",
-        "False",
-        "core/test_budget.py::test_a_manifest_with_a_trillion_shards",
-    ),
-    Mistake(
         "numbers of any length multiplied",
         "_array",
         "len(shape) > _MOST_AXES or max((*shape, 0)) >= 2**48",
@@ -144,13 +137,6 @@ MISTAKES = [
         "len(content) > limit",
         "False",
         "core/test_budget.py::test_a_file_is_not_read_beyond_its_budget",
-    ),
-    Mistake(
-        "the trials of a sweep not counted before they are made",
-        "points",
-        "total > budget.TRIALS",
-        "False",
-        "core/test_budget.py::test_crafted_sweeps",
     ),
     Mistake(
         "control characters in a terminal's text",

@@ -1,0 +1,111 @@
+"""Mutations of files: of any bytes, and of the values of JSON."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from typing import Any
+
+from ape_cli.storage import digests
+
+# values that a reader may not expect anywhere
+VALUES: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    0.5,
+    1e308,
+    -1e-320,
+    2**31,
+    2**53,
+    2**64,
+    2**70,
+    10**400,
+    "",
+    "x",
+    "../../x",
+    "/etc/passwd",
+    "=1+1",
+    "a\x1b[2J\x9b|<script>\u202e",
+    "\x00",
+    "x" * 100_000,
+    [],
+    [0],
+    [[]],
+    {},
+    {"a": 1},
+    float("inf"),
+    float("nan"),
+]
+
+
+def of_bytes(content: bytes, chosen: random.Random) -> bytes:
+    """Returns the content with one of ten changes."""
+    changed = bytearray(content)
+    size = len(changed)
+    place = chosen.randrange(max(1, size))
+    length = min(chosen.choice((1, 4, 16, 256)), size - place)
+    kind = chosen.randrange(10)
+    if kind <= 2 and size:
+        changed[place] ^= 1 << chosen.randrange(8)
+    elif kind == 3 and size:
+        changed[place] = chosen.choice((0, 1, 0x7F, 0x80, 0xFF, 0x30, 0x39))
+    elif kind == 4:
+        del changed[place : place + length]
+    elif kind == 5:
+        changed[place:place] = bytes(chosen.randrange(256) for _ in range(length))
+    elif kind == 6:
+        del changed[place:]
+    elif kind == 7:
+        changed[place:place] = changed[place : place + length] * chosen.choice((1, 1000))
+    elif kind == 8:
+        changed[place : place + length] = bytes(length)
+    else:
+        other = chosen.randrange(max(1, size))
+        changed[place : place + length] = changed[other : other + length]
+    return bytes(changed)
+
+
+def _places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Lists every container in a JSON value with each of its keys or indices."""
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        found.append((value, key))
+        _places(value[key], found)
+    return found
+
+
+def of_json(content: bytes, chosen: random.Random, *, seal: bool) -> bytes:
+    """Returns the JSON object with one value changed, removed, added, repeated or nested, in the same form.
+
+    With `seal`, the digest is computed again; otherwise it stays what it was.
+    """
+    value = json.loads(content)
+    digest = value.pop(digests.FIELD, None)
+    container, key = chosen.choice(_places(value, []))
+    kind = chosen.randrange(8)
+    if kind <= 3:
+        container[key] = copy.deepcopy(chosen.choice(VALUES))
+    elif kind == 4:
+        _, (other, its_key) = container[key], chosen.choice(_places(value, []))
+        container[key] = copy.deepcopy(other[its_key])
+    elif kind == 5:
+        del container[key]
+    elif kind == 6 and isinstance(container, dict):
+        container[chosen.choice(("x", "", "../x", "a\x1b[2J", f"{key}2"))] = chosen.choice(VALUES)
+    elif kind == 6:
+        container += container[:1] * chosen.choice((1, 1000))
+    else:
+        deep: Any = container[key]
+        for _ in range(chosen.choice((1, 200, 900))):
+            deep = [deep]
+        container[key] = deep
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    if seal and text.startswith("{\n"):
+        return digests.sealed(text).encode("utf-8", "surrogatepass")
+    if digest is not None and text.startswith("{\n"):
+        text = f'{text[:-2]},\n  "sha256": "{digest}"\n}}\n'
+    return text.encode("utf-8", "surrogatepass")
