@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,16 +36,29 @@ def ape(*words: str, where: Path | str = ".", **environment: str) -> Outcome:
     command = [sys.executable, "-m", "ape_cli", *words]
     with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
         started = subprocess.Popen(command, cwd=where, env=settings, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
-        watch = threading.Timer(MOST_SECONDS, lambda: os.kill(started.pid, signal.SIGKILL))
-        watch.start()
-        _, status, usage = os.wait4(started.pid, 0)
-        started.returncode = os.waitstatus_to_exitcode(status)
-        watch.cancel()
+        peak, end = 0, time.monotonic() + MOST_SECONDS
+        while started.poll() is None:
+            peak = max(peak, _peak(started.pid))
+            if time.monotonic() > end:
+                started.kill()
+            time.sleep(0.01)
         for file in (out, err):
             file.seek(0)
-        found = Outcome(started.returncode, out.read(), err.read(), usage.ru_maxrss * 1024)
+        found = Outcome(started.returncode, out.read(), err.read(), peak)
     shown = f"{' '.join(words)}: exit status {found.code}, {found.peak / 2**20:.0f} MiB\n{found.text[-3000:]}"
     assert found.code != -signal.SIGKILL, f"not finished after {MOST_SECONDS} s: {shown}"
     assert "Traceback" not in found.text, shown
     assert found.peak <= MOST_BYTES, shown
     return found
+
+
+def _peak(process: int) -> int:
+    """The largest memory of a running process so far, in bytes; 0 if it has ended.
+
+    The usage that `wait4` reports would include the memory of the process that started it.
+    """
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)

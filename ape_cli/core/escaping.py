@@ -29,7 +29,7 @@ _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
 
 # what stands between the kind of an address and its "@", and the values of signatures and keys in its query
 _SECRET = re.compile(
-    r"(?<=://)[^\s@]*@|(?i:(?<=signature=)|(?<=credential=)|(?<=token=)|(?<=secret=)|(?<=key=))[^\s&\"']+"
+    r"(?<=://)[^\s@]*@|([?&][\w-]*(?:signature|credential|token|secret|key|keyid|sig)=)[^&\s\"']+", re.I
 )
 
 
@@ -39,7 +39,7 @@ def redacted(text: str) -> str:
     >>> redacted("cannot reach http://me:secret/part@host:9000/x?X-Amz-Signature=abc&y=1")
     'cannot reach http://…@host:9000/x?X-Amz-Signature=…&y=1'
     """
-    return _SECRET.sub(lambda found: "…@" if found[0].endswith("@") else "…", text)
+    return _SECRET.sub(lambda found: f"{found[1]}…" if found[1] else "…@", text)
 
 
 def terminal(text: str) -> str:
