@@ -174,10 +174,10 @@ def test_temporary_copies_of_objects_are_removed_after_a_kill(tmp_path: Path, mo
     "settings", [{"d_model": 16_384, "d_ff": 1_000_000, "heads": 8, "encoder_layers": 200}, {"max_size": 10**10}]
 )
 def test_models_that_do_not_fit_into_memory(words: Dataset, tmp_path: Path, settings: dict[str, int]) -> None:
-    words_ = [f"--set={key}={value}" for key, value in settings.items()]
-    found = limited(*TRAIN, str(words.folder), *words_, where=tmp_path)
-    assert found.code == 2
-    assert not (tmp_path / "results").exists() or not list(open_registry(tmp_path / "results"))
+    given = [f"--set={key}={value}" for key, value in settings.items()]
+    results = tmp_path / "results"
+    ape(*TRAIN, str(words.folder), *given, "--results", str(results), code=2)
+    assert not list(open_registry(results))
 
 
 def test_a_mean_size_beyond_all_data(words: Dataset, tmp_path: Path) -> None:
