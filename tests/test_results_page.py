@@ -208,6 +208,11 @@ def of_medium() -> list[str]:
     assert max(turned, key=turned.__getitem__) == "orthogonal-tree"
     theirs = {scheme: 100 * paper.scores()[scheme, "tree-copy/breadth"][0] for scheme in SCHEMES}
     assert max(abs(same[scheme] - theirs[scheme]) for scheme in SCHEMES if scheme != "sinusoidal") < 1
+    composed = {scheme: score("c3/breadth", scheme) for scheme in SCHEMES}
+    assert max(composed, key=composed.__getitem__) == "orthogonal-tree"
+    evaluated = {scheme: score("tree-ops/breadth", scheme) for scheme in SCHEMES}
+    assert max(evaluated, key=evaluated.__getitem__) == "orthogonal-tree"
+    assert evaluated["tree"] < min(evaluated[scheme] for scheme in FLAT)
     below = []
     for task in ("tree-copy", "tree-rotate", "c3", "tree-ops"):
         column = f"{task}/breadth-to-depth"
@@ -229,7 +234,14 @@ def of_medium() -> list[str]:
         "`tree` has {:.2f} on `c3` and {:.2f} on `tree-ops`".format(
             *(score(f"{task}/breadth-to-depth", "tree") for task in ("c3", "tree-ops"))
         ),
-        f"`sinusoidal` has {same['sinusoidal']:.2f} there",
+        f"`sinusoidal` has {same['sinusoidal']:.2f}, above both tree schemes",
+        f"On `repeat` it has {score('repeat', 'orthogonal-seq'):.2f}",
+        f"`rope` has {score('repeat', 'rope'):.2f} on `repeat` here",
+        f"`relative` has {score('repeat', 'relative'):.2f} here",
+        f"`orthogonal-tree` is ahead with {composed['orthogonal-tree']:.2f},",
+        f"it is ahead with {evaluated['orthogonal-tree']:.2f},",
+        f"`tree` has {evaluated['tree']:.2f}, below all three flat schemes",
+        f"`sinusoidal` has {evaluated['sinusoidal']:.2f}. In the paper",
         f"`orthogonal-tree` is ahead with {turned['orthogonal-tree']:.2f}.",
         f"`sinusoidal` has {turned['sinusoidal']:.2f} there",
     ]
