@@ -1,25 +1,31 @@
-"""A fake Google Cloud Storage server on loopback. It answers the few JSON API requests that pyarrow.fs makes.
+"""A fake Google Cloud Storage server on loopback. It answers the few XML API requests that obstore makes.
 
-It follows the API's documentation. Tests therefore show that our code and pyarrow's client agree with the
-documentation, not with Google's servers.
-Source: https://cloud.google.com/storage/docs/json_api/v1
+It follows the API's documentation. Tests therefore show that our code and obstore agree with the documentation, not
+with Google's servers.
+Source: https://cloud.google.com/storage/docs/xml-api/reference-methods
 """
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
 
 BUCKET = "ape"
+
+
+class _Object(NamedTuple):
+    data: bytes
+    written: datetime
+    generation: int
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -28,74 +34,59 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        path, query = self._asked()
-        objects = self.server.objects
-        if path == f"/storage/v1/b/{BUCKET}":
-            self._answer({"kind": "storage#bucket", "name": BUCKET})
-        elif path == f"/storage/v1/b/{BUCKET}/o":
-            self._answer(_listing(objects, query.get("prefix", ""), query.get("delimiter", "")))
-        elif (name := self._name(path)) not in objects:
-            self._answer({"error": {"code": 404, "message": "Not Found"}}, 404)
-        elif query.get("alt") == "media":
-            self._send_range(objects[name][0])
+        bucket, name, query = self._asked()
+        found = self.server.objects.get(name)
+        if bucket != BUCKET:
+            self._answer(
+                404, b"<Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist.</Message></Error>"
+            )
+        elif not name:
+            assert query["list-type"] == "2"
+            self._answer(200, _listing(self.server.objects, query.get("prefix", ""), query.get("delimiter", "")))
+        elif found is None:
+            self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
         else:
-            self._answer(_about(name, *objects[name]))
+            self._send_range(found)
 
-    def do_POST(self) -> None:
-        _, query = self._asked()
-        self._body()
-        if query["uploadType"] != "resumable":
-            raise AssertionError(self.path)
-        self.server.uploads[query["name"]] = b""
-        self._answer({}, headers={"Location": f"{self.server.address}/upload?name={query['name']}"})
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def do_PUT(self) -> None:
-        """Takes one part of an upload.
-
-        `Content-Range` is `bytes 0-9/*`, and for the last part `bytes 10-19/20` or `bytes */20`.
-        """
-        _, query = self._asked()
-        name = query["name"]
-        self.server.uploads[name] += self._body()
-        total = self.headers["Content-Range"].rpartition("/")[2]
-        if total == "*":
-            done = len(self.server.uploads[name])
-            self._answer({}, 308, {"Range": f"bytes=0-{done - 1}"})
-            return
-        self.server.objects[name] = (self.server.uploads.pop(name), datetime.now(UTC))
-        self._answer(_about(name, *self.server.objects[name]))
+        _, name, query = self._asked()
+        assert not query, "this server has no uploads in parts"
+        data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        expected = self.headers.get("x-goog-if-generation-match")  # 0 stands for an object that does not exist
+        with self.server.writing:
+            found = self.server.objects.get(name)
+            if expected is not None and int(expected) != (found.generation if found else 0):
+                self._answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+                return
+            made = self.server.objects[name] = _Object(data, datetime.now(UTC), next(self.server.generations))
+        self._answer(200, b"", _about(made))
 
     def do_DELETE(self) -> None:
-        name = self._name(self._asked()[0])
-        found = self.server.objects.pop(name, None)
-        self._answer({}, 204 if found else 404)
+        found = self.server.objects.pop(self._asked()[1], None)
+        self._answer(204 if found else 404, b"")
 
-    def _asked(self) -> tuple[str, dict[str, str]]:
+    def _asked(self) -> tuple[str, str, dict[str, str]]:
         parts = urlsplit(self.path)
-        return parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()}
+        bucket, _, name = parts.path.removeprefix("/").partition("/")
+        return bucket, unquote(name), {key: values[0] for key, values in parse_qs(parts.query).items()}
 
-    def _name(self, path: str) -> str:
-        return unquote(re.sub(r"^(/download)?/storage/v1/b/[^/]+/o/", "", path))
+    def _send_range(self, found: _Object) -> None:
+        last = len(found.data) - 1
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range") or "")
+        first, last = (int(wanted[1]), min(int(wanted[2]), last)) if wanted else (0, last)
+        partial = {"Content-Range": f"bytes {first}-{last}/{len(found.data)}"} if wanted else {}
+        self._answer(206 if wanted else 200, found.data[first : last + 1], partial | _about(found))
 
-    def _body(self) -> bytes:
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-
-    def _send_range(self, data: bytes) -> None:
-        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "bytes=0-")
-        assert asked is not None
-        first, last = int(asked[1]), min(int(asked[2] or len(data)), len(data) - 1)
-        partial = {"Content-Range": f"bytes {first}-{last}/{len(data)}"} if "Range" in self.headers else {}
-        self._send(data[first : last + 1], 206 if partial else 200, partial)
-
-    def _answer(self, value: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
-        self._send(b"" if status == 204 else json.dumps(value).encode(), status, headers or {})
-
-    def _send(self, data: bytes, status: int, headers: dict[str, str]) -> None:
+    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
-        for key, value in {"Content-Length": str(len(data)), **headers}.items():
+        for key, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
             self.send_header(key, value)
         self.end_headers()
-        self.wfile.write(data)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, *words: Any) -> None:
         pass
@@ -104,49 +95,55 @@ class _Handler(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.objects: dict[str, tuple[bytes, datetime]] = {}
-        self.uploads: dict[str, bytes] = {}
-        self.address = f"http://127.0.0.1:{self.server_port}"
+        self.objects: dict[str, _Object] = {}
+        self.generations, self.writing = count(1), threading.Lock()
 
 
-def _about(name: str, data: bytes, written: datetime) -> dict[str, Any]:
-    when = written.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _about(found: _Object) -> dict[str, str]:
     return {
-        "kind": "storage#object",
-        "bucket": BUCKET,
-        "name": name,
-        "size": str(len(data)),
-        "generation": "1",
-        "metageneration": "1",
-        "timeCreated": when,
-        "updated": when,
+        "ETag": f'"{found.generation:x}"',
+        "Last-Modified": format_datetime(found.written, usegmt=True),
+        "x-goog-generation": str(found.generation),
     }
 
 
-def _listing(objects: dict[str, tuple[bytes, datetime]], prefix: str, delimiter: str) -> dict[str, Any]:
+def _listing(objects: dict[str, _Object], prefix: str, delimiter: str) -> bytes:
     items, prefixes = [], dict[str, None]()
     for name in sorted(n for n in objects if n.startswith(prefix)):
-        head, found, _ = name.removeprefix(prefix).partition(delimiter) if delimiter else (name, "", "")
-        if found:
-            prefixes[f"{prefix}{head}{delimiter}"] = None
-        if not found or name.endswith(delimiter):  # as with the API's includeTrailingDelimiter
-            items.append(_about(name, *objects[name]))
-    return {"kind": "storage#objects", "items": items, "prefixes": list(prefixes)}
+        head, separator, _ = name.removeprefix(prefix).partition(delimiter) if delimiter else (name, "", "")
+        if separator:
+            prefixes[f"{prefix}{head}{separator}"] = None
+        else:
+            found = objects[name]
+            items.append(
+                f"<Contents><Key>{escape(name)}</Key><Generation>{found.generation}</Generation>"
+                f"<LastModified>{found.written:%Y-%m-%dT%H:%M:%S.%fZ}</LastModified>"
+                f'<ETag>"{found.generation:x}"</ETag><Size>{len(found.data)}</Size></Contents>'
+            )
+    folders = [f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>" for name in prefixes]
+    return f"<ListBucketResult>{''.join(items + folders)}</ListBucketResult>".encode()
+
+
+class Store(NamedTuple):
+    """The running server."""
+
+    endpoint: str
+    server: _Server
+
+    def objects(self, path: str) -> dict[str, bytes]:
+        """The objects below `path` by relative name."""
+        found = sorted(self.server.objects.items())
+        return {name.removeprefix(f"{path}/"): about.data for name, about in found if name.startswith(f"{path}/")}
 
 
 @contextmanager
-def serving() -> Iterator[str]:
-    """Runs the server in another process, because pyarrow's client blocks while it reads, and yields its address."""
-    command = [sys.executable, "-m", "tests.google"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]) as process:
+def serving() -> Iterator[Store]:
+    """Runs the server in a thread, on a free port."""
+    with _Server() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
         try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
+            yield Store(f"http://127.0.0.1:{server.server_port}", server)
         finally:
-            process.terminate()
-
-
-if __name__ == "__main__":
-    with _Server() as made:
-        print(made.address, flush=True)
-        made.serve_forever()
+            server.shutdown()
+            thread.join()

@@ -8,8 +8,10 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-import pyarrow.fs
+import boto3
+import pytest
 
 OURS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
 
@@ -19,21 +21,27 @@ class Server:
     endpoint: str
 
     def bucket(self, name: str) -> None:
-        self._system().create_dir(name)
+        self._client().create_bucket(Bucket=name)
 
     def objects(self, path: str) -> dict[str, bytes]:
-        """Returns the objects below `bucket/path` by relative name, without the empty ones that stand for folders."""
-        system = self._system()
-        found = system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True, allow_not_found=True))
-        names = [f.path for f in found if f.type == pyarrow.fs.FileType.File]
-        return {name.removeprefix(f"{path}/"): system.open_input_file(name).read() for name in sorted(names)}
+        """Returns the objects below `bucket/path` by relative name."""
+        bucket, _, prefix = path.partition("/")
+        pages = self._client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/")
+        names = [found["Key"] for page in pages for found in page.get("Contents", ())]
+        return {name.removeprefix(f"{prefix}/"): self.get(f"{bucket}/{name}") for name in sorted(names)}
+
+    def get(self, path: str) -> bytes:
+        bucket, _, name = path.partition("/")
+        content: bytes = self._client().get_object(Bucket=bucket, Key=name)["Body"].read()
+        return content
 
     def put(self, path: str, data: bytes) -> None:
-        with self._system().open_output_stream(path) as file:
-            file.write(data)
+        bucket, _, name = path.partition("/")
+        self._client().put_object(Bucket=bucket, Key=name, Body=data)
 
     def remove(self, path: str) -> None:
-        self._system().delete_file(path)
+        bucket, _, name = path.partition("/")
+        self._client().delete_object(Bucket=bucket, Key=name)
 
     @contextmanager
     def asking_for_keys(self) -> Iterator[None]:
@@ -48,14 +56,11 @@ class Server:
         address, plain = f"{self.endpoint}/moto-api/reset-auth", {"Content-Type": "text/plain"}
         urllib.request.urlopen(urllib.request.Request(address, after.encode(), plain)).close()
 
-    def _system(self) -> pyarrow.fs.S3FileSystem:
-        return pyarrow.fs.S3FileSystem(
-            endpoint_override=self.endpoint,
-            region="us-east-1",
-            access_key="key",
-            secret_key="secret",
-            allow_bucket_creation=True,
-        )
+    def _client(self) -> Any:
+        keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret"}
+        with pytest.MonkeyPatch.context() as patch:  # a test may have set a profile for our own connection
+            patch.delenv("AWS_PROFILE", raising=False)
+            return boto3.Session(region_name="us-east-1", **keys).client("s3", endpoint_url=self.endpoint)
 
 
 @contextmanager

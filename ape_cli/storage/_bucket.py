@@ -1,26 +1,49 @@
-"""Buckets of object stores: how they are connected, and how their errors are explained to the user."""
+"""Buckets of object stores, and how they are connected.
+
+All requests go through obstore, the Python package of the Rust library object_store. It is imported at the first
+request.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.error import HTTPError
 from urllib.parse import parse_qsl
+from urllib.request import Request, urlopen
 
-from ape_cli.core.errors import ApeError, PlaceError
+from ape_cli.core.errors import PlaceError
+from ape_cli.storage._store_errors import CREATE, CREDENTIALS, RETRIES, explained, is_no_bucket, no_bucket, unreachable
 
-KINDS = {"s3": "S3", "gs": "Google Cloud Storage"}
 _BOTH: dict[str, tuple[str, ...]] = {
     "endpoint_override": (),
     "scheme": ("http", "https"),
     "anonymous": ("true", "false"),
 }
 OPTIONS = {"s3": _BOTH | {"region": ()}, "gs": _BOTH}  # option of an address -> allowed values; () allows any value
-_ATTEMPTS, _CONNECT, _SILENT = 4, 4.0, 5.0  # per S3 request: attempts; seconds to connect; seconds without data
-_PATIENCE = 20.0  # seconds for all attempts of one request to Google Cloud Storage
+_CONNECT, _SILENT = timedelta(seconds=4), timedelta(seconds=5)  # time to connect; time without an answer
+_LONGEST = timedelta(minutes=10)  # for one request, with all data that it transfers
+_PATIENCE = timedelta(seconds=20)  # after this time, a request is not repeated again
+
+
+class Guard(Protocol):
+    """Decides whether this process may write into a folder. A lease is one (`locks.py`)."""
+
+    versions: dict[str, Any]
+    """For the path of each object that this process has written in the folder: the version that it should have now."""
+
+    def covers(self, path: str) -> bool:
+        """Whether the object `path` lies in the folder."""
+
+    def check(self) -> None:
+        """Raise `ApeError` if this process may not write into the folder any more. Nothing is requested."""
+
+    def renew(self) -> None:
+        """Make sure, by a request to the store, that nobody else may write into the folder; `check` knows it then."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +58,31 @@ class Bucket:
     query: str  # the options of the address, as given
 
     @cached_property
-    def guards(self) -> list[Callable[[Any], None]]:
-        """Functions that are called with each `RemotePath` before and after its upload.
-
-        They raise an error if a lease was lost.
-        """
+    def guards(self) -> list[Guard]:
+        """The guards that are asked before and after each upload."""
         return []
 
     @cached_property
-    def system(self) -> Any:
-        """The `pyarrow.fs.FileSystem`, connected at first use. Raises `PlaceError` if that fails."""
+    def store(self) -> Any:
+        """The obstore store, for all requests that send little. Raises `PlaceError` if it cannot be made."""
+        return self._connect(read_timeout=_SILENT)
+
+    @cached_property
+    def uploads(self) -> Any:
+        """The same store for uploads. It does not limit the time to the answer, which includes the time to send."""
+        return self._connect()
+
+    def _connect(self, **limits: timedelta) -> Any:
+        """Make an obstore store with additional time limits. Nothing is requested, except a region of S3."""
         given = dict(parse_qsl(self.query))
         with explained(self):
-            return _s3(self.name, given) if self.kind == "s3" else _gcs(given)
+            make, config = (_s3 if self.kind == "s3" else _gcs)(self.name, given)
+            return make(
+                self.name,
+                client_options={"allow_http": True, "connect_timeout": _CONNECT, "timeout": _LONGEST, **limits},
+                retry_config={"max_retries": RETRIES, "retry_timeout": _PATIENCE},
+                **config,
+            )
 
     def check(self) -> None:
         """Raise `PlaceError` if the bucket does not exist.
@@ -59,12 +94,14 @@ class Bucket:
     @cached_property
     def _exists(self) -> bool:
         """True, also if the store does not allow the question. Raises `PlaceError` if the bucket does not exist."""
+        from obstore import list as list_objects
+        from obstore.exceptions import BaseError
+
         try:
-            kind = self.system.get_file_info(self.name).type.name
-        except OSError:  # the credentials may not allow this question
-            return True
-        if kind == "NotFound":
-            raise _no_bucket(self)
+            next(list_objects(self.store, "none"), None)
+        except (BaseError, OSError) as error:  # the credentials may not allow this question
+            if is_no_bucket(str(error)):
+                raise no_bucket(self) from error
         return True
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -76,89 +113,83 @@ class Bucket:
         return f"{self.kind}://{self.name}"
 
 
-def _s3(bucket: str, given: dict[str, str]) -> Any:
-    """Connect to S3. `given` are the options of the address; the environment variables of AWS come second."""
-    from pyarrow import fs
+def _s3(bucket: str, given: dict[str, str]) -> tuple[Any, dict[str, Any]]:
+    """The class of an S3 store and its settings.
+
+    `given` are the options of the address; the environment variables of AWS come second, and its profile third.
+    """
+    from obstore.store import S3Store
 
     environment = os.environ.get
     endpoint = given.get("endpoint_override") or environment("AWS_ENDPOINT_URL_S3") or environment("AWS_ENDPOINT_URL")
     region = given.get("region") or environment("AWS_REGION") or environment("AWS_DEFAULT_REGION")
-    return fs.S3FileSystem(
-        endpoint_override=endpoint,
-        scheme=given.get("scheme"),
-        region=region or ("us-east-1" if endpoint else fs.resolve_s3_region(bucket)),
-        anonymous=given.get("anonymous") == "true",
-        connect_timeout=_CONNECT,
-        request_timeout=_SILENT,
-        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
-    )
+    config: dict[str, Any] = {}
+    if given.get("anonymous") == "true":
+        config["skip_signature"] = True
+    elif _has_profile():
+        config["credential_provider"] = profile = _profile()
+        region = region or profile.config.get("region")
+    if endpoint:
+        config["endpoint"] = _with_scheme(endpoint, given)
+    config["region"] = region or ("us-east-1" if endpoint else _region(bucket))
+    return S3Store, config
 
 
-def _gcs(given: dict[str, str]) -> Any:
-    """Connect to Google Cloud Storage. `given` are the options of the address."""
-    from datetime import timedelta
-
-    from pyarrow import fs
-
-    scheme, separator, host = given.get("endpoint_override", "").rpartition("://")
-    return fs.GcsFileSystem(
-        endpoint_override=host or None,
-        scheme=scheme if separator else given.get("scheme"),
-        anonymous=given.get("anonymous") == "true",
-        retry_time_limit=timedelta(seconds=_PATIENCE),
-    )
+def _has_profile() -> bool:
+    """Whether credentials come from a profile: one is named, or the environment has no keys and a file has some."""
+    files = {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials", "AWS_CONFIG_FILE": "~/.aws/config"}
+    if "AWS_PROFILE" in os.environ:
+        return True
+    if "AWS_ACCESS_KEY_ID" in os.environ:
+        return False
+    return any(Path(os.environ.get(name, usual)).expanduser().is_file() for name, usual in files.items())
 
 
-# Errors -------------------------------------------------------------------------------------------
-
-CREDENTIALS = {
-    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
-    "gs": "set GOOGLE_APPLICATION_CREDENTIALS to a key file, or run `gcloud auth application-default login`",
-}
-_REFUSED = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE", "EXPIRED_TOKEN", "status 403", "status 401",
-            "PERMISSION_DENIED", "UNAUTHENTICATED", "OAuth2 access token")  # fmt: skip
-_UNREACHABLE = ("NETWORK_CONNECTION", "curlCode", "CURL error", "UNAVAILABLE")
-
-
-def _no_bucket(bucket: Bucket) -> PlaceError:
-    """The error for a bucket that does not exist."""
-    return PlaceError("no such bucket", got=str(bucket), fix="create it, or correct its name")
-
-
-@contextmanager
-def explained(bucket: Bucket) -> Iterator[None]:
-    """Turn the errors of the object store in this block into errors of ours.
-
-    A missing object stays a `FileNotFoundError`.
-
-    Raises `PlaceError` for any other `OSError`, and for a missing object if its bucket does not exist either.
-    """
+def _profile() -> Any:
+    """Credentials from the profile of AWS, by boto3. Raises `PlaceError` if boto3 is missing or finds none."""
     try:
-        yield
-    except FileNotFoundError:
-        bucket.check()
-        raise
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError as error:
+        raise PlaceError(
+            "a profile of AWS needs the package boto3",
+            got=os.environ.get("AWS_PROFILE", "the profile `default`"),
+            fix="pip install 'ape-cli[aws]', or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        ) from error
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        return Boto3CredentialProvider()
+    except (BotoCoreError, ValueError) as error:  # obstore raises ValueError if there are no credentials
+        said = str(error) if isinstance(error, BotoCoreError) else "a profile without credentials"
+        raise PlaceError("no credentials for S3", got=said, fix=CREDENTIALS["s3"]) from error
+
+
+def _region(bucket: str) -> str:
+    """Ask AWS for the region of a bucket. Raises `PlaceError` if there is no such bucket, or no answer."""
+    wanted = "x-amz-bucket-region"
+    try:
+        with urlopen(Request(f"https://s3.amazonaws.com/{bucket}", method="HEAD"), timeout=_SILENT.seconds) as answer:
+            return str(answer.headers.get(wanted, "us-east-1"))
+    except HTTPError as error:  # the bucket is not public, or is in another region; both answers name the region
+        if error.code == 404:
+            raise PlaceError("no such bucket", got=f"s3://{bucket}", fix=CREATE) from error
+        return str(error.headers.get(wanted, "us-east-1"))
     except OSError as error:
-        raise _explanation(bucket, str(error).splitlines()[0]) from error
+        raise unreachable(f"s3://{bucket}", "s3", str(error)) from error
 
 
-def _explanation(bucket: Bucket, said: str) -> ApeError:
-    """The error for the message `said` of the store's SDK."""
-    # the cause is at the end of the SDK's message; the rest only names the SDK call that failed
-    got = said.rpartition("Details: ")[2].partition(" (Request ID")[0].partition(" error_info=")[0]
-    store = KINDS[bucket.kind]
-    if "NO_SUCH_BUCKET" in said:
-        return _no_bucket(bucket)
-    if any(word in said for word in _REFUSED):
-        rights = "credentials that may list, read, write and delete there"
-        return PlaceError(f"{store} refuses {bucket}", got=got, allowed=rights, fix=CREDENTIALS[bucket.kind])
-    if any(word in said for word in _UNREACHABLE):
-        other = " or by AWS_ENDPOINT_URL" if bucket.kind == "s3" else ""
-        return PlaceError(
-            f"the object store of {bucket} cannot be reached",
-            got=got,
-            fix=f"check the network; for another server add ?endpoint_override=http://HOST:PORT{other}",
-        )
-    if "status 301" in said or "PERMANENT_REDIRECT" in said:
-        return PlaceError(f"{bucket} is in another region", got=got, fix="name it with ?region=… or AWS_REGION")
-    return PlaceError(f"{store} failed at {bucket}", got=got, fix="run the same command again to continue")
+def _gcs(bucket: str, given: dict[str, str]) -> tuple[Any, dict[str, Any]]:
+    """The class of a store of Google and its settings. `given` are the options of the address."""
+    from obstore.store import GCSStore
+
+    config: dict[str, Any] = {}
+    if given.get("anonymous") == "true":  # `skip_signature` is for reading; without a provider, writing asks for a role
+        config = {"skip_signature": True, "credential_provider": lambda: {"token": "anonymous", "expires_at": None}}
+    if endpoint := given.get("endpoint_override"):
+        config["base_url"] = _with_scheme(endpoint, given)
+    return GCSStore, config
+
+
+def _with_scheme(endpoint: str, given: dict[str, str]) -> str:
+    """The URL of a server that was named with or without its scheme."""
+    return endpoint if "://" in endpoint else f"{given.get('scheme', 'https')}://{endpoint}"

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from ape_cli.core.errors import PlaceError
-from ape_cli.storage._bucket import Bucket, explained
+from ape_cli.core.errors import ApeError
+from ape_cli.storage import _requests
+from ape_cli.storage._bucket import Bucket, Guard
 
 _BUFFER = 8 << 20  # bytes per request when an object is read sequentially
+_TRIES = 4  # uploads of one object, if another process writes it too
+_FOLDER = "folder"  # stands for a folder where a file has a `Stat`
 
 
 class Stat(NamedTuple):
@@ -35,7 +40,7 @@ class RemotePath:
 
     bucket: Bucket
     path: str  # the bucket's name, "/", and the name of the object
-    _found: Any = field(default=None, compare=False, repr=False)  # file information from `iterdir`
+    _listed: Stat | str | None = field(default=None, compare=False, repr=False)  # what `iterdir` has found here
 
     def __str__(self) -> str:
         """The address, including its options, as a user would write it."""
@@ -68,45 +73,42 @@ class RemotePath:
         """The path itself: addresses are always absolute."""
         return self
 
+    @property
+    def key(self) -> str:
+        """The name of the object in its bucket."""
+        return self.path.partition("/")[2]
+
     def exists(self) -> bool:
         """Whether there is an object at this path, or one below it."""
-        return self._kind(self._ask()) != "NotFound"
+        return self._ask() is not None
 
     def is_file(self) -> bool:
         """Whether there is an object at this path."""
-        return self._kind(self._found or self._ask()) == "File"
+        return isinstance(self._listed or self._ask(), Stat)
 
     def is_dir(self) -> bool:
         """Whether the names of objects continue below this path."""
-        return self._kind(self._found or self._ask()) == "Directory"
+        return (self._listed or self._ask()) == _FOLDER
 
     def stat(self) -> Stat:
         """Size and modification time. Raises `FileNotFoundError` if there is no object at this path."""
-        about = self._found or self._ask()
-        if self._kind(about) != "File":
+        if self._listed == _FOLDER:
             raise self._missing()
-        return Stat(about.size, about.mtime_ns)
+        if isinstance(self._listed, Stat):
+            return self._listed
+        return _stat(_requests.head(self.bucket, self.key))
 
     def iterdir(self) -> Iterator[RemotePath]:
         """List the folder; the result is empty if the folder does not exist.
 
-        Each path remembers the file information of the listing, so `is_file`, `is_dir` and `stat` of it do not ask
-        again.
+        Each path remembers what the listing says about it, so `is_file`, `is_dir` and `stat` of it do not ask again.
         """
-        from pyarrow.fs import FileInfo, FileSelector, FileType
-
-        all_of_it = self.bucket.kind == "gs"  # a plain listing of pyarrow omits the subfolders
-        with explained(self.bucket):
-            selector = FileSelector(self.path, allow_not_found=True, recursive=all_of_it)
-            listed = self.bucket.system.get_file_info(selector)
-        if not listed:
+        folders, objects = _requests.listing(self.bucket, self.key)
+        found: dict[str, Stat | str] = dict.fromkeys(folders, _FOLDER)
+        found |= {about["path"]: _stat(about) for about in objects}
+        if not found:
             self.bucket.check()
-        found = {}
-        for about in listed:
-            first, more, _ = about.path.removeprefix(f"{self.path}/").partition("/")
-            path = f"{self.path}/{first}"
-            found[path] = FileInfo(path, FileType.Directory) if more else about
-        return (RemotePath(self.bucket, path, about) for path, about in found.items())
+        return (RemotePath(self.bucket, f"{self.bucket.name}/{key}", about) for key, about in found.items())
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
         """Find paths that match `pattern`. Wildcards match within one component; `**` is not supported."""
@@ -117,107 +119,97 @@ class RemotePath:
             elif entry.is_dir():
                 yield from entry.glob(rest)
 
-    def open(self, mode: str = "rb") -> Any:
-        """Open the object for one sequential read, in binary mode."""
+    def open(self, mode: str = "rb") -> io.BufferedReader:
+        """Open the object for sequential reads, in binary mode."""
         assert mode == "rb"
-        with explained(self.bucket):
-            return self.bucket.system.open_input_stream(self.path, compression=None, buffer_size=_BUFFER)
+        return io.BufferedReader(self.opened(), _BUFFER)
 
-    def opened(self) -> Any:
+    def opened(self) -> io.RawIOBase:
         """Open the object for random access. Each read is a request for a range of bytes."""
-        with explained(self.bucket):
-            return self.bucket.system.open_input_file(self.path)
+        return _requests.Reader(self.bucket, self.key)
 
     def read_bytes(self, limit: int | None = None) -> bytes:
         """The content of the object. Raises `OSError` if it has more than `limit` bytes."""
-        with explained(self.bucket), self.bucket.system.open_input_file(self.path) as file:
-            if limit is None or file.size() <= limit:
-                return file.read()
-        raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes", str(self))
+        return _requests.read(self.bucket, self.key, limit)[0]
 
     def read_text(self, encoding: str) -> str:
         """The content of the object, decoded with `encoding`."""
         return self.read_bytes().decode(encoding)
 
-    def write_bytes(self, data: bytes) -> None:
-        """Write `data` as this object. The guards of the bucket are not called."""
-        with explained(self.bucket), self.bucket.system.open_output_stream(self.path) as file:
-            file.write(data)
-
     def upload(self, local: Path) -> None:
         """Upload a local file as this object. The object appears only when the upload is complete.
 
-        Raises `PlaceError` if the stored object has another size than the file. The guards of the bucket are called
-        before and after the upload, and may raise `ApeError`.
-        """
-        self._guard()
-        self._copy(str(local), None, self.path, self.bucket.system)
-        if (size := self._ask().size) != local.stat().st_size:
-            raise PlaceError(f"{self} was not stored completely", got=f"{size} bytes", fix="try again")
-        self._guard()
+        In a folder with a guard, an object is replaced only if it is the version that this process has seen last, so
+        that an upload of another process which arrives late is rejected by the store.
 
-    def _guard(self) -> None:
-        """Call all guards of the bucket with this path."""
-        for guard in self.bucket.guards:
-            guard(self)
+        Raises `ApeError` if the guard says that this process may not write here any more.
+        """
+        guard = next((guard for guard in self.bucket.guards if guard.covers(self.path)), None)
+        if guard is None:
+            _requests.upload(self.bucket, self.key, local)
+        else:
+            self._upload_guarded(local, guard)
+
+    def _upload_guarded(self, local: Path, guard: Guard) -> None:
+        """Upload a file if `guard` allows it. Raises `ApeError` if it does not, or not any more."""
+        guard.check()
+        for _ in range(_TRIES):
+            if self.path not in guard.versions:
+                guard.versions[self.path] = _requests.version(self.bucket, self.key)
+            try:
+                expected = guard.versions[self.path]
+                guard.versions[self.path] = _requests.replace(self.bucket, self.key, local.read_bytes(), expected)
+                guard.check()
+                return
+            except _requests.ConflictError:
+                guard.versions.pop(self.path)
+                guard.renew()  # if nobody else may write here, then an old upload of another process has arrived
+                guard.check()
+        raise ApeError(
+            "another process writes the same object", got=str(self), fix="stop it, and run the same command again"
+        )
 
     def download(self, local: Path) -> None:
         """Download the object to a local file."""
-        self._copy(self.path, self.bucket.system, str(local), None)
-
-    def _copy(self, source: str, from_system: Any, target: str, to_system: Any) -> None:
-        """Copy between the local disk and the object store within Arrow's own code.
-
-        A KeyboardInterrupt cannot interrupt Arrow's code. If it interrupted a Python loop, the output stream would be
-        closed, and the store would keep half an object as a complete one.
-        """
-        from pyarrow.fs import LocalFileSystem, copy_files
-
-        disk = LocalFileSystem()
-        with explained(self.bucket):
-            copy_files(source, target, source_filesystem=from_system or disk, destination_filesystem=to_system or disk)
+        _requests.download(self.bucket, self.key, local)
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object. Raises `FileNotFoundError` if it does not exist, unless `missing_ok` is set."""
-        try:
-            with explained(self.bucket):
-                self.bucket.system.delete_file(self.path)
-        except FileNotFoundError:
-            if not missing_ok:
-                raise
+        if not missing_ok:
+            _requests.head(self.bucket, self.key)
+        _requests.delete(self.bucket, self.key)
+        for guard in self.bucket.guards:
+            guard.versions.pop(self.path, None)
 
     def mkdir(self, parents: bool = True, exist_ok: bool = True) -> None:
         """Do nothing: a folder exists as soon as there is an object in it."""
 
     def rmdir(self) -> None:
-        """Check that the folder is empty, and do nothing else.
+        """Check that the folder is empty, and do nothing else: an empty folder does not exist.
 
-        pyarrow can remove the rest of an empty folder only together with everything that other processes write into it
-        meanwhile.
-
-        Raises `OSError` (ENOTEMPTY) if the folder is not empty or is the bucket itself, and `FileNotFoundError` if it
-        does not exist.
+        Raises `OSError` (ENOTEMPTY) if the folder is not empty or is the bucket itself.
         """
-        if self.path == self.bucket.name or any(self.iterdir()):
+        if not self.key or any(self.iterdir()):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(self))
-        if not self.exists():
-            raise self._missing()
 
     def _missing(self) -> FileNotFoundError:
         """The error for an object that does not exist."""
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
 
-    def _ask(self) -> Any:
-        """Request the file information of this path from the store."""
-        with explained(self.bucket):
-            return self.bucket.system.get_file_info(self.path)
-
-    def _kind(self, about: Any) -> str:
-        """The name of the file type in `about`.
+    def _ask(self) -> Stat | str | None:
+        """What is at this path: an object, a folder, or None.
 
         Raises `PlaceError` if nothing is found and the bucket does not exist either.
         """
-        kind: str = about.type.name
-        if kind == "NotFound":
-            self.bucket.check()
-        return kind
+        if self.key:
+            with suppress(FileNotFoundError):
+                return _stat(_requests.head(self.bucket, self.key))
+        if _requests.is_folder(self.bucket, self.key):
+            return _FOLDER
+        self.bucket.check()
+        return None
+
+
+def _stat(about: Any) -> Stat:
+    """Size and modification time from the metadata of an object."""
+    return Stat(about["size"], int(about["last_modified"].timestamp() * 10**6) * 1000)

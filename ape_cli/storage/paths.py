@@ -2,17 +2,17 @@
 
 `storage_path` parses what a user typed. A local path becomes a `pathlib.Path`. An address `s3://bucket/path` or
 `gs://bucket/path` becomes a `RemotePath`. It implements the methods of pathlib that the stages use, on top of
-`pyarrow.fs`, which is imported at the first request.
+obstore, which is imported at the first request.
 
 Options follow the path as a query. For example, `s3://bucket/path?endpoint_override=http://localhost:9000` names
 another server than Amazon's, like the environment variable AWS_ENDPOINT_URL. `OPTIONS` in `_bucket.py` lists all
 options. Credentials are never part of an address. They come from the usual environment (AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, AWS_PROFILE, the machine's role; GOOGLE_APPLICATION_CREDENTIALS).
+AWS_SECRET_ACCESS_KEY; a profile of AWS, which needs boto3; the machine's role; GOOGLE_APPLICATION_CREDENTIALS).
 
 An object store differs from a file system in these points:
 
-- It has no folders. An address counts as a folder if the names of objects continue from it. `mkdir` does nothing. When
-  a file is removed, pyarrow leaves an empty object `folder/`.
+- It has no folders. An address counts as a folder if the names of objects continue from it. `mkdir` does nothing,
+  and a folder disappears with its last object.
 - It cannot rename. An object is uploaded as a whole (`files.replacing`).
 - It has no locks. `locks.py` implements a lease instead.
 """
@@ -25,7 +25,8 @@ from typing import TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from ape_cli.core.errors import UsageError, pick
-from ape_cli.storage._bucket import CREDENTIALS, KINDS, OPTIONS, Bucket
+from ape_cli.storage._bucket import OPTIONS, Bucket
+from ape_cli.storage._store_errors import CREDENTIALS, KINDS
 from ape_cli.storage.object_store import RemotePath
 
 __all__ = ["RemotePath", "StoragePath", "storage_path"]
@@ -59,6 +60,13 @@ def storage_path(text: str | StoragePath) -> StoragePath:
     if not parts or path.startswith("/"):
         raise UsageError(
             "the address names no bucket", got=f"{kind}://…", allowed=f"{kind}://bucket/path", fix="add it"
+        )
+    if {".", ".."} & set(parts):
+        raise UsageError(
+            "an address cannot go to a parent folder",
+            got="a component `.` or `..`",
+            allowed="names of folders",
+            fix="write the path without it",
         )
     # a secret may contain a slash, so an "@" anywhere may follow it; nothing of the address is shown
     if "@" in path or ":" in parts[0] or "@" in unquote(query):

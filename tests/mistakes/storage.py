@@ -31,26 +31,37 @@ MISTAKES = [
     Mistake(
         "a lease that is not checked before an upload",
         "RemotePath.upload",
-        """
-        self._guard()
-        self._copy(str(local), None, self.path, self.bucket.system)
-        """,
-        "self._copy(str(local), None, self.path, self.bucket.system)",
+        "guard is None",
+        "True",
         "storage/test_locks.py::test_who_has_lost_it_writes_no_more",
     ),
     Mistake(
-        "a lease acquired by reading the claims before writing one",
-        "Lease.acquire",
-        """
-        self._write()
-        claims = {c.name: c for c in _claims(self.lock)}
-        """,
-        """
-        claims = {c.name: c for c in _claims(self.lock)}
-        self._write()
-        claims[self.claim.name] = self.claim
-        """,
-        "storage/test_locks.py::test_of_many_that_come_at_once_one_gets_it",
+        "an object replaced whatever its version is",
+        "replace",
+        "mode=mode",
+        'mode="overwrite"',
+        "storage/test_flaky_store.py::test_a_late_upload_is_rejected",
+    ),
+    Mistake(
+        "an own write taken for that of another process because its answer was lost",
+        "replace",
+        "found != content",
+        "True",
+        "storage/test_flaky_store.py::test_one_holder_although_answers_are_lost",
+    ),
+    Mistake(
+        "a request that is not repeated after a lost connection",
+        "again",
+        "range(RETRIES)",
+        "range(0)",
+        "storage/test_flaky_store.py::test_one_holder_although_answers_are_lost",
+    ),
+    Mistake(
+        "a late upload that stays because the holder of the lock gives up",
+        "RemotePath._upload_guarded",
+        "guard.versions.pop(self.path)",
+        "pass",
+        "storage/test_flaky_store.py::test_a_late_upload_that_comes_first_is_replaced",
     ),
     Mistake(
         "a lease that its holder does not renew",
@@ -62,9 +73,16 @@ MISTAKES = [
     Mistake(
         "a lease of a killed process that never expires",
         "Lease.acquire",
-        "_expires(c) > now",
-        "_expires(c)",
-        "storage/test_object_store.py::test_the_second_writer_is_refused_until_the_first_is_forgotten",
+        "found.expires > self._store_time()",
+        "found.expires > 0",
+        "storage/test_locks.py::test_one_that_is_not_renewed_is_taken_over",
+    ),
+    Mistake(
+        "a process that removes the lock of its successor",
+        "Lease.release",
+        "_requests.delete(self.lock.bucket, self.lock.key, only=self.version)",
+        "_requests.delete(self.lock.bucket, self.lock.key)",
+        "storage/test_locks.py::test_one_that_is_not_renewed_is_taken_over",
     ),
     Mistake(
         "a network failure reported as a damaged run",
@@ -81,10 +99,10 @@ MISTAKES = [
         "storage/test_paths.py::test_the_options_go_with_what_is_in_it",
     ),
     Mistake(
-        "folders of Google's store that exist only in the names of objects not listed",
-        "RemotePath.iterdir",
-        'all_of_it = self.bucket.kind == "gs"',
-        "all_of_it = False",
-        "storage/test_object_store.py::test_google_s_store_as_far_as_a_stand_in_tells",
+        "an empty object that stands for a folder taken for a file in it",
+        "listing",
+        'about["path"] != key',
+        "True",
+        "storage/test_paths.py::test_a_marker_of_another_program_is_an_empty_folder",
     ),
 ]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pickle
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
 
-import pyarrow.fs
 import pytest
+from obstore.store import GCSStore
 
 from ape_cli.core.errors import PlaceError, UsageError
-from ape_cli.storage import files
+from ape_cli.storage import _bucket, files
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import storage_path
 from tests.store import Server, serving
@@ -77,6 +80,7 @@ def test_the_options_go_with_what_is_in_it() -> None:
         ("s3://b/x?anonymous=yes", r"anonymous[\s\S]*true"),
         ("s3://b/x?scheme=htp", "did you mean 'http'"),
         ("gs://b/x?region=r", "unknown option of gs://"),
+        ("s3://b/x/../y", "cannot go to a parent folder"),
         (Path("s3://bucket/x"), r"a pathlib.Path cannot hold an address[\s\S]*as a string"),
     ],
 )
@@ -93,19 +97,18 @@ def test_credentials_in_an_address_are_refused_and_not_shown() -> None:
 
 
 def test_nothing_is_asked_before_something_is_needed() -> None:
-    """Otherwise the first line of `ape --help` would wait for pyarrow.fs."""
+    """Otherwise the first line of `ape --help` would wait for obstore."""
     found = storage_path("s3://bucket/x") / "y"
-    assert "system" not in vars(found.bucket)
+    assert "store" not in vars(found.bucket)
 
 
 def test_which_store_an_address_is_of() -> None:
     """Google is not contacted here. The test only checks that the address reaches its client with its options."""
     found = storage_path("gs://bucket/x?endpoint_override=http://127.0.0.1:1&anonymous=true")
     assert isinstance(found, RemotePath)
-    system = found.bucket.system
-    same = pyarrow.fs.GcsFileSystem(anonymous=True, endpoint_override="127.0.0.1:1", scheme="http")
-    assert isinstance(system, pyarrow.fs.GcsFileSystem)
-    assert (system.default_bucket_location, system.project_id) == (same.default_bucket_location, same.project_id)
+    store: Any = found.bucket.store
+    assert isinstance(store, GCSStore)
+    assert store.config == {"bucket": "bucket", "base_url": "http://127.0.0.1:1", "skip_signature": "true"}
 
 
 def test_the_environment_names_the_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +124,87 @@ def test_the_environment_names_the_server(server: Server, monkeypatch: pytest.Mo
     assert storage_path(f"s3://place/by/environment?endpoint_override={host}&scheme=http").exists()
 
 
+# Connections
+
+
+@pytest.fixture
+def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a file with a profile has keys."""
+    file = tmp_path / "credentials"
+    file.write_text("[lab]\naws_access_key_id = key\naws_secret_access_key = secret\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.slow
+def test_a_profile_of_aws(server: Server, profile: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "lab")
+    files.write_text(at(server, "place/profile/x"), "here")
+    assert server.objects("place/profile") == {"x": b"here"}
+    monkeypatch.setenv("AWS_PROFILE", "typo")
+    with pytest.raises(PlaceError, match=r"no credentials for S3[\s\S]*typo"):
+        at(server, "place/profile/x").exists()
+    monkeypatch.setitem(sys.modules, "obstore.auth.boto3", None)  # as without boto3
+    with pytest.raises(PlaceError, match=r"needs the package boto3[\s\S]*pip install 'ape-cli\[aws\]'"):
+        at(server, "place/profile/x").exists()
+
+
+def test_no_credentials_at_all(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")  # there is no machine of a cloud around us
+    with pytest.raises(PlaceError, match=r"no credentials for S3[\s\S]*AWS_ACCESS_KEY_ID"):
+        at(server, "place/nobody").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"code": 301, "hdrs": {"x-amz-bucket-region": "eu-west-1"}}, "eu-west-1"),
+        ({"code": 403, "hdrs": {"x-amz-bucket-region": "us-west-2"}}, "us-west-2"),
+        ({"code": 404, "hdrs": {}}, "no such bucket"),
+        (None, "cannot be reached"),
+    ],
+)
+def test_the_region_of_a_bucket_is_asked(
+    answer: dict[str, Any] | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer names the region, whether or not it allows anything else."""
+
+    def urlopen(request: Any, timeout: float) -> Any:
+        assert (request.full_url, request.method) == ("https://s3.amazonaws.com/bucket", "HEAD")
+        raise HTTPError(request.full_url, msg="", fp=None, **answer) if answer else URLError("no network")
+
+    monkeypatch.setattr(_bucket, "urlopen", urlopen)
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    found = storage_path("s3://bucket/x")
+    assert isinstance(found, RemotePath)
+    if " " in expected:
+        with pytest.raises(PlaceError, match=expected):
+            _ = found.bucket.store
+    else:
+        assert found.bucket.store.config["region"] == expected
+
+
 # Files and folders
+
+
+def test_a_marker_of_another_program_is_an_empty_folder(server: Server) -> None:
+    """Consoles and file managers store an empty object `folder/`."""
+    server.put("place/marked/folder/", b"")
+    marked = at(server, "place/marked/folder")
+    assert not list(marked.iterdir())
+    assert not marked.exists()
+    marked.rmdir()
+    files.write_text(marked / "x", "text")
+    assert [p.name for p in marked.iterdir()] == ["x"]
+    assert marked.is_dir()
 
 
 def test_it_is_what_pathlib_is(server: Server, tmp_path: Path) -> None:
@@ -143,9 +226,9 @@ def test_it_is_what_pathlib_is(server: Server, tmp_path: Path) -> None:
             with pytest.raises(OSError, match=r"not empty|No such file|does not exist"):
                 wrong()
         (where / "one/b.txt").unlink()
-        seen += [(where / "one").is_dir(), list((where / "one").iterdir())]
+        seen += [list((where / "one").iterdir())]
         (where / "one").rmdir()
-        seen += [files.entries(where / "one")]  # an object store may keep its name
+        seen += [(where / "one").exists(), files.entries(where / "one")]
         found.append(seen)
     assert found[0] == found[1]
 

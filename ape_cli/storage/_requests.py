@@ -1,0 +1,186 @@
+"""Requests to an object store: one function for each. All of them repeat what got no answer, and explain errors."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+from ape_cli.storage._bucket import Bucket
+from ape_cli.storage._store_errors import again, explained
+
+_IN_PARTS = 64 << 20  # bytes; larger objects are uploaded in parts, if no version has to be compared
+
+
+class ConflictError(Exception):
+    """The stored object is not the version that a conditional write expects."""
+
+
+def head(bucket: Bucket, key: str) -> Any:
+    """The metadata of an object, as obstore returns it: `path`, `size`, `last_modified`, `e_tag`, `version`.
+
+    Raises `FileNotFoundError` if there is no such object.
+    """
+    import obstore
+
+    with explained(bucket, key):
+        return again(lambda: obstore.head(bucket.store, key))
+
+
+def version(bucket: Bucket, key: str) -> Any:
+    """The version of an object, or None if there is no such object."""
+    try:
+        return version_of(head(bucket, key))
+    except FileNotFoundError:
+        return None
+
+
+def version_of(about: Any) -> Any:
+    """The version of an object, for a conditional write, from its metadata."""
+    return {name: about[name] for name in ("e_tag", "version") if about[name] is not None}
+
+
+def listing(bucket: Bucket, key: str) -> tuple[list[str], list[Any]]:
+    """List a folder: the names of its folders, and the metadata of its objects.
+
+    Other programs store an empty object `folder/` for a folder. It is left out.
+    """
+    import obstore
+
+    with explained(bucket, key):
+        found = again(lambda: obstore.list_with_delimiter(bucket.store, key))
+    return list(found["common_prefixes"]), [about for about in found["objects"] if about["path"] != key]
+
+
+def is_folder(bucket: Bucket, key: str) -> bool:
+    """Whether the names of objects continue below `key`."""
+    import obstore
+
+    with explained(bucket, key):
+        page = again(lambda: next(iter(obstore.list(bucket.store, key or None)), []))
+    return any(about["path"] != key for about in page)
+
+
+def read(bucket: Bucket, key: str, limit: int | None = None) -> tuple[bytes, Any]:
+    """The content of an object, and the metadata of the version that was read.
+
+    Raises `FileNotFoundError` if there is no such object, and `OSError` (EFBIG) if it has more than `limit` bytes.
+    """
+    import obstore
+
+    def once() -> tuple[bytes, Any]:
+        answer = obstore.get(bucket.store, key)
+        if limit is not None and answer.meta["size"] > limit:
+            raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes", f"{bucket}/{key}")
+        return bytes(answer.bytes()), answer.meta
+
+    with explained(bucket, key):
+        return again(once)
+
+
+def download(bucket: Bucket, key: str, local: Path) -> None:
+    """Download an object to a local file. Raises `FileNotFoundError` if there is no such object."""
+    import obstore
+
+    def once() -> None:
+        with local.open("wb") as file:
+            for chunk in obstore.get(bucket.store, key):
+                file.write(chunk)
+
+    with explained(bucket, key):
+        again(once)
+
+
+def upload(bucket: Bucket, key: str, local: Path) -> None:
+    """Upload a local file as an object, whatever is stored there. The object appears when it is complete."""
+    import obstore
+
+    in_parts = local.stat().st_size > _IN_PARTS
+    with explained(bucket, key):
+        again(lambda: obstore.put(bucket.uploads, key, local, use_multipart=in_parts))
+
+
+def replace(bucket: Bucket, key: str, content: bytes, expected: Any) -> Any:
+    """Write an object if it has the version `expected`, or if it does not exist and `expected` is None.
+
+    Returns the new version. If the answer to a request was lost, the stored content tells whether it was carried out.
+
+    Raises `ConflictError` if the object has another version and another content.
+    """
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+    mode: Any = "create" if expected is None else expected
+    with explained(bucket, key):
+        try:
+            return version_of(again(lambda: obstore.put(bucket.uploads, key, content, mode=mode, use_multipart=False)))
+        except (AlreadyExistsError, PreconditionError) as error:
+            conflict = ConflictError(str(error))
+    try:
+        found, about = read(bucket, key, len(content))
+    except OSError:  # it was removed, or is larger
+        raise conflict from None
+    if found != content:
+        raise conflict
+    return version_of(about)
+
+
+def delete(bucket: Bucket, key: str, only: Any = None) -> None:
+    """Remove an object, if it exists. With `only`, it is removed if it had this version immediately before."""
+    import obstore
+
+    def once() -> None:
+        if only is None or version_of(obstore.head(bucket.store, key)) == only:
+            obstore.delete(bucket.store, key)
+
+    try:
+        with explained(bucket, key):
+            again(once)
+    except FileNotFoundError:  # Google's store says so, and S3 does not
+        pass
+
+
+class Reader(io.RawIOBase):
+    """An object that is read by ranges of bytes. All of them are of the same version."""
+
+    def __init__(self, bucket: Bucket, key: str) -> None:
+        """Ask for the size and the version of the object. Raises `FileNotFoundError` if it does not exist."""
+        self._bucket, self._key, self._at = bucket, key, 0
+        about = head(bucket, key)
+        self._size, self._tag = about["size"], about["e_tag"]
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """The position of the next read, in bytes."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set the position of the next read, in bytes from the start, the current position or the end."""
+        self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence])
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes into `buffer`, and return their number: all that fit, or all that are left.
+
+        Raises `PlaceError` if the request fails, or if the object was replaced since it was opened.
+        """
+        import obstore
+
+        end = min(self._at + len(buffer), self._size)
+        if end <= self._at:
+            return 0
+        options: Any = {"range": (self._at, end), "if_match": self._tag}
+        with explained(self._bucket, self._key):
+            data = again(lambda: obstore.get(self._bucket.store, self._key, options=options).bytes())
+        buffer[: len(data)] = memoryview(data)
+        self._at += len(data)
+        return len(data)

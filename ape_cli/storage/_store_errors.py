@@ -1,0 +1,124 @@
+"""Errors of object stores: which requests are repeated, and how the others are explained to the user."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+from ape_cli.core.errors import ApeError, PlaceError
+
+T = TypeVar("T")
+
+KINDS = {"s3": "S3", "gs": "Google Cloud Storage"}
+RETRIES = 4  # per request
+CREDENTIALS = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    "gs": "set GOOGLE_APPLICATION_CREDENTIALS to a key file, or run `gcloud auth application-default login`",
+}
+CREATE = "create it, or correct its name"
+_REFUSED = ("status code: 403", "status code: 401", "<Code>AccessDenied", "<Code>InvalidAccessKeyId")
+_NO_CREDENTIALS = (
+    "169.254.",
+    "/latest/api/token",
+    "metadata.google.internal",
+    "token request",
+)  # where a machine of a cloud has its role
+_UNANSWERED = ("HTTP error", "error sending request", "error decoding response body", "operation timed out")
+_REPEATED = ", after "  # in a message of obstore: it has repeated the request itself, as often as it may
+
+
+class _Bucket(Protocol):
+    """What the errors need to know about a bucket (`_bucket.Bucket`)."""
+
+    @property
+    def kind(self) -> str:
+        """A key of `KINDS`."""
+
+    def check(self) -> None:
+        """Raise `PlaceError` if the bucket does not exist."""
+
+
+def again(do: Callable[[], T]) -> T:
+    """Call `do` until the store has answered, up to five times, and return its result.
+
+    obstore itself repeats the requests that change nothing. It does not repeat others if the connection was lost,
+    because the request may have been carried out; so `do` must have the same effect if it is called twice.
+
+    Raises the error of the last call.
+    """
+    from obstore.exceptions import GenericError
+
+    for attempt in range(RETRIES):
+        try:
+            return do()
+        except GenericError as error:
+            said = str(error)
+            if _REPEATED in said or not any(word in said for word in _UNANSWERED):
+                raise
+            time.sleep(0.1 * 2**attempt)
+    return do()
+
+
+def is_no_bucket(said: str) -> bool:
+    """Whether a message of the store says that the bucket does not exist."""
+    return "<Code>NoSuchBucket" in said or "The specified bucket does not exist" in said
+
+
+def no_bucket(bucket: _Bucket) -> PlaceError:
+    """The error for a bucket that does not exist."""
+    return PlaceError("no such bucket", got=str(bucket), fix=CREATE)
+
+
+def unreachable(bucket: str, kind: str, said: str) -> PlaceError:
+    """The error for a store that does not answer."""
+    other = " or by AWS_ENDPOINT_URL" if kind == "s3" else ""
+    return PlaceError(
+        f"the object store of {bucket} cannot be reached",
+        got=said,
+        fix=f"check the network; for another server add ?endpoint_override=http://HOST:PORT{other}",
+    )
+
+
+@contextmanager
+def explained(bucket: _Bucket, key: str = "") -> Iterator[None]:
+    """Turn the errors of the object store in this block into errors of ours.
+
+    A missing object, whose name is `key`, stays a `FileNotFoundError`.
+
+    Raises `PlaceError` for any other error of obstore, and for a missing object if its bucket does not exist either.
+    """
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        bucket.check()
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{bucket}/{key}") from error
+    except ApeError:
+        raise
+    except (BaseError, ValueError) as error:  # a ValueError is about the settings, or the name of the object
+        raise _explanation(bucket, str(error)) from error
+
+
+def _explanation(bucket: _Bucket, said: str) -> PlaceError:
+    """The error for the message `said` of obstore."""
+    said = said.partition("\n\nDebug source:")[0]
+    # the cause is at the end of the first line; the rest only names the request that failed
+    got = said.splitlines()[0].rpartition(" - ")[2].removeprefix("Server returned non-2xx ").partition(": <")[0]
+    store = KINDS[bucket.kind]
+    if is_no_bucket(said):
+        return no_bucket(bucket)
+    if any(word in said for word in _NO_CREDENTIALS):
+        return PlaceError(f"no credentials for {store}", got="none in the environment", fix=CREDENTIALS[bucket.kind])
+    if any(word in said for word in _REFUSED):
+        rights = "credentials that may list, read, write and delete there"
+        return PlaceError(f"{store} refuses {bucket}", got=got, allowed=rights, fix=CREDENTIALS[bucket.kind])
+    if any(word in said for word in _UNANSWERED):
+        return unreachable(str(bucket), bucket.kind, got)
+    if "status code: 301" in said or "redirect without LOCATION" in said:
+        return PlaceError(f"{bucket} is in another region", got=got, fix="name it with ?region=… or AWS_REGION")
+    return PlaceError(f"{store} failed at {bucket}", got=got, fix="run the same command again to continue")

@@ -1,0 +1,159 @@
+"""An object store that loses every fifth request or answer: what is stored is the same as in a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ape_cli.core.errors import ApeError, BusyError
+from ape_cli.storage import _requests, files, locks
+from ape_cli.storage.locks import Lease, held
+from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage.paths import storage_path
+from tests import google
+from tests.conftest import ape
+from tests.flaky import FAILURES, Flaky, flaky
+from tests.store import Server, serving
+
+BUSY = BusyError("busy", got="this", fix="wait")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving() as found:
+        found.bucket("ape")
+        yield found
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[Flaky]:
+    with flaky(server.endpoint) as found:
+        yield found
+
+
+def at(endpoint: str, path: str) -> RemotePath:
+    """The address as another process has it: with a connection of its own."""
+    found = storage_path(f"s3://ape/{path}?endpoint_override={endpoint}")
+    assert isinstance(found, RemotePath)
+    return found
+
+
+@pytest.mark.slow
+def test_the_commands_of_every_day(
+    server: Server, proxy: Flaky, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Generation, training, evaluation and a report give the same files as on a local disk."""
+    monkeypatch.chdir(tmp_path)
+    words = ["gen", "reverse", "--n", "400", "--n-validation", "30", "--n-test", "30", "--shard-rows", "40"]
+    words += ["--length-mean", "5", "--length-std", "1", "--out"]
+    steps = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=6", "--set", "validate_every_steps=1"]
+    tables = []
+    for data, results in (
+        ("words", "results"),
+        tuple(str(at(proxy.endpoint, f"flaky/{name}")) for name in ("words", "results")),
+    ):
+        ape(*words, data)
+        trained = json.loads(ape(*steps, "--json", "--data", data, "--results", results)[0])
+        ape("eval", "--results", results, "--decode", "greedy", "--data", data, trained["run"])
+        tables.append(ape("report", "--results", results, "--format", "csv")[0])
+        assert ape("verify", "--results", results, "--data", data)[0]
+    assert tables[0] == tables[1]
+    for folder in ("words", f"results/runs/{trained['run']}"):
+        here = {str(p.relative_to(tmp_path / folder)): p for p in (tmp_path / folder).rglob("*") if p.is_file()}
+        there = server.objects(f"ape/flaky/{folder}")
+        assert there.keys() == here.keys()
+        assert all(
+            there[name] == here[name].read_bytes()
+            for name in here
+            if name.endswith(("parquet", "safetensors")) and "history" not in name
+        )
+    assert {kind for kind, _ in proxy.failed} == set(FAILURES)
+    assert {method for _, method in proxy.failed} >= {"GET", "PUT", "HEAD"}
+    assert sum(proxy.failed.values()) > 30
+
+
+def test_one_holder_although_answers_are_lost(server: Server, proxy: Flaky) -> None:
+    lock = at(proxy.endpoint, "locked/.lock")
+    for i in range(12):  # each write meets each kind of failure
+        with held(lock, BUSY) as mine:
+            for _ in range(3):
+                mine.renew()
+                assert mine.is_ours()
+            with pytest.raises(BusyError, match="by process"), held(at(server.endpoint, "locked/.lock"), BUSY):
+                pass
+            files.write_text(lock.parent / "x.json", str(i))
+        assert server.objects("ape/locked") == {"x.json": str(i).encode()}
+    assert {(kind, "PUT") for kind in FAILURES} <= set(proxy.failed)
+
+
+@pytest.mark.parametrize("kind", ["s3", "gs"])
+def test_conditional_writes(server: Server, kind: str) -> None:
+    """By the documentation of both stores: a write of an outdated version changes nothing."""
+    with google.serving() as store:
+        url = f"gs://{google.BUCKET}/c?anonymous=true&endpoint_override={store.endpoint}"
+        path = at(server.endpoint, f"conditional/{kind}") if kind == "s3" else storage_path(url)
+        assert isinstance(path, RemotePath)
+        where = path.bucket, path.key
+        first = _requests.replace(*where, b"one", None)
+        with pytest.raises(_requests.ConflictError):
+            _requests.replace(*where, b"two", None)
+        second = _requests.replace(*where, b"two", first)
+        assert first != second == _requests.version(*where)
+        with pytest.raises(_requests.ConflictError):
+            _requests.replace(*where, b"three", first)
+        assert _requests.replace(*where, b"two", first) == second  # as if the answer had been lost
+        _requests.delete(*where, only=first)
+        assert path.read_bytes() == b"two"
+        _requests.delete(*where, only=second)
+        assert not path.exists()
+        with pytest.raises(_requests.ConflictError):
+            _requests.replace(*where, b"three", second)
+        assert not path.exists()
+
+
+def taken_over(lock: RemotePath) -> Lease:
+    """Another process takes the lock, as if the lease of its holder had expired."""
+    other = Lease(at(dict([lock.bucket.query.split("=", 1)])["endpoint_override"], lock.key), locks.SECONDS)
+    found = locks._find(other.lock)
+    assert found is not None
+    other._write(found.version)
+    other.lock.bucket.guards.append(other)
+    return other
+
+
+def test_a_late_upload_is_rejected(server: Server, tmp_path: Path) -> None:
+    """A process sleeps during an upload, wakes up when another one has taken over, and its request goes out then."""
+    lock = at(server.endpoint, "late/.lock")
+    target = lock.with_name("state.bin")
+    late = tmp_path / "late.bin"
+    late.write_bytes(b"late")
+    with held(lock, BUSY) as mine:
+        files.write_text(target, "ours")
+        other = taken_over(lock)
+        files.write_text(other.lock.with_name("state.bin"), "theirs")
+        assert mine.is_ours()  # it cannot know yet
+        with pytest.raises(ApeError, match="another process may have taken over"):
+            target.upload(late)
+        assert target.read_bytes() == b"theirs"
+        assert not mine.is_ours()
+    assert other.is_ours()
+    other.renew()
+    assert other.is_ours()
+
+
+def test_a_late_upload_that_comes_first_is_replaced(server: Server) -> None:
+    """The store accepts it, because the new holder has not written yet; then the new holder writes all the same."""
+    lock = at(server.endpoint, "first/.lock")
+    with held(lock, BUSY) as mine:
+        files.write_text(lock.with_name("state.bin"), "ours")
+        server.put("ape/first/state.bin", b"late")
+        files.write_text(lock.with_name("state.bin"), "ours again")
+        server.remove("ape/first/state.bin")
+        files.write_text(lock.with_name("state.bin"), "and again")
+        assert mine.is_ours()
+        lock.with_name("state.bin").unlink()
+        files.write_text(lock.with_name("state.bin"), "after it was removed")
+    assert server.objects("ape/first") == {"state.bin": b"after it was removed"}
