@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 APE := $(abspath $(BIN))/ape
 
-.PHONY: install test lint check-types pytest quick mistakes fuzz bench record demo clean
+.PHONY: install test lint check-types pytest quick mistakes fuzz kill bench record demo clean
 
 install: $(VENV)/.installed
 
@@ -39,6 +39,11 @@ mistakes: install
 # effect. It takes about half an hour on 2 cores. `python -m tests.fuzz 500 --case runs --seed 7` does a part of it.
 fuzz: install
 	$(BIN)/python -m tests.fuzz 10000
+
+# Kills commands 200 times at random moments, on a disk and on an S3 server on loopback, repeats them, and compares their
+# files with those of commands that were not killed. It takes about half an hour on 2 cores.
+kill: install
+	$(BIN)/python -m tests.kill 200
 
 # Measures speed and memory as ratios, prints a table and writes to benchmarks/results/. `make bench ONLY="start gen"`
 # runs only some of the benchmarks. All of them take about three quarters of an hour on 2 cores, which should be idle

@@ -8,6 +8,7 @@ are removed after the manifest has been written. Files that do not belong to a d
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from ape_cli.core.errors import ApeError, DataError, PlaceError
+from ape_cli.core.vocabulary import SPECIAL
 from ape_cli.data import verification
 from ape_cli.data.manifest import DatasetPlan, Manifest, Piece, Shard, manifest_path, pieces_of, read_manifest
 from ape_cli.storage import digests, files
@@ -184,14 +186,15 @@ def _different(out: StoragePath, there: DatasetPlan, wanted: DatasetPlan) -> Dat
 def _check_space(out: StoragePath, task: BaseTask, wanted: DatasetPlan, found: dict[str, Shard]) -> None:
     """Check the free disk space. Raises `ApeError` if the dataset would not fit.
 
-    The estimate is half a byte for each token of a source and of a target. Words over the default vocabulary need 0.6
-    bytes, and trees more. Only data over a vocabulary of one or two symbols needs less. An object store is not checked,
-    because it has no limit.
+    The estimate is the information in the tokens of sources and targets, at most half a byte each: a random token of a
+    vocabulary of V symbols has log2(V) bits. Words over the default vocabulary need 0.6 bytes, and trees more. An
+    object store is not checked, because it has no limit.
     """
     if isinstance(out, RemotePath):
         return
     rows = sum(wanted.rows.values()) - sum(s.rows for s in found.values())
-    need = rows * (task.mean_tokens + task.mean_answer_tokens) / 2
+    bits = min(4.0, math.log2(max(1, len(task.id_names) - len(SPECIAL))))
+    need = rows * (task.mean_tokens + task.mean_answer_tokens) * bits / 8
     freed = sum(p.stat().st_size for p in _shards(out)) - sum((out / f).stat().st_size for f in found)
     free = shutil.disk_usage(out).free + freed
     if need > free:

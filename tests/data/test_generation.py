@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import ApeError, BusyError, DataError, UsageError
 from ape_cli.core.executors.local import Local
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.data import generation
+from ape_cli.data import generation, staging
 from ape_cli.data.generation import generate
 from ape_cli.data.manifest import DatasetPlan, read_manifest, read_sealed_manifest
 from ape_cli.storage import digests, files, sequence_rows
@@ -380,6 +381,21 @@ def test_what_cannot_fit_is_refused_before_it_starts(tmp_path: Path, task: Any) 
     with pytest.raises(ApeError, match="would not fit"):
         generate(task, plan(task, 10**9, train=10**12), tmp_path)
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("vocabulary", [1, 2, 3, 20])
+def test_what_fits_is_not_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vocabulary: int) -> None:
+    """A disk with as much space as the shards need, and one with a quarter of it."""
+    words = tasks.make("copy", vocabulary=vocabulary, length_mean=50)
+    wanted = generation.plan(words, seed=7, rows={"train": 2000, "validation": 10, "test": 10}, shard_rows=5000)
+    generate(words, wanted, tmp_path / "measured")
+    size = sum(path.stat().st_size for path in (tmp_path / "measured").rglob("*.parquet"))
+    monkeypatch.setattr(staging.shutil, "disk_usage", lambda path: SimpleNamespace(free=size))
+    generate(words, wanted, tmp_path / "fits")
+    if vocabulary == 20:
+        monkeypatch.setattr(staging.shutil, "disk_usage", lambda path: SimpleNamespace(free=size // 4))
+        with pytest.raises(ApeError, match="would not fit"):
+            generate(words, wanted, tmp_path / "does not fit")
 
 
 def test_empty_splits_are_files_too(tmp_path: Path, task: Any) -> None:
