@@ -36,7 +36,7 @@ mistakes: install
 	$(BIN)/python -m tests.mistakes
 
 # Changes files of every kind 10,000 times, and checks that each change is refused, or left out and named, or has no
-# effect. It takes about half an hour on 2 cores. `python -m tests.fuzz 500 --case runs --seed 7` does a part of it.
+# effect. It takes about a quarter of an hour on 2 cores. `python -m tests.fuzz 500 --case runs --seed 7` does a part of it.
 fuzz: install
 	$(BIN)/python -m tests.fuzz 10000
 
