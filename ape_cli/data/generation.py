@@ -31,7 +31,7 @@ from ape_cli.data.manifest import (
     read_sealed_manifest,
     write_manifest,
 )
-from ape_cli.storage import files, parquet
+from ape_cli.storage import files, locks, parquet
 from ape_cli.storage.paths import StoragePath
 from ape_cli.tasks import BaseTask, RowWriter
 
@@ -139,7 +139,7 @@ def _working_in(out: StoragePath) -> Iterator[None]:
     new = not out.exists()
     files.folder(out)
     try:
-        with files.locked(out / staging.LOCK, busy):
+        with locks.locked(out / staging.LOCK, busy):
             yield
     finally:
         if new:

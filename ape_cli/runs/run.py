@@ -28,7 +28,7 @@ from ape_cli.runs.config import Config, read_config
 from ape_cli.runs.evaluation_record import Evaluation, contradiction, evaluation_name
 from ape_cli.runs.record import TrainingResult
 from ape_cli.runs.run_files import HISTORY, WEIGHTS, RunFiles
-from ape_cli.storage import files
+from ape_cli.storage import files, locks
 from ape_cli.storage.paths import StoragePath
 
 
@@ -59,13 +59,13 @@ class Run(RunFiles):
         A run is `stopped` if run.json says `running` but no process holds its lock.
         """
         said = str(about["status"])
-        return "stopped" if said == "running" and not files.is_locked(self.folder / ".lock") else said
+        return "stopped" if said == "running" and not locks.is_locked(self.folder / ".lock") else said
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Hold the write lock of the run during the block. Raises `BusyError` if another process holds it."""
         busy = BusyError("another process is training this run", got=self.name, fix="wait for it, or stop it")
-        with files.locked(self.folder / ".lock", busy):
+        with locks.locked(self.folder / ".lock", busy):
             yield
 
     def settled(self) -> str:

@@ -31,7 +31,7 @@ _PATIENCE = timedelta(seconds=20)  # after this time, a request is not repeated 
 
 
 class Guard(Protocol):
-    """Decides whether this process may write into a folder. A lease is one (`locks.py`)."""
+    """Decides whether this process may write into a folder. A lease is one (`leases.py`)."""
 
     versions: dict[str, Any]
     """For the path of each object that this process has written in the folder: the version that it should have now."""

@@ -14,7 +14,7 @@ An object store differs from a file system in these points:
 - It has no folders. An address counts as a folder if the names of objects continue from it. `mkdir` does nothing,
   and a folder disappears with its last object.
 - It cannot rename. An object is uploaded as a whole (`files.replacing`).
-- It has no locks. `locks.py` implements a lease instead.
+- It has no locks. `leases.py` implements a lease instead.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, staging
 from ape_cli.data.generation import generate
 from ape_cli.data.manifest import DatasetPlan, read_manifest, read_sealed_manifest
-from ape_cli.storage import digests, files, sequence_rows
+from ape_cli.storage import digests, files, locks, sequence_rows
 
 OPTIONS: dict[str, Any] = {"depth_mean": 3, "depth_std": 1}
 
@@ -358,7 +358,7 @@ def test_a_folder_that_can_not_be_made(tmp_path: Path, task: Any) -> None:
 
 
 def test_two_writers_are_kept_apart(tmp_path: Path, task: Any) -> None:
-    with files.locked(tmp_path / ".lock", BusyError("busy")), pytest.raises(BusyError, match="another process"):
+    with locks.locked(tmp_path / ".lock", BusyError("busy")), pytest.raises(BusyError, match="another process"):
         generate(task, plan(task), tmp_path)
 
 

@@ -22,8 +22,8 @@ BUCKET = "ape"
 SECONDS = 3  # duration of the lease of a killed process in an object store; it is 60 otherwise
 _START = f"""
 import functools, runpy
-from ape_cli.storage import locks
-locks.held = functools.partial(locks.held, seconds={SECONDS})
+from ape_cli.storage import leases
+leases.held = functools.partial(leases.held, seconds={SECONDS})
 runpy.run_module("ape_cli", run_name="__main__")
 """
 _TIMES = {"started", "finished", "seconds", "tokens_per_second"}  # they differ between two equal runs

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import ApeError, BusyError
-from ape_cli.storage import _requests, files, locks
-from ape_cli.storage.locks import Lease, held
+from ape_cli.storage import _requests, files, leases
+from ape_cli.storage.leases import Lease, held
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import storage_path
 from tests import google
@@ -116,8 +116,8 @@ def test_conditional_writes(server: Server, kind: str) -> None:
 
 def taken_over(lock: RemotePath) -> Lease:
     """Another process takes the lock, as if the lease of its holder had expired."""
-    other = Lease(at(dict([lock.bucket.query.split("=", 1)])["endpoint_override"], lock.key), locks.SECONDS)
-    found = locks._find(other.lock)
+    other = Lease(at(dict([lock.bucket.query.split("=", 1)])["endpoint_override"], lock.key), leases.SECONDS)
+    found = leases._find(other.lock)
     assert found is not None
     other._write(found.version)
     other.lock.bucket.guards.append(other)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from ape_cli.core.errors import ApeError, BusyError
-from ape_cli.storage import files, locks
-from ape_cli.storage.locks import Lease, held
+from ape_cli.storage import files, leases, locks
+from ape_cli.storage.leases import Lease, held
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import storage_path
 from tests.store import Server, serving
@@ -48,17 +48,17 @@ def abandoned(lock: RemotePath, seconds: int) -> Lease:
 
 @pytest.mark.slow
 def test_one_holder_at_a_time(lock: RemotePath, server: Server) -> None:
-    assert not files.is_locked(lock)
-    with files.locked(lock, BUSY):
-        assert files.is_locked(lock)
+    assert not locks.is_locked(lock)
+    with locks.locked(lock, BUSY):
+        assert locks.is_locked(lock)
         told = (
             r"busy\n  got:     this, by process \d+ on .+\n  fix:     wait; one that was killed is forgotten after 60"
         )
-        with pytest.raises(BusyError, match=told), files.locked(another(lock), BUSY):
+        with pytest.raises(BusyError, match=told), locks.locked(another(lock), BUSY):
             pass
-        assert files.is_locked(lock)  # the refused process has removed nothing
-    assert not files.is_locked(lock)
-    with files.locked(another(lock), BUSY):
+        assert locks.is_locked(lock)  # the refused process has removed nothing
+    assert not locks.is_locked(lock)
+    with locks.locked(another(lock), BUSY):
         pass
     assert server.objects(f"lease/{lock.parent.name}") == {}
     assert not any(lock.parent.iterdir())
@@ -95,7 +95,7 @@ def test_of_many_that_come_at_once_one_gets_it(lock: RemotePath) -> None:
 
 def test_one_that_is_not_renewed_is_taken_over(lock: RemotePath, server: Server) -> None:
     dead = abandoned(lock, seconds=1)
-    while locks.is_held(lock):
+    while leases.is_held(lock):
         time.sleep(0.1)
     with held(lock, BUSY) as mine:
         before = server.objects(f"lease/{lock.parent.name}")
@@ -115,7 +115,7 @@ def test_one_that_is_not_renewed_is_taken_over(lock: RemotePath, server: Server)
 def test_a_holder_renews(lock: RemotePath) -> None:
     with held(lock, BUSY, seconds=3):
         time.sleep(4.5)
-        assert locks.is_held(lock)
+        assert leases.is_held(lock)
         files.write_text(lock.with_name("run.json"), "{}")
 
 
@@ -136,4 +136,4 @@ def test_a_claim_that_another_removed_is_lost(lock: RemotePath) -> None:
         assert mine.is_ours()  # it cannot know yet
         mine.renew()
         assert not mine.is_ours()
-        assert not locks.is_held(lock)
+        assert not leases.is_held(lock)

@@ -19,8 +19,8 @@ from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import files
-from ape_cli.storage.locks import Lease
+from ape_cli.storage import locks
+from ape_cli.storage.leases import Lease
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.training import trial
@@ -274,7 +274,7 @@ def test_the_second_writer_is_refused_until_the_first_is_forgotten(server: Serve
     (found,) = open_registry(results)
     lock = found.folder / ".lock"
     assert isinstance(lock, RemotePath)
-    with files.locked(lock, BusyError("busy")):
+    with locks.locked(lock, BusyError("busy")):
         found.update(status="running")
         with pytest.raises(BusyError, match=r"is training this run[\s\S]*by process \d+[\s\S]*after 60 seconds"):
             run(words, storage_path(str(results)), existing=ExistingRun.RESUME)
@@ -291,7 +291,7 @@ def test_the_second_writer_is_refused_until_the_first_is_forgotten(server: Serve
 def test_two_cannot_generate_into_one_address(server: Server) -> None:
     out = storage_path(address(server, "two"))
     with (
-        files.locked(out / ".lock", BusyError("busy")),
+        locks.locked(out / ".lock", BusyError("busy")),
         pytest.raises(BusyError, match="another process is generating"),
     ):
         generation.generate(TASK, PLAN, storage_path(str(out)))
@@ -341,7 +341,7 @@ def test_google_s_store_as_far_as_a_stand_in_tells(
         (found,) = open_registry(at("results"))
         assert found.status == "stopped"
         locked, refused = (
-            files.locked(found.folder / ".lock", BusyError("busy")),
+            locks.locked(found.folder / ".lock", BusyError("busy")),
             pytest.raises(BusyError, match=r"by process \d+"),
         )
         with locked, refused:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import ApeError
-from ape_cli.storage import files, temporary
+from ape_cli.storage import files, locks, temporary
 
 WRITER = """
 import sys
@@ -55,7 +55,7 @@ def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.Monk
         files.write_text(tmp_path / "r.md", "new")
     assert victim.read_text() == "precious"
     (tmp_path / ".lock").symlink_to(victim)
-    with pytest.raises(ApeError, match="cannot write"), files.locked(tmp_path / ".lock", ApeError("busy")):
+    with pytest.raises(ApeError, match="cannot write"), locks.locked(tmp_path / ".lock", ApeError("busy")):
         pass
     assert victim.read_text() == "precious"
 

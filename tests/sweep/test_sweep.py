@@ -20,7 +20,7 @@ from ape_cli.cli.sweep_table import Watch
 from ape_cli.core.errors import BusyError, DataError
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import files
+from ape_cli.storage import files, locks
 from ape_cli.sweep import planning, specification, worker
 from ape_cli.training import dataset_choice, trial
 from ape_cli.training.execution import Execution, ExistingRun
@@ -102,7 +102,7 @@ def test_killed_or_stopped_and_started_again_nothing_is_trained_twice(
     done = {run.name: run.read() for run in begun(here) if run.read()["status"] == "finished"}
     assert 1 <= len(done) < 4
     deadline = time.monotonic() + 30
-    while any(files.is_locked(run.folder / ".lock") for run in begun(here)):  # workers end with their parent
+    while any(locks.is_locked(run.folder / ".lock") for run in begun(here)):  # workers end with their parent
         assert time.monotonic() < deadline
         time.sleep(0.05)
     out, _ = ape("sweep", *FOUR, "--workers", "1")
@@ -287,7 +287,7 @@ def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.Monkey
     (item,), _ = planning.plan(point, found, Path("datasets"), Path)
     job, link = worker.job(item, found, "cpu", False), FakeLink()
     assert item.run is not None
-    with files.locked(item.run.folder / ".lock", BusyError("busy")):
+    with locks.locked(item.run.folder / ".lock", BusyError("busy")):
         assert job.call(link, *job.args) == {"state": "elsewhere"}
     assert {"waiting": True} in link.told
     assert job.call(link, *job.args)["state"] == "finished"
@@ -428,7 +428,7 @@ def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
     (run,) = open_registry("results")
     about = run.read()
     files.write_json(run.folder / "run.json", about | {"status": "running"})
-    with files.locked(run.folder / ".lock", BusyError("busy")):
+    with locks.locked(run.folder / ".lock", BusyError("busy")):
         plan = json.loads(ape(*words, "--dry-run", "--json")[0])
         assert [t["state"] for t in plan["trials"]] == ["running"]
         assert plan["to_do"] == 1
@@ -440,7 +440,7 @@ def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
     (item,), _ = planning.plan(point, found, Path("datasets"), Path)
     job = worker.job(item, found, "cpu", False)
     assert item.run is not None
-    with files.locked(item.run.folder / ".lock", BusyError("busy")), pytest.raises(KeyboardInterrupt):
+    with locks.locked(item.run.folder / ".lock", BusyError("busy")), pytest.raises(KeyboardInterrupt):
         job.call(link, *job.args)  # told to stop, it does not continue to wait
 
 

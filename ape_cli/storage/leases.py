@@ -1,0 +1,203 @@
+"""Locks in an object store: a lock is a lease, which its holder renews and which expires otherwise.
+
+The lock is one object, which names its holder. It is valid for 60 seconds after its last write, by the store's clock.
+Every write of it is conditional: the store carries it out only if the lock still has the version that the writer
+expects (`If-None-Match` and `If-Match` on S3, generations on Google Cloud Storage). So of several processes that create
+the lock, renew it, or take it over after it has expired, exactly one succeeds. A thread renews it after every quarter
+of its duration.
+
+Guarantees:
+
+- Two processes never hold a lock at once, as long as it is renewed.
+- A process that was disconnected or asleep for longer than its lease lasts gets an error before its next write
+  (`Lease.check`), and no longer renews the lock.
+- An upload into the folder of the lock is conditional too (`RemotePath.upload`). If it arrives after another process
+  has taken the lock and has written the same object, then the store rejects it. If the other process has not written
+  that object yet, it replaces the late one.
+
+Limits:
+
+- An object that only the first process writes stays, if its upload arrives late.
+- A lock cannot be removed conditionally. If the removal arrives after another process has taken the lock, then that
+  process stops with an error when it renews the lock.
+- Worker processes that generate shards write unconditionally. A wrong shard does not fit its digest in the manifest.
+- `is_held` compares with the clock of this machine. Use it only for display.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from ape_cli.core.errors import ApeError
+from ape_cli.storage import _requests
+from ape_cli.storage.object_store import RemotePath
+
+SECONDS = 60  # duration of a lease; after it, the lock of a killed process is free
+_SAFE = 5 / 6  # fraction of the duration that the holder relies on, because stores round times to whole seconds
+_TRIES = 5
+_LARGEST = 4096  # bytes of a lock
+
+
+class _Found(NamedTuple):
+    """A lock as it is stored."""
+
+    version: Any
+    expires: float  # the time from which it is free, by the store's clock, in seconds since 1970
+    holder: str  # in words; empty if the lock cannot be read
+
+
+class Lease:
+    """The claim of this process on a lock, and the guard of the lock's folder. Make one with `held`.
+
+    `lock` is the path of the lock, and `seconds` is the duration of the lease in seconds.
+    """
+
+    def __init__(self, lock: RemotePath, seconds: int) -> None:
+        """Prepare a claim; nothing is written yet."""
+        self.lock, self.seconds = lock, seconds
+        self.version: Any = None  # of the lock, as this process has written it last
+        self.until = 0.0  # end of the time in which the lock is ours, by `_clock`
+        self.versions: dict[str, Any] = {}
+        self.ended = threading.Event()
+        self._writing = threading.Lock()
+
+    def acquire(self) -> str | None:
+        """Try to take the lock. Returns None on success, else its holder in words, which may be empty."""
+        holder = ""
+        for _ in range(_TRIES):
+            found = _find(self.lock)
+            if found is not None and found.expires > self._store_time():
+                return found.holder
+            with suppress(_requests.ConflictError):  # another process was faster
+                self._write(found.version if found else None)
+                return None
+            holder = found.holder if found else ""
+        return holder
+
+    def renew(self) -> None:
+        """Write the lock again, if it is still ours; otherwise give it up.
+
+        Raises `PlaceError` if the store does not answer.
+        """
+        with self._writing:
+            try:
+                if self.is_ours():
+                    self._write(self.version)
+            except _requests.ConflictError:
+                self.until = 0.0
+
+    def is_ours(self) -> bool:
+        """Whether this process may rely on holding the lock now."""
+        return _clock() < self.until
+
+    def covers(self, path: str) -> bool:
+        """Whether the object `path` lies in the folder of the lock."""
+        return path.startswith(f"{self.lock.parent.path}/")
+
+    def check(self) -> None:
+        """Raise `ApeError` if the lock is no longer ours."""
+        if not self.is_ours():
+            raise ApeError(
+                "this process could not renew its lock in time, so another process may have taken over",
+                got=str(self.lock.parent),
+                allowed=f"{self.seconds} seconds without the object store",
+                fix="look for another process; then run the same command again to continue",
+            )
+
+    def keep(self) -> None:
+        """Renew the lock regularly until `ended` is set. This runs in a thread."""
+        while not self.ended.wait(self.seconds / 4):
+            with suppress(ApeError, OSError):  # the next attempt may get through
+                self.renew()
+
+    def release(self) -> None:
+        """Remove the lock, if it is still ours. Errors are ignored, because it expires anyway."""
+        with suppress(ApeError, OSError):
+            if self.is_ours():
+                self.until = 0.0
+                _requests.delete(self.lock.bucket, self.lock.key, only=self.version)
+
+    def _write(self, expected: Any) -> None:
+        """Write the lock if it has the version `expected`. Raises `ConflictError` if it has another one."""
+        start = _clock()
+        about = {
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+            "seconds": self.seconds,
+            "write": uuid.uuid4().hex,  # so that each write makes a new version
+        }
+        self.version = _requests.replace(self.lock.bucket, self.lock.key, json.dumps(about).encode(), expected)
+        self.until = start + _SAFE * self.seconds
+
+    def _store_time(self) -> float:
+        """The time by the store's clock, in seconds since 1970: that of an object that is written now."""
+        now = self.lock.with_name(f"{self.lock.name}.{uuid.uuid4().hex}.now")
+        _requests.replace(now.bucket, now.key, b"", None)
+        try:
+            return now.stat().st_mtime_ns / 1e9
+        finally:
+            now.unlink(missing_ok=True)
+
+
+@contextmanager
+def held(lock: RemotePath, busy: ApeError, seconds: int = SECONDS) -> Iterator[Lease]:
+    """Hold `lock` during the block, and yield the lease.
+
+    `seconds` is the duration of the lease. During the block, the lease guards all uploads into the lock's folder.
+
+    Raises `busy`, extended by the holder's name, if another process holds the lock.
+    """
+    lease = Lease(lock, seconds)
+    try:
+        holder = lease.acquire()
+    except KeyboardInterrupt:
+        lease.release()
+        raise
+    if holder is not None:
+        fix = f"{busy.fix}; one that was killed is forgotten after {seconds} seconds"
+        raise type(busy)(busy.what, got=f"{busy.got}{holder}", allowed=busy.allowed, fix=fix)
+    keeper = threading.Thread(target=lease.keep, daemon=True)
+    lock.bucket.guards.append(lease)
+    try:
+        keeper.start()
+        yield lease
+    finally:
+        lease.ended.set()
+        lock.bucket.guards.remove(lease)
+        keeper.join()
+        lease.release()
+
+
+def is_held(lock: RemotePath) -> bool:
+    """Whether some process seems to hold `lock`, by the clock of this machine."""
+    found = _find(lock)
+    return found is not None and found.expires > time.time()
+
+
+def _find(lock: RemotePath) -> _Found | None:
+    """Read a lock. Returns None if nobody has it. Raises `ApeError` if the object is too large for a lock."""
+    try:
+        content, about = _requests.read(lock.bucket, lock.key, _LARGEST)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ApeError("this is no lock", got=lock, fix="remove it, if no other program needs it") from error
+    seconds, holder = SECONDS, ""
+    with suppress(ValueError, KeyError, TypeError):  # not one of ours: it expires like all others
+        said = json.loads(content)
+        seconds, holder = int(said["seconds"]), f", by process {said['process']} on {said['host']}"
+    expires = about["last_modified"].timestamp() + min(seconds, SECONDS) + 1  # stores drop fractions of a second
+    return _Found(_requests.version_of(about), expires, holder)
+
+
+def _clock() -> float:
+    """A clock in seconds that also advances while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.time()
