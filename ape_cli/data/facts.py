@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ape_cli.data.manifest import DatasetPlan
+from ape_cli.data.plan import DatasetPlan
 from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure
 

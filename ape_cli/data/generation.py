@@ -21,16 +21,8 @@ from ape_cli.core.errors import BusyError, DataError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
 from ape_cli.data import staging, verification
 from ape_cli.data.card import card
-from ape_cli.data.manifest import (
-    DatasetPlan,
-    Manifest,
-    Piece,
-    Shard,
-    fingerprint,
-    pieces_of,
-    read_sealed_manifest,
-    write_manifest,
-)
+from ape_cli.data.manifest import Manifest, Shard, fingerprint, read_sealed_manifest, write_manifest
+from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import files, locks, parquet
 from ape_cli.storage.paths import StoragePath
 from ape_cli.tasks import BaseTask, RowWriter

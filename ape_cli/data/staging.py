@@ -18,7 +18,8 @@ from pydantic_core import from_json
 from ape_cli.core.errors import ApeError, DataError, PlaceError
 from ape_cli.core.vocabulary import SPECIAL
 from ape_cli.data import verification
-from ape_cli.data.manifest import DatasetPlan, Manifest, Piece, Shard, manifest_path, pieces_of, read_manifest
+from ape_cli.data.manifest import Manifest, Shard, manifest_path, read_manifest
+from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import digests, files
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath

@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 from ape_cli.data.facts import Facts
-from ape_cli.data.manifest import DatasetPlan
+from ape_cli.data.plan import DatasetPlan
 from ape_cli.runs.config import Config, read_config
 from ape_cli.runs.registry import Registry
 from ape_cli.training import schedule

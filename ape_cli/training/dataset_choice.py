@@ -12,6 +12,7 @@ from ape_cli.core.errors import ApeError, DataError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.data.plan import DatasetPlan
 from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.storage.parquet import ROW_GROUP
@@ -27,7 +28,7 @@ Choice = tuple[str, Callable[[], Dataset]]  # the kind of the data, `sequence` o
 
 def preset_plan(
     task: str, order: str | None, preset: str, root: StoragePath
-) -> tuple[tasks.BaseTask, manifest.DatasetPlan, StoragePath]:
+) -> tuple[tasks.BaseTask, DatasetPlan, StoragePath]:
     """A task at the sizes of a preset, the plan of its dataset, and its folder, `root`/TASK[-ORDER]-PRESET.
 
     `order` is the name of a linearisation. A task with fixed rows has one dataset for all presets, with all of its

@@ -20,7 +20,8 @@ from ape_cli.core.executors.local import Local
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, staging
 from ape_cli.data.generation import generate
-from ape_cli.data.manifest import DatasetPlan, read_manifest, read_sealed_manifest
+from ape_cli.data.manifest import read_manifest, read_sealed_manifest
+from ape_cli.data.plan import DatasetPlan
 from ape_cli.storage import digests, files, locks, sequence_rows
 
 OPTIONS: dict[str, Any] = {"depth_mean": 3, "depth_std": 1}

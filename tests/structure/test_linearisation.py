@@ -15,7 +15,7 @@ from ape_cli.cli import app
 from ape_cli.core.errors import DataError
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.manifest import DatasetPlan
+from ape_cli.data.plan import DatasetPlan
 from ape_cli.evaluation import evaluate
 from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
