@@ -116,8 +116,10 @@ def _finish(at: Place, words: list[str], again: tuple[str, ...] = ()) -> None:
         _, err = process.communicate()
         if process.returncode == 0 and "Traceback" not in err:
             return
-        if again and "--resume" in err:  # it was killed before there was anything to resume
+        if "there is no such run to resume" in err:  # it was killed before there was one
             again = ()
+        elif "continue it with --resume" in err and not again:  # it has lost its short lease on this busy machine
+            again = ("--resume",)
         elif "another process" not in err or time.monotonic() - begin > _PATIENCE:
             raise BrokenRoundError(f"exit status {process.returncode}:\n{err}")
         time.sleep(1)

@@ -19,7 +19,7 @@ from tests.store import Server
 
 ROOT = Path(__file__).parents[2]
 BUCKET = "ape"
-SECONDS = 3  # duration of the lease of a killed process in an object store; it is 60 otherwise
+SECONDS = 6  # duration of the lease of a killed process in an object store; it is 60 otherwise
 _START = f"""
 import functools, runpy
 from ape_cli.storage import leases
