@@ -7,17 +7,18 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
 
 EVERY = 5
 FAILURES = (
-    "503",  # the server answers that it is busy
+    "503 SlowDown",  # the server answers that it is busy
     "lost request",  # the connection is reset before the server gets the request
     "lost answer",  # the server carries out the request, and the connection is reset before the answer
 )
+STUCK = "stuck"  # the server gets the request, and neither answers nor closes the connection
 _OURS = {"connection", "transfer-encoding", "server", "date", "content-length"}  # headers of the proxy itself
 
 
@@ -28,16 +29,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        failure = self.server.next_failure(self.command)
-        if failure == "503":
-            self._answer(503, [], b"<Error><Code>SlowDown</Code></Error>")
+        failure = self.server.next_failure(self.command, self.path)
+        if failure is not None and failure[0].isdigit():
+            status, _, code = failure.partition(" ")
+            self._answer(int(status), [], f"<Error><Code>{code}</Code><Message>A - B</Message></Error>".encode())
             return
-        if failure == "lost request":
+        if failure == STUCK:
+            self.server.closing.wait()
+        if failure in ("lost request", STUCK):
             self._reset()
             return
         connection = http.client.HTTPConnection(self.server.behind)
         connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for key, value in self.headers.items():
+            if key.lower() in self.server.dropped:
+                continue
             connection.putheader(key, value)
         connection.endheaders(body)
         answer = connection.getresponse()
@@ -75,7 +81,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Flaky(ThreadingHTTPServer):
-    """The proxy. `failed` counts its failures by kind and method."""
+    """The proxy. `failed` counts its failures by kind and method.
+
+    A failure is one of `FAILURES`, `STUCK`, or a status and a code of S3. `plan` decides on the failure of a request by
+    its method and path, if it is set. `dropped` are names of headers that do not reach the server.
+    """
 
     daemon_threads = True
 
@@ -84,17 +94,22 @@ class Flaky(ThreadingHTTPServer):
         self.behind = behind.removeprefix("http://")
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
         self.failed = Counter[tuple[str, str]]()
+        self.plan: Callable[[str, str], str | None] | None = None
+        self.dropped: set[str] = set()
+        self.closing = threading.Event()
         self._requests, self._kinds, self._counting = 0, cycle(FAILURES), threading.Lock()
 
-    def next_failure(self, method: str) -> str | None:
+    def next_failure(self, method: str, path: str) -> str | None:
         """How the next request fails; None if it does not."""
         with self._counting:
-            self._requests += 1
-            if self._requests % EVERY:
-                return None
-            kind = next(self._kinds)
-            self.failed[kind, method] += 1
+            kind = self.plan(method, path) if self.plan else self._every_fifth()
+            if kind is not None:
+                self.failed[kind, method] += 1
             return kind
+
+    def _every_fifth(self) -> str | None:
+        self._requests += 1
+        return None if self._requests % EVERY else next(self._kinds)
 
     def handle_error(self, *words: object) -> None:
         pass
@@ -109,5 +124,6 @@ def flaky(endpoint: str) -> Iterator[Flaky]:
         try:
             yield server
         finally:
+            server.closing.set()
             server.shutdown()
             thread.join()

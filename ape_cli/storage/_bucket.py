@@ -69,7 +69,7 @@ class Bucket:
 
     @cached_property
     def uploads(self) -> Any:
-        """The same store for uploads. It does not limit the time to the answer, which includes the time to send."""
+        """The same store for large uploads. It does not limit the time to the answer, which includes that to send."""
         return self._connect()
 
     def _connect(self, **limits: timedelta) -> Any:
@@ -123,14 +123,15 @@ def _s3(bucket: str, given: dict[str, str]) -> tuple[Any, dict[str, Any]]:
     environment = os.environ.get
     endpoint = given.get("endpoint_override") or environment("AWS_ENDPOINT_URL_S3") or environment("AWS_ENDPOINT_URL")
     region = given.get("region") or environment("AWS_REGION") or environment("AWS_DEFAULT_REGION")
-    config: dict[str, Any] = {}
-    if given.get("anonymous") == "true":
-        config["skip_signature"] = True
-    elif _has_profile():
+    # obstore reads all variables of AWS itself, so what an address says is set even if it is the default
+    config: dict[str, Any] = {"conditional_put": "etag"}
+    if "anonymous" in given:
+        config["skip_signature"] = given["anonymous"] == "true"
+    if given.get("anonymous") != "true" and _has_profile():
         config["credential_provider"] = profile = _profile()
         region = region or profile.config.get("region")
     if endpoint:
-        config["endpoint"] = _with_scheme(endpoint, given)
+        config["aws_endpoint_url_s3"] = _with_scheme(endpoint, given)
     config["region"] = region or ("us-east-1" if endpoint else _region(bucket))
     return S3Store, config
 

@@ -12,6 +12,7 @@ from ape_cli.storage._bucket import Bucket
 from ape_cli.storage._store_errors import again, explained
 
 _IN_PARTS = 64 << 20  # bytes; larger objects are uploaded in parts, if no version has to be compared
+_SHORT = 64 << 10  # bytes; an upload of so few gets an answer as soon as any other request
 
 
 class ConflictError(Exception):
@@ -93,13 +94,13 @@ def download(bucket: Bucket, key: str, local: Path) -> None:
         again(once)
 
 
-def upload(bucket: Bucket, key: str, local: Path) -> None:
-    """Upload a local file as an object, whatever is stored there. The object appears when it is complete."""
+def upload(bucket: Bucket, key: str, content: Path | bytes) -> None:
+    """Upload bytes or a local file as an object, whatever is stored there. The object appears when it is complete."""
     import obstore
 
-    in_parts = local.stat().st_size > _IN_PARTS
+    size = len(content) if isinstance(content, bytes) else content.stat().st_size
     with explained(bucket, key):
-        again(lambda: obstore.put(bucket.uploads, key, local, use_multipart=in_parts))
+        again(lambda: obstore.put(_for_upload(bucket, size), key, content, use_multipart=size > _IN_PARTS))
 
 
 def replace(bucket: Bucket, key: str, content: bytes, expected: Any) -> Any:
@@ -115,7 +116,8 @@ def replace(bucket: Bucket, key: str, content: bytes, expected: Any) -> Any:
     mode: Any = "create" if expected is None else expected
     with explained(bucket, key):
         try:
-            return version_of(again(lambda: obstore.put(bucket.uploads, key, content, mode=mode, use_multipart=False)))
+            store = _for_upload(bucket, len(content))
+            return version_of(again(lambda: obstore.put(store, key, content, mode=mode, use_multipart=False)))
         except (AlreadyExistsError, PreconditionError) as error:
             conflict = ConflictError(str(error))
     try:
@@ -127,17 +129,18 @@ def replace(bucket: Bucket, key: str, content: bytes, expected: Any) -> Any:
     return version_of(about)
 
 
-def delete(bucket: Bucket, key: str, only: Any = None) -> None:
-    """Remove an object, if it exists. With `only`, it is removed if it had this version immediately before."""
-    import obstore
+def _for_upload(bucket: Bucket, size: int) -> Any:
+    """The store for an upload of `size` bytes."""
+    return bucket.store if size <= _SHORT else bucket.uploads
 
-    def once() -> None:
-        if only is None or version_of(obstore.head(bucket.store, key)) == only:
-            obstore.delete(bucket.store, key)
+
+def delete(bucket: Bucket, key: str) -> None:
+    """Remove an object, if it exists."""
+    import obstore
 
     try:
         with explained(bucket, key):
-            again(once)
+            again(lambda: obstore.delete(bucket.store, key))
     except FileNotFoundError:  # Google's store says so, and S3 does not
         pass
 

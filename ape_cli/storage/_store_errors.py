@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,13 +21,25 @@ CREDENTIALS = {
     "gs": "set GOOGLE_APPLICATION_CREDENTIALS to a key file, or run `gcloud auth application-default login`",
 }
 CREATE = "create it, or correct its name"
-_REFUSED = ("status code: 403", "status code: 401", "<Code>AccessDenied", "<Code>InvalidAccessKeyId")
+_REFUSED = (
+    "status code: 403",
+    "status code: 401",
+    "<Code>AccessDenied",
+    "code: AccessDenied",
+    "<Code>InvalidAccessKeyId",
+    "<Code>ExpiredToken",
+    "<Code>InvalidToken",
+)
 _NO_CREDENTIALS = (
     "169.254.",
     "/latest/api/token",
     "metadata.google.internal",
     "token request",
 )  # where a machine of a cloud has its role
+_NO_BUCKET = ("<Code>NoSuchBucket", "The specified bucket does not exist")
+_CLOCK = ("<Code>RequestTimeTooSkewed",)
+_REGION = ("status code: 301", "redirect without LOCATION")
+_NOT_THERE = ("status code: 501",)  # the only requests of ours that a server may lack are conditional writes
 _UNANSWERED = ("HTTP error", "error sending request", "error decoding response body", "operation timed out")
 _REPEATED = ", after "  # in a message of obstore: it has repeated the request itself, as often as it may
 
@@ -65,7 +78,7 @@ def again(do: Callable[[], T]) -> T:
 
 def is_no_bucket(said: str) -> bool:
     """Whether a message of the store says that the bucket does not exist."""
-    return "<Code>NoSuchBucket" in said or "The specified bucket does not exist" in said
+    return any(word in said for word in _NO_BUCKET)
 
 
 def no_bucket(bucket: _Bucket) -> PlaceError:
@@ -80,6 +93,15 @@ def unreachable(bucket: str, kind: str, said: str) -> PlaceError:
         f"the object store of {bucket} cannot be reached",
         got=said,
         fix=f"check the network; for another server add ?endpoint_override=http://HOST:PORT{other}",
+    )
+
+
+def no_conditions(bucket: _Bucket) -> PlaceError:
+    """The error for a store that has no conditional writes."""
+    return PlaceError(
+        f"{bucket} has no conditional writes, so two processes could not exclude each other",
+        allowed="Amazon S3, Google Cloud Storage, or a server that knows If-None-Match and If-Match",
+        fix="update the server, or use a folder",
     )
 
 
@@ -107,18 +129,26 @@ def explained(bucket: _Bucket, key: str = "") -> Iterator[None]:
 def _explanation(bucket: _Bucket, said: str) -> PlaceError:
     """The error for the message `said` of obstore."""
     said = said.partition("\n\nDebug source:")[0]
-    # the cause is at the end of the first line; the rest only names the request that failed
-    got = said.splitlines()[0].rpartition(" - ")[2].removeprefix("Server returned non-2xx ").partition(": <")[0]
-    store = KINDS[bucket.kind]
-    if is_no_bucket(said):
-        return no_bucket(bucket)
-    if any(word in said for word in _NO_CREDENTIALS):
-        return PlaceError(f"no credentials for {store}", got="none in the environment", fix=CREDENTIALS[bucket.kind])
-    if any(word in said for word in _REFUSED):
-        rights = "credentials that may list, read, write and delete there"
-        return PlaceError(f"{store} refuses {bucket}", got=got, allowed=rights, fix=CREDENTIALS[bucket.kind])
-    if any(word in said for word in _UNANSWERED):
-        return unreachable(str(bucket), bucket.kind, got)
-    if "status code: 301" in said or "redirect without LOCATION" in said:
-        return PlaceError(f"{bucket} is in another region", got=got, fix="name it with ?region=… or AWS_REGION")
-    return PlaceError(f"{store} failed at {bucket}", got=got, fix="run the same command again to continue")
+    got, store, credentials = _cause(said), KINDS[bucket.kind], CREDENTIALS[bucket.kind]
+    rights = "credentials that may list, read, write and delete there"
+    known = [
+        (_NO_BUCKET, no_bucket(bucket)),
+        (_NO_CREDENTIALS, PlaceError(f"no credentials for {store}", got="none in the environment", fix=credentials)),
+        (_CLOCK, PlaceError(f"the clocks of this machine and of {store} differ", got=got, fix="set the clock")),
+        (_REFUSED, PlaceError(f"{store} refuses {bucket}", got=got, allowed=rights, fix=credentials)),
+        (_UNANSWERED, unreachable(str(bucket), bucket.kind, got)),
+        (_REGION, PlaceError(f"{bucket} is in another region", got=got, fix="name it with ?region=… or AWS_REGION")),
+        (_NOT_THERE, no_conditions(bucket)),
+    ]
+    other = PlaceError(f"{store} failed at {bucket}", got=got, fix="run the same command again to continue")
+    return next((error for words, error in known if any(word in said for word in words)), other)
+
+
+def _cause(said: str) -> str:
+    """The cause of an error from the message `said` of obstore, without the request that failed."""
+    line = said.splitlines()[0]
+    _, answered, status = line.partition("Server returned non-2xx status code: ")
+    if not answered:
+        return line.rpartition(" - ")[2]
+    code = re.search(r"<Code>(\w+)</Code>", said)
+    return f"status code: {status.partition(': <')[0]}" + (f" ({code[1]})" if code else "")

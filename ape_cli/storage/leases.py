@@ -9,11 +9,12 @@ of its duration.
 Guarantees:
 
 - Two processes never hold a lock at once, as long as it is renewed.
-- A process that was disconnected or asleep for longer than its lease lasts gets an error before its next write
-  (`Lease.check`), and no longer renews the lock.
+- A process that was disconnected or asleep for longer than its lease lasts gets an error before it writes or removes
+  anything (`Lease.check`), and no longer renews the lock.
 - An upload into the folder of the lock is conditional too (`RemotePath.upload`). If it arrives after another process
   has taken the lock and has written the same object, then the store rejects it. If the other process has not written
   that object yet, it replaces the late one.
+- A store that ignores the conditions of writes is refused when the lock is taken.
 
 Limits:
 
@@ -38,6 +39,7 @@ from typing import Any, NamedTuple
 
 from ape_cli.core.errors import ApeError
 from ape_cli.storage import _requests
+from ape_cli.storage._store_errors import no_conditions
 from ape_cli.storage.object_store import RemotePath
 
 SECONDS = 60  # duration of a lease; after it, the lock of a killed process is free
@@ -51,6 +53,7 @@ class _Found(NamedTuple):
 
     version: Any
     expires: float  # the time from which it is free, by the store's clock, in seconds since 1970
+    lease: str  # the ID of the lease that has written it; empty if the lock cannot be read
     holder: str  # in words; empty if the lock cannot be read
 
 
@@ -63,6 +66,7 @@ class Lease:
     def __init__(self, lock: RemotePath, seconds: int) -> None:
         """Prepare a claim; nothing is written yet."""
         self.lock, self.seconds = lock, seconds
+        self.id = uuid.uuid4().hex
         self.version: Any = None  # of the lock, as this process has written it last
         self.until = 0.0  # end of the time in which the lock is ours, by `_clock`
         self.versions: dict[str, Any] = {}
@@ -70,7 +74,10 @@ class Lease:
         self._writing = threading.Lock()
 
     def acquire(self) -> str | None:
-        """Try to take the lock. Returns None on success, else its holder in words, which may be empty."""
+        """Try to take the lock. Returns None on success, else its holder in words, which may be empty.
+
+        Raises `PlaceError` if the store cannot have locks.
+        """
         holder = ""
         for _ in range(_TRIES):
             found = _find(self.lock)
@@ -78,9 +85,20 @@ class Lease:
                 return found.holder
             with suppress(_requests.ConflictError):  # another process was faster
                 self._write(found.version if found else None)
+                self._check_conditions()
                 return None
             holder = found.holder if found else ""
         return holder
+
+    def _check_conditions(self) -> None:
+        """Raise `PlaceError` if the store carries out a write whose condition is not met."""
+        outdated = self.version
+        self._write(outdated)
+        for expected in (None, outdated):
+            with suppress(_requests.ConflictError):
+                self._write(expected)
+                self.release()
+                raise no_conditions(self.lock.bucket)
 
     def renew(self) -> None:
         """Write the lock again, if it is still ours; otherwise give it up.
@@ -88,11 +106,17 @@ class Lease:
         Raises `PlaceError` if the store does not answer.
         """
         with self._writing:
-            try:
-                if self.is_ours():
+            for _ in range(_TRIES):
+                if not self.is_ours():
+                    return
+                with suppress(_requests.ConflictError):
                     self._write(self.version)
-            except _requests.ConflictError:
-                self.until = 0.0
+                    return
+                found = _find(self.lock)
+                if found is None or found.lease != self.id:
+                    break
+                self.version = found.version  # our last write was carried out, and its answer was lost
+            self.until = 0.0
 
     def is_ours(self) -> bool:
         """Whether this process may rely on holding the lock now."""
@@ -119,16 +143,18 @@ class Lease:
                 self.renew()
 
     def release(self) -> None:
-        """Remove the lock, if it is still ours. Errors are ignored, because it expires anyway."""
+        """Remove the lock, if this lease has written it. Errors are ignored, because it expires anyway."""
+        self.until = 0.0
         with suppress(ApeError, OSError):
-            if self.is_ours():
-                self.until = 0.0
-                _requests.delete(self.lock.bucket, self.lock.key, only=self.version)
+            found = _find(self.lock)
+            if found is not None and found.lease == self.id:
+                _requests.delete(self.lock.bucket, self.lock.key)
 
     def _write(self, expected: Any) -> None:
         """Write the lock if it has the version `expected`. Raises `ConflictError` if it has another one."""
         start = _clock()
         about = {
+            "lease": self.id,
             "host": socket.gethostname(),
             "process": os.getpid(),
             "seconds": self.seconds,
@@ -138,13 +164,18 @@ class Lease:
         self.until = start + _SAFE * self.seconds
 
     def _store_time(self) -> float:
-        """The time by the store's clock, in seconds since 1970: that of an object that is written now."""
-        now = self.lock.with_name(f"{self.lock.name}.{uuid.uuid4().hex}.now")
-        _requests.replace(now.bucket, now.key, b"", None)
-        try:
-            return now.stat().st_mtime_ns / 1e9
-        finally:
-            now.unlink(missing_ok=True)
+        """The time by the store's clock, in seconds since 1970: that of an object that is written now.
+
+        All processes write the same object, so that a killed one leaves nothing that the next one does not remove.
+        """
+        now = self.lock.with_name(f"{self.lock.name}.now")
+        for _ in range(_TRIES):
+            _requests.upload(now.bucket, now.key, b"")
+            with suppress(FileNotFoundError):  # another process has removed it in between
+                written = now.stat().st_mtime_ns / 1e9
+                _requests.delete(now.bucket, now.key)
+                return written
+        return float("-inf")  # many processes are looking at this lock, so let one of the others have it
 
 
 @contextmanager
@@ -158,7 +189,9 @@ def held(lock: RemotePath, busy: ApeError, seconds: int = SECONDS) -> Iterator[L
     lease = Lease(lock, seconds)
     try:
         holder = lease.acquire()
-    except KeyboardInterrupt:
+    except ApeError:
+        raise
+    except BaseException:  # the lock may be stored already
         lease.release()
         raise
     if holder is not None:
@@ -190,12 +223,13 @@ def _find(lock: RemotePath) -> _Found | None:
         return None
     except OSError as error:
         raise ApeError("this is no lock", got=lock, fix="remove it, if no other program needs it") from error
-    seconds, holder = SECONDS, ""
+    seconds, lease, holder = SECONDS, "", ""
     with suppress(ValueError, KeyError, TypeError):  # not one of ours: it expires like all others
         said = json.loads(content)
-        seconds, holder = int(said["seconds"]), f", by process {said['process']} on {said['host']}"
+        seconds, lease = int(said["seconds"]), str(said["lease"])
+        holder = f", by process {said['process']} on {said['host']}"
     expires = about["last_modified"].timestamp() + min(seconds, SECONDS) + 1  # stores drop fractions of a second
-    return _Found(_requests.version_of(about), expires, holder)
+    return _Found(_requests.version_of(about), expires, lease, holder)
 
 
 def _clock() -> float:

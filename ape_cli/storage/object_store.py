@@ -144,7 +144,7 @@ class RemotePath:
 
         Raises `ApeError` if the guard says that this process may not write here any more.
         """
-        guard = next((guard for guard in self.bucket.guards if guard.covers(self.path)), None)
+        guard = self._guard()
         if guard is None:
             _requests.upload(self.bucket, self.key, local)
         else:
@@ -152,10 +152,10 @@ class RemotePath:
 
     def _upload_guarded(self, local: Path, guard: Guard) -> None:
         """Upload a file if `guard` allows it. Raises `ApeError` if it does not, or not any more."""
-        guard.check()
         for _ in range(_TRIES):
             if self.path not in guard.versions:
                 guard.versions[self.path] = _requests.version(self.bucket, self.key)
+            guard.check()  # at a time when the version is known, so that it is not the one of a successor
             try:
                 expected = guard.versions[self.path]
                 guard.versions[self.path] = _requests.replace(self.bucket, self.key, local.read_bytes(), expected)
@@ -164,7 +164,6 @@ class RemotePath:
             except _requests.ConflictError:
                 guard.versions.pop(self.path)
                 guard.renew()  # if nobody else may write here, then an old upload of another process has arrived
-                guard.check()
         raise ApeError(
             "another process writes the same object", got=str(self), fix="stop it, and run the same command again"
         )
@@ -174,12 +173,22 @@ class RemotePath:
         _requests.download(self.bucket, self.key, local)
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object. Raises `FileNotFoundError` if it does not exist, unless `missing_ok` is set."""
+        """Remove the object.
+
+        Raises `FileNotFoundError` if it does not exist, unless `missing_ok` is set, and `ApeError` if the guard of its
+        folder says that this process may not write here any more.
+        """
         if not missing_ok:
             _requests.head(self.bucket, self.key)
-        _requests.delete(self.bucket, self.key)
-        for guard in self.bucket.guards:
+        guard = self._guard()
+        if guard is not None:
+            guard.check()
             guard.versions.pop(self.path, None)
+        _requests.delete(self.bucket, self.key)
+
+    def _guard(self) -> Guard | None:
+        """The guard of the folder in which the object lies, if it has one."""
+        return next((guard for guard in self.bucket.guards if guard.covers(self.path)), None)
 
     def mkdir(self, parents: bool = True, exist_ok: bool = True) -> None:
         """Do nothing: a folder exists as soon as there is an object in it."""

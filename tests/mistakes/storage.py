@@ -40,7 +40,7 @@ MISTAKES = [
         "replace",
         "mode=mode",
         'mode="overwrite"',
-        "storage/test_flaky_store.py::test_a_late_upload_is_rejected",
+        "storage/test_leases.py::test_a_late_upload_is_rejected",
     ),
     Mistake(
         "an own write taken for that of another process because its answer was lost",
@@ -61,7 +61,7 @@ MISTAKES = [
         "RemotePath._upload_guarded",
         "guard.versions.pop(self.path)",
         "pass",
-        "storage/test_flaky_store.py::test_a_late_upload_that_comes_first_is_replaced",
+        "storage/test_leases.py::test_a_late_upload_that_comes_first_is_replaced",
     ),
     Mistake(
         "a lease that its holder does not renew",
@@ -80,9 +80,76 @@ MISTAKES = [
     Mistake(
         "a process that removes the lock of its successor",
         "Lease.release",
-        "_requests.delete(self.lock.bucket, self.lock.key, only=self.version)",
-        "_requests.delete(self.lock.bucket, self.lock.key)",
+        "found.lease == self.id",
+        "True",
         "storage/test_locks.py::test_one_that_is_not_renewed_is_taken_over",
+    ),
+    Mistake(
+        "a lock on a store that ignores the conditions of writes",
+        "Lease.acquire",
+        "self._check_conditions()",
+        "pass",
+        "storage/test_leases.py::test_a_store_that_ignores_conditions_is_refused",
+    ),
+    Mistake(
+        "a lease given up because the answer to its renewal was lost",
+        "Lease.renew",
+        "found.lease != self.id",
+        "True",
+        "storage/test_leases.py::test_a_renewal_whose_answer_was_lost_is_ours",
+    ),
+    Mistake(
+        "a renewal that waits as long as a large upload may take",
+        "_for_upload",
+        "size <= _SHORT",
+        "False",
+        "storage/test_leases.py::test_a_renewal_without_an_answer_is_repeated",
+    ),
+    Mistake(
+        "a lock left behind by a process that was interrupted while it wrote it",
+        "held",
+        """
+        lease.release()
+        raise
+        """,
+        "raise",
+        "storage/test_leases.py::test_interrupted_while_the_lock_is_written",
+    ),
+    Mistake(
+        "an object left behind by each process that was killed while it asked for the time",
+        "Lease._store_time",
+        'f"{self.lock.name}.now"',
+        'f"{self.lock.name}.{self.id}.now"',
+        "storage/test_leases.py::test_killed_while_it_asks_for_the_time",
+    ),
+    Mistake(
+        "a lease that is checked before the version of the object is known",
+        "RemotePath._upload_guarded",
+        """
+        if self.path not in guard.versions:
+            guard.versions[self.path] = _requests.version(self.bucket, self.key)
+        guard.check()
+        """,
+        """
+        guard.check()
+        if self.path not in guard.versions:
+            guard.versions[self.path] = _requests.version(self.bucket, self.key)
+        """,
+        "storage/test_leases.py::test_a_lease_that_runs_out_before_the_first_upload",
+    ),
+    Mistake(
+        "a file removed by a process that has lost its lock",
+        "RemotePath.unlink",
+        "guard.check()",
+        "pass",
+        "storage/test_locks.py::test_who_has_lost_it_writes_no_more",
+    ),
+    Mistake(
+        "a server named by the environment used in place of the one in the address",
+        "_s3",
+        "aws_endpoint_url_s3",
+        "endpoint",
+        "storage/test_paths.py::test_the_environment_names_the_server",
     ),
     Mistake(
         "a network failure reported as a damaged run",

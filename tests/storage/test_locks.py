@@ -126,6 +126,8 @@ def test_who_has_lost_it_writes_no_more(lock: RemotePath, server: Server) -> Non
         mine.until = 0.0  # without a connection for a minute
         with pytest.raises(ApeError, match="another process may have taken over"):
             files.write_text(target, "late")
+        with pytest.raises(ApeError, match="another process may have taken over"):
+            target.unlink()
         files.write_text(lock.parent.with_name("elsewhere") / "x", "not under this lock")
     assert server.objects(f"lease/{lock.parent.name}")["state/state.bin"] == b"ours"
 

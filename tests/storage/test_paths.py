@@ -117,11 +117,22 @@ def test_the_environment_names_the_server(server: Server, monkeypatch: pytest.Mo
     plain = storage_path("s3://place/by/environment")
     assert plain.read_bytes() == b"here"
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
     assert at(server, "place/by/environment").read_bytes() == b"here"  # an option in the address has precedence
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.endpoint)
     assert storage_path("s3://place/by/environment").exists()
     host = server.endpoint.removeprefix("http://")
     assert storage_path(f"s3://place/by/environment?endpoint_override={host}&scheme=http").exists()
+
+
+def test_an_address_and_locks_do_not_depend_on_other_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    found = storage_path("s3://bucket/x?endpoint_override=http://127.0.0.1:1&anonymous=false")
+    assert isinstance(found, RemotePath)
+    config = found.bucket.store.config
+    assert (config["skip_signature"], config["conditional_put"]) == ("false", "etag")
 
 
 # Connections
