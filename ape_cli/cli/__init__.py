@@ -26,6 +26,8 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
-    except Exception:  # a bug: its traceback may contain addresses
-        console.note(traceback.format_exc().rstrip())
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException:  # a bug: its traceback may contain addresses
+        console.note_lines(traceback.format_exc().rstrip())
         sys.exit(1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 import ape_cli
-from ape_cli.cli.console import note
+from ape_cli.cli.console import note, note_lines
 from ape_cli.core.errors import ApeError
 from ape_cli.core.messages import messages_to
 from ape_cli.storage.object_store import RemotePath
@@ -95,7 +95,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             with messages_to(note):
                 function(*args, **kwargs)
         except ApeError as error:
-            note(f"error: {error}")
+            note_lines(f"error: {error}")
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             note("interrupted: run the same command again to continue")

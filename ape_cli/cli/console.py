@@ -15,13 +15,19 @@ if TYPE_CHECKING:  # rich is imported when it is used
 
 
 def note(line: str) -> None:
-    """Print a note on stderr."""
-    print(escaping.terminal(escaping.redacted(line)), file=sys.stderr)
+    """Print a note on stderr, in one line: a line break in a name becomes visible."""
+    print(escaping.one_line(escaping.redacted(line)), file=sys.stderr)
+
+
+def note_lines(text: str) -> None:
+    """Print a text of several lines on stderr, such as the message of an error."""
+    for line in text.split("\n"):
+        note(line)
 
 
 def say(line: str) -> None:
     """Print a line of the result on stdout."""
-    print(escaping.terminal(line), flush=True)
+    print(escaping.one_line(line), flush=True)
 
 
 def draw(drawn: Any) -> None:
@@ -150,5 +156,5 @@ def print_table(heads: list[str], rows: list[list[str]]) -> None:
     for i, head in enumerate(heads):
         table.add_column(head, overflow="fold", no_wrap=i == 0)
     for row in rows:
-        table.add_row(*(Text(x) for x in row))
+        table.add_row(*(Text(escaping.one_line(x)) for x in row))
     draw(table)

@@ -19,8 +19,8 @@ from ape_cli.cli._app import (
     note_unreadable,
     somewhere,
 )
-from ape_cli.cli.console import answer, note
-from ape_cli.core import runtime
+from ape_cli.cli.console import answer, note, note_lines
+from ape_cli.core import escaping, runtime
 from ape_cli.core.errors import ApeError, UsageError
 
 if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow to import
@@ -88,7 +88,7 @@ def evaluate(
             if len(work) == 1:
                 raise
             failed += 1
-            note(f"error: {run.name}: {error}")
+            note_lines(f"error: {escaping.one_line(run.name)}: {error}")
             continue
         done.append(found)
         if not as_json:

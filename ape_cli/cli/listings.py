@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ape_cli.cli.console import note, print_table, say
+from ape_cli.cli.console import note, note_lines, print_table, say
 from ape_cli.core.errors import ApeError
 
 if TYPE_CHECKING:  # imported where it is needed, because torch is slow to import
@@ -24,7 +24,7 @@ def _sound(names: Iterable[str], load: Callable[[str], object]) -> Iterator[str]
         try:
             load(name)
         except ApeError as error:
-            note(f"left out: {error}")
+            note_lines(f"left out: {error}")
         else:
             yield name
 

@@ -285,8 +285,10 @@ def _print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Regi
     for line in (found for found in lines.values() if found.state == "failed"):
         path = worker.log_of(registry.folder, line.item.name)
         log = path.read_text(encoding="utf-8") if path.exists() else line.error
-        note(f"\nfailed: {line.item.name}" + (f" ({path})" if path.exists() else ""))
-        note("\n".join(f"  {text}" for text in log.strip().splitlines()[-_TAIL:]))
+        note("")
+        note(f"failed: {line.item.name}" + (f" ({path})" if path.exists() else ""))
+        for text in log.strip().splitlines()[-_TAIL:]:
+            note(f"  {text}")
     if not as_json:
         count = {state: sum(end["state"] == state for end in ends) for state in dict.fromkeys(e["state"] for e in ends)}
         trained = sum(end["trained"] for end in ends)

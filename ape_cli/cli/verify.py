@@ -60,7 +60,7 @@ def _verify_runs(names: list[str], add: bool, results: StoragePath, as_json: boo
         counts = {state: sum(each.state == state for each in found) for state in ("verified", "unverified", "damaged")}
         say(f"{len(found):,} runs: " + ", ".join(f"{count:,} {state}" for state, count in counts.items()))
         if counts["unverified"] and not add:
-            note("unverified: nothing is wrong, but there are files without a digest; `ape verify --add` adds it")
+            note("unverified: nothing is known to be wrong; `ape verify --add` adds digests to the files without one")
     if any(each.state == "damaged" for each in found):
         raise typer.Exit(1)
 
@@ -69,14 +69,16 @@ def _verify_datasets(folders: list[StoragePath], as_json: bool) -> None:
     """Read every row of datasets and print the result. Raises `DataError` if one is damaged."""
     from ape_cli.core.vocabulary import SPLITS
     from ape_cli.data.loader import open_dataset
+    from ape_cli.data.manifest import read_sealed_manifest
 
     lines = []
     for folder in map(dataset_folder, folders):
         found = open_dataset(folder)
         splits = [found.split(name) for name in SPLITS]
         rows = sum(part.num_rows for split in splits for part in split.groups())
-        lines.append({"dataset": str(folder), "fingerprint": found.manifest.fingerprint, "rows": rows})
+        state = "verified" if read_sealed_manifest(folder)[1] else "unverified"
+        lines.append({"dataset": str(folder), "fingerprint": found.manifest.fingerprint, "rows": rows, "state": state})
         if not as_json:
-            say(f"{folder}: {rows:,} rows, verified")
+            say(f"{folder}: {rows:,} rows, {state}")
     if as_json:
         answer(lines)

@@ -10,6 +10,8 @@ import os
 
 JSON_BYTES = 64 * 2**20  # a manifest, the record of a run, or an evaluation
 HISTORY_VALUES = 10_000_000  # rows times columns of a history
+HISTORY_BYTES = 128 * 2**20  # a history, on the disk and decompressed
+PARQUET_BYTES = 64 * 2**20  # in a shard beside the data that its footer describes: the footer itself, and gaps
 SWEEP_BYTES = 256 * 2**10  # the TOML file of a sweep
 SWEEP_DEPTH = 8  # nested tables and lists in it
 TRIALS = 20_000  # the trials of a sweep

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from ape_cli.core import escaping
 
 _MOST = 1_000  # characters of a value in a message
 _Name = TypeVar("_Name", bound=str)
+
+
+class Lines(str):
+    """A value of several lines, whose line breaks a message keeps. Names in it are escaped by the caller."""
 
 
 class ApeError(ValueError):
@@ -28,11 +33,15 @@ class ApeError(ValueError):
     def __init__(self, what: str, *, got: object = None, allowed: object = None, fix: str | None = None) -> None:
         """Store the parts and build the message from them."""
         self.what, self.got, self.allowed, self.fix = what, got, allowed, fix
-        lines = [escaping.terminal(escaping.redacted(what))]
+        lines = [_escaped(what)]
         for label, value in (("got", got), ("allowed", allowed), ("fix", fix)):
             if value is not None:
                 lines.append(f"  {label + ':':<9}{_shown(value)}")
         super().__init__("\n".join(lines))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the parts, from which the other process builds the message again."""
+        return partial(type(self), got=self.got, allowed=self.allowed, fix=self.fix), (self.what,)
 
 
 def _shown(value: object) -> str:
@@ -41,7 +50,14 @@ def _shown(value: object) -> str:
         text = str(value)
     except ValueError:  # Python does not print numbers of more than 4,300 digits
         return "a number of thousands of digits"
-    return escaping.terminal(escaping.redacted(text if len(text) <= _MOST else f"{text[:_MOST]}…"))
+    cut = text if len(text) <= _MOST else f"{text[:_MOST]}…"
+    return _escaped(Lines(cut) if isinstance(value, Lines) else cut)
+
+
+def _escaped(text: str) -> str:
+    """A text for a message, without secrets. Only `Lines` keep their line breaks."""
+    shown = escaping.redacted(text)
+    return escaping.terminal(shown) if isinstance(text, Lines) else escaping.one_line(shown)
 
 
 class UsageError(ApeError):

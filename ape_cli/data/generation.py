@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import ape_cli
 from ape_cli.core import budget, runtime
-from ape_cli.core.errors import BusyError, DataError, UsageError
+from ape_cli.core.errors import BusyError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
 from ape_cli.data import staging, verification
 from ape_cli.data.card import card
@@ -106,8 +106,10 @@ def generate(
         pieces = [p for split in pieces_of(wanted).values() for p in split]
         if known is not None:
             todo = [p for p in pieces if not (out / p.file).exists()]
-            _check_remade(known, _make(task, wanted.seed, out, todo, engine, tick))
+            verification.check_remade(known, _make(task, wanted.seed, out, todo, engine, tick))
             if not read_sealed_manifest(out)[1]:  # an earlier version wrote it
+                shards = {shard.file: shard for part in known.shards.values() for shard in part}
+                verification.check_same(out, known, _manifest(task, wanted, shards))
                 write_manifest(out, known)
             staging.finish(out)
             return GenerationResult(known, out, sum(len(p.rows) for p in todo))
@@ -217,20 +219,6 @@ def _cut(rows: range, size: int) -> Iterator[range]:
     """Split a range of rows into ranges of at most `size` rows."""
     for first in range(rows.start, rows.stop, size):
         yield range(first, min(rows.stop, first + size))
-
-
-def _check_remade(known: Manifest, made: dict[str, Shard]) -> None:
-    """Compare shards that were generated again with the manifest. Raises `DataError` if one differs."""
-    for shards in known.shards.values():
-        for old in shards:
-            new = made.get(old.file)
-            if new is not None and new != old:
-                raise DataError(
-                    f"a shard is missing, and these versions generate a different one: {old.file}",
-                    got=f"made with pyarrow {pa.__version__} and ape {ape_cli.__version__}",
-                    allowed=f"made with {known.versions}",
-                    fix="--overwrite generates the whole dataset again",
-                )
 
 
 def _manifest(task: BaseTask, wanted: DatasetPlan, shards: dict[str, Shard]) -> Manifest:

@@ -55,7 +55,7 @@ class DatasetPlan(Frozen):
     structure: StructureField
     order: Order | None  # linearisation of the target, and of the source unless `source_order` is given
     parameters: dict[str, Any]
-    seed: int
+    seed: int = Field(ge=0, lt=2**63)
     rows: dict[str, int]  # number of rows of each split
     shard_rows: int = Field(gt=0)
     image: Size | None = None  # height, width and channels; None for sequences

@@ -8,13 +8,14 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import ape_cli
 from ape_cli import tasks
 from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.data.manifest import Manifest, Shard
+from ape_cli.data.manifest import Manifest, Shard, manifest_path
 from ape_cli.storage import files, image_rows, sequence_rows
-from ape_cli.storage.parquet import read_shard
+from ape_cli.storage.parquet import check_length, read_shard
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Cyclic, Structure, Tree
 
@@ -132,9 +133,11 @@ def check_shard(folder: StoragePath, shard: Shard) -> None:
     if not path.is_file():
         raise DataError("a shard is missing", got=str(path), fix="run the same `ape gen` command again")
     try:
+        check_length(path)
         digest = files.sha256(path)
-    except OSError as error:
-        raise DataError(f"cannot read {path}", got=error.strerror, fix="make it readable") from error
+    except (OSError, pa.ArrowException) as error:
+        got = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise DataError(f"cannot read {path}", got=got, fix="restore it, or make it readable") from error
     if digest != shard.sha256:
         raise DataError(
             f"a shard was altered or truncated: {path}",
@@ -142,6 +145,32 @@ def check_shard(folder: StoragePath, shard: Shard) -> None:
             allowed=f"sha256 {shard.sha256[:16]}… (manifest.json)",
             fix=_OVERWRITE,
         )
+
+
+def check_remade(known: Manifest, made: dict[str, Shard]) -> None:
+    """Compare shards that were generated again with the manifest. Raises `DataError` if one differs."""
+    for shards in known.shards.values():
+        for old in shards:
+            new = made.get(old.file)
+            if new is not None and new != old:
+                raise DataError(
+                    f"a shard is missing, and these versions generate a different one: {old.file}",
+                    got=f"made with pyarrow {pa.__version__} and ape {ape_cli.__version__}",
+                    allowed=f"made with {known.versions}",
+                    fix="--overwrite generates the whole dataset again",
+                )
+
+
+def check_same(folder: StoragePath, known: Manifest, made: Manifest) -> None:
+    """Compare a manifest without a digest with the one that is written now. Raises `DataError` if they differ."""
+    for name in Manifest.model_fields.keys() - {"versions"}:
+        if (there := getattr(known, name)) != (now := getattr(made, name)):
+            raise DataError(
+                f"{manifest_path(folder)} was altered: {name} is not the one of the dataset",
+                got=there,
+                allowed=now,
+                fix="restore the file, or generate the dataset again with --overwrite",
+            )
 
 
 def check_rows(part: pa.Table, own: Structure, ids: int) -> None:

@@ -9,6 +9,7 @@ the state of a generator). For a rank other than 0 the last two are `rng.cpu.RAN
 from __future__ import annotations
 
 import json
+import logging
 import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
 
 Tensors = dict[str, Tensor]
+logger = logging.getLogger(__name__)
 
 
 class Store(Protocol):
@@ -109,6 +111,8 @@ def load_weights(run: Run, model: Model) -> str:
     Raises `RunError` if the run has no weights, or if they were altered or do not fit the model.
     """
     stored, digest = run.load_model()
+    if run.unverified:
+        logger.warning(f"{run.name} is unverified: there are files without a digest (`ape verify --add` adds it)")
     tensors = model.current(stored)
     want, have = (
         {k: f"{str(v.dtype).removeprefix('torch.')} {list(v.shape)}" for k, v in found.items()}

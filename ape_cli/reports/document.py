@@ -100,7 +100,7 @@ def left_out(bad: Sequence[str]) -> str:
     >>> left_out(["copy-rope-1: run.json was altered", "copy-rope-2: run.json was altered"])
     'Left out, because they are damaged or cannot be read: copy-rope-1, copy-rope-2.'
     """
-    names = list(dict.fromkeys(line.partition(":")[0] for line in bad))
+    names = list(dict.fromkeys(line.partition(": ")[0] for line in bad))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     listed = ", ".join(names[:_NAMED]) + more
     return f"Left out, because they are damaged or cannot be read: {listed}." if names else ""

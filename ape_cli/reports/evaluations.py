@@ -52,6 +52,11 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
     """
     for run, about in registry.sound(bad):
         config, trained = about["config"], about["dataset"]
+        try:
+            is_paper_size = _is_paper_size(config["preset"], trained)
+        except ApeError as error:  # the task of the run does not have its order
+            bad.append(f"{run.name}: {error.what} ({error.got})")
+            continue
         apart_from_seed = json.dumps(config | {"seed": 0})
         configuration, attention = _identity(apart_from_seed, trained["fingerprint"])
         of_run = {
@@ -67,7 +72,7 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
             "form": _form(trained),
             "trained_on": trained["name"],
             "trained_fingerprint": trained["fingerprint"],
-            "paper_size": _is_paper_size(config["preset"], trained),
+            "paper_size": is_paper_size,
         }
         yield run, about, of_run
 

@@ -82,6 +82,8 @@ class Record(BaseModel):
     started: str | None = None
     finished: str | None = None
     result: TrainingResult | None = None
+    processor: dict[str, str] | None = None
+    resumed_on: list[dict[str, str]] = []  # processors, if training went on on others
     files: dict[str, str] = {}  # SHA-256 of the other files that a finished run must not change
 
     @model_validator(mode="after")
@@ -92,21 +94,23 @@ class Record(BaseModel):
         return self
 
 
-def write(path: StoragePath, value: dict[str, Any]) -> None:
-    """Write a JSON object with its digest, atomically.
+def write(path: StoragePath, value: dict[str, Any], *, seal: bool = True) -> None:
+    """Write a JSON object, with its digest unless `seal` is False, atomically.
 
     Raises `ApeError` if `path` cannot be written, and `ValueError` if `value` contains NaN or an infinity.
     """
     content = {key: field for key, field in value.items() if key != digests.FIELD}
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-    files.write_text(path, digests.sealed(text))
+    files.write_text(path, digests.sealed(text) if seal else text + "\n")
 
 
-def read(path: StoragePath, kind: type[BaseModel], again: str) -> tuple[dict[str, Any], bool]:
+def read(
+    path: StoragePath, kind: type[BaseModel], again: str, complete: tuple[str, ...] = ()
+) -> tuple[dict[str, Any], bool]:
     """Read a JSON file, and check its digest and that it has the form of the model `kind`.
 
-    Returns the JSON object without its digest, including unchecked fields, and whether it has a digest. `again` is the
-    fix that an error suggests.
+    Returns the JSON object without its digest, including unchecked fields, and whether it has a digest. In the objects
+    that `complete` names, fields that are missing get their defaults. `again` is the fix that an error suggests.
 
     Raises `RunError` if the file was altered, is damaged or cannot be read, `FileNotFoundError` if it does not exist,
     and `PlaceError` if the object store fails.
@@ -114,7 +118,7 @@ def read(path: StoragePath, kind: type[BaseModel], again: str) -> tuple[dict[str
     try:
         raw = files.read_bytes(path)
         found: dict[str, Any] = from_json(raw, allow_inf_nan=False)
-        kind.model_validate(found)
+        checked = kind.model_validate(found)
         sealed = digests.is_sealed(raw, found)
     except digests.AlteredError as error:
         raise RunError(f"{path} was altered", got=str(error), fix=again) from error
@@ -128,6 +132,8 @@ def read(path: StoragePath, kind: type[BaseModel], again: str) -> tuple[dict[str
         got = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise RunError(f"cannot read {path}", got=got, fix=again) from error
     found.pop(digests.FIELD, None)
+    for name in complete:
+        found[name] = dict(getattr(checked, name)) | found[name]
     return found, sealed
 
 

@@ -63,7 +63,13 @@ class Registry:
         runs = self.folder / "runs"
         if self.folder.exists() and not self.folder.is_dir():
             raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with --results")
-        names = (name for name, is_folder in files.entries(runs) if is_folder and not name.startswith("."))
+        try:
+            found = files.entries(runs)
+        except OSError as error:
+            raise RunError(
+                f"cannot read {runs}", got=error.strerror, fix="name another folder with --results"
+            ) from error
+        names = (name for name, is_folder in found if is_folder and not name.startswith("."))
         yield from (Run(runs / name) for name in names if self.names is None or name in self.names)
 
     def sound(self, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any]]]:

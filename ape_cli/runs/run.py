@@ -45,8 +45,12 @@ class Run(RunFiles):
         return read_config(self.read()["config"])
 
     def update(self, **fields: Any) -> None:
-        """Set fields of run.json. Raises `RunError` if it is missing or damaged."""
-        record.write(self.folder / "run.json", self.read() | fields)
+        """Set fields of run.json. Raises `RunError` if it is missing or damaged.
+
+        The run.json of an earlier version stays without a digest, because other files of the run may have none either.
+        """
+        about = self.read() | fields
+        record.write(self.folder / "run.json", about, seal=self._record_is_sealed is not False)
 
     @property
     def status(self) -> str:
@@ -101,16 +105,18 @@ class Run(RunFiles):
 
     def _drop_state(self) -> None:
         """Remove the state for resuming."""
-        _remove(self.folder / "state")
+        files.remove(self.folder / "state")
 
     def clear(self) -> None:
         """Remove the weights, the history, run.json, the state and all evaluations, so that the run can start again."""
-        self._drop_state()
-        _remove(self.logs)
-        for name in (WEIGHTS, HISTORY, "run.json"):
-            (self.folder / name).unlink(missing_ok=True)
-        for path in (self.folder / "eval").glob("*.json"):
-            path.unlink()
+        for name in ("state", self.logs.name, WEIGHTS, HISTORY, "run.json"):
+            files.remove(self.folder / name)
+        evaluations = self.folder / "eval"
+        if evaluations.is_dir() and not files.is_link(evaluations):
+            for path in evaluations.glob("*.json"):
+                files.remove(path)
+        else:
+            files.remove(evaluations)
 
     def forget(self) -> None:
         """Remove the folder of a run that was never started, if it contains nothing but its lock."""
@@ -143,8 +149,8 @@ class Run(RunFiles):
             evaluation, sealed = record.read(path, Evaluation, again)
         except FileNotFoundError:
             return None
-        self.unverified |= not sealed
         about = self.read() if about is None else about
+        self.check_seal(path, sealed)
         if found := contradiction(evaluation, name, self.name, about, about.get("files", {}).get(WEIGHTS)):
             what, got, allowed = found
             raise RunError(f"{path} contradicts its run", got=f"{what}: {got}", allowed=allowed, fix=again)
@@ -157,7 +163,10 @@ class Run(RunFiles):
         """
         good, bad = [], []
         about = self.read() if about is None else about
-        entries = files.entries(self.folder / "eval")
+        try:
+            entries = files.entries(self.folder / "eval")
+        except OSError as error:
+            return [], [f"cannot read {self.folder / 'eval'} ({error.strerror})"]
         for name in (name.removesuffix(".json") for name, _ in entries if name.endswith(".json")):
             try:
                 found = self.evaluation(name, about)
@@ -166,17 +175,6 @@ class Run(RunFiles):
             else:
                 good += [] if found is None else [found]
         return good, bad
-
-
-def _remove(folder: StoragePath) -> None:
-    """Delete a folder with everything in it, if there is one."""
-    if not folder.is_dir():
-        return
-    paths: list[StoragePath] = list(folder.iterdir())
-    for path in paths:
-        _remove(path) if path.is_dir() else path.unlink()
-    if folder.is_dir():
-        folder.rmdir()
 
 
 def now() -> str:

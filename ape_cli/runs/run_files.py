@@ -12,10 +12,11 @@ from ape_cli.runs import record
 from ape_cli.runs.record import Record
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
-from ape_cli.storage.tensors import Tensors, check_tensors, load_tensors, save_tensors
+from ape_cli.storage.tensors import Tensors, check_length, check_tensors, load_tensors, save_tensors
 
 if TYPE_CHECKING:  # imported lazily: training needs no polars
     import polars as pl
+    import pyarrow.parquet as pq
 
 WEIGHTS, HISTORY = "model.safetensors", "history.parquet"
 
@@ -30,6 +31,7 @@ class RunFiles:
         """Nothing is read; the folder need not exist."""
         self.folder = folder
         self.unverified = False
+        self._record_is_sealed: bool | None = None  # None until run.json is read
 
     @property
     def name(self) -> str:
@@ -44,13 +46,29 @@ class RunFiles:
         again = f"train it again with --overwrite, or remove {self.folder}"
         path = self.folder / "run.json"
         try:
-            about, sealed = record.read(path, Record, again)
+            about, sealed = record.read(path, Record, again, complete=("config", "dataset"))
         except FileNotFoundError:
             raise RunError("the run has no run.json", got=str(self.folder), fix=again) from None
         if about["run"] != self.name:
             raise RunError(f"{path} is of another run", got=about["run"], allowed=self.name, fix=again)
+        self._record_is_sealed = sealed
         self.unverified |= not sealed
         return about
+
+    def check_seal(self, path: StoragePath, sealed: bool) -> None:
+        """Note that a file of this run has no digest. The run is unverified then.
+
+        Raises `RunError` if run.json has a digest: then all files of the run were written with one.
+        """
+        if sealed:
+            return
+        if self._record_is_sealed is None:
+            self.read()
+        if self._record_is_sealed:
+            raise RunError(
+                f"{path} was altered", got="no digest", allowed="a digest, as in run.json", fix="restore the file"
+            )
+        self.unverified = True
 
     def save_state(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
         """Save the state for resuming: tensors, and a JSON object `cursor` that says how far training is.
@@ -72,7 +90,7 @@ class RunFiles:
             return None
         tensors, cursor, sealed = load_tensors(self._state)
         self._check_owner(self._state, cursor, sealed)
-        self.unverified |= not sealed
+        self.check_seal(self._state, sealed)
         return tensors, cursor
 
     def save_model(self, tensors: Tensors, about: dict[str, Any]) -> None:
@@ -100,10 +118,10 @@ class RunFiles:
             if path.exists():
                 about, sealed = check_tensors(path)
                 self._check_owner(path, about, sealed)
-                if path.name != WEIGHTS or self.read()["status"] != "finished":
-                    self.unverified |= not sealed
-                else:
+                if path.name == WEIGHTS and self.read()["status"] == "finished":
                     self.check_file(WEIGHTS)
+                else:
+                    self.check_seal(path, sealed)
 
     def seal_tensors(self) -> None:
         """Write the weights and the state again with a digest, if they have none.
@@ -130,8 +148,8 @@ class RunFiles:
 
     def _check_owner(self, path: StoragePath, about: dict[str, Any], sealed: bool) -> None:
         """Check that a safetensors file is of this run. `about` is its metadata. Raises `RunError` otherwise."""
-        run = about.pop("run", None)
-        if sealed and run != self.name:
+        run = about.pop("run", None)  # files of earlier versions have neither a digest nor the name of their run
+        if run != self.name and (sealed or run is not None):
             again = "train the run again with --overwrite"
             raise RunError(f"{path} is of another run", got=run, allowed=self.name, fix=again)
 
@@ -145,7 +163,13 @@ class RunFiles:
         try:
             if not path.is_file():
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            if name == WEIGHTS:
+                check_length(path)
+            elif path.stat().st_size > budget.HISTORY_BYTES:
+                raise files.too_large(path, budget.HISTORY_BYTES)
             found = files.sha256(path)
+        except ValueError as error:
+            raise RunError(f"{path} was altered", got=str(error), fix="restore the file, or train again") from error
         except OSError as error:
             raise RunError(f"cannot read {path}", got=error.strerror, fix="restore the file") from error
         if said is None:
@@ -174,13 +198,29 @@ class RunFiles:
             return pl.DataFrame()
         self.check_file(HISTORY)
         try:
-            with files.local(path) as here:
-                about = pq.read_metadata(here)
-                if about.num_rows * about.num_columns > budget.HISTORY_VALUES:
-                    got = f"{about.num_rows:,} rows, {about.num_columns:,} columns"
-                    raise RunError(f"{path} is too large for a history", got=got, fix=again)
-                found = pl.from_arrow(pq.read_table(here))
+            with files.local(path) as here, pq.ParquetFile(here) as file:
+                _check_history(path, file)
+                found = pl.from_arrow(file.read())
         except (pa.ArrowException, OSError) as error:
             raise RunError(f"cannot read {path}", got=str(error).splitlines()[0], fix=again) from error
         assert isinstance(found, pl.DataFrame)
         return found
+
+
+def _check_history(path: StoragePath, file: pq.ParquetFile) -> None:
+    """Check that a history has only numbers, and not too many. Raises `RunError` otherwise."""
+    from pyarrow import types as pa_types
+
+    about, kinds = file.metadata, [field.type for field in file.schema_arrow]
+    groups = map(about.row_group, range(about.num_row_groups))
+    size = sum(group.column(i).total_uncompressed_size for group in groups for i in range(group.num_columns))
+    numbers = all(
+        pa_types.is_integer(kind) or pa_types.is_floating(kind) or pa_types.is_boolean(kind) for kind in kinds
+    )
+    if about.num_rows * about.num_columns > budget.HISTORY_VALUES or size > budget.HISTORY_BYTES or not numbers:
+        raise RunError(
+            f"{path} is no history",
+            got=f"{about.num_rows:,} rows of {', '.join(map(str, dict.fromkeys(kinds)))}, {size:,} bytes",
+            allowed=f"{budget.HISTORY_VALUES:,} numbers, {budget.HISTORY_BYTES:,} bytes",
+            fix="restore the file, or train again",
+        )

@@ -7,6 +7,7 @@ request.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -28,6 +29,9 @@ OPTIONS = {"s3": _BOTH | {"region": ()}, "gs": _BOTH}  # option of an address ->
 _CONNECT, _SILENT = timedelta(seconds=4), timedelta(seconds=5)  # time to connect; time without an answer
 _LONGEST = timedelta(minutes=10)  # for one request, with all data that it transfers
 _PATIENCE = timedelta(seconds=20)  # after this time, a request is not repeated again
+
+
+_URL = re.compile(r"https?://[!-?A-~]+")  # without a name and a password
 
 
 class Guard(Protocol):
@@ -192,5 +196,9 @@ def _gcs(bucket: str, given: dict[str, str]) -> tuple[Any, dict[str, Any]]:
 
 
 def _with_scheme(endpoint: str, given: dict[str, str]) -> str:
-    """The URL of a server that was named with or without its scheme."""
-    return endpoint if "://" in endpoint else f"{given.get('scheme', 'https')}://{endpoint}"
+    """The URL of a server that was named with or without its scheme. Raises `PlaceError` if it cannot be one."""
+    url = endpoint if "://" in endpoint else f"{given.get('scheme', 'https')}://{endpoint}"
+    if not _URL.fullmatch(url):
+        fix = "correct endpoint_override or AWS_ENDPOINT_URL"
+        raise PlaceError("the address of the object store's server is no URL", allowed="http://HOST:PORT", fix=fix)
+    return url

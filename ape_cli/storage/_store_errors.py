@@ -124,6 +124,11 @@ def explained(bucket: _Bucket, key: str = "") -> Iterator[None]:
         raise
     except (BaseError, ValueError) as error:  # a ValueError is about the settings, or the name of the object
         raise _explanation(bucket, str(error)) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # a bug of obstore; the class cannot be imported
+            raise
+        fix = "look for unusual characters in the options of the address and in the variables AWS_… or GOOGLE_…"
+        raise PlaceError(f"the settings for {bucket} cannot be used", fix=fix) from None
 
 
 def _explanation(bucket: _Bucket, said: str) -> PlaceError:

@@ -13,6 +13,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import stat
 import tempfile
 from collections import deque
@@ -68,6 +69,8 @@ def replacing(path: StoragePath) -> Iterator[Path]:
         return
     if not path.name or path.is_dir():
         raise cannot_write(path, IsADirectoryError(errno.EISDIR, "it is a folder"))
+    if path.exists() and not path.is_file():
+        raise cannot_write(path, OSError(errno.EINVAL, "it is a device or a pipe"))
     folder(path.parent)
     try:
         with temporary_beside(path) as (temporary, handle):
@@ -183,10 +186,13 @@ def sha256(path: StoragePath) -> str:
 
 
 def entries(folder: StoragePath) -> list[tuple[str, bool]]:
-    """List a folder: pairs of a name and whether it is a folder, sorted; empty if there is no such folder."""
+    """List a folder: pairs of a name and whether it is a folder, sorted; empty if there is no such folder.
+
+    Raises `OSError` if it is no folder, or cannot be read.
+    """
     if isinstance(folder, RemotePath):
         return sorted((entry.name, entry.is_dir()) for entry in folder.iterdir())
-    if not folder.is_dir():
+    if not os.path.lexists(folder):
         return []
     with os.scandir(folder) as found:
         return sorted((entry.name, _is_folder(entry)) for entry in found)
@@ -198,6 +204,26 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
+
+
+def is_link(path: StoragePath) -> bool:
+    """Whether a path is a symbolic link. There are none in an object store."""
+    return isinstance(path, Path) and path.is_symlink()
+
+
+def remove(path: StoragePath) -> None:
+    """Remove a file, or a folder with everything in it, if there is one. What a link leads to is not touched.
+
+    Raises `OSError` if that is not possible.
+    """
+    if isinstance(path, RemotePath):
+        for entry in path.iterdir():
+            remove(entry)
+        path.unlink(missing_ok=True)
+    elif path.is_dir() and not is_link(path):
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterator[U]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ape_cli.core import budget
 from ape_cli.core.errors import DataError
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath
@@ -38,6 +40,21 @@ def _numbers(path: str, kind: pa.DataType) -> list[str]:
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         return _numbers(f"{path}.list.element", kind.value_type)
     return [path] if pa.types.is_integer(kind) else []
+
+
+def check_length(path: StoragePath) -> None:
+    """Check that a large Parquet file is not longer than its content, before all of its bytes are read.
+
+    Raises `OSError` otherwise, and `pyarrow.ArrowException` if it is no Parquet file.
+    """
+    size = path.stat().st_size
+    if size <= budget.PARQUET_BYTES:
+        return
+    with pq.ParquetFile(path.opened() if isinstance(path, RemotePath) else path) as file:
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        content = sum(group.column(i).total_compressed_size for group in groups for i in range(group.num_columns))
+    if size > content + budget.PARQUET_BYTES:
+        raise OSError(errno.EFBIG, f"it has {size:,} bytes, of which {content:,} are data", str(path))
 
 
 def _told(found: pa.Schema) -> str:

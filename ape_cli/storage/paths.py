@@ -34,6 +34,8 @@ __all__ = ["RemotePath", "StoragePath", "storage_path"]
 StoragePath: TypeAlias = Path | RemotePath
 
 _ALMOST = re.compile(r"(s3|gs|gcs|https?|file|az|abfs):/?[^/]|(s3|gs|gcs|https?|file|az|abfs):/?$")
+_BUCKET = re.compile(r"[A-Za-z0-9._-]{1,222}")
+_VALUE = re.compile(r"[!-~]*")  # of an option
 
 
 def storage_path(text: str | StoragePath) -> StoragePath:
@@ -76,8 +78,14 @@ def storage_path(text: str | StoragePath) -> StoragePath:
             allowed=f"{kind}://bucket/path",
             fix=f"{CREDENTIALS[kind]}, and leave them out here",
         )
+    if not _BUCKET.fullmatch(parts[0]):
+        named = "up to 222 letters, digits, hyphens, dots and underscores"
+        raise UsageError("no bucket can have this name", got=parts[0], allowed=named, fix="correct the address")
     for key, value in parse_qsl(query, keep_blank_values=True):
         allowed = OPTIONS[kind][pick(f"option of {kind}:// addresses", key, OPTIONS[kind])]
+        if not _VALUE.fullmatch(value):
+            got = "a space, a control character or another alphabet"
+            raise UsageError(f"bad value of {key}", got=got, allowed="letters, digits and signs", fix="correct it")
         if allowed:
             pick(f"value of {key}", value, allowed)
     return RemotePath(Bucket(kind, parts[0], query), "/".join(parts))

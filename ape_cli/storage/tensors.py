@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pydantic_core import from_json
+
+from ape_cli.core import budget
 from ape_cli.core.errors import RunError
 from ape_cli.storage import digests, files
 from ape_cli.storage.paths import StoragePath
@@ -51,6 +54,25 @@ def check_tensors(path: StoragePath) -> tuple[dict[str, Any], bool]:
         return about, sealed
 
 
+def check_length(path: StoragePath) -> None:
+    """Check that a safetensors file is as long as its header says, before all of its bytes are read.
+
+    Raises `AlteredError` otherwise, `ValueError` if it has no such header, and `OSError` if it cannot be read.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header = int.from_bytes(file.read(8), "little")
+        if header > budget.JSON_BYTES:
+            raise ValueError(f"its header has {header:,} bytes")
+        try:
+            tensors = [value for name, value in from_json(file.read(header)).items() if name != "__metadata__"]
+            data = max((int(tensor["data_offsets"][1]) for tensor in tensors), default=0)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            raise ValueError("its header cannot be read") from error
+    if size != 8 + header + data:
+        raise digests.AlteredError(f"{size:,} bytes, and its header says {8 + header + data:,}")
+
+
 @contextmanager
 def _opened(path: StoragePath, framework: str) -> Iterator[tuple[Any, dict[str, Any], bool]]:
     """Open a safetensors file. Yields it, the JSON object in its metadata, and whether it has a digest.
@@ -64,6 +86,7 @@ def _opened(path: StoragePath, framework: str) -> Iterator[tuple[Any, dict[str, 
     try:
         if not path.is_file():
             raise OSError("it is no regular file")
+        check_length(path)
         with files.local(path) as here:
             sealed = digests.is_sealed_tensors(here)
             with safetensors.safe_open(here, framework=framework) as file:
@@ -74,7 +97,9 @@ def _opened(path: StoragePath, framework: str) -> Iterator[tuple[Any, dict[str, 
                 yield file, about, sealed
     except digests.AlteredError as error:
         raise RunError(f"{path} was altered", got=str(error), fix=again) from error
-    except (safetensors.SafetensorError, OSError) as error:
-        raise RunError(f"{path} is not a complete safetensors file", got=str(error), fix=again) from error
     except (KeyError, json.JSONDecodeError, RecursionError) as error:
         raise foreign from error
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        if isinstance(error, RunError):
+            raise
+        raise RunError(f"{path} is not a complete safetensors file", got=str(error), fix=again) from error

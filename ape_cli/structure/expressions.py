@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ape_cli.core.errors import UsageError
+from ape_cli.core import escaping
+from ape_cli.core.errors import Lines, UsageError
 from ape_cli.structure.algebras import Cyclic, Grid, Product, Seq, Structure, Tree
 
 LINE = -1  # what `columns` gives for the place along the linearisation
@@ -103,7 +104,7 @@ class _Parser:
         place = self.tokens[self.at][1] if self.at < len(self.tokens) else len(self.text)
         return UsageError(
             f"bad structure: {what}",
-            got=f"{self.text}\n{' ' * (11 + place)}^ here, at character {place + 1}",
+            got=Lines(f"{escaping.one_line(self.text)}\n{' ' * (11 + place)}^ here, at character {place + 1}"),
             allowed=_ALLOWED,
             fix="correct it there",
         )

@@ -87,7 +87,8 @@ def choose_dataset(
     for path in sorted(all_of_them, key=lambda path: path.parent.name):
         try:
             plan = manifest.read_manifest(path.parent).plan
-        except DataError:
+        except DataError as error:
+            logger.warning(f"left out: {path.parent.name}: {error.what} ({error.got})")
             continue
         if order in (None, plan.linearisation) and _readable(scheme, plan.structure, wanted):
             found.append(path)

@@ -148,6 +148,8 @@ def _train(
                     registry.begin(run, config, data, device, factory.variant(config, data), group.size)
                 else:
                     _note_ranks(run, config, group)
+                    if run.unverified:
+                        logger.warning(f"{run.name} is unverified: its state has no digest")
                     run.resume(group.size, processor())
                 registered = True
                 _note_training(run, config, loop, execution)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from ape_cli.data import generation, manifest
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.storage import files, parquet
 from tests.conftest import ape
+from tests.limits import ape as limited
 from tests.registered import edit, strip_digest
 
 
@@ -131,6 +133,49 @@ def test_a_manifest_of_an_earlier_version_is_unverified_until_gen_runs_again(
     assert "complete and verified" in ape(*words)[0]
     assert path.read_bytes() == whole
     assert read(tmp_path / "d") == before
+
+
+def test_gen_adds_no_digest_to_an_altered_manifest(tmp_path: Path) -> None:
+    """The fields outside the fingerprint are compared with those that the task has."""
+    words = ("gen", "reverse", "--n", "20", "--n-validation", "5", "--n-test", "5", "--out", str(tmp_path / "d"))
+    ape(*words)
+    path = tmp_path / "d" / "manifest.json"
+    whole = path.read_text()
+    for name in ("mean_size", "mean_tokens"):
+        path.write_text(re.sub(rf'"{name}": [\d.]+', f'"{name}": 500.0', whole))
+        strip_digest(path)
+        altered = path.read_text()
+        verified = ("verify", "--data", str(tmp_path / "d"))
+        assert ape(*verified)[0].endswith("30 rows, unverified\n")
+        assert json.loads(ape(*verified, "--json")[0])[0]["state"] == "unverified"
+        assert f"was altered: {name} is not the one of the dataset\n  got:     500.0" in ape(*words, code=1)[1]
+        assert path.read_text() == altered
+    path.write_text(whole)
+    assert ape(*verified)[0].endswith("30 rows, verified\n")
+
+
+def test_a_shard_that_is_a_large_hole(words: Dataset, tmp_path: Path) -> None:
+    """Its digest would take minutes."""
+    folder = copied(words, tmp_path)
+    shard = next((folder / "data").glob("train-*"))
+    whole = shard.read_bytes()
+    for content in (whole, b""):
+        with shard.open("wb") as file:
+            file.truncate(80 * 10**9)
+            file.write(content)
+            file.seek(80 * 10**9)
+            file.write(whole)
+        found = limited("verify", "--data", str(folder))
+        assert found.code == 1
+        assert f"cannot read {shard}\n  got:     it has 80,0" in found.err
+
+
+@pytest.mark.parametrize("seed", [-5, 2**63, 10**30])
+def test_a_seed_that_no_dataset_has(words: Dataset, tmp_path: Path, seed: int) -> None:
+    folder = copied(words, tmp_path)
+    edit(folder / "manifest.json", lambda fields: fields["plan"].update(seed=seed))
+    with pytest.raises(DataError, match=r"plan\.seed"):
+        open_dataset(folder)
 
 
 def test_altered_records_of_an_interrupted_generation(tmp_path: Path) -> None:

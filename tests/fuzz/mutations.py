@@ -78,13 +78,15 @@ def _places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     return found
 
 
-def of_json(content: bytes, chosen: random.Random, *, seal: bool) -> bytes:
+def of_json(content: bytes, chosen: random.Random, seal: str) -> bytes:
     """Returns the JSON object with one value changed, removed, added, repeated or nested, in the same form.
 
-    With `seal`, the digest is computed again; otherwise it stays what it was.
+    The digest is computed again (`seal` is "sealed"), removed ("unsealed"), or it stays what it was ("json").
     """
     value = json.loads(content)
     digest = value.pop(digests.FIELD, None)
+    if seal == "unsealed":
+        digest = None
     container, key = chosen.choice(_places(value, []))
     kind = chosen.randrange(8)
     if kind <= 3:
@@ -104,7 +106,7 @@ def of_json(content: bytes, chosen: random.Random, *, seal: bool) -> bytes:
             deep = [deep]
         container[key] = deep
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    if seal and text.startswith("{\n"):
+    if seal == "sealed" and text.startswith("{\n"):
         return digests.sealed(text).encode("utf-8", "surrogatepass")
     if digest is not None and text.startswith("{\n"):
         text = f'{text[:-2]},\n  "sha256": "{digest}"\n}}\n'

@@ -147,8 +147,8 @@ MISTAKES = [
     Mistake(
         "a server named by the environment used in place of the one in the address",
         "_s3",
-        "aws_endpoint_url_s3",
-        "endpoint",
+        'config["aws_endpoint_url_s3"] = _with_scheme(endpoint, given)',
+        'config["endpoint"] = _with_scheme(endpoint, given)',
         "storage/test_paths.py::test_the_environment_names_the_server",
     ),
     Mistake(

@@ -302,7 +302,7 @@ def test_runs_of_earlier_versions_are_unverified_until_digests_are_added(where: 
     assert {line["verified"] for line in json.loads(ape("runs", *words, "--json")[0])} == {False}
     out, err = ape("verify", *words)
     assert out == "2 runs: 0 verified, 2 unverified, 0 damaged\n"
-    assert "`ape verify --add` adds it" in err
+    assert "`ape verify --add` adds digests" in err
     assert ape("verify", *words, "--add")[0] == "2 runs: 2 verified, 0 unverified, 0 damaged\n"
     out, err = ape("report", *words, "--format", "markdown")
     assert "unverified" not in out + err
@@ -334,6 +334,7 @@ def test_an_unfinished_run_gets_digests_too(words: Dataset, tmp_path: Path) -> N
     tensors, cursor = found.load_state() or ({}, {})
     path = Path(str(found.folder)) / "state" / "state.safetensors"
     save_file(tensors, path, metadata={"ape": json.dumps(cursor)})
+    strip(tmp_path)
     assert audit(Run(found.folder)).state == "unverified"
     ape("verify", "--results", str(tmp_path), "--add")
     assert audit(Run(found.folder)).state == "verified"

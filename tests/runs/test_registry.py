@@ -238,9 +238,9 @@ def test_weights_that_are_not_ours(words: Dataset, tmp_path: Path) -> None:
 
     for damage, message in [
         (lambda: path.write_bytes(whole[: len(whole) // 2]), "was altered"),
-        (lambda: path.write_bytes(whole[:5]), "not a complete safetensors file"),
-        (lambda: path.write_bytes(b""), "not a complete safetensors file"),
-        (pickled, "not a complete safetensors file"),
+        (lambda: path.write_bytes(whole[:5]), "its header cannot be read"),
+        (lambda: path.write_bytes(b""), "its header cannot be read"),
+        (pickled, r"its header has [\d,]+ bytes"),
         (of_another_run, "is of another run"),
         (of_another_shape, r"does not fit[\s\S]*float32 \[64\]"),
         (path.unlink, "no weights"),

@@ -77,6 +77,8 @@ def test_the_options_go_with_what_is_in_it() -> None:
         ("s3://", "names no bucket"),
         ("s3:///x", "names no bucket"),
         ("s3://b/x?regoin=r", r"unknown option[\s\S]*did you mean 'region'"),
+        ("s3://bu cket/x", "no bucket can have this name"),
+        ("s3://b/x?region=eu%0aX", "bad value of region"),
         ("s3://b/x?anonymous=yes", r"anonymous[\s\S]*true"),
         ("s3://b/x?scheme=htp", "did you mean 'http'"),
         ("gs://b/x?region=r", "unknown option of gs://"),
@@ -133,6 +135,23 @@ def test_an_address_and_locks_do_not_depend_on_other_variables(monkeypatch: pyte
     assert isinstance(found, RemotePath)
     config = found.bucket.store.config
     assert (config["skip_signature"], config["conditional_put"]) == ("false", "etag")
+
+
+@pytest.mark.parametrize("endpoint", ["http://me:pa ss/x@127.0.0.1:1", "http://h:9 000", "ftp://h", "http://h\n"])
+def test_a_server_that_is_no_url(monkeypatch: pytest.MonkeyPatch, endpoint: str, capfd: Any) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    with pytest.raises(PlaceError, match="server is no URL") as told:
+        storage_path("s3://bucket/x").exists()
+    assert endpoint not in str(told.value) + "".join(capfd.readouterr())
+
+
+def test_other_settings_that_obstore_panics_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu\nX")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    with pytest.raises(PlaceError, match="the settings for s3://bucket cannot be used"):
+        storage_path("s3://bucket/x").exists()
 
 
 # Connections

@@ -124,3 +124,14 @@ def test_one_process_may_write_a_file_twice_at_once(tmp_path: Path) -> None:
             stack.enter_context(files.replacing(tmp_path / "x.txt")).write_text(letter)
             time.sleep(0.001)
     assert (tmp_path / "x.txt").read_text() == "a"  # the block that ends last
+
+
+def test_a_pipe_or_a_device_is_not_replaced(tmp_path: Path) -> None:
+    """`--out /dev/stdout` must not put a file there."""
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "stdout").symlink_to("/dev/null")
+    for name in ("pipe.csv", "stdout"):
+        with pytest.raises(ApeError, match=r"cannot write [\s\S]*it is a device or a pipe"):
+            files.write_text(tmp_path / name, "new")
+    assert stat.S_ISFIFO((tmp_path / "pipe.csv").stat().st_mode)
+    assert (tmp_path / "stdout").is_symlink()

@@ -10,6 +10,7 @@ from ape_cli import position
 from ape_cli.core.errors import DataError
 from ape_cli.position import Scheme
 from ape_cli.training import dataset_choice
+from tests.conftest import write
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,17 @@ def test_without_data_a_scheme_gets_a_task_that_it_reads(
     kind_of_data, make = dataset_choice.choose_dataset("kind", wanted, order, "tiny", tmp_path)
     assert (kind_of_data, make()) == ("sequence", (task, order, "tiny"))
     assert task in caplog.messages[0]
+
+
+def test_a_damaged_dataset_is_named_before_another_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ape_cli")
+    for name in ("older", "newer"):
+        write(tmp_path / name, "reverse", rows=(24, 8, 8))
+    path = tmp_path / "newer" / "manifest.json"
+    path.write_text(path.read_text().replace('"seed": ', '"seed": 1'))
+    dataset_choice.choose_dataset("rope", None, None, "tiny", tmp_path)
+    assert caplog.messages[0].startswith("left out: newer: ")
+    assert f"data: {tmp_path / 'older'}, the newest" in caplog.messages[1]
 
 
 def test_without_data_of_a_structure_it_says_how_to_make_some(tmp_path: Path) -> None:

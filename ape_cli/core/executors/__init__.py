@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import ApeError, Lines, UsageError
 
 
 class JobContext(Protocol):
@@ -138,6 +138,8 @@ def _portable(error: ApeError) -> ApeError:
     An error that cannot be pickled, or that changes its message when it is pickled, becomes an `ApeError`.
     """
     try:
-        return error if str(pickle.loads(pickle.dumps(error))) == str(error) else ApeError(str(error))
+        if str(pickle.loads(pickle.dumps(error))) == str(error):
+            return error
     except Exception:  # an error class of a plug-in may have other arguments
-        return ApeError(str(error))
+        pass
+    return ApeError(Lines(error))
