@@ -94,9 +94,9 @@ class ImageConfig(Config):
 
 
 def _kind(found: Any) -> str:
-    """The kind of a configuration, by its fields."""
-    fields = found if isinstance(found, dict) else vars(found)
-    return "image" if "convolution_size" in fields else "sequence"
+    """The kind of a configuration or of a JSON value, by its fields. What has none is refused as a sequence's."""
+    fields = vars(found) if isinstance(found, BaseModel) else found
+    return "image" if isinstance(fields, dict) and "convolution_size" in fields else "sequence"
 
 
 AnyConfig = Annotated[
