@@ -118,7 +118,7 @@ def read(
     try:
         raw = files.read_bytes(path)
         found: dict[str, Any] = from_json(raw, allow_inf_nan=False)
-        checked = kind.model_validate(found)
+        checked = kind.model_validate_json(raw, strict=True)  # "0.5" is no number, and neither is `true`
         sealed = digests.is_sealed(raw, found)
     except digests.AlteredError as error:
         raise RunError(f"{path} was altered", got=str(error), fix=again) from error

@@ -243,4 +243,11 @@ MISTAKES = [
         "pass",
         "data/test_integrity.py::test_gen_adds_no_digest_to_an_altered_manifest",
     ),
+    Mistake(
+        "a run that finishes while its status is asked called stopped",
+        "Run.status_in",
+        'now = str(self.read()["status"])',
+        'now = "running"',
+        "runs/test_registry.py::test_a_run_that_finishes_while_its_status_is_asked",
+    ),
 ]

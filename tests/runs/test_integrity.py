@@ -105,6 +105,8 @@ Change = Callable[[dict[str, Any]], Any]
     ("name", "change", "message"),
     [
         ("run.json", lambda x: x["result"].update(best_accuracy=7.5), "result.best_accuracy"),
+        ("run.json", lambda x: x["result"].update(best_accuracy="0.5"), "result.best_accuracy"),
+        ("run.json", lambda x: x["result"].update(steps=4.0), "result.steps"),
         ("run.json", lambda x: x["result"].update(best_step=5), "best_step 5 is after the last step"),
         ("run.json", lambda x: x["result"].update(steps=0), "result.steps"),
         ("run.json", lambda x: x["result"].update(seconds=-1.0), "result.seconds"),
@@ -114,6 +116,7 @@ Change = Callable[[dict[str, Any]], Any]
         ("run.json", lambda x: x["dataset"]["rows"].update(test=-4), "dataset: rows are not a number"),
         ("run.json", lambda x: x["dataset"].update(fingerprint="../../x"), "dataset.fingerprint"),
         ("eval", lambda x: x["overall"].update(token_accuracy=1.5), "overall.token_accuracy"),
+        ("eval", lambda x: x["overall"].update(token_accuracy=True), "overall.token_accuracy"),
         ("eval", lambda x: x["overall"].update(token_accuracy=0.9), "token_accuracy of by_size and of overall"),
         ("eval", lambda x: x["overall"].update(exact_match=0.9), "exact_match of by_size and of overall"),
         ("eval", lambda x: x["overall"].update(cross_entropy=0.1), "cross_entropy of by_size and of overall"),
