@@ -60,12 +60,13 @@ class Run(RunFiles):
     def status_in(self, about: dict[str, Any]) -> str:
         """The status `finished`, `stopped`, `failed` or `running`, given the content of run.json.
 
-        A run is `stopped` if run.json says `running` but no process holds its lock. Raises `RunError` if run.json, which
-        is read again in this case, is missing or damaged.
+        A run is `stopped` if run.json says `running` but no process holds its lock.
         """
         if about["status"] != "running" or locks.is_locked(self.folder / ".lock"):
             return str(about["status"])
-        now = str(self.read()["status"])  # the run may have finished after `about` was read
+        now = "running"
+        with suppress(RunError):  # its folder may be removed at this moment
+            now = str(self.read()["status"])  # the run may have finished after `about` was read
         return "stopped" if now == "running" and not locks.is_locked(self.folder / ".lock") else now
 
     @contextmanager
