@@ -7,6 +7,9 @@ The README lists them. They are far above what the program itself writes.
 from __future__ import annotations
 
 import os
+from typing import Any
+
+from ape_cli.core.errors import UsageError
 
 JSON_BYTES = 64 * 2**20  # a manifest, the record of a run, or an evaluation
 HISTORY_VALUES = 10_000_000  # rows times columns of a history
@@ -27,3 +30,14 @@ IMAGE_BYTES = 64 * 2**20  # an encoded image
 def memory() -> int:
     """Half of the memory of this machine in bytes: the most that images or a row group may need."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def check_whole(name: str, value: Any) -> None:
+    """Check that `value`, or no element of it, is a whole number beyond 64 bits. Other values pass.
+
+    `name` is that of the option. Raises `UsageError`.
+    """
+    for each in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(each, int) and not -(2**63) <= each < 2**63:
+            got = f"a whole number of {each.bit_length():,} bits"
+            raise UsageError(f"bad {name}", got=got, allowed="-2^63 to 2^63 - 1", fix="choose a smaller one")

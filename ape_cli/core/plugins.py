@@ -27,6 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, UsageError, unknown
 
 T = TypeVar("T")
@@ -195,6 +196,7 @@ def checked(key: str, value: Any, default: Any) -> Any:
     Raises `UsageError` if the value is not of the default's type or is not finite.
     """
     kind = type(default)
+    budget.check_whole(key, value)
     if default is None or default is inspect.Parameter.empty:
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):

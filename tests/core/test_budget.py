@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ape_cli.core import budget
+from ape_cli import tasks
+from ape_cli.core import budget, plugins
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import manifest
 from ape_cli.data.loader import Dataset, open_dataset
@@ -279,3 +280,18 @@ def test_a_large_sweep_is_listed_in_time(tmp_path: Path) -> None:
     )
     found = ape("sweep", "x.toml", "--dry-run", "--json", where=tmp_path)
     assert len(json.loads(found.out)["trials"]) == 4_000
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), 10**5000, 2**63], ids=["400", "-400", "5000", "63"])
+def test_whole_numbers_that_no_option_can_be(value: int) -> None:
+    """Such a number is no float, and Python does not even print the longest ones. JSON and TOML can hold them."""
+    for make in (
+        lambda: tasks.make("copy", length_mean=value),
+        lambda: tasks.make("copy", length_std=value),
+        lambda: tasks.make("copy", sizes=(5, value)),
+        lambda: tasks.make("copy", vocabulary=value),
+        lambda: plugins.checked("decay", value, 0.98),
+        lambda: plugins.checked("window", value, 16),
+    ):
+        with pytest.raises(UsageError, match=r"bad \w+\n  got:     a whole number of [\d,]+ bits"):
+            make()
