@@ -16,7 +16,7 @@ from ape_cli.cli.console import note, note_lines
 from ape_cli.core.errors import ApeError
 from ape_cli.core.messages import messages_to
 from ape_cli.storage.object_store import RemotePath
-from ape_cli.storage.paths import StoragePath, storage_path
+from ape_cli.storage.paths import StoragePath, local_path, storage_path
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,12 +41,19 @@ def somewhere(about: str, *names: str, metavar: str = "DIR") -> Any:
     return typer.Option(*names, parser=_place, metavar=metavar, help=about)
 
 
-def _place(text: str | StoragePath) -> StoragePath:
-    """Parse a path or an address. Raises `BadParameter` if it is not valid."""
-    try:
-        return storage_path(text)
-    except ApeError as error:
-        raise typer.BadParameter(str(error)) from None
+def _parser(parse: Callable[[Any], StoragePath]) -> Callable[[Any], StoragePath]:
+    """A parser of paths for Typer. It raises `BadParameter` where `parse` raises `ApeError`."""
+
+    def parsed(text: Any) -> StoragePath:
+        try:
+            return parse(text)
+        except ApeError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parsed
+
+
+_place, here = _parser(storage_path), _parser(local_path)  # `here` parses what can only be on this machine
 
 
 Dataset = Annotated[

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from ape_cli.cli._app import Json, app, command
+from ape_cli.cli._app import Json, app, command, here
 from ape_cli.cli.console import answer, say
 from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.storage import files
@@ -32,7 +32,8 @@ def new(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="scheme or task.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, for example first-last.")],
     to: Annotated[
-        Path, typer.Option("--to", metavar="DIR", help="The folder to write into; default the current one.")
+        Path,
+        typer.Option("--to", parser=here, metavar="DIR", help="The folder to write into; default the current one."),
     ] = Path(),
     as_json: Json = False,
 ) -> None:

@@ -17,6 +17,7 @@ from ape_cli.cli._app import (
     Tasks,
     app,
     command,
+    here,
     note_unreadable,
     somewhere,
 )
@@ -68,7 +69,8 @@ def report(
     task: Tasks = None,
     preset: Presets = None,
     sweep: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Only the runs of this sweep, on their own datasets.")
+        Path | None,
+        typer.Option(parser=here, metavar="FILE.toml", help="Only the runs of this sweep, on their own datasets."),
     ] = None,
     to: Annotated[
         Somewhere | None, somewhere("Write to a file. Its extension decides the format.", "--out", metavar="FILE")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Log, Results, app, command, dataset_folder
+from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Log, Results, app, command, dataset_folder, here
 from ape_cli.cli.console import answer, note, print_table, say
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
@@ -31,7 +31,8 @@ _TAIL = 12  # number of lines of a failed trial's log that are printed
 @command
 def sweep(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE.toml", help="File with the grid. Options replace its fields.")
+        Path | None,
+        typer.Argument(parser=here, metavar="FILE.toml", help="File with the grid. Options replace its fields."),
     ] = None,
     schemes: Annotated[str | None, typer.Option(help="Schemes, for example rope,orthogonal-seq.")] = None,
     tasks: Annotated[str | None, typer.Option(help="Tasks. Each has a dataset with the sizes of the preset.")] = None,

@@ -27,9 +27,12 @@ _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
 }
 
 
-# what stands between the kind of an address and its "@", and the values of signatures and keys in its query
+# what stands between the kind of an address and its "@"; a name with a colon that no port follows, and all after it;
+# the values of signatures and keys in a query
 _SECRET = re.compile(
-    r"(?<=://)[^\s@]*@|([?&][\w-]*(?:signature|credential|token|secret|key|keyid|sig)=)[^&\s\"']+", re.I
+    r"(?P<start>\b[a-z]\w*:/+)(?:[^\s@]*@|[^\s/@:\[]*:(?!\d{1,5}(?:[^\w.-]|$))[^\s\"']+)"
+    r"|(?P<key>[?&][\w-]*(?:signature|credential|token|secret|key|keyid|sig)=)[^&\s\"']+",
+    re.I,
 )
 
 
@@ -38,8 +41,16 @@ def redacted(text: str) -> str:
 
     >>> redacted("cannot reach http://me:secret/part@host:9000/x?X-Amz-Signature=abc&y=1")
     'cannot reach http://…@host:9000/x?X-Amz-Signature=…&y=1'
+    >>> redacted("cannot read s3:/me:secret/part, but http://localhost:9000/x")
+    'cannot read s3:/… but http://localhost:9000/x'
     """
-    return _SECRET.sub(lambda found: f"{found[1]}…" if found[1] else "…@", text)
+
+    def hidden(found: re.Match[str]) -> str:
+        if found["key"]:
+            return f"{found['key']}…"
+        return f"{found['start']}…{'@' * found[0].endswith('@')}"
+
+    return _SECRET.sub(hidden, text)
 
 
 def terminal(text: str) -> str:

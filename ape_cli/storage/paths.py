@@ -29,7 +29,7 @@ from ape_cli.storage._bucket import OPTIONS, Bucket
 from ape_cli.storage._store_errors import CREDENTIALS, KINDS
 from ape_cli.storage.object_store import RemotePath
 
-__all__ = ["RemotePath", "StoragePath", "storage_path"]
+__all__ = ["RemotePath", "StoragePath", "local_path", "storage_path"]
 
 StoragePath: TypeAlias = Path | RemotePath
 
@@ -89,6 +89,19 @@ def storage_path(text: str | StoragePath) -> StoragePath:
         if allowed:
             pick(f"value of {key}", value, allowed)
     return RemotePath(Bucket(kind, parts[0], query), "/".join(parts))
+
+
+def local_path(text: str | Path) -> Path:
+    """Parse a path of this machine. Raises `UsageError` for an address, and if no local file can have this name."""
+    kind, separator, _ = str(text).partition("://")
+    if separator and kind.isalnum():
+        raise UsageError(
+            "this can only be read or written on this machine",
+            got=f"{kind}://…",
+            allowed="a file or a folder",
+            fix="copy it here first, or choose a folder",
+        )
+    return _local(text)
 
 
 def _local(text: str | Path) -> Path:

@@ -22,7 +22,7 @@ from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import manifest
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import files
+from ape_cli.storage import files, sources
 from ape_cli.storage.sources import _folders, _pickled
 from ape_cli.sweep import specification
 from tests.limits import ape
@@ -228,11 +228,30 @@ def test_many_members_that_are_large_together(tmp_path: Path, monkeypatch: pytes
         _folders.in_tar(path, {"train"})
 
 
+def test_wanted_members_that_are_large_together(tmp_path: Path) -> None:
+    """They are kept in memory, so the archive is refused long before they need a gigabyte."""
+    members = ((tarfile.TarInfo(f"{i}/data_batch_1.bin"), 80 * 2**20) for i in range(5))
+    path = tar(tmp_path / "x.tar.gz", *members)
+    found = ape("gen", "images", "--source", str(path), where=tmp_path)
+    assert found.code == 1
+    assert "too large for CIFAR" in found.err
+    assert found.peak < 2**29
+
+
+def test_files_of_a_folder_that_are_large_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin", "batches.meta.txt"]
+    for name in names:
+        (tmp_path / name).write_bytes(bytes(3073 * 10))
+    monkeypatch.setattr(budget, "ARCHIVE_BYTES", 3073 * 59)
+    with pytest.raises(DataError, match=r"too large for CIFAR[\s\S]*181,307 bytes"):
+        sources.open_source(str(tmp_path))
+
+
 def test_sparse_members_are_skipped(tmp_path: Path) -> None:
-    """A sparse file of 200 MB that takes no room in the archive."""
+    """A sparse file of 100 MiB that takes no room in the archive."""
     path = tmp_path / "x.tar.gz"
     block = bytearray(header("train", 0, tarfile.GNUTYPE_SPARSE))
-    block[483:495] = b"00" + b"%010o" % (200 * 2**20)  # its real size
+    block[483:495] = b"00" + b"%010o" % (100 * 2**20)  # its real size
     block[148:156] = b"        "
     block[148:156] = b"%06o\0 " % sum(block)
     path.write_bytes(gzip.compress(bytes(block) + bytes(1024)))

@@ -143,7 +143,15 @@ def test_an_address_with_a_secret_is_refused_and_not_shown(address: str) -> None
         storage_path(address)
     assert "GEH" not in str(caught.value)
     assert "EIM" not in str(caught.value)
-    for words in (("runs", "--results", address), ("eval", "--data", address), ("report", "--results", address)):
+    for words in (
+        ("runs", "--results", address),
+        ("eval", "--data", address),
+        ("report", "--results", address),
+        ("report", "--sweep", address),
+        ("sweep", address),
+        ("gen", "images", "--source", address),
+        ("new", "scheme", "x", "--to", address),
+    ):
         out, err = ape(*words, code=2)
         assert "GEH" not in out + err
         assert "Traceback" not in err
@@ -155,6 +163,35 @@ def test_errors_of_libraries_are_shown_without_secrets() -> None:
     assert "GEH" not in str(error)
     assert "host:9000/b" in str(error)
     assert "x=1" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3://KEY:GEHEIM/b", "s3://…"),
+        ("'s3:/KEY:GEHEIM/b': no such file", "'s3:/…': no such file"),
+        ("s3://KEY:12/b", "s3://KEY:12/b"),  # this may be a port
+        ("s3://KEY:12GEHEIM/b", "s3://…"),
+        ("s3://KEY:123456/b", "s3://…"),
+        ("http://localhost:9000, http://[::1]:9000/x: refused", "http://localhost:9000, http://[::1]:9000/x: refused"),
+        ("s3://bucket/a:b", "s3://bucket/a:b"),
+        ("cannot read s3://bucket: denied", "cannot read s3://bucket: denied"),
+    ],
+)
+def test_what_is_redacted_and_what_is_not(text: str, shown: str) -> None:
+    assert escaping.redacted(text) == shown
+
+
+def test_an_address_where_only_this_machine_can_be(here: Path) -> None:
+    for words in (
+        ("report", "--sweep", "s3://bucket/x.toml"),
+        ("sweep", "gs://bucket/x.toml"),
+        ("gen", "images", "--source", "s3://bucket/x"),
+        ("new", "scheme", "x", "--to", "s3://bucket/x"),
+    ):
+        _, err = ape(*words, code=2)
+        assert "this can only be read or written on this machine" in err
+    assert not list(here.iterdir())
 
 
 @pytest.mark.parametrize("text", ["s3:/x", "gs:x", "http:/x", "file:/tmp", "s3:"])

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ape_cli.core.errors import DataError, UsageError
+from ape_cli.storage.paths import local_path
 from ape_cli.storage.sources import _cifar, _digits, _folders, _parquet, _shards
 from ape_cli.storage.sources._source import ImageSource, LabelledImages
 
@@ -42,17 +43,11 @@ def open_source(where: str, label: str | None = None) -> ImageSource:
         raise UsageError(
             "the source has no name", got="''", allowed=FORMATS, fix="name a file or a folder; . is the current folder"
         )
-    if "://" in where:
-        raise UsageError(
-            "images can only be read from this machine",
-            got=where,
-            allowed="a file, or a folder",
-            fix="copy it here first",
-        )
+    path = local_path(where)
     try:
-        return _reader(Path(where))(label)
+        return _reader(path)(label)
     except OSError as error:
-        raise DataError(f"cannot read {where}", got=error.strerror or str(error), fix="make it readable") from error
+        raise DataError(f"cannot read {path}", got=error.strerror or str(error), fix="make it readable") from error
 
 
 def _reader(path: Path) -> Callable[[str | None], ImageSource]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from ape_cli.core.errors import DataError
 from ape_cli.storage.sources import _pickled
-from ape_cli.storage.sources._folders import Files
+from ape_cli.storage.sources._folders import Files, check_total
 from ape_cli.storage.sources._source import ImageSource, LabelledImages, chosen, of_labels, source
 
 _PIXELS = 3 * 32 * 32
@@ -65,7 +65,8 @@ class _Version(ABC):
     def read(self, path: Path, files: Files, label: str | None) -> ImageSource:
         """Read the source at `path` from its `files`.
 
-        Raises `DataError` if a file is missing or damaged, and `UsageError` if there is no such `label`.
+        Raises `DataError` if a file is missing or damaged or the files are too large, and `UsageError` if there is no
+        such `label`.
         """
         which = chosen(label, self.labels)
         gone = [name for name in self.files if name not in files]
@@ -73,8 +74,16 @@ class _Version(ABC):
             raise DataError(
                 f"{self.name} is incomplete", got=f"no {', '.join(gone)}", allowed=", ".join(self.files), fix=_AGAIN
             )
-        train = [self.batch(name, files[name](), which) for name in self.train]
-        splits = {"train": _joined(train), "test": self.batch(self.test, files[self.test](), which)}
+        size = 0
+
+        def batch(name: str) -> LabelledImages:
+            nonlocal size
+            content = files[name]()
+            size += len(content)
+            check_total(path, size)
+            return self.batch(name, content, which)
+
+        splits = {"train": _joined([batch(name) for name in self.train]), "test": batch(self.test)}
         return source(path, self.classes(files, which), splits)
 
 

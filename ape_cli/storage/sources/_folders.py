@@ -62,7 +62,8 @@ def in_tar(path: Path, wanted: Collection[str]) -> dict[str, Files]:
             with tarfile.open(fileobj=raw, mode="r:*", tarinfo=_Member) as tar:
                 for number, member in enumerate(tar):
                     _check_size(f"{path}: {member.name}", member.size)
-                    _check_archive(path, number, member.offset_data + member.size)
+                    _check_entries(path, number)
+                    check_total(path, member.offset_data + member.size)
                     folder, _, name = member.name.rpartition("/")
                     if name in wanted and member.isreg() and not member.issparse():  # skip links and devices
                         _keep(found.setdefault(f"{path}: {folder}", {}), name, tar, member)
@@ -119,18 +120,21 @@ def _to_its_end(path: Path, tar: tarfile.TarFile) -> None:
     """Read past the last member to the end, where compressed archives store their checksum."""
     assert tar.fileobj is not None
     while tar.fileobj.read(2**20):
-        _check_archive(path, 0, tar.fileobj.tell())
+        check_total(path, tar.fileobj.tell())
 
 
-def _check_archive(path: Path, entries: int, size: int) -> None:
-    """Raise `DataError` if an archive has too many entries, or too many bytes when it is decompressed."""
-    if entries >= budget.ARCHIVE_ENTRIES or size > budget.ARCHIVE_BYTES:
-        raise DataError(
-            f"the archive is too large for CIFAR: {path}",
-            got=f"{entries + 1:,} files or more, {size:,} bytes or more",
-            allowed=f"{budget.ARCHIVE_ENTRIES:,} files, {budget.ARCHIVE_BYTES:,} bytes",
-            fix="fetch it again",
-        )
+def _check_entries(path: Path, before: int) -> None:
+    """Raise `DataError` if an archive has too many entries. `before` is the number of those before this one."""
+    if before >= budget.ARCHIVE_ENTRIES:
+        got, allowed = f"{before + 1:,} files or more", f"{budget.ARCHIVE_ENTRIES:,}"
+        raise DataError(f"{path} is too large for CIFAR", got=got, allowed=allowed, fix="fetch it again")
+
+
+def check_total(path: Path, size: int) -> None:
+    """Raise `DataError` if an archive that is decompressed, or the files of a folder, have too many bytes together."""
+    if size > budget.ARCHIVE_BYTES:
+        got, allowed = f"{size:,} bytes or more", f"{budget.ARCHIVE_BYTES:,} bytes"
+        raise DataError(f"{path} is too large for CIFAR", got=got, allowed=allowed, fix="fetch it again")
 
 
 def _check_size(what: str, size: int) -> None:
