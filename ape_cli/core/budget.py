@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import DataError, UsageError
 
 JSON_BYTES = 64 * 2**20  # a manifest, the record of a run, or an evaluation
 HISTORY_VALUES = 10_000_000  # rows times columns of a history
@@ -25,11 +25,30 @@ ARCHIVE_BYTES = 256 * 2**20  # an archive, decompressed, or its files in a folde
 ARCHIVE_ENTRIES = 10_000  # the members of an archive
 HEADER_BYTES = 2**16  # the long name or the extended header of a member
 IMAGE_BYTES = 64 * 2**20  # an encoded image
+IMAGE_PIXELS = 2**25  # an image, decoded
+EXPANSION = 500  # bytes of decoded images for each byte of their files, if they have more pixels than that together
 
 
 def memory() -> int:
     """Half of the memory of this machine in bytes: the most that images or a row group may need."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def check_images(images: int, height: int, width: int, channels: int, stored: int) -> None:
+    """Check that images may be decoded, before there is memory for them. `stored` is the size of their files in bytes.
+
+    Raises `DataError` if they do not fit into memory, or if so small files cannot have so many honest pixels.
+    """
+    pixels = images * height * width
+    size = pixels * channels
+    most = memory() if pixels <= IMAGE_PIXELS else min(memory(), EXPANSION * stored)
+    if size > most or height * width > IMAGE_PIXELS:
+        raise DataError(
+            "the images are too large",
+            got=f"{images:,} images of {height:,} x {width:,}, {size:,} bytes of pixels in {stored:,} bytes of files",
+            allowed=f"{IMAGE_PIXELS:,} pixels in an image, {most:,} bytes of pixels",
+            fix="scale them down, or take fewer",
+        )
 
 
 def check_whole(name: str, value: Any) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
+from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.rng import I64, U64
 
@@ -99,9 +100,11 @@ def pixels(part: pa.Table, size: Size) -> np.ndarray:
 
     `size` is the expected (H, W, C).
 
-    Raises `DataError` if an image is missing, damaged or of another size, and `UsageError` if Pillow is not installed.
+    Raises `DataError` if an image is missing, damaged, too large or of another size, and `UsageError` if Pillow is not
+    installed.
     """
     image = pillow()
+    budget.check_images(len(part), *size, stored=part.nbytes)
     found = np.empty((len(part), *size), dtype=np.uint8)
     wanted = (*size[:2], "L" if size[2] == 1 else "RGB")
     for i, (row, stored) in enumerate(zip(part["row"].to_pylist(), part["image"].to_pylist(), strict=True)):

@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from ape_cli import tasks
 from ape_cli.core import budget, plugins
@@ -22,7 +24,7 @@ from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import manifest
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import files, sources
+from ape_cli.storage import files, image_rows, sources
 from ape_cli.storage.sources import _folders, _pickled
 from ape_cli.sweep import specification
 from tests.limits import ape
@@ -160,11 +162,50 @@ def test_an_image_that_a_file_stores_once_and_names_often(tmp_path: Path) -> Non
     assert "an image cannot be decoded" in found.err
 
 
-def test_images_that_do_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ape_cli.storage.sources import _decode
+def bombs(path: Path, shapes: list[tuple[int, int, str]]) -> Path:
+    """A Parquet file of black images: height, width and mode of each. The file stores equal images once."""
+    encoded = []
+    for height, width, mode in shapes:
+        written = io.BytesIO()
+        Image.new(mode, (width, height)).save(written, "png", compress_level=9)
+        encoded.append(written.getvalue())
+    pq.write_table(pa.table({"image": encoded, "label": [0] * len(encoded)}), path, compression="zstd")
+    return path
 
-    with pytest.raises(DataError, match="do not fit into this machine's memory"):
-        _decode._room((10**9, 1000, 1000, 3))
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([(2048, 2048, "RGB")] * 20, "the images are too large"),  # 240 MiB in 12 kB
+        ([(8192, 8192, "L")], "the images are too large"),
+        ([(1024, 8192, "L")] * 3 + [(1024, 8192, "RGB")], ""),  # as large as it may be
+        ([(4096, 8192, "RGB")], ""),
+    ],
+    ids=["together", "one", "gray and colour", "the largest"],
+)
+def test_images_that_are_much_larger_than_their_file(
+    tmp_path: Path, shapes: list[tuple[int, int, str]], message: str
+) -> None:
+    path = bombs(tmp_path / "x.parquet", shapes)
+    found = ape("gen", "images", "--source", str(path), where=tmp_path)
+    assert message in found.err
+    assert found.code == bool(message), found.err
+
+
+def test_images_that_do_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match="3,000,000,000,000,000 bytes of pixels"):
+        budget.check_images(10**9, 1000, 1000, 3, stored=10**14)
+    monkeypatch.setattr(budget, "memory", lambda: 3 * 10**6)
+    budget.check_images(1, 1000, 1000, 3, stored=1)
+    with pytest.raises(DataError, match="too large"):
+        budget.check_images(2, 1000, 1000, 3, stored=10**9)
+
+
+def test_a_dataset_of_images_that_are_much_larger_than_its_shards() -> None:
+    one = image_rows.table(np.zeros(1, np.uint64), np.zeros((1, 2048, 2048, 3), np.uint8), np.zeros(1, np.int64), ["x"])
+    image_rows.pixels(one, (2048, 2048, 3))
+    with pytest.raises(DataError, match="9 images of 2,048 x 2,048"):
+        image_rows.pixels(pa.concat_tables([one] * 9), (2048, 2048, 3))
 
 
 def header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:

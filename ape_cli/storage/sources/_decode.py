@@ -10,7 +10,6 @@ Shapes: R images, H height, W width, C channels.
 from __future__ import annotations
 
 import io
-import math
 import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -30,11 +29,14 @@ _GRAY, _COLOUR = ("L", "1"), ("RGB", "P", "CMYK")
 
 
 class Canvas:
-    """An array for `rows` images of one size, filled one by one. The first image decides the size."""
+    """An array for `rows` images of one size, filled one by one. The first image decides the size.
 
-    def __init__(self, rows: int) -> None:
+    `stored` is the size of the files with the images, in bytes.
+    """
+
+    def __init__(self, rows: int, stored: int) -> None:
         """Create an empty canvas; the array is allocated with the first image."""
-        self.rows = rows
+        self.rows, self.stored = rows, stored
         self.filled = 0
         self.pixels: np.ndarray | None = None  # uint8 [rows, H, W, C]
 
@@ -52,7 +54,8 @@ class Canvas:
     def _add(self, place: str, image: np.ndarray) -> None:
         """Append one image, uint8 [H, W, C]. Raises `DataError` if it has another size than the first."""
         if self.pixels is None:
-            self.pixels = _room((self.rows, *image.shape))
+            budget.check_images(self.rows, *image.shape, stored=self.stored)
+            self.pixels = np.empty((self.rows, *image.shape), np.uint8)
         if image.shape[:2] != self.pixels.shape[1:3]:
             raise sizes_differ(f"{size(image)}, {place}", f"{size(self.pixels)}, as the first")
         if image.shape[2] > self.pixels.shape[3]:
@@ -71,19 +74,6 @@ def alike(canvases: dict[str, Canvas]) -> dict[str, np.ndarray]:
     return {name: pixels if pixels.shape[3] == channels else pixels.repeat(3, axis=3) for name, pixels in found.items()}
 
 
-def _room(shape: tuple[int, ...]) -> np.ndarray:
-    """Allocate an array of uint8. Raises `DataError` if there is not enough memory."""
-    size = math.prod(shape)
-    if size > budget.memory():
-        raise DataError(
-            "the images do not fit into this machine's memory",
-            got=f"{size / 2**30:.0f} GiB",
-            allowed=f"{budget.memory() / 2**30:.0f} GiB, half of it",
-            fix="scale them down, or take fewer",
-        )
-    return np.empty(shape, np.uint8)
-
-
 def _decoded(place: str, encoded: bytes) -> np.ndarray:
     """Decode an image: uint8 [H, W, 1] if it is gray, else uint8 [H, W, 3].
 
@@ -96,6 +86,7 @@ def _decoded(place: str, encoded: bytes) -> np.ndarray:
         raise DataError("an encoded image is too large", got=got, allowed=allowed, fix="leave it out")
     try:
         with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
+            budget.check_images(1, image.height, image.width, 3, stored=len(encoded))
             _check(place, image)
             gray = image.mode in _GRAY
             upright = ImageOps.exif_transpose(image.convert("L" if gray else "RGB"))

@@ -269,7 +269,8 @@ def _pixels(shards: dict[str, list[_Shard]], image: str) -> dict[str, np.ndarray
     """Decode the images of each split into one array, one image at a time."""
     canvases = {}
     for split, parts in shards.items():
-        canvases[split] = _decode.Canvas(sum(shard.rows for shard in parts))
+        stored = sum(shard.path.stat().st_size for shard in parts)
+        canvases[split] = _decode.Canvas(sum(shard.rows for shard in parts), stored)
         for shard in parts:
             canvases[split].paint(_encoded(shard, image))
     return _decode.alike(canvases)
