@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import DataError
+from ape_cli.runs.audit import audit
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import storage_path
 from benchmarks.gpu.__main__ import main
@@ -115,7 +116,12 @@ def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
     (packed,) = out.glob("runs-*.tar.gz")
     assert before <= set(add(packed, tmp_path / "elsewhere"))
     assert add(packed, tmp_path / "elsewhere") == [], "they are there already"
-    for run, about in open_registry(storage_path(str(tmp_path / "elsewhere"))).sound([]):
+    bad: list[str] = []
+    added = list(open_registry(storage_path(str(tmp_path / "elsewhere"))).sound(bad))
+    assert not bad
+    assert before <= {run.name for run, _ in added}
+    for run, about in added:
+        assert audit(run).state == "verified"
         assert about["status"] == "finished"
         assert not Path(about["dataset"]["path"]).is_absolute()
         assert run.evaluations()[0]

@@ -94,9 +94,13 @@ class _Rows(ABC, Generic[_Window, _Batch]):
         """The row groups of the split, in their order. Raises `DataError` if the rows are not those generated."""
         return map(self._group, range(len(self._groups)))
 
-    def steps(self, batch_size: int) -> int:
-        """The number of batches of an epoch."""
-        return sum(-(-sum(self._group_rows[g] for g in w) // batch_size) for w in self._windows(None))
+    def steps(self, batch_size: int, seed: int | None = None, epoch: int = 0) -> int:
+        """The number of batches of an epoch.
+
+        It depends on `seed` and `epoch` if the split has several windows, because the last batch of each may be short.
+        """
+        windows = self._windows(_epoch_rng(seed, epoch))
+        return sum(-(-sum(self._group_rows[g] for g in groups) // batch_size) for groups in windows)
 
     def batches(
         self,
@@ -129,7 +133,7 @@ class _Rows(ABC, Generic[_Window, _Batch]):
         """Yield for each batch of an epoch its window and the indices of its rows, from batch number `skip` on."""
         if batch_size < 1:
             raise UsageError("bad batch_size", got=batch_size, allowed="1 or more", fix="choose another batch size")
-        rng = None if seed is None else np.random.default_rng([seed, epoch])
+        rng = _epoch_rng(seed, epoch)
         windows = self._windows(rng)
         seeds = [None] * len(windows) if rng is None else rng.integers(2**62, size=len(windows)).tolist()
         for groups, window_seed in zip(windows, seeds, strict=True):
@@ -191,6 +195,11 @@ class _Rows(ABC, Generic[_Window, _Batch]):
         if len(key) == len(self._groups):  # the whole split is one window: read it once
             self._kept[key] = window
         return window
+
+
+def _epoch_rng(seed: int | None, epoch: int) -> np.random.Generator | None:
+    """The random stream that decides the order of an epoch, or None without a seed."""
+    return None if seed is None else np.random.default_rng([seed, epoch])
 
 
 class Split(_Rows[Window, Batch]):

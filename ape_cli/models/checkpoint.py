@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
@@ -62,11 +63,11 @@ class Cursor:
     labels: int = 0
 
     @classmethod
-    def parse(cls, stored: dict[str, Any], steps: int, epoch: int) -> Cursor:
+    def parse(cls, stored: dict[str, Any], steps: int, batches: Callable[[int], int]) -> Cursor:
         """The cursor of a stored JSON object.
 
-        `steps` is the number of steps of the run, and `epoch` that of an epoch. Raises `ValueError` if the object is no
-        cursor, or cannot be the cursor of such a run.
+        `steps` is the number of steps of the run, and `batches` returns the number of batches of an epoch. Raises
+        `ValueError` if the object is no cursor, or cannot be the cursor of such a run.
         """
         unknown = sorted(set(stored) - {field.name for field in fields(cls)})
         if unknown:
@@ -79,9 +80,7 @@ class Cursor:
         validated = [row.get("step") for row in at.history]
         for what, possible in (
             (f"step {at.step} of {steps}", 0 <= at.step <= steps),
-            (f"epoch {at.epoch}, batch {at.batch} at step {at.step}", at.epoch * epoch + at.batch == at.step),
-            (f"epoch {at.epoch}", at.epoch >= 0),
-            (f"batch {at.batch} of {epoch}", 0 <= at.batch <= epoch),
+            (f"epoch {at.epoch}, batch {at.batch} at step {at.step}", at._is_at_its_step(batches)),
             (f"best_step {at.best_step} at step {at.step}", at.best_step in (0, *validated)),
             (
                 f"best_accuracy {at.best_accuracy}",
@@ -100,6 +99,13 @@ class Cursor:
             if not possible:
                 raise ValueError(f"impossible {what}")
         return at
+
+
+    def _is_at_its_step(self, batches: Callable[[int], int]) -> bool:
+        """Whether the epoch and the batch are those of the step. `batches` is as for `parse`."""
+        if not 0 <= self.epoch <= self.step or not 0 <= self.batch <= batches(self.epoch):
+            return False
+        return sum(map(batches, range(self.epoch))) + self.batch == self.step
 
 
 _CURSOR = TypeAdapter(Cursor)

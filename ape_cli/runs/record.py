@@ -99,9 +99,17 @@ def write(path: StoragePath, value: dict[str, Any], *, seal: bool = True) -> Non
 
     Raises `ApeError` if `path` cannot be written, and `ValueError` if `value` contains NaN or an infinity.
     """
+    files.write_text(path, text(value, seal=seal))
+
+
+def text(value: dict[str, Any], *, seal: bool = True) -> str:
+    """A JSON object as it is written, with its digest unless `seal` is False.
+
+    Raises `ValueError` if `value` contains NaN or an infinity.
+    """
     content = {key: field for key, field in value.items() if key != digests.FIELD}
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-    files.write_text(path, digests.sealed(text) if seal else text + "\n")
+    written = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    return digests.sealed(written) if seal else written + "\n"
 
 
 def read(

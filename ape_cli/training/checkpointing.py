@@ -7,6 +7,7 @@ bit, as a run that never stopped.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ def restore(setup: Setup, store: Store | None) -> Cursor:
         return Cursor()
     tensors, cursor = stored
     try:
-        at = Cursor.parse(cursor, setup.steps, setup.train.steps(config.batch_size))
+        at = Cursor.parse(cursor, setup.steps, partial(setup.train.steps, config.batch_size, config.seed))
         unpack(tensors, setup.model, setup.optimiser)
         restore_streams(tensors, device, group.rank, group.seed(config.seed, at.step))
     except (KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from ape_cli.core.errors import DataError
+from ape_cli.runs import record
 from ape_cli.runs.registry import Registry
+from ape_cli.runs.run import Run
 from ape_cli.storage import files
 
 LIMIT = 15 * 2**20  # bytes of a file before compression
@@ -22,11 +23,14 @@ def _files(run: Path) -> Iterator[Path]:
     yield from (run / "run.json", run / "history.parquet", *sorted((run / "eval").glob("*.json")))
 
 
-def _portable(path: Path) -> bytes:
-    """The content of run.json, with the path of the dataset replaced by that of the usual folder."""
-    about = json.loads(path.read_text(encoding="utf-8"))
+def _portable(run: Run) -> bytes:
+    """The content of run.json, with the path of the dataset replaced by that of the usual folder.
+
+    Raises `RunError` if the file is damaged or was altered.
+    """
+    about = run.read()
     about["dataset"]["path"] = f"datasets/{Path(about['dataset']['path']).name}"
-    return (json.dumps(about, indent=2) + "\n").encode()
+    return record.text(about, seal=not run.unverified).encode()
 
 
 def pack(results: Path, out: Path) -> list[Path]:
@@ -49,7 +53,7 @@ def pack(results: Path, out: Path) -> list[Path]:
         with tarfile.open(fileobj=memory, mode="w:gz") as file:
             for folder in folders:
                 for path in _files(folder):
-                    content = _portable(path) if path.name == "run.json" else path.read_bytes()
+                    content = _portable(Run(folder)) if path.name == "run.json" else path.read_bytes()
                     member = tarfile.TarInfo(str(path.relative_to(results / "runs")))
                     member.size = len(content)
                     file.addfile(member, io.BytesIO(content))

@@ -244,6 +244,7 @@ Cursor = dict[str, Any]
         ({"step": 5}, "impossible step 5 of 4"),
         ({"batch": 10**9}, "impossible epoch 0, batch 1000000000 at step 3"),
         ({"epoch": -1}, "impossible epoch -1"),
+        ({"epoch": 10**12}, "impossible epoch 1000000000000, batch 3 at step 3"),
         ({"epoch": 1}, "impossible epoch 1, batch 3 at step 3"),
         ({"best_step": 3}, "impossible best_step 3"),
         ({"best_accuracy": 2.0}, "impossible best_accuracy 2.0"),
