@@ -13,6 +13,7 @@ import re
 import shutil
 from typing import Any
 
+from pyarrow import ArrowException
 from pydantic_core import from_json
 
 from ape_cli.core.errors import ApeError, DataError, PlaceError
@@ -22,12 +23,15 @@ from ape_cli.data.manifest import Manifest, Shard, manifest_path, read_manifest
 from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import digests, files
 from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage.parquet import check_length
 from ape_cli.storage.paths import StoragePath
 from ape_cli.tasks import BaseTask
 
 LOCK = ".lock"
 _PLAN = ".plan.json"
-_SHARD = re.compile(r"\.{0,2}(train|validation|test)-\d{5,}-of-\d{5,}\.parquet(\.json)?(\.[0-9a-f]{16})?(\.tmp)?")
+_SHARD = re.compile(
+    r"\.{0,2}(train|validation|test)-\d{5,}-of-\d{5,}\.parquet(\.json)?(\.[0-9a-f]{16})?(\.tmp)?(\.lock)?"
+)
 
 
 def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest | None:
@@ -119,7 +123,7 @@ def _own(path: StoragePath) -> bool:
     if path.name == "data" and path.is_dir():
         return all(_SHARD.fullmatch(p.name) for p in path.iterdir())
     lease = path.name.startswith(f"{LOCK}.")
-    return lease or path.name in {LOCK, _PLAN, "manifest.json"} or path.name.endswith(".tmp")
+    return lease or path.name in {LOCK, _PLAN, "manifest.json"} or path.name.endswith((".tmp", ".tmp.lock"))
 
 
 def _shards(out: StoragePath) -> list[StoragePath]:
@@ -136,10 +140,11 @@ def _adopt(out: StoragePath, piece: Piece) -> Shard | None:
     path = out / piece.file
     try:
         shard = Shard.model_validate(_sealed_json(path.with_name(f".{path.name}.json"))["shard"])
+        check_length(path)
         return shard if shard.rows == len(piece.rows) and files.sha256(path) == shard.sha256 else None
     except PlaceError:
         raise
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, ArrowException):
         return None
 
 

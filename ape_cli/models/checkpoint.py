@@ -100,7 +100,6 @@ class Cursor:
                 raise ValueError(f"impossible {what}")
         return at
 
-
     def _is_at_its_step(self, batches: Callable[[int], int]) -> bool:
         """Whether the epoch and the batch are those of the step. `batches` is as for `parse`."""
         if not 0 <= self.epoch <= self.step or not 0 <= self.batch <= batches(self.epoch):

@@ -42,12 +42,12 @@ def sealed(text: str) -> str:
     return (body + _BEFORE + digest.encode() + _AFTER).decode()
 
 
-def is_sealed(raw: bytes, value: dict[str, Any]) -> bool:
-    """Whether a JSON file has a digest. `raw` are its bytes, and `value` is the object in it.
+def is_sealed(raw: bytes, value: Any) -> bool:
+    """Whether a JSON file has a digest. `raw` are its bytes, and `value` is its content, which should be an object.
 
     Raises `AlteredError` if the digest is not that of the bytes.
     """
-    if FIELD not in value:
+    if not isinstance(value, dict) or FIELD not in value:
         return False
     body, tail = raw[:-_TAIL], raw[-_TAIL:]
     digits = tail[len(_BEFORE) : -len(_AFTER)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ import stat
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,14 +39,19 @@ def folder(path: StoragePath) -> StoragePath:
 
     Raises `ApeError` if the folder cannot be created.
     """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    return path
+    while True:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            if not path.is_dir() and os.path.lexists(str(path)):
+                raise cannot_write(path, error) from error
+            continue  # another process has removed the folder, or created it again
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        return path
 
 
-def cannot_write(path: StoragePath, error: OSError) -> ApeError:
+def cannot_write(path: StoragePath | str, error: OSError) -> ApeError:
     """The `ApeError` that says why `path` cannot be written, with a fix for a full disk or for missing permission."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return ApeError(
@@ -110,8 +116,19 @@ def local(path: StoragePath) -> Iterator[Path]:
 def _elsewhere(path: RemotePath) -> Iterator[Path]:
     """Yield a temporary file in this user's folder for temporary files. It is removed after the block, or after a kill.
 
-    Raises `ApeError` if the folder belongs to somebody else.
+    Raises `ApeError` if the folder belongs to somebody else, or if it cannot be written.
     """
+    with ExitStack() as stack:
+        try:
+            own = _own_folder()
+            temporary, _ = stack.enter_context(temporary_beside(own / path.name))
+        except OSError as error:
+            raise cannot_write(error.filename or path, error) from error
+        yield temporary
+
+
+def _own_folder() -> Path:
+    """This user's folder for temporary files. Raises `OSError`, or `ApeError` if it belongs to somebody else."""
     own = Path(tempfile.gettempdir(), f"ape-{os.getuid()}")
     with suppress(FileExistsError):
         own.mkdir(mode=0o700)
@@ -122,8 +139,7 @@ def _elsewhere(path: RemotePath) -> Iterator[Path]:
             got=own,
             fix="remove it, or set TMPDIR to another folder",
         )
-    with temporary_beside(own / path.name) as (temporary, _):
-        yield temporary
+    return own
 
 
 def write_text(path: StoragePath, text: str) -> None:
@@ -146,6 +162,17 @@ def write_json(path: StoragePath, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def opened(path: StoragePath) -> io.BufferedReader:
+    """Open a file for reading. Raises `OSError` if it cannot be read, or is no regular file (a pipe would block)."""
+    if isinstance(path, RemotePath):
+        return path.open("rb")
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return os.fdopen(handle, "rb")
+
+
 def read_bytes(path: StoragePath, limit: int = budget.JSON_BYTES) -> bytes:
     """The content of a file of at most `limit` bytes.
 
@@ -153,9 +180,7 @@ def read_bytes(path: StoragePath, limit: int = budget.JSON_BYTES) -> bytes:
     """
     if isinstance(path, RemotePath):
         return path.read_bytes(limit)
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    with opened(path) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
         raise too_large(path, limit)
@@ -180,8 +205,8 @@ def size_text(size: float) -> str:
 
 
 def sha256(path: StoragePath) -> str:
-    """The SHA-256 digest of the bytes of a file, in hexadecimal."""
-    with path.open("rb") as file:
+    """The SHA-256 digest of the bytes of a file, in hexadecimal. Raises `OSError` if it cannot be read."""
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

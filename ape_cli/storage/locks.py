@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ape_cli.core.errors import ApeError
@@ -28,7 +28,6 @@ def locked(path: StoragePath, busy: ApeError) -> Iterator[None]:
         with leases.held(path, busy):
             yield
         return
-    files.folder(path.parent)
     try:
         held = _acquire(path)
     except OSError as error:
@@ -38,7 +37,8 @@ def locked(path: StoragePath, busy: ApeError) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        if _is_at(held, path):  # otherwise somebody has removed it, and this is the lock of another process
+            path.unlink(missing_ok=True)
         os.close(held)
 
 
@@ -48,15 +48,28 @@ def _acquire(path: Path) -> int | None:
     It tries ten times, because `is_locked` in another process may hold the lock for an instant.
     """
     for _ in range(10):
-        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.exists() and os.fstat(handle).st_ino == path.stat().st_ino:
-                return handle  # the check makes sure that the last holder has not just removed this file
-        except BlockingIOError:
-            time.sleep(0.01)
-        os.close(handle)
+        files.folder(path.parent)
+        with suppress(FileNotFoundError):  # the folder was removed, as that of a run that could not start
+            handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(handle, path):
+                    return handle  # the check makes sure that the last holder has not just removed this file
+            except BlockingIOError:
+                time.sleep(0.01)
+            except OSError:
+                os.close(handle)
+                raise
+            os.close(handle)
     return None
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether an open file is the one at `path`."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def is_locked(path: StoragePath) -> bool:
@@ -64,7 +77,7 @@ def is_locked(path: StoragePath) -> bool:
     if isinstance(path, RemotePath):
         return leases.is_held(path)
     try:
-        with path.open("r") as file:
+        with files.opened(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

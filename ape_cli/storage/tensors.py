@@ -60,7 +60,7 @@ def check_length(path: StoragePath) -> None:
     Raises `AlteredError` otherwise, `ValueError` if it has no such header, and `OSError` if it cannot be read.
     """
     size = path.stat().st_size
-    with path.open("rb") as file:
+    with files.opened(path) as file:
         header = int.from_bytes(file.read(8), "little")
         if header > budget.JSON_BYTES:
             raise ValueError(f"its header has {header:,} bytes")

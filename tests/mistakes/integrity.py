@@ -77,9 +77,9 @@ MISTAKES = [
     ),
     Mistake(
         "one name for the temporary files of all writers",
-        "_create",
-        'path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")',
-        'path.with_name(f".{path.name}.{secrets.token_hex(0):0>16}.tmp")',
+        "_locked",
+        'path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp.lock")',
+        'path.with_name(f".{path.name}.{secrets.token_hex(0):0>16}.tmp.lock")',
         "storage/test_temporary.py::test_one_process_may_write_a_file_twice_at_once",
     ),
     Mistake(
@@ -91,7 +91,7 @@ MISTAKES = [
     ),
     Mistake(
         "temporary files of other processes removed although they are in use",
-        "_is_abandoned",
+        "_remove_unlocked",
         "fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",
         "storage/test_temporary.py::test_what_a_killed_writer_leaves_is_removed_and_what_another_one_writes_is_kept",

@@ -103,6 +103,34 @@ with files.replacing(Path(sys.argv[1])) as temporary:
         writer.communicate()
 
 
+def test_a_file_that_a_library_has_replaced_is_kept(tmp_path: Path) -> None:
+    """safetensors writes a file of its own and renames it, so that a lock on the first file protects nothing."""
+    with files.replacing(tmp_path / "x.bin") as written:
+        other = tmp_path / "other"
+        other.write_text("new")
+        other.replace(written)
+        temporary._remove_abandoned.cache_clear()  # as in a new process
+        files.write_text(tmp_path / "y.txt", "y")
+        assert written.read_text() == "new"
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x.bin": "new", "y.txt": "y"}
+
+
+def test_a_writer_does_not_take_the_files_of_another_one_that_begins(tmp_path: Path) -> None:
+    """Each write looks for abandoned files, as the first one of a process does."""
+    code = """
+import sys
+from pathlib import Path
+from ape_cli.storage import files, temporary
+for number in range(300):
+    temporary._remove_abandoned.cache_clear()
+    files.write_text(Path(sys.argv[1]), str(number))
+"""
+    writers = [started(code, str(tmp_path / f"{i}.txt"), stderr=subprocess.PIPE) for i in range(6)]
+    told = [writer.communicate()[1] for writer in writers]
+    assert not any(told), told
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{i}.txt" for i in range(6)]
+
+
 def test_the_permissions_of_a_new_file(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:

@@ -54,8 +54,9 @@ class Canvas:
     def _add(self, place: str, image: np.ndarray) -> None:
         """Append one image, uint8 [H, W, C]. Raises `DataError` if it has another size than the first."""
         if self.pixels is None:
-            budget.check_images(self.rows, *image.shape, stored=self.stored)
-            self.pixels = np.empty((self.rows, *image.shape), np.uint8)
+            height, width, channels = image.shape
+            budget.check_images(self.rows, height, width, channels, stored=self.stored)
+            self.pixels = np.empty((self.rows, height, width, channels), np.uint8)
         if image.shape[:2] != self.pixels.shape[1:3]:
             raise sizes_differ(f"{size(image)}, {place}", f"{size(self.pixels)}, as the first")
         if image.shape[2] > self.pixels.shape[3]:
