@@ -11,14 +11,15 @@ from typing import Any
 
 from ape_cli.core.errors import DataError, UsageError
 
-JSON_BYTES = 64 * 2**20  # a manifest, the record of a run, or an evaluation
+JSON_BYTES = 8 * 2**20  # a manifest, the record of a run, or an evaluation
+JSON_VALUES = 500_000  # values in it
 HISTORY_VALUES = 10_000_000  # rows times columns of a history
 HISTORY_BYTES = 128 * 2**20  # a history, on the disk and decompressed
 PARQUET_BYTES = 64 * 2**20  # in a shard beside the data that its footer describes: the footer itself, and gaps
 SWEEP_BYTES = 256 * 2**10  # the TOML file of a sweep
 SWEEP_DEPTH = 8  # nested tables and lists in it
 TRIALS = 20_000  # the trials of a sweep
-SHARDS = 100_000  # the shards of a dataset
+SHARDS = 20_000  # the shards of a dataset
 GROUP_VALUES = 200_000_000  # the values of a column in a row group of a shard
 MEMBER_BYTES = 160 * 2**20  # a file of CIFAR; the largest published one has 155 million bytes
 ARCHIVE_BYTES = 256 * 2**20  # an archive, decompressed, or its files in a folder; the published ones have 187 million

@@ -13,10 +13,12 @@ from pydantic import (
 
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, PlaceError
-from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL
+from ape_cli.core.validation import HEX, Few, Many, first_error
+from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL, SPLITS
 from ape_cli.data.plan import DatasetPlan, Frozen, late, pieces_of
 from ape_cli.storage import digests, files
 from ape_cli.storage.image_rows import Moments
+from ape_cli.storage.json_files import read_json
 from ape_cli.storage.paths import StoragePath
 
 VERSIONS = (1, 2, 3)
@@ -32,9 +34,6 @@ def fingerprint(plan: DatasetPlan, vocabulary: list[str], shards: dict[str, list
     return hashlib.sha256(identity.encode()).hexdigest()
 
 
-_HEX = r"^[0-9a-f]{64}$"
-
-
 class Shard(Frozen):
     """One Parquet file of a dataset."""
 
@@ -42,7 +41,7 @@ class Shard(Frozen):
         pattern=r"^data/(train|validation|test)-\d{5,}-of-\d{5,}\.parquet$"
     )  # path in the dataset's folder
     rows: int = Field(ge=0)
-    sha256: str = Field(pattern=_HEX)
+    sha256: str = Field(pattern=HEX)
     content: tuple[int, int]  # two sums of hashes of the rows, each modulo 2^64
     shared: int = Field(ge=0)  # rows whose source may occur in another split too
 
@@ -52,12 +51,12 @@ class Manifest(Frozen):
 
     schema_version: int
     plan: DatasetPlan
-    vocabulary: list[str] = Field(min_length=1)  # readable name of each id; for images, class of each label
+    vocabulary: Many[str] = Field(min_length=1)  # readable name of each id; for images, class of each label
     mean_size: float = Field(ge=0, le=1e6)  # mean of lengths, depths, longer sides, or places of a ring
     mean_tokens: float = Field(gt=0, le=1e9)  # tokens of a source of mean size
-    shards: dict[str, list[Shard]]
-    fingerprint: str = Field(pattern=_HEX)  # does not depend on the division into shards
-    versions: dict[str, str]
+    shards: Few[Many[Shard]]
+    fingerprint: str = Field(pattern=HEX)  # does not depend on the division into shards
+    versions: Few[str]
     moments: Moments | None = None  # mean and deviation of pixels; only for images
 
     _compact = late("moments")
@@ -80,8 +79,10 @@ class Manifest(Frozen):
         channels = [self.plan.image[2]] * 2 if self.plan.image else None
         if channels != (self.moments and [len(self.moments.mean), len(self.moments.std)]):
             raise ValueError("only images have moments, one pair for each channel")
+        if set(self.shards) != set(SPLITS):
+            raise ValueError(f"the splits of the shards are not those of the plan: {', '.join(SPLITS)}")
         for split, pieces in pieces_of(self.plan).items():
-            listed = [(s.file, s.rows) for s in self.shards.get(split, [])]
+            listed = [(s.file, s.rows) for s in self.shards[split]]
             if listed != [(p.file, len(p.rows)) for p in pieces]:
                 raise ValueError(f"the shards of {split} are not those of the plan")
         if self.fingerprint != fingerprint(self.plan, self.vocabulary, self.shards):
@@ -112,8 +113,7 @@ def read_sealed_manifest(folder: StoragePath) -> tuple[Manifest, bool]:
     path = manifest_path(folder)
     how = "generate one with `ape gen TASK --out DIR`"
     try:
-        content = files.read_bytes(path)
-        raw = json.loads(content)
+        content, raw = read_json(path)
     except FileNotFoundError:
         if not folder.is_dir():
             raise DataError("no such dataset", got=str(folder), fix=how) from None
@@ -144,9 +144,4 @@ def read_sealed_manifest(folder: StoragePath) -> tuple[Manifest, bool]:
     except digests.AlteredError as error:
         raise DataError(f"{path} was altered", got=str(error), fix=f"restore it, or {again}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = (
-            [".".join(map(str, first["loc"]))] if first["loc"] else []
-        )  # empty if the fields do not agree with each other
-        got = ": ".join([*where, first["msg"].removeprefix("Value error, ")])
-        raise DataError(f"{path} is damaged", got=got, fix=again) from error
+        raise DataError(f"{path} is damaged", got=first_error(error), fix=again) from error

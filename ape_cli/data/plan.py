@@ -22,6 +22,7 @@ from pydantic import (
 
 from ape_cli.core import budget
 from ape_cli.core.names import checked_name
+from ape_cli.core.validation import Few, Options
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import image_rows, sequence_rows
 from ape_cli.storage.image_rows import Size
@@ -54,9 +55,9 @@ class DatasetPlan(Frozen):
     task: Annotated[str, AfterValidator(partial(checked_name, "task"))]  # becomes a part of the names of runs
     structure: StructureField
     order: Order | None  # linearisation of the target, and of the source unless `source_order` is given
-    parameters: dict[str, Any]
+    parameters: Options
     seed: int = Field(ge=0, lt=2**63)
-    rows: dict[str, int]  # number of rows of each split
+    rows: Few[int]  # number of rows of each split
     shard_rows: int = Field(gt=0)
     image: Size | None = None  # height, width and channels; None for sequences
     source_order: Order | None = None  # linearisation of the source, if it differs from the target's

@@ -14,7 +14,6 @@ import shutil
 from typing import Any
 
 from pyarrow import ArrowException
-from pydantic_core import from_json
 
 from ape_cli.core.errors import ApeError, DataError, PlaceError
 from ape_cli.core.vocabulary import SPECIAL
@@ -22,6 +21,7 @@ from ape_cli.data import verification
 from ape_cli.data.manifest import Manifest, Shard, manifest_path, read_manifest
 from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import digests, files
+from ape_cli.storage.json_files import read_json
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.parquet import check_length
 from ape_cli.storage.paths import StoragePath
@@ -163,12 +163,10 @@ def _sealed_json(path: StoragePath) -> dict[str, Any]:
 
     Raises `OSError` or `ValueError` if it cannot be read, was altered or has no digest.
     """
-    raw = files.read_bytes(path)
-    found: dict[str, Any] = from_json(raw)
+    raw, found = read_json(path)
     if not digests.is_sealed(raw, found):
         raise ValueError("the file has no digest")
-    found.pop(digests.FIELD)
-    return found
+    return {key: value for key, value in found.items() if key != digests.FIELD}
 
 
 def _different(out: StoragePath, there: DatasetPlan, wanted: DatasetPlan) -> DataError:

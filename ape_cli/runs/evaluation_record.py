@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ape_cli.runs.record import HEX
+from ape_cli.core.validation import HEX, Many, Text
 
 DECODINGS = ("teacher", "greedy")  # how an evaluation generates outputs
 _ROUNDING = 1e-9  # relative; larger differences are contradictions
@@ -16,9 +16,11 @@ _ROUNDING = 1e-9  # relative; larger differences are contradictions
 class Metrics(BaseModel):
     """Metrics of an evaluation, over all rows or a group of rows."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     token_accuracy: float = Field(ge=0, le=1)
     exact_match: float = Field(ge=0, le=1)
-    cross_entropy: float | None = Field(None, ge=0)  # nats for each token
+    cross_entropy: float | None = Field(None, ge=0, le=1e30)  # nats for each token
     rows: int = Field(ge=1, lt=2**53)
     tokens: int = Field(ge=1, lt=2**53)
 
@@ -38,23 +40,23 @@ class SizeMetrics(Metrics):
 class OpMetrics(Metrics):
     """Metrics of the rows with one operator."""
 
-    op: str
+    op: Text
 
 
 class Evaluation(BaseModel):
     """The content of `eval/*.json`."""
 
-    run: str
-    dataset: str
+    run: Text
+    dataset: Text
     fingerprint: str = Field(pattern=HEX)
     split: Literal["train", "validation", "test"]
     decode: Literal["teacher", "greedy"]
     weights: str | None = Field(None, pattern=HEX)  # SHA-256 of the file of weights; None in older evaluations
     rows: int
     overall: Metrics
-    by_size: list[SizeMetrics]
-    by_op: list[OpMetrics] = []
-    by_class: list[Metrics] = []  # for images only
+    by_size: Many[SizeMetrics]
+    by_op: Many[OpMetrics] = []
+    by_class: Many[Metrics] = []  # for images only
 
     @model_validator(mode="after")
     def _parts_are_the_whole(self) -> Evaluation:

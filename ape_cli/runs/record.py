@@ -10,36 +10,39 @@ import json
 import math
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
-from pydantic_core import from_json
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ape_cli.core.errors import PlaceError, RunError
+from ape_cli.core.validation import HEX, Few, Many, Options, Text, first_error
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.runs.config import AnyConfig
 from ape_cli.storage import digests, files
 from ape_cli.storage.image_rows import Size
+from ape_cli.storage.json_files import read_json
 from ape_cli.storage.paths import StoragePath
 
 VERSION = 1
-HEX = r"^[0-9a-f]{64}$"
+_FINITE = ConfigDict(allow_inf_nan=False)
 
 
 class Trained(BaseModel):
     """The dataset that a run was trained on."""
 
-    name: str
-    path: str
+    model_config = _FINITE
+
+    name: Text
+    path: Text
     fingerprint: str = Field(pattern=HEX)
-    task: str
-    order: str | None
-    structure: str
-    parameters: dict[str, Any]
+    task: Text
+    order: Text | None
+    structure: Text
+    parameters: Options
     seed: int = Field(ge=0, lt=2**63)
     image: Size | None = None  # height, width and channels; None for sequences
-    mean_size: float = Field(0.0, ge=0)
-    mean_tokens: float = Field(0.0, ge=0)
-    rows: dict[Literal["train", "validation", "test"], int]
-    vocabulary: list[str]
+    mean_size: float = Field(0.0, ge=0, le=1e6)
+    mean_tokens: float = Field(0.0, ge=0, le=1e9)
+    rows: Few[int]
+    vocabulary: Many[str]
 
     @model_validator(mode="after")
     def _has_rows(self) -> Trained:
@@ -54,11 +57,13 @@ class Trained(BaseModel):
 class TrainingResult(BaseModel):
     """The result of training."""
 
+    model_config = _FINITE
+
     steps: int = Field(ge=1, lt=2**53)
     best_step: int = Field(ge=1)
     best_accuracy: float = Field(ge=0, le=1)
-    seconds: float = Field(ge=0)
-    tokens_per_second: float = Field(ge=0)
+    seconds: float = Field(ge=0, le=1e12)
+    tokens_per_second: float = Field(ge=0, le=1e15)
     parameters: int = Field(ge=1, lt=2**53)
 
     @model_validator(mode="after")
@@ -73,18 +78,18 @@ class Record(BaseModel):
     """The content of `run.json`."""
 
     version: Literal[1]
-    run: str
+    run: Text
     status: Literal["running", "stopped", "failed", "finished"]
     config: AnyConfig
-    variant: dict[str, Any] = {}
+    variant: Options = {}
     dataset: Trained
     processes: int = Field(1, ge=1)  # processes that trained together when it was last started or resumed
-    started: str | None = None
-    finished: str | None = None
+    started: Text | None = None
+    finished: Text | None = None
     result: TrainingResult | None = None
-    processor: dict[str, str] | None = None
-    resumed_on: list[dict[str, str]] = []  # processors, if training went on on others
-    files: dict[str, str] = {}  # SHA-256 of the other files that a finished run must not change
+    processor: Few[str] | None = None
+    resumed_on: Many[Few[str]] = []  # processors, if training went on on others
+    files: Few[str] = {}  # SHA-256 of the other files that a finished run must not change
 
     @model_validator(mode="after")
     def _finished_with_a_result(self) -> Record:
@@ -124,16 +129,13 @@ def read(
     and `PlaceError` if the object store fails.
     """
     try:
-        raw = files.read_bytes(path)
-        found: dict[str, Any] = from_json(raw, allow_inf_nan=False)
+        raw, found = read_json(path)
         checked = kind.model_validate_json(raw, strict=True)  # "0.5" is no number, and neither is `true`
         sealed = digests.is_sealed(raw, found)
     except digests.AlteredError as error:
         raise RunError(f"{path} was altered", got=str(error), fix=again) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        got = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")]))
-        raise RunError(f"{path} is damaged", got=got, fix=again) from error
+        raise RunError(f"{path} is damaged", got=first_error(error), fix=again) from error
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, FileNotFoundError | PlaceError):
             raise

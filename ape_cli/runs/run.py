@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from ape_cli.core.errors import BusyError, RunError
+from ape_cli.core.errors import ApeError, BusyError, RunError
 from ape_cli.runs import record
 from ape_cli.runs.config import Config, read_config
 from ape_cli.runs.evaluation_record import Evaluation, contradiction, evaluation_name
@@ -50,7 +50,13 @@ class Run(RunFiles):
         The run.json of an earlier version stays without a digest, because other files of the run may have none either.
         """
         about = self.read() | fields
-        record.write(self.folder / "run.json", about, seal=self._record_is_sealed is not False)
+        try:
+            record.write(self.folder / "run.json", about, seal=self._record_is_sealed is not False)
+        except ApeError:
+            raise
+        except ValueError as error:  # in a field that is never read back
+            again = "start the run again with --overwrite"
+            raise RunError(f"{self.folder / 'run.json'} cannot be written again", got=str(error), fix=again) from error
 
     @property
     def status(self) -> str:

@@ -1,0 +1,24 @@
+"""JSON files: read within the input budget. `digests.py` describes their digest, and `files.write_json` writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import from_json
+
+from ape_cli.core import budget
+from ape_cli.storage import files
+from ape_cli.storage.paths import StoragePath
+
+
+def read_json(path: StoragePath) -> tuple[bytes, Any]:
+    """The bytes of a JSON file, and the value in it.
+
+    Raises `OSError` if the file cannot be read or is too large, and `ValueError` if it is not JSON or has too many
+    values. A parser needs hundreds of bytes of memory for each of them.
+    """
+    raw = files.read_bytes(path)
+    values = sum(map(raw.count, (b",", b"[", b"{")))
+    if values > budget.JSON_VALUES:
+        raise ValueError(f"it has up to {values:,} values; at most {budget.JSON_VALUES:,} are possible")
+    return raw, from_json(raw, allow_inf_nan=False)
