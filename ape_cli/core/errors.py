@@ -7,13 +7,14 @@ Everything that a user can cause is an `ApeError`, which the command line prints
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
 from ape_cli.core import escaping
 
 _MOST = 1_000  # characters of a value in a message
+_BRIEF = 80  # characters of a value that is not a text
 _Name = TypeVar("_Name", bound=str)
 
 
@@ -33,31 +34,48 @@ class ApeError(ValueError):
     def __init__(self, what: str, *, got: object = None, allowed: object = None, fix: str | None = None) -> None:
         """Store the parts and build the message from them."""
         self.what, self.got, self.allowed, self.fix = what, got, allowed, fix
-        lines = [_escaped(what)]
+        lines = [_shown(what)]
         for label, value in (("got", got), ("allowed", allowed), ("fix", fix)):
             if value is not None:
                 lines.append(f"  {label + ':':<9}{_shown(value)}")
         super().__init__("\n".join(lines))
+
+    @property
+    def summary(self) -> str:
+        """What is wrong and what was given, in one line."""
+        return _shown(self.what) if self.got is None else f"{_shown(self.what)} ({escaping.one_line(_shown(self.got))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parts, from which the other process builds the message again."""
         return partial(type(self), got=self.got, allowed=self.allowed, fix=self.fix), (self.what,)
 
 
+def brief(value: object) -> str:
+    """The text of a value that is not a text, as Python writes it, for a message. Text of any length is cut.
+
+    >>> brief([1, 2]), brief("x" * 100), brief(10**5000)
+    ('[1, 2]', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…", '…')
+    """
+    return _cut(_written(repr, value), _BRIEF)
+
+
 def _shown(value: object) -> str:
-    """The text of a value for a message. Text of any length is cut."""
+    """The text of a value for a message, without secrets. Text of any length is cut. `Lines` keep their line breaks."""
+    text = _cut(escaping.redacted(_written(str, value)), _MOST)
+    return escaping.terminal(text) if isinstance(value, Lines) else escaping.one_line(text)
+
+
+def _written(write: Callable[[object], str], value: object) -> str:
+    """The text that `write` makes of a value; `…` for a number of more than 4,300 digits, which Python refuses."""
     try:
-        text = str(value)
-    except ValueError:  # Python does not print numbers of more than 4,300 digits
-        return "a number of thousands of digits"
-    cut = text if len(text) <= _MOST else f"{text[:_MOST]}…"
-    return _escaped(Lines(cut) if isinstance(value, Lines) else cut)
+        return write(value)
+    except ValueError:
+        return "…"
 
 
-def _escaped(text: str) -> str:
-    """A text for a message, without secrets. Only `Lines` keep their line breaks."""
-    shown = escaping.redacted(text)
-    return escaping.terminal(shown) if isinstance(text, Lines) else escaping.one_line(shown)
+def _cut(text: str, most: int) -> str:
+    """The first `most` characters of a text."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 class UsageError(ApeError):

@@ -27,30 +27,43 @@ _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
 }
 
 
-# what stands between the kind of an address and its "@"; a name with a colon that no port follows, and all after it;
-# the values of signatures and keys in a query
-_SECRET = re.compile(
-    r"(?P<start>\b[a-z]\w*:/+)(?:[^\s@]*@|[^\s/@:\[]*:(?!\d{1,5}(?:[^\w.-]|$))[^\s\"']+)"
-    r"|(?P<key>[?&][\w-]*(?:signature|credential|token|secret|key|keyid|sig)=)[^&\s\"']+",
-    re.I,
+_WORD = re.compile(r"\S+")
+_ADDRESS = re.compile(r"(?<![\w+.-])\w[\w+.-]*+:/+")  # the beginning of an address
+_NO_PORT = re.compile(r"[^/@:\[]*+:(?!\d{1,5}(?:[^\w.-]|$))(?=[^/\s\"',;)])")  # a name with a colon, as KEY:SECRET
+_QUOTE = re.compile(r"[\"']")
+_QUERY = re.compile(
+    r"(?<=[?&])([\w-]*(?:signature|credential|token|secret|password|passwd|key|keyid|sig)=)[^&\s\"']+", re.I
 )
 
 
 def redacted(text: str) -> str:
     """A text without the credentials of the addresses in it.
 
+    Hidden are: what stands before the last `@` after the beginning of an address, everything after a name with a colon
+    that is not a port, and the values of keys and signatures in a query.
+
     >>> redacted("cannot reach http://me:secret/part@host:9000/x?X-Amz-Signature=abc&y=1")
     'cannot reach http://…@host:9000/x?X-Amz-Signature=…&y=1'
     >>> redacted("cannot read s3:/me:secret/part, but http://localhost:9000/x")
     'cannot read s3:/… but http://localhost:9000/x'
     """
+    return _WORD.sub(lambda found: _without_secrets(found[0]), text)
 
-    def hidden(found: re.Match[str]) -> str:
-        if found["key"]:
-            return f"{found['key']}…"
-        return f"{found['start']}…{'@' * found[0].endswith('@')}"
 
-    return _SECRET.sub(hidden, text)
+def _without_secrets(word: str) -> str:
+    """`redacted` for a text without spaces. It takes time in proportion to its length."""
+    if ":/" not in word and "=" not in word:
+        return word
+    first = _ADDRESS.search(word)
+    at = word.rfind("@")
+    if first and at >= first.end():
+        word = f"{word[: first.end()]}…{word[at:]}"
+    for found in _ADDRESS.finditer(word):
+        if _NO_PORT.match(word, found.end()):
+            quote = _QUOTE.search(word, found.end())
+            word = f"{word[: found.end()]}…{word[quote.start() :] if quote else ''}"
+            break
+    return _QUERY.sub(lambda found: f"{found[1]}…", word)
 
 
 def terminal(text: str) -> str:

@@ -6,6 +6,7 @@ import csv
 import html.parser
 import io
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -175,11 +176,31 @@ def test_errors_of_libraries_are_shown_without_secrets() -> None:
         ("s3://KEY:123456/b", "s3://…"),
         ("http://localhost:9000, http://[::1]:9000/x: refused", "http://localhost:9000, http://[::1]:9000/x: refused"),
         ("s3://bucket/a:b", "s3://bucket/a:b"),
+        ("(http://me:p@ss@host/x)", "(http://…@host/x)"),
+        ("http://a.b/c,http://me:GEH@host", "http://…@host"),
+        ("s3://b?endpoint_override=http://me:GEH/", "s3://b?endpoint_override=http://…"),
+        ("x?password=GEHEIM&y=1", "x?password=…&y=1"),
         ("cannot read s3://bucket: denied", "cannot read s3://bucket: denied"),
     ],
 )
 def test_what_is_redacted_and_what_is_not(text: str, shown: str) -> None:
     assert escaping.redacted(text) == shown
+
+
+def test_a_secret_is_hidden_before_a_message_is_cut() -> None:
+    error = ApeError(
+        "it failed: http://me:" + "GEHEIM" * 300 + "@host/", got="GET http://me:" + "GEHEIM" * 300 + "@host/"
+    )
+    assert "GEH" not in str(error)
+    assert "GEH" not in error.summary
+    assert len(str(ApeError("x" * 10**6, got=["y"] * 10**5))) < 3_000
+
+
+@pytest.mark.parametrize("part", ["://", "a://", "a:/", "a", "@", "?", "?key", "&a=", "a:b", "'", " a:/"])
+def test_long_texts_are_redacted_in_time(part: str) -> None:
+    start = time.perf_counter()
+    escaping.redacted(part * (400_000 // len(part)))
+    assert time.perf_counter() - start < 2
 
 
 def test_an_address_where_only_this_machine_can_be(here: Path) -> None:
