@@ -11,7 +11,7 @@ import typer
 from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Log, Results, app, command, dataset_folder, here
 from ape_cli.cli.console import answer, note, print_table, say
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import UsageError, brief, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _seeds(text: str) -> list[int]:
         digits = all(text.isdecimal() and len(text) < 20 for text in (first, last))
         if not digits or not 0 <= int(last) - int(first) <= 10_000:
             allowed = "whole numbers, and ranges from the lower to the higher"
-            raise UsageError("bad --seeds", got=repr(part)[:80], allowed=allowed, fix="--seeds 42,43,44, or 42-44")
+            raise UsageError("bad --seeds", got=brief(part), allowed=allowed, fix="--seeds 42,43,44, or 42-44")
         found += range(int(first), int(last) + 1)
     return found
 
@@ -228,7 +228,7 @@ def _share(text: str | None) -> tuple[int, int]:
     digits = all(part.isdecimal() and len(part) < 10 for part in (number, of))
     if not (slash and digits and 1 <= int(number) <= int(of)):
         raise UsageError(
-            "bad --shard", got=repr(text)[:80], allowed="I/N with I from 1 to N", fix="for example --shard 2/8"
+            "bad --shard", got=brief(text), allowed="I/N with I from 1 to N", fix="for example --shard 2/8"
         )
     return int(number), int(of)
 

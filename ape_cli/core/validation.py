@@ -39,6 +39,8 @@ def _plain(value: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"more than {_MOST_FIELDS:,} values")
         if isinstance(each, float) and not math.isfinite(each):
             raise ValueError("a number that is not finite")  # `1e999` in JSON is infinite
+        if isinstance(each, int) and not -(2**63) <= each < 2**64:
+            raise ValueError("a whole number beyond 64 bits")
         if isinstance(each, str) and len(each) > _MOST_CHARACTERS:
             raise ValueError(f"a text of {len(each):,} characters; at most {_MOST_CHARACTERS:,} are possible")
         waiting += each.values() if isinstance(each, dict) else each if isinstance(each, list | tuple) else ()

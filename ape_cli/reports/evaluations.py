@@ -55,7 +55,7 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
         try:
             is_paper_size = _is_paper_size(config["preset"], trained)
         except ApeError as error:  # the task of the run does not have its order
-            bad.append(f"{run.name}: {error.what} ({error.got})")
+            bad.append(f"{run.name}: {error.summary}")
             continue
         apart_from_seed = json.dumps(config | {"seed": 0})
         configuration, attention = _identity(apart_from_seed, trained["fingerprint"])

@@ -27,14 +27,14 @@ def audit(run: Run) -> Audit:
     try:
         about = run.read()
     except RunError as error:
-        return Audit(run.name, "damaged", (_line(error),))
+        return Audit(run.name, "damaged", (error.summary,))
     problems += run.evaluations(about)[1]
     for check in (run.check_tensors, run.history if about["status"] == "finished" else None):
         try:
             if check is not None:
                 check()
         except RunError as error:
-            problems.append(_line(error))
+            problems.append(error.summary)
     state = "damaged" if problems else "unverified" if run.unverified else "verified"
     return Audit(run.name, state, tuple(problems))
 
@@ -60,8 +60,3 @@ def add_digests(run: Run) -> Audit:
             run.save_evaluation(evaluation)
         record.write(run.folder / "run.json", about)
     return audit(run)
-
-
-def _line(error: RunError) -> str:
-    """An error in one line."""
-    return f"{error.what} ({error.got})" if error.got else error.what

@@ -90,7 +90,7 @@ class Registry:
                 # an object store may keep the empty folder of a run that was never started
                 if isinstance(run.folder, RemotePath) and not any(run.folder.iterdir()):
                     return run, None
-                bad.append(f"{run.name}: {error.what}{f' ({error.got})' if error.got else ''}")
+                bad.append(f"{run.name}: {error.summary}")
                 return run, None
 
         kinds: set[filters.RunKind] = set()

@@ -181,7 +181,7 @@ class Run(RunFiles):
             try:
                 found = self.evaluation(name, about)
             except RunError as error:
-                bad.append(f"{error.what} ({error.got})")
+                bad.append(error.summary)
             else:
                 good += [] if found is None else [found]
         return good, bad

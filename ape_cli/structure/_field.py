@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator
 
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import UsageError, brief
 from ape_cli.structure.algebras import Structure
 from ape_cli.structure.expressions import parse_structure
 
 
 def _parsed(given: Any) -> Structure:
     if not isinstance(given, str | Structure):
-        raise UsageError("bad structure", got=repr(given)[:80], allowed="an expression", fix="give it as text")
+        raise UsageError("bad structure", got=brief(given), allowed="an expression", fix="give it as text")
     return parse_structure(given)
 
 

@@ -99,7 +99,7 @@ def plan(
         try:
             item = _item(point.config, known[place], registry)
         except DataError as error:
-            left[f"{point.config.scheme} on {known[place].folder.name}: {error.what} ({error.got})"] = None
+            left[f"{point.config.scheme} on {known[place].folder.name}: {error.summary}"] = None
             continue
         found.setdefault(
             item.run.name if item.run else repr(item), replace(item, seconds=past.seconds(item.config, item.data))
@@ -228,6 +228,6 @@ def _generate(data: TrialDataset, preset: str, datasets: StoragePath) -> None:
             return
         except BusyError as error:
             if not told:
-                logger.info(f"waiting: {error.what} ({error.got})")
+                logger.info(f"waiting: {error.summary}")
             told = True
             time.sleep(_LOOK)

@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ape_cli import attention, position, tasks
 from ape_cli.core import budget
-from ape_cli.core.errors import UsageError, pick, unknown
+from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.storage import files
@@ -38,7 +38,7 @@ from ape_cli.structure.linearisation import NAMES
 Scalar = bool | int | float | str
 
 # a dotted key with too many parts, for which the parser would need very long
-_NESTED = re.compile(r"""(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){8}""")
+_NESTED = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){8}""")  # in linear time
 
 
 class SweepSpecification(BaseModel):
@@ -84,7 +84,7 @@ def read(path: Path) -> list[dict[str, Any]]:
         raise UsageError(f"{path} is not TOML", got=str(error), fix='for example: schemes = ["rope"]') from error
     parts = found.pop("grid", [{}])
     if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
-        raise UsageError("`grid` is not a list of tables", got=repr(parts)[:80], fix="write [[grid]]")
+        raise UsageError("`grid` is not a list of tables", got=brief(parts), fix="write [[grid]]")
     return [over(found, part) for part in parts]
 
 
@@ -105,7 +105,7 @@ def over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     sets = [fields.get("set", {}) for fields in (below, above)]
     for given in sets:
         if not isinstance(given, dict):
-            raise UsageError("`set` is not a table", got=repr(given)[:80], fix="write set = { decay = 1 }, or [set]")
+            raise UsageError("`set` is not a table", got=brief(given), fix="write set = { decay = 1 }, or [set]")
     return below | above | {"set": sets[0] | sets[1]}
 
 
@@ -124,7 +124,7 @@ def check(fields: dict[str, Any]) -> SweepSpecification:
         where = ".".join(str(part) for part in first["loc"])
         if where.startswith("set."):
             where, first = where.split(".bool")[0], first | {"msg": "true, false, a number, a word, or a list of these"}
-        got = repr(first.get("input"))[:80]
+        got = brief(first.get("input"))
         raise UsageError(
             f"bad {where} of a sweep", got=got, allowed=first["msg"], fix="see `ape sweep --help`"
         ) from error
@@ -150,9 +150,10 @@ def points(grids: list[SweepSpecification], preset: str, kind: Kind = lambda dat
     total = sum(_size(grid) for grid in grids)
     if total > budget.TRIALS:
         raise UsageError("too many trials", got=f"{total:,}", allowed=f"{budget.TRIALS:,}", fix="make several sweeps")
-    seeds = list(dict.fromkeys(seed for grid in grids for seed in grid.seeds))
+    of_grids = [(grid, set(grid.seeds)) for grid in grids]
+    seeds = dict.fromkeys(seed for grid in grids for seed in grid.seeds)
     found = (
-        point for seed in seeds for grid in grids if seed in grid.seeds for point in _points(grid, seed, preset, kind)
+        point for seed in seeds for grid, own in of_grids if seed in own for point in _points(grid, seed, preset, kind)
     )
     return list({repr(point): point for point in found}.values())
 

@@ -88,7 +88,7 @@ def choose_dataset(
         try:
             plan = manifest.read_manifest(path.parent).plan
         except DataError as error:
-            logger.warning(f"left out: {path.parent.name}: {error.what} ({error.got})")
+            logger.warning(f"left out: {path.parent.name}: {error.summary}")
             continue
         if order in (None, plan.linearisation) and _readable(scheme, plan.structure, wanted):
             found.append(path)

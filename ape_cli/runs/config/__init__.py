@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ape_cli.core.errors import UsageError, pick, unknown
+from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.runs.config._fields import KINDS, AnyConfig, Config, ImageConfig, SequenceConfig, read_config, read_json
 from ape_cli.runs.config._presets import PRESETS, Preset, preset
 from ape_cli.runs.config._settings import parse_settings, parse_values
@@ -113,7 +113,7 @@ def resolve(
         where = ".".join(map(str, first["loc"]))
         raise UsageError(
             f"bad value of {where}",
-            got=repr(first.get("input")),
+            got=brief(first.get("input")),
             allowed=first["msg"],
             fix=_how(where),
         ) from error
