@@ -139,10 +139,10 @@ def read(folder: StoragePath, split: str, row: int) -> Sample | PictureSample:
 def _sample(manifest: Manifest, split: str, found: pa.Table) -> Sample | PictureSample:
     """The sample in a table with one row. Raises `DataError` if it is not valid."""
     plan, names = manifest.plan, manifest.vocabulary
-    raw = found.to_pylist()[0]
     if plan.image is None:
         verification.check_rows(found, plan.structure, len(names))
-        return Sample(manifest, split, raw)
+        return Sample(manifest, split, found.to_pylist()[0])
+    raw = found.to_pylist()[0]
     label = int(image_rows.labels(found, len(names))[0])
     pixels = image_rows.pixels(found, plan.image)[0].tolist()
     numbers = {"row": raw["row"], "label": label, "class": names[label], "size": raw["size"]}

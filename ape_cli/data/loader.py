@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -81,7 +82,7 @@ class _Rows(ABC, Generic[_Window, _Batch]):
         sizes = verification.group_rows(dataset.folder, dataset.manifest, name)
         self._groups = [(shard, i) for shard, groups in enumerate(sizes) for i in range(len(groups))]
         self._group_rows = [rows for groups in sizes for rows in groups]
-        self.rows: int = sum(self._group_rows)
+        *self._group_starts, self.rows = accumulate(self._group_rows, initial=0)
         self._kept: dict[tuple[int, ...], _Window] = {}
         self._open = lru_cache(_MOST_OPEN)(self._opened)
         self._content = verification.ContentCheck(dataset.manifest, name, [len(groups) for groups in sizes])
@@ -167,8 +168,12 @@ class _Rows(ABC, Generic[_Window, _Batch]):
         return ROW_GROUP
 
     @abstractmethod
+    def _check(self, part: pa.Table) -> None:
+        """Check the rows of a row group. Raises `DataError` if values are not allowed in this dataset."""
+
+    @abstractmethod
     def _window(self, part: pa.Table) -> _Window:
-        """The window of some row groups. Raises `DataError` if values are not allowed in this dataset."""
+        """The window of some row groups, which were checked."""
 
     def _opened(self, shard: int) -> pq.ParquetFile:
         """Open a shard of the split."""
@@ -183,7 +188,9 @@ class _Rows(ABC, Generic[_Window, _Batch]):
         except (OSError, pa.ArrowException) as error:
             file = self.dataset.manifest.shards[self.name][shard].file
             raise DataError(f"cannot read {file}", got=str(error).splitlines()[0], fix="generate it again") from error
+        self._check(part)
         self._content.add(shard, group, part)
+        verification.check_row_numbers(part, self._group_starts[number])
         return part
 
     def _read(self, groups: list[int]) -> _Window:
@@ -224,8 +231,10 @@ class Split(_Rows[Window, Batch]):
         reading = Reading.of(self.dataset.structure, None if structure is None else parse_structure(structure))
         return partial(collate, reading=reading, share=share, padding=padding)
 
-    def _window(self, part: pa.Table) -> Window:
+    def _check(self, part: pa.Table) -> None:
         verification.check_rows(part, self.dataset.structure, self.dataset.ids)
+
+    def _window(self, part: pa.Table) -> Window:
         return Window.of(part)
 
 
@@ -248,6 +257,9 @@ class ImageSplit(_Rows[ImageRows, ImageBatch]):
     def _room(self) -> int:
         """As many images as fit into memory, so that a small dataset is decoded only once."""
         return max(ROW_GROUP, _IMAGE_WINDOW // math.prod(self.dataset.image or (1,)))
+
+    def _check(self, part: pa.Table) -> None:
+        image_rows.labels(part, self.dataset.ids)
 
     def _window(self, part: pa.Table) -> ImageRows:
         size = self.dataset.image

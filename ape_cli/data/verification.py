@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import ape_cli
@@ -113,7 +115,7 @@ class ContentCheck:
         """Check the names of the operators, which the content sums do not cover. Raises `DataError` otherwise."""
         if self._ops is None or part["op"].null_count == len(part):
             return
-        names = part["op"].combine_chunks().dictionary.to_pylist()
+        names = _operators(part)
         if names != self._ops:
             got, allowed = (", ".join(map(str, found)) for found in (names, self._ops))
             raise DataError(f"{shard.file} names other operators", got=got, allowed=allowed, fix=_OVERWRITE)
@@ -173,12 +175,27 @@ def check_same(folder: StoragePath, known: Manifest, made: Manifest) -> None:
             )
 
 
+def check_row_numbers(part: pa.Table, first: int) -> None:
+    """Check that rows are numbered one by one, from `first` on. Raises `DataError` otherwise."""
+    numbers = part["row"].to_numpy()
+    wrong = np.flatnonzero(numbers != np.arange(first, first + len(part), dtype=np.uint64))
+    if wrong.size:
+        at = int(wrong[0])
+        raise DataError("a row has another number", got=numbers[at], allowed=first + at, fix=_AGAIN)
+
+
 def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
-    """Check that every id is in the vocabulary, and that every position exists in the structure.
+    """Check that every id is in the vocabulary and has a position, and that every position exists in the structure.
 
     `own` is the structure of the dataset, and `ids` the size of its vocabulary. Raises `DataError` otherwise.
     """
+    _operators(part)
     for side in ("source", "target"):
+        lengths = [pc.list_value_length(part[f"{side}_{what}"]).to_numpy() for what in ("ids", "positions")]
+        if (lengths[0] != lengths[1]).any():
+            row = int(np.flatnonzero(lengths[0] != lengths[1])[0])
+            got = f"{lengths[0][row]} ids with {lengths[1][row]} positions"
+            raise DataError(f"not each {side} id has a position", got=got, allowed="one for each", fix=_AGAIN)
         symbol = part[f"{side}_ids"].combine_chunks().values.to_numpy()
         if symbol.size and not FIRST_SYMBOL <= symbol.min() <= symbol.max() < ids:
             wrong = symbol[(symbol < FIRST_SYMBOL) | (symbol >= ids)][0]
@@ -197,6 +214,15 @@ def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
                     allowed=f"{low} to {high}",
                     fix=_AGAIN,
                 )
+
+
+def _operators(part: pa.Table) -> list[str | None]:
+    """The names of the operators in a table. Raises `DataError` if they are not text in UTF-8."""
+    try:
+        found: list[str | None] = part["op"].combine_chunks().dictionary.to_pylist()
+        return found
+    except UnicodeDecodeError as error:
+        raise DataError("the name of an operator is not UTF-8", got=str(error), fix=_AGAIN) from error
 
 
 def _range(factor: Structure) -> tuple[int, int]:

@@ -29,6 +29,7 @@ from ape_cli.runs.evaluation_record import Evaluation, contradiction, evaluation
 from ape_cli.runs.record import TrainingResult
 from ape_cli.runs.run_files import HISTORY, WEIGHTS, RunFiles
 from ape_cli.storage import files, locks
+from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath
 
 
@@ -131,8 +132,10 @@ class Run(RunFiles):
     def forget(self) -> None:
         """Remove the folder of a run that was never started, if it contains nothing but its lock."""
         if all(p.name == ".lock" or p.name.startswith(".lock.") for p in self.folder.iterdir()):
+            if isinstance(self.folder, RemotePath):  # a folder disappears with its last object, which is the lease
+                return
             (self.folder / ".lock").unlink(missing_ok=True)
-            with suppress(OSError):  # in an object store, the lease is still in the folder; it is removed later
+            with suppress(OSError):  # another process begins to train the run at this moment
                 self.folder.rmdir()
 
     # Results

@@ -71,12 +71,13 @@ def read_shard(path: StoragePath, wanted: pa.Schema = SCHEMA) -> pq.ParquetFile:
     try:
         # pre_buffer reads the columns of a row group with few requests to the object store
         file = pq.ParquetFile(path.opened(), pre_buffer=True) if isinstance(path, RemotePath) else pq.ParquetFile(path)
-    except (OSError, pa.ArrowException) as error:
+        found = file.schema_arrow
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix="generate it again") from error
-    if not file.schema_arrow.equals(wanted):
+    if not found.equals(wanted):
         raise DataError(
             f"{path} is a Parquet file with another schema",
-            got=_told(file.schema_arrow),
+            got=_told(found),
             allowed=_told(wanted),
             fix="point to a folder that `ape gen` wrote",
         )

@@ -320,7 +320,10 @@ SWEEPS: dict[str, tuple[Callable[[], str], str]] = {
     "a long word": (lambda: f'x = "{"a" * 250_000}"', "unknown field of a sweep"),
     "a long line of spaces": (lambda: "#" + "a." * 7 + " " * 200_000, "names no schemes"),
     "hexadecimal schemes": (lambda: f'tasks = ["copy"]\nschemes = ["rope", 0x{"f" * 6000}]', "bad schemes.1"),
-    "hexadecimal seeds": (lambda: f'schemes = ["rope"]\ntasks = ["copy"]\nseeds = [0x{"f" * 6000}]', "bad value of seed"),
+    "hexadecimal seeds": (
+        lambda: f'schemes = ["rope"]\ntasks = ["copy"]\nseeds = [0x{"f" * 6000}]',
+        "bad value of seed",
+    ),
     "a hexadecimal set": (
         lambda: f'schemes = ["rope"]\ntasks = ["copy"]\nset = 0x{"f" * 6000}',
         "`set` is not a table",

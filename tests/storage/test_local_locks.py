@@ -45,6 +45,7 @@ def test_many_processes_that_take_turns(tmp_path: Path) -> None:
     """Each of them sees the lock as free or as busy, whatever the others remove meanwhile."""
     code = """
 import os, sys
+from contextlib import suppress
 from pathlib import Path
 from ape_cli.core.errors import BusyError
 from ape_cli.storage import locks
@@ -57,7 +58,8 @@ while had < 200:
             had += 1
             if had % 3 == 0:  # as a run that could not start
                 (folder / ".lock").unlink()
-                folder.rmdir()
+                with suppress(OSError):  # another process has a lock in it again
+                    folder.rmdir()
     except BusyError:
         pass
 """
