@@ -42,7 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
         connection = http.client.HTTPConnection(self.server.behind)
         connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for key, value in self.headers.items():
-            if key.lower() in self.server.dropped:
+            if {key.lower(), f"{self.command} {key.lower()}"} & self.server.dropped:
                 continue
             connection.putheader(key, value)
         connection.endheaders(body)
@@ -84,7 +84,8 @@ class Flaky(ThreadingHTTPServer):
     """The proxy. `failed` counts its failures by kind and method.
 
     A failure is one of `FAILURES`, `STUCK`, or a status and a code of S3. `plan` decides on the failure of a request by
-    its method and path, if it is set. `dropped` are names of headers that do not reach the server.
+    its method and path, if it is set. `dropped` are names of headers that do not reach the server, or only not with one
+    method (`DELETE if-match`).
     """
 
     daemon_threads = True

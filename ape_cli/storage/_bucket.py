@@ -76,15 +76,19 @@ class Bucket:
         """The same store for large uploads. It does not limit the time to the answer, which includes that to send."""
         return self._connect()
 
-    def _connect(self, **limits: timedelta) -> Any:
-        """Make an obstore store with additional time limits. Nothing is requested, except a region of S3."""
+    def once(self, headers: dict[str, str]) -> Any:
+        """A store for one request with these headers, which obstore does not repeat."""
+        return self._connect(0, read_timeout=_SILENT, default_headers=headers)
+
+    def _connect(self, retries: int = RETRIES, **client: Any) -> Any:
+        """Make an obstore store with additional options of its client. Nothing is requested, except a region of S3."""
         given = dict(parse_qsl(self.query))
         with explained(self):
             make, config = (_s3 if self.kind == "s3" else _gcs)(self.name, given)
             return make(
                 self.name,
-                client_options={"allow_http": True, "connect_timeout": _CONNECT, "timeout": _LONGEST, **limits},
-                retry_config={"max_retries": RETRIES, "retry_timeout": _PATIENCE},
+                client_options={"allow_http": True, "connect_timeout": _CONNECT, "timeout": _LONGEST, **client},
+                retry_config={"max_retries": retries, "retry_timeout": _PATIENCE},
                 **config,
             )
 
@@ -128,7 +132,7 @@ def _s3(bucket: str, given: dict[str, str]) -> tuple[Any, dict[str, Any]]:
     endpoint = given.get("endpoint_override") or environment("AWS_ENDPOINT_URL_S3") or environment("AWS_ENDPOINT_URL")
     region = given.get("region") or environment("AWS_REGION") or environment("AWS_DEFAULT_REGION")
     # obstore reads all variables of AWS itself, so what an address says is set even if it is the default
-    config: dict[str, Any] = {"conditional_put": "etag"}
+    config: dict[str, Any] = {"conditional_put": "etag", "disable_bulk_delete": True}  # it could not have conditions
     if "anonymous" in given:
         config["skip_signature"] = given["anonymous"] == "true"
     if given.get("anonymous") != "true" and _has_profile():

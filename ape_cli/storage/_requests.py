@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ape_cli.storage._bucket import Bucket
-from ape_cli.storage._store_errors import again, explained
+from ape_cli.storage._store_errors import again, explained, is_not_there, is_over
 
 _IN_PARTS = 64 << 20  # bytes; larger objects are uploaded in parts, if no version has to be compared
+_GENERATION = "x-goog-if-generation-match"
 _SHORT = 64 << 10  # bytes; an upload of so few gets an answer as soon as any other request
 
 
@@ -134,15 +136,49 @@ def _for_upload(bucket: Bucket, size: int) -> Any:
     return bucket.store if size <= _SHORT else bucket.uploads
 
 
-def delete(bucket: Bucket, key: str) -> None:
-    """Remove an object, if it exists."""
+def delete(bucket: Bucket, key: str, check: Callable[[], None] = lambda: None) -> None:
+    """Remove an object, if it exists, whatever its version is. `check` is called before each attempt."""
     import obstore
+
+    def once() -> None:
+        check()
+        obstore.delete(bucket.store, key)
 
     try:
         with explained(bucket, key):
-            again(lambda: obstore.delete(bucket.store, key))
+            again(once)
     except FileNotFoundError:  # Google's store says so, and S3 does not
         pass
+
+
+def remove(bucket: Bucket, key: str, expected: Any) -> bool:
+    """Remove an object if it has the version `expected`, by one request that is not repeated.
+
+    Returns whether the server has said that it is removed. If not, then the connection was closed or the server has
+    failed, and nobody knows whether the object was removed. A server without conditional removals ignores `expected`.
+
+    Raises `ConflictError` if the object has another version or does not exist, and `PlaceError` if the request was
+    refused, or has timed out; in the last case it may be carried out later.
+    """
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionError
+
+    known = {"If-Match": expected["e_tag"]} if bucket.kind == "s3" else {_GENERATION: expected["version"]}
+    with explained(bucket, key):
+        for headers in (known, {}):
+            try:
+                obstore.delete(bucket.once(headers), key)
+                return True
+            except (PreconditionError, FileNotFoundError) as error:
+                raise ConflictError(str(error)) from error
+            except AlreadyExistsError:  # the status 409: another request for the object is being carried out
+                return False
+            except GenericError as error:
+                if is_over(str(error)):
+                    return False
+                if not headers or not is_not_there(str(error)):
+                    raise
+    return False
 
 
 class Reader(io.RawIOBase):

@@ -41,6 +41,7 @@ _CLOCK = ("<Code>RequestTimeTooSkewed",)
 _REGION = ("status code: 301", "redirect without LOCATION")
 _NOT_THERE = ("status code: 501",)  # the only requests of ours that a server may lack are conditional writes
 _UNANSWERED = ("HTTP error", "error sending request", "error decoding response body", "operation timed out")
+_TIMED_OUT = ("operation timed out", "kind: Timeout")
 _REPEATED = ", after "  # in a message of obstore: it has repeated the request itself, as often as it may
 
 
@@ -74,6 +75,20 @@ def again(do: Callable[[], T]) -> T:
                 raise
             time.sleep(0.1 * 2**attempt)
     return do()
+
+
+def is_over(said: str) -> bool:
+    """Whether a failed request is over: its connection was closed, or the server has failed.
+
+    It may have been carried out. A request that timed out is not over, because it may still arrive.
+    """
+    closed = any(word in said for word in _UNANSWERED) and not any(word in said for word in _TIMED_OUT)
+    return closed or ("status code: 5" in said and not is_not_there(said))
+
+
+def is_not_there(said: str) -> bool:
+    """Whether a message of the server says that it does not have what was requested."""
+    return any(word in said for word in _NOT_THERE)
 
 
 def is_no_bucket(said: str) -> bool:

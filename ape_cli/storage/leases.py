@@ -15,12 +15,23 @@ Guarantees:
   has taken the lock and has written the same object, then the store rejects it. If the other process has not written
   that object yet, it replaces the late one.
 - A store that ignores the conditions of writes is refused when the lock is taken.
+- A removal of the lock is conditional too: it names the version that its holder has written just before. So it never
+  removes the lock of another process, even if it is repeated because its answer was lost, or arrives late. This holds
+  for stores with conditional removals: Amazon S3 (`If-Match`) and Google Cloud Storage (generations).
+- On other stores, the removal is sent while the lock is ours, and it is sent again only after a conditional write has
+  shown that the lock is still ours. After a request that timed out, it is not sent again.
 
 Limits:
 
+- On a store without conditional removals, a removal can remove the lock of a successor in two cases: it is carried out
+  after the lease has expired; or its connection is closed, the next attempt succeeds, and then the first one is carried
+  out all the same. The successor stops with an error when it renews the lock, after at most a quarter of the lease.
+  Until then, a third process can hold the lock too.
+- A lock that could not be removed is held until it expires. So is one whose first write arrives after its removal.
 - An object that only the first process writes stays, if its upload arrives late.
-- A lock cannot be removed conditionally. If the removal arrives after another process has taken the lock, then that
-  process stops with an error when it renews the lock.
+- Other removals in the folder (`RemotePath.unlink`) are not conditional. If one arrives after the lease has expired,
+  then it can remove what a successor has written: the state of a run, or a shard. The same command writes a missing
+  shard again; a run has no state until its next checkpoint. The lease is checked before each attempt.
 - Worker processes that generate shards write unconditionally. A wrong shard does not fit its digest in the manifest.
 - `is_held` compares with the clock of this machine. Use it only for display.
 """
@@ -34,8 +45,10 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
+
+from pydantic_core import from_json
 
 from ape_cli.core.errors import ApeError
 from ape_cli.storage import _requests
@@ -67,6 +80,7 @@ class Lease:
         """Prepare a claim; nothing is written yet."""
         self.lock, self.seconds = lock, seconds
         self.id = uuid.uuid4().hex
+        self.asked = False  # whether a write of the lock was requested
         self.version: Any = None  # of the lock, as this process has written it last
         self.until = 0.0  # end of the time in which the lock is ours, by `_clock`
         self.versions: dict[str, Any] = {}
@@ -91,13 +105,12 @@ class Lease:
         return holder
 
     def _check_conditions(self) -> None:
-        """Raise `PlaceError` if the store carries out a write whose condition is not met."""
+        """Write the lock again. Raises `PlaceError` if the store carries out a write whose condition is not met."""
         outdated = self.version
         self._write(outdated)
         for expected in (None, outdated):
             with suppress(_requests.ConflictError):
                 self._write(expected)
-                self.release()
                 raise no_conditions(self.lock.bucket)
 
     def renew(self) -> None:
@@ -106,17 +119,21 @@ class Lease:
         Raises `PlaceError` if the store does not answer.
         """
         with self._writing:
-            for _ in range(_TRIES):
-                if not self.is_ours():
-                    return
-                with suppress(_requests.ConflictError):
+            if self.is_ours() and not self._write_again():
+                self.until = 0.0
+
+    def _write_again(self) -> bool:
+        """Write the lock again, if it is stored and this lease has written it. Returns whether that was so."""
+        for _ in range(_TRIES):
+            with suppress(_requests.ConflictError):
+                if self.version is not None:
                     self._write(self.version)
-                    return
-                found = _find(self.lock)
-                if found is None or found.lease != self.id:
-                    break
-                self.version = found.version  # our last write was carried out, and its answer was lost
-            self.until = 0.0
+                    return True
+            found = _find(self.lock)
+            if found is None or found.lease != self.id:
+                break
+            self.version = found.version  # our last write was carried out, and its answer was lost
+        return False
 
     def is_ours(self) -> bool:
         """Whether this process may rely on holding the lock now."""
@@ -143,16 +160,23 @@ class Lease:
                 self.renew()
 
     def release(self) -> None:
-        """Remove the lock, if this lease has written it. Errors are ignored, because it expires anyway."""
+        """Remove the lock, if this lease has written it. Errors are ignored, because it expires anyway.
+
+        Each attempt begins with a conditional write. It shows that an earlier attempt has not removed the lock, and it
+        gives the removal a whole duration of the lease to arrive.
+        """
+        with suppress(ApeError, OSError, _requests.ConflictError):
+            for attempt in range(_TRIES if self.asked else 0):
+                if not self._write_again() or not self.is_ours():
+                    break
+                if _requests.remove(self.lock.bucket, self.lock.key, self.version):
+                    break
+                time.sleep(0.1 * 2**attempt)
         self.until = 0.0
-        with suppress(ApeError, OSError):
-            found = _find(self.lock)
-            if found is not None and found.lease == self.id:
-                _requests.delete(self.lock.bucket, self.lock.key)
 
     def _write(self, expected: Any) -> None:
         """Write the lock if it has the version `expected`. Raises `ConflictError` if it has another one."""
-        start = _clock()
+        start, self.asked = _clock(), True
         about = {
             "lease": self.id,
             "host": socket.gethostname(),
@@ -184,29 +208,36 @@ def held(lock: RemotePath, busy: ApeError, seconds: int = SECONDS) -> Iterator[L
 
     `seconds` is the duration of the lease. During the block, the lease guards all uploads into the lock's folder.
 
-    Raises `busy`, extended by the holder's name, if another process holds the lock.
+    Raises `busy`, extended by the holder's name, if another process holds the lock, and `ApeError` if it cannot be had.
     """
     lease = Lease(lock, seconds)
-    try:
+    with ExitStack() as stack:
+        stack.callback(lease.release)  # first, because the lock may be stored although `acquire` raises an error
         holder = lease.acquire()
-    except ApeError:
-        raise
-    except BaseException:  # the lock may be stored already
-        lease.release()
-        raise
-    if holder is not None:
-        fix = f"{busy.fix}; one that was killed is forgotten after {seconds} seconds"
-        raise type(busy)(busy.what, got=f"{busy.got}{holder}", allowed=busy.allowed, fix=fix)
-    keeper = threading.Thread(target=lease.keep, daemon=True)
-    lock.bucket.guards.append(lease)
-    try:
-        keeper.start()
+        if holder is not None:
+            fix = f"{busy.fix}; one that was killed is forgotten after {seconds} seconds"
+            raise type(busy)(busy.what, got=f"{busy.got}{holder}", allowed=busy.allowed, fix=fix)
+        stack.enter_context(_kept(lease))
+        lock.bucket.guards.append(lease)
+        stack.callback(lock.bucket.guards.remove, lease)
         yield lease
+
+
+@contextmanager
+def _kept(lease: Lease) -> Iterator[None]:
+    """Renew the lease in a thread during the block. Raises `ApeError` if the system allows no more threads."""
+    try:
+        keeper = threading.Thread(target=lease.keep, daemon=True)
+        keeper.start()
+    except RuntimeError as error:
+        raise ApeError(
+            "cannot start a thread that renews the lock", got=error, fix="end other processes, or raise `ulimit -u`"
+        ) from error
+    try:
+        yield
     finally:
         lease.ended.set()
-        lock.bucket.guards.remove(lease)
         keeper.join()
-        lease.release()
 
 
 def is_held(lock: RemotePath) -> bool:
@@ -223,13 +254,19 @@ def _find(lock: RemotePath) -> _Found | None:
         return None
     except OSError as error:
         raise ApeError("this is no lock", got=lock, fix="remove it, if no other program needs it") from error
-    seconds, lease, holder = SECONDS, "", ""
-    with suppress(ValueError, KeyError, TypeError):  # not one of ours: it expires like all others
-        said = json.loads(content)
-        seconds, lease = int(said["seconds"]), str(said["lease"])
-        holder = f", by process {said['process']} on {said['host']}"
-    expires = about["last_modified"].timestamp() + min(seconds, SECONDS) + 1  # stores drop fractions of a second
+    seconds, lease, holder = _content(content)
+    expires = about["last_modified"].timestamp() + seconds + 1  # stores drop fractions of a second
     return _Found(_requests.version_of(about), expires, lease, holder)
+
+
+def _content(content: bytes) -> tuple[float, str, str]:
+    """Duration in seconds, ID and holder, from the content of a lock. One that is not ours expires like all others."""
+    with suppress(ValueError, KeyError, TypeError):
+        said = from_json(content, allow_inf_nan=False)
+        if said["seconds"] >= 0:
+            holder = f", by process {said['process']} on {said['host']}"
+            return min(said["seconds"], SECONDS), str(said["lease"]), holder
+    return SECONDS, "", ""
 
 
 def _clock() -> float:

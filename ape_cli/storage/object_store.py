@@ -17,6 +17,7 @@ from ape_cli.storage import _requests
 from ape_cli.storage._bucket import Bucket, Guard
 
 _BUFFER = 8 << 20  # bytes per request when an object is read sequentially
+_LARGEST = 5 << 30  # bytes; S3 takes no more in one request, and only one request can have a condition
 _TRIES = 4  # uploads of one object, if another process writes it too
 _FOLDER = "folder"  # stands for a folder where a file has a `Stat`
 
@@ -140,9 +141,10 @@ class RemotePath:
         """Upload a local file as this object. The object appears only when the upload is complete.
 
         In a folder with a guard, an object is replaced only if it is the version that this process has seen last, so
-        that an upload of another process which arrives late is rejected by the store.
+        that an upload of another process which arrives late is rejected by the store. Such an upload is one request of
+        at most 5 GiB, and it holds the file in memory.
 
-        Raises `ApeError` if the guard says that this process may not write here any more.
+        Raises `ApeError` if the guard says that this process may not write here any more, or if the file is too large.
         """
         guard = self._guard()
         if guard is None:
@@ -151,14 +153,23 @@ class RemotePath:
             self._upload_guarded(local, guard)
 
     def _upload_guarded(self, local: Path, guard: Guard) -> None:
-        """Upload a file if `guard` allows it. Raises `ApeError` if it does not, or not any more."""
+        """Upload a file if `guard` allows it. Raises `ApeError` if it does not, or if the file is too large."""
+        size = local.stat().st_size
+        if size > _LARGEST:
+            raise ApeError(
+                "the file is too large for one upload, and uploads in parts cannot exclude a second writer",
+                got=f"{size:,} bytes for {self}",
+                allowed=f"{_LARGEST:,} bytes (5 GiB)",
+                fix="use a folder in place of the object store, or make it smaller",
+            )
+        content = local.read_bytes()
         for _ in range(_TRIES):
             if self.path not in guard.versions:
                 guard.versions[self.path] = _requests.version(self.bucket, self.key)
             guard.check()  # at a time when the version is known, so that it is not the one of a successor
             try:
                 expected = guard.versions[self.path]
-                guard.versions[self.path] = _requests.replace(self.bucket, self.key, local.read_bytes(), expected)
+                guard.versions[self.path] = _requests.replace(self.bucket, self.key, content, expected)
                 guard.check()
                 return
             except _requests.ConflictError:
@@ -173,7 +184,9 @@ class RemotePath:
         _requests.download(self.bucket, self.key, local)
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object.
+        """Remove the object, whatever its version is; a removal that arrives late can hit the object of a successor.
+
+        The guard of its folder is asked before each attempt, and not by the store.
 
         Raises `FileNotFoundError` if it does not exist, unless `missing_ok` is set, and `ApeError` if the guard of its
         folder says that this process may not write here any more.
@@ -181,10 +194,11 @@ class RemotePath:
         if not missing_ok:
             _requests.head(self.bucket, self.key)
         guard = self._guard()
-        if guard is not None:
-            guard.check()
+        if guard is None:
+            _requests.delete(self.bucket, self.key)
+        else:
             guard.versions.pop(self.path, None)
-        _requests.delete(self.bucket, self.key)
+            _requests.delete(self.bucket, self.key, check=guard.check)
 
     def _guard(self) -> Guard | None:
         """The guard of the folder in which the object lies, if it has one."""

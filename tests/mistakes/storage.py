@@ -79,10 +79,34 @@ MISTAKES = [
     ),
     Mistake(
         "a process that removes the lock of its successor",
-        "Lease.release",
-        "found.lease == self.id",
-        "True",
+        "Lease._write_again",
+        "found.lease != self.id",
+        "False",
         "storage/test_locks.py::test_one_that_is_not_renewed_is_taken_over",
+    ),
+    Mistake(
+        "the lock of the next holder removed because the answer to a removal was lost",
+        "Lease.release",
+        """
+        if not self._write_again() or not self.is_ours():
+            break
+        """,
+        "",
+        "storage/test_flaky_store.py::test_a_removal_whose_answer_was_lost_spares_the_next_holder",
+    ),
+    Mistake(
+        "a removal of a lock that names no version",
+        "remove",
+        "bucket.once(headers)",
+        "bucket.once({})",
+        "storage/test_locks.py::test_a_late_removal_is_rejected",
+    ),
+    Mistake(
+        "a removal of a lock that is repeated although it may still arrive",
+        "is_over",
+        "any(word in said for word in _TIMED_OUT)",
+        "False",
+        "storage/test_flaky_store.py::test_a_removal_that_may_still_arrive_is_not_repeated",
     ),
     Mistake(
         "a lock on a store that ignores the conditions of writes",
@@ -93,7 +117,7 @@ MISTAKES = [
     ),
     Mistake(
         "a lease given up because the answer to its renewal was lost",
-        "Lease.renew",
+        "Lease._write_again",
         "found.lease != self.id",
         "True",
         "storage/test_leases.py::test_a_renewal_whose_answer_was_lost_is_ours",
@@ -109,11 +133,27 @@ MISTAKES = [
         "a lock left behind by a process that was interrupted while it wrote it",
         "held",
         """
-        lease.release()
-        raise
+        stack.callback(lease.release)
+        holder = lease.acquire()
         """,
-        "raise",
+        """
+        holder = lease.acquire()
+        stack.callback(lease.release)
+        """,
         "storage/test_leases.py::test_interrupted_while_the_lock_is_written",
+    ),
+    Mistake(
+        "a lock left behind by a process whose store failed after the lock was written",
+        "held",
+        "holder = lease.acquire()",
+        """
+        try:
+            holder = lease.acquire()
+        except ApeError:
+            stack.pop_all()
+            raise
+        """,
+        "storage/test_leases.py::test_the_store_fails_after_the_lock_is_written",
     ),
     Mistake(
         "an object left behind by each process that was killed while it asked for the time",
@@ -140,9 +180,16 @@ MISTAKES = [
     Mistake(
         "a file removed by a process that has lost its lock",
         "RemotePath.unlink",
-        "guard.check()",
-        "pass",
+        "check=guard.check",
+        "check=lambda: None",
         "storage/test_locks.py::test_who_has_lost_it_writes_no_more",
+    ),
+    Mistake(
+        "a file removed by a process that has lost its lock between two attempts",
+        "delete",
+        "again(once)",
+        "check() or again(lambda: obstore.delete(bucket.store, key))",
+        "storage/test_flaky_store.py::test_the_removal_of_a_file_is_not_repeated_after_the_lock_is_lost",
     ),
     Mistake(
         "a server named by the environment used in place of the one in the address",

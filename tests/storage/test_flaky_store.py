@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from ape_cli.core.errors import BusyError
-from ape_cli.storage import _requests, files
-from ape_cli.storage.leases import held
+from ape_cli.core.errors import ApeError, BusyError
+from ape_cli.storage import _bucket, _requests, files
+from ape_cli.storage.leases import SECONDS, Lease, held
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import storage_path
 from tests import google
@@ -87,6 +88,85 @@ def test_one_holder_although_answers_are_lost(server: Server, proxy: Flaky) -> N
             files.write_text(lock.parent / "x.json", str(i))
         assert server.objects("ape/locked") == {"x.json": str(i).encode()}
     assert {(kind, "PUT") for kind in FAILURES} <= set(proxy.failed)
+
+
+REMOVING = ("DELETE", "POST")
+
+
+@pytest.mark.parametrize("ignored", [set(), {"DELETE if-match"}], ids=["conditional", "unconditional"])
+def test_a_removal_whose_answer_was_lost_spares_the_next_holder(
+    server: Server, proxy: Flaky, ignored: set[str]
+) -> None:
+    """The first request has removed the lock, and another process takes it before the second one."""
+    folder = f"spared-{len(ignored)}"
+    next_one = Lease(at(server.endpoint, f"{folder}/.lock"), SECONDS)
+    proxy.plan, proxy.dropped, removals = lambda method, path: None, ignored, list[str]()
+
+    def plan(method: str, path: str) -> str | None:
+        if removals and next_one.version is None:
+            assert next_one.acquire() is None
+        if method not in REMOVING:
+            return None
+        removals.append(method)
+        return "lost answer" if len(removals) == 1 else None
+
+    with held(at(proxy.endpoint, f"{folder}/.lock"), BUSY):
+        proxy.plan = plan
+    assert len(removals) == 1
+    assert list(server.objects(f"ape/{folder}")) == [".lock"]
+    next_one.renew()
+    assert next_one.is_ours()
+    with pytest.raises(BusyError), held(at(server.endpoint, f"{folder}/.lock"), BUSY):
+        pass
+
+
+def test_a_removal_that_got_lost_is_repeated(server: Server, proxy: Flaky) -> None:
+    for answer in ("lost request", "503 SlowDown", "409 ConditionalRequestConflict"):
+        answers = iter([answer])
+        proxy.plan = lambda method, path, to=answers: next(to, None) if method in REMOVING else None
+        with held(at(proxy.endpoint, "again/.lock"), BUSY):
+            pass
+        assert server.objects("ape/again") == {}
+
+
+def test_a_removal_that_may_still_arrive_is_not_repeated(
+    server: Server, proxy: Flaky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock stays until it expires, because the removal could otherwise hit that of another process."""
+    monkeypatch.setattr(_bucket, "_SILENT", timedelta(seconds=0.5))
+    proxy.plan = lambda method, path: "stuck" if method in REMOVING else None
+    with held(at(proxy.endpoint, "arrives/.lock"), BUSY):
+        pass
+    assert proxy.failed["stuck", "DELETE"] == 1
+    assert list(server.objects("ape/arrives")) == [".lock"]
+
+
+def test_a_server_that_refuses_conditional_removals(server: Server, proxy: Flaky) -> None:
+    answers = iter(["501 NotImplemented"])
+    proxy.plan = lambda method, path: next(answers, None) if method in REMOVING else None
+    with held(at(proxy.endpoint, "refuses/.lock"), BUSY):
+        pass
+    assert server.objects("ape/refuses") == {}
+    assert proxy.failed["501 NotImplemented", "DELETE"] == 1
+
+
+def test_the_removal_of_a_file_is_not_repeated_after_the_lock_is_lost(server: Server, proxy: Flaky) -> None:
+    proxy.plan = lambda method, path: None
+    with held(at(proxy.endpoint, "lost/.lock"), BUSY) as mine:
+        target = mine.lock.with_name("state.bin")
+        files.write_text(target, "ours")
+
+        def plan(method: str, path: str) -> str | None:
+            if method not in REMOVING or not mine.is_ours():
+                return None
+            mine.until = 0.0
+            return "lost request"
+
+        proxy.plan = plan
+        with pytest.raises(ApeError, match="another process may have taken over"):
+            target.unlink()
+        proxy.plan = lambda method, path: None
+    assert server.objects("ape/lost") == {"state.bin": b"ours"}
 
 
 @pytest.mark.parametrize("kind", ["s3", "gs"])

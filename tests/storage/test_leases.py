@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,6 +84,7 @@ def test_interrupted_while_the_lock_is_written(server: Server, monkeypatch: pyte
     real = _requests.replace
 
     def interrupted(*words: Any) -> Any:
+        monkeypatch.setattr(_requests, "replace", real)
         real(*words)
         raise KeyboardInterrupt
 
@@ -90,6 +92,30 @@ def test_interrupted_while_the_lock_is_written(server: Server, monkeypatch: pyte
     with pytest.raises(KeyboardInterrupt), held(at(server.endpoint, "interrupted/.lock"), BUSY):
         pass
     assert server.objects("leases/interrupted") == {}
+
+
+def test_the_store_fails_after_the_lock_is_written(server: Server, proxy: Flaky) -> None:
+    """The next attempt does not find a lock of its own process."""
+    answers = iter([None, "403 AccessDenied"])
+    proxy.plan = lambda method, path: next(answers, None) if method == "PUT" else None
+    with pytest.raises(PlaceError, match="S3 refuses"), held(at(proxy.endpoint, "denied/.lock"), BUSY):
+        pass
+    assert server.objects("leases/denied") == {}
+    with held(at(proxy.endpoint, "denied/.lock"), BUSY):
+        pass
+
+
+def test_a_lock_that_no_thread_can_renew(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**options: Any) -> threading.Thread:
+        raise RuntimeError("can't start new thread")
+
+    system = SimpleNamespace(Thread=refused, Event=threading.Event, Lock=threading.Lock)
+    monkeypatch.setattr(leases, "threading", system)
+    lock = at(server.endpoint, "threads/.lock")
+    with pytest.raises(ApeError, match="cannot start a thread"), held(lock, BUSY):
+        pass
+    assert server.objects("leases/threads") == {}
+    assert lock.bucket.guards == []
 
 
 def test_killed_while_it_asks_for_the_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ape_cli.core.errors import ApeError, BusyError
-from ape_cli.storage import files, leases, locks
+from ape_cli.storage import _requests, files, leases, locks
 from ape_cli.storage.leases import Lease, held
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import storage_path
+from tests import google
 from tests.store import Server, serving
 
 BUSY = BusyError("busy", got="this", fix="wait")
@@ -139,3 +142,92 @@ def test_a_claim_that_another_removed_is_lost(lock: RemotePath) -> None:
         mine.renew()
         assert not mine.is_ours()
         assert not leases.is_held(lock)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[" * 4096,
+        b'{"seconds": 1e999, "lease": "x", "process": 1, "host": "h"}',
+        b'{"seconds": NaN, "lease": "x", "process": 1, "host": "h"}',
+        b'{"seconds": -1e308, "lease": "x", "process": 1, "host": "h"}',
+        b'{"seconds": -1' + b"0" * 400 + b', "lease": "x", "process": 1, "host": "h"}',
+        b'{"seconds": 1' + b"0" * 4000 + b"}",
+        b'{"seconds": [], "lease": "x", "process": 1, "host": "h"}',
+        b'{"seconds": 0}',
+        b'"seconds"',
+    ],
+    ids=range(10),
+)
+def test_a_lock_that_nobody_has_written_expires_like_others(lock: RemotePath, server: Server, content: bytes) -> None:
+    server.put(f"lease/{lock.key}", content)
+    found = leases._find(lock)
+    assert found is not None
+    assert found.expires - lock.stat().st_mtime_ns / 1e9 == pytest.approx(leases.SECONDS + 1)
+    assert leases.is_held(lock)
+    with pytest.raises(BusyError), held(lock, BUSY):
+        pass
+    assert server.get(f"lease/{lock.key}") == content
+
+
+def test_a_late_removal_is_rejected(lock: RemotePath, server: Server) -> None:
+    """A process sleeps before it removes its lock, and wakes up when another one has taken over."""
+    first = abandoned(lock, seconds=60)
+    late = first.version
+    first.renew()
+    with pytest.raises(_requests.ConflictError):
+        _requests.remove(lock.bucket, lock.key, late)
+    assert leases.is_held(lock)
+    assert _requests.remove(lock.bucket, lock.key, first.version)
+    assert server.objects(f"lease/{lock.parent.name}") == {}
+    with pytest.raises(_requests.ConflictError):
+        _requests.remove(lock.bucket, lock.key, first.version)
+
+
+def test_a_removal_names_the_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in for Google's store does not know the condition, so only the request is checked."""
+    named, real = list[str | None](), google._Handler.do_DELETE
+
+    def recorded(self: google._Handler) -> None:
+        named.append(self.headers.get("x-goog-if-generation-match"))
+        real(self)
+
+    monkeypatch.setattr(google._Handler, "do_DELETE", recorded)
+    with google.serving() as store:
+        url = f"gs://{google.BUCKET}/named/.lock?anonymous=true&endpoint_override={store.endpoint}"
+        lock = storage_path(url)
+        assert isinstance(lock, RemotePath)
+        with held(lock, BUSY) as mine:
+            pass
+        assert named == [mine.version["version"]]
+        assert store.objects("named") == {}
+
+
+def test_a_file_that_is_too_large_for_one_upload(lock: RemotePath, server: Server, tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate((5 << 30) + 1)  # takes no space on the disk
+    with held(lock, BUSY):
+        with pytest.raises(ApeError, match=r"too large for one upload[\s\S]*5,368,709,121 bytes[\s\S]*5 GiB"):
+            lock.with_name("model").upload(large)
+        assert list(server.objects(f"lease/{lock.parent.name}")) == [".lock"]
+
+
+def test_a_file_is_read_once(lock: RemotePath, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version is stored in between, so the upload needs two attempts."""
+    target, new = lock.with_name("model"), tmp_path / "new"
+    new.write_bytes(b"new")
+    read, real = list[Path](), Path.read_bytes
+
+    def counted(self: Path) -> Any:
+        read.append(self)
+        return real(self)
+
+    with held(lock, BUSY):
+        files.write_text(target, "ours")
+        server.put(f"lease/{target.key}", b"late")
+        monkeypatch.setattr(Path, "read_bytes", counted)
+        target.upload(new)
+    assert read == [new]
+    assert server.get(f"lease/{target.key}") == b"new"
