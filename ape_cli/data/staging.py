@@ -85,7 +85,7 @@ def begin(out: StoragePath, task: BaseTask, wanted: DatasetPlan) -> dict[str, Sh
     same = not manifest_path(out).exists() and _read_plan(out / _PLAN) == wanted
     found: dict[str, Shard] = {}
     for pieces in pieces_of(wanted).values() if same else ():
-        found |= {piece.file: shard for piece in pieces if (shard := _adopt(out, piece))}
+        found |= {piece.file: shard for piece in pieces if (shard := _adopt(out, piece, wanted))}
     _check_space(out, task, wanted, found)
     if not same:
         _drop_records(out)  # first, so that no shard of another plan is taken for one of this plan
@@ -132,16 +132,18 @@ def _shards(out: StoragePath) -> list[StoragePath]:
     return [p for p in data.iterdir() if p.is_file() and _SHARD.fullmatch(p.name)] if data.is_dir() else []
 
 
-def _adopt(out: StoragePath, piece: Piece) -> Shard | None:
+def _adopt(out: StoragePath, piece: Piece, plan: DatasetPlan) -> Shard | None:
     """The record of a shard that was finished before an interruption.
 
-    None if the record is missing or does not match the file.
+    None if the record is missing or does not match the file and its rows.
     """
     path = out / piece.file
     try:
         shard = Shard.model_validate(_sealed_json(path.with_name(f".{path.name}.json"))["shard"])
         check_length(path)
-        return shard if shard.rows == len(piece.rows) and files.sha256(path) == shard.sha256 else None
+        if shard.rows != len(piece.rows) or files.sha256(path) != shard.sha256:
+            return None
+        return shard if verification.content_of(path, plan) == shard.content else None
     except PlaceError:
         raise
     except (OSError, ValueError, KeyError, ArrowException):

@@ -16,6 +16,7 @@ from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.data.manifest import Manifest, Shard, manifest_path
+from ape_cli.data.plan import DatasetPlan
 from ape_cli.storage import files, image_rows, sequence_rows
 from ape_cli.storage.parquet import check_length, read_shard
 from ape_cli.storage.paths import StoragePath
@@ -99,10 +100,7 @@ class ContentCheck:
         self._left[shard].remove(group)
         if self.image is None:
             self._check_operators(part, self.shards[shard])
-            found = sequence_rows.content(part)
-        else:
-            found = image_rows.content(part, self.image)
-        self._sums[shard] = content_sum(self._sums[shard], found)
+        self._sums[shard] = content_sum(self._sums[shard], _content(part, self.image))
         if not self._left[shard] and self._sums[shard] != self.shards[shard].content:
             raise DataError(
                 f"the rows of a shard are not those that were generated: {self.shards[shard].file}",
@@ -119,6 +117,25 @@ class ContentCheck:
         if names != self._ops:
             got, allowed = (", ".join(map(str, found)) for found in (names, self._ops))
             raise DataError(f"{shard.file} names other operators", got=got, allowed=allowed, fix=_OVERWRITE)
+
+
+def content_of(path: StoragePath, plan: DatasetPlan) -> tuple[int, int]:
+    """The content sums of the rows in a shard, which are read one row group at a time.
+
+    Raises `DataError` if the shard cannot be read or has another schema than the plan's, `pyarrow.ArrowException` if a
+    row group cannot be read, and `ValueError` if the rows are not valid.
+    """
+    total = (0, 0)
+    with read_shard(path, plan.shard) as file:
+        _check_size(path, file.metadata)
+        for group in range(file.num_row_groups):
+            total = content_sum(total, _content(file.read_row_group(group), plan.image))
+    return total
+
+
+def _content(part: pa.Table, image: image_rows.Size | None) -> tuple[int, int]:
+    """The content sums of a table. `image` is the size of the images; None for sequences."""
+    return sequence_rows.content(part) if image is None else image_rows.content(part, image)
 
 
 def content_sum(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
@@ -16,9 +17,10 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.errors import DataError
-from ape_cli.data import generation, manifest
+from ape_cli.data import generation, manifest, verification
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.storage import files, parquet
+from ape_cli.data.plan import DatasetPlan
+from ape_cli.storage import digests, files, parquet
 from tests.conftest import ape
 from tests.limits import ape as limited
 from tests.registered import edit, strip_digest
@@ -178,11 +180,10 @@ def test_a_seed_that_no_dataset_has(words: Dataset, tmp_path: Path, seed: int) -
         open_dataset(folder)
 
 
-def test_altered_records_of_an_interrupted_generation(tmp_path: Path) -> None:
-    """A record of a shard that was altered is not believed: its shard is made again."""
+def interrupted(tmp_path: Path) -> tuple[Any, Any, Path]:
+    """A task, a plan, and the folder of its dataset, of which some shards are generated."""
     task = tasks.make("reverse", length_mean=5, length_std=1)
     wanted = generation.plan(task, seed=1, rows={"train": 60, "validation": 5, "test": 5}, shard_rows=20)
-    reference = generation.generate(task, wanted, tmp_path / "reference").manifest
 
     def stop(rows: int) -> None:
         if len(list((tmp_path / "d" / "data").glob("*.parquet"))) == 2:
@@ -190,12 +191,122 @@ def test_altered_records_of_an_interrupted_generation(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         generation.generate(task, wanted, tmp_path / "d", tick=stop)
+    return task, wanted, tmp_path / "d"
+
+
+def test_altered_records_of_an_interrupted_generation(tmp_path: Path) -> None:
+    """A record of a shard that was altered is not believed: its shard is made again."""
+    task, wanted, _ = interrupted(tmp_path)
+    reference = generation.generate(task, wanted, tmp_path / "reference").manifest
     record = tmp_path / "d" / "data" / ".train-00000-of-00003.parquet.json"
     record.write_text(record.read_text().replace('"shared": 0', '"shared": 1'))
     outcome = generation.generate(task, wanted, tmp_path / "d")
     assert outcome.manifest == reference
     assert outcome.written == 70 - 20
     assert json.loads((tmp_path / "d" / "manifest.json").read_text())["shards"]["train"][0]["shared"] == 0
+
+
+def test_a_record_with_a_new_digest_is_compared_with_the_rows(tmp_path: Path) -> None:
+    task, wanted, folder = interrupted(tmp_path)
+    reference = generation.generate(task, wanted, tmp_path / "reference").manifest
+    record = folder / "data" / ".train-00000-of-00003.parquet.json"
+    edit(record, lambda found: found["shard"].update(content=[1, 2]))
+    assert generation.generate(task, wanted, folder).manifest == reference
+
+
+@pytest.mark.parametrize("text", ["5", "null", "true", "[]", '{"shard": 7}', "{"])
+@pytest.mark.parametrize("name", [".plan.json", "data/.train-00000-of-00003.parquet.json"])
+def test_records_of_an_interrupted_generation_that_are_none(tmp_path: Path, name: str, text: str) -> None:
+    task, wanted, folder = interrupted(tmp_path)
+    (folder / name).write_text(text)
+    if name == ".plan.json":
+        with pytest.raises(DataError, match="no plan says to which dataset they belong"):
+            generation.generate(task, wanted, folder)
+    else:
+        assert generation.generate(task, wanted, folder).written == 70 - 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["pipe", "hole"])
+def test_a_shard_of_an_interrupted_generation_that_is_a_pipe_or_a_hole(tmp_path: Path, kind: str) -> None:
+    command = ("gen", "copy", "--n", "60", "--n-validation", "2", "--n-test", "2", "--shard-rows", "20", "--out", "d")
+    limited(*command, where=tmp_path)
+    (tmp_path / "d" / "manifest.json").unlink()
+    task = tasks.make("copy")
+    plan = generation.plan(task, seed=42, rows={"train": 60, "validation": 2, "test": 2}, shard_rows=20)
+    (tmp_path / "d" / ".plan.json").write_text(digests.sealed(plan.model_dump_json(indent=2)))
+    shard = tmp_path / "d" / "data" / "train-00000-of-00003.parquet"
+    described = {"file": f"data/{shard.name}", "rows": 20, "sha256": "0" * 64, "content": [1, 2], "shared": 0}
+    record = shard.with_name(f".{shard.name}.json")
+    record.write_text(digests.sealed(json.dumps({"shard": described}, indent=2)))
+    if kind == "pipe":
+        shard.unlink()
+        os.mkfifo(shard)
+    else:
+        os.truncate(shard, 40 * 10**9)
+    found = limited(*command, where=tmp_path)
+    assert found.code in (0, 1)
+    assert found.code == 0 or "error: " in found.err
+
+
+def resealed(folder: Path, change: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> None:
+    """`changed`, with new content sums and a new fingerprint as well."""
+    changed(folder, change, schema)
+    path = folder / "data" / "train-00000-of-00002.parquet"
+    found = json.loads((folder / "manifest.json").read_text())
+    plan = DatasetPlan.model_validate(found["plan"])
+    found["shards"]["train"][0]["content"] = list(verification.content_of(path, plan))
+    shards = {
+        split: [manifest.Shard.model_validate(part) for part in parts] for split, parts in found["shards"].items()
+    }
+    made = manifest.fingerprint(plan, found["vocabulary"], shards)
+    edit(folder / "manifest.json", lambda fields: fields.update(shards=found["shards"], fingerprint=made))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("row", 2**64 - 1, "a row has another number"),
+        ("source_ids", [65_535] * 9, "a source id is not in the vocabulary"),
+        ("source_ids", [3] * 30, "not each source id has a position"),
+        ("target_positions", [0], "not each target id has a position"),
+    ],
+)
+def test_rows_that_cannot_be_although_every_digest_is_right(
+    words: Dataset, tmp_path: Path, name: str, value: Any, message: str
+) -> None:
+    folder = copied(words, tmp_path)
+
+    def change(table: pa.Table) -> pa.Table:
+        values = table[name].to_pylist()
+        values[7] = value
+        return put(table, name, values)
+
+    (resealed if name == "row" else changed)(folder, change, words.plan.shard)
+    assert message in ape("verify", "--data", str(folder), code=1)[1]
+    with pytest.raises(DataError, match=message):
+        list(open_dataset(folder).split("train").batches(8, seed=1))
+    if name != "row":
+        assert message in ape("show", str(folder), "--row", "7", code=1)[1]
+
+
+def test_names_that_are_not_text(operations: Dataset, tmp_path: Path) -> None:
+    """The names of operators and of columns are read as they are stored."""
+    folder = copied(operations, tmp_path)
+
+    def change(table: pa.Table) -> pa.Table:
+        codes = table["op"].combine_chunks().indices
+        names = pa.array([b"extract", b"\xff\xfe", b"truncate", b"no-op"]).view(pa.string())
+        column = pa.DictionaryArray.from_arrays(codes, names)
+        return table.set_column(table.schema.get_field_index("op"), "op", column)
+
+    changed(folder, change, operations.plan.shard)
+    for words in (("verify", "--data", str(folder)), ("show", str(folder), "--row", "0")):
+        assert "not UTF-8" in ape(*words, code=1)[1]
+    path = folder / "data" / "train-00000-of-00002.parquet"
+    path.write_bytes(path.read_bytes().replace(b"source_ids", b"source_\xff\xfes"))
+    edit(folder / "manifest.json", lambda fields: fields["shards"]["train"][0].update(sha256=files.sha256(path)))
+    assert "cannot read" in ape("verify", "--data", str(folder), code=1)[1]
 
 
 @pytest.mark.parametrize("name", ["../../x", "/tmp/x", "a/b", "..", ".hidden", "copy\x1b[2J", ""])
