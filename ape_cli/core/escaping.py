@@ -24,6 +24,7 @@ _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "—": "---",
     "–": "--",
     "·": "$\\cdot$",
+    "[": "{[}",  # otherwise it begins an argument of the command before it, such as the end of a line
 }
 
 

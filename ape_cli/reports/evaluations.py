@@ -45,11 +45,16 @@ def measured(metric: str, found: Iterable[str | None]) -> tuple[str, str]:
     return METRICS[metric][which], _NATS[which] if metric in SMALLER_IS_BETTER else "%"
 
 
+_OWN = ("task", "order", "configuration", "variant", "seed", "trained_fingerprint")  # no two runs have the same
+
+
 def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any], dict[str, Any]]]:
     """Each readable run, its run.json, and its description for tables.
 
-    A line of text about each unreadable run is appended to `bad`.
+    A line of text about each unreadable run is appended to `bad`, and one about each copy of another run. A copy has
+    the same configuration, seed and data, so it is no other sample of the seeds.
     """
+    names: dict[tuple[Any, ...], str] = {}
     for run, about in registry.sound(bad):
         config, trained = about["config"], about["dataset"]
         try:
@@ -74,6 +79,10 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
             "trained_fingerprint": trained["fingerprint"],
             "paper_size": is_paper_size,
         }
+        own = tuple(of_run[name] for name in _OWN)
+        if (first := names.setdefault(own, run.name)) != run.name:
+            bad.append(f"{run.name}: it has the configuration, the seed and the data of {first}")
+            continue
         yield run, about, of_run
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from ape_cli.core import escaping
 from ape_cli.reports.tables import Cell, Table
 
+_NUMBER = re.compile(r"(?=.*\d)[-+±–\d.,:%\[\] ]+")  # numbers, intervals and ratios
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
 
 
@@ -85,7 +86,7 @@ def _rows(table: Table, markup: _Markup) -> list[list[str]]:
         if cell is None:
             return markup.empty
         if isinstance(cell, str):
-            return markup.escape(cell) if re.search("[A-Za-z]", cell) else markup.number % cell
+            return markup.number % cell if _NUMBER.fullmatch(cell) else markup.escape(cell)
         parts = _parts(cell.mean, _spread(cell, table), table.percent, markup.std)
         text = (markup.best if cell.best else markup.plain) % parts
         text += markup.seeds % cell.seeds if cell.seeds < most else ""

@@ -146,7 +146,13 @@ class Run(RunFiles):
         return self.folder / "logs"
 
     def save_evaluation(self, evaluation: dict[str, Any]) -> None:
-        """Save an evaluation under the name that `evaluation_name` gives it."""
+        """Save an evaluation under the name that `evaluation_name` gives it.
+
+        Raises `RunError` if the folder of evaluations is a link, which could lead anywhere.
+        """
+        if files.is_link(self.folder / "eval"):
+            got, fix = "a symbolic link", "put a folder in its place"
+            raise RunError(f"{self.folder / 'eval'} is no folder of this run", got=got, fix=fix)
         name = evaluation_name(evaluation["fingerprint"], evaluation["split"], evaluation["decode"])
         record.write(self.folder / "eval" / f"{name}.json", evaluation)
 

@@ -13,6 +13,8 @@ import pytest
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.reports import rendering
+from ape_cli.reports.tables import Table
 from ape_cli.storage.paths import storage_path
 from tests.conftest import ape
 from tests.registered import edit
@@ -229,3 +231,15 @@ def test_names_of_files_that_cannot_be(tmp_path: Path) -> None:
         storage_path("~nobody-has-this-name/x")
     assert storage_path("~/x") == Path.home() / "x"
     assert storage_path("a:b/c") == Path("a:b/c")
+
+
+@pytest.mark.parametrize("cell", ["| $ é_^ |", "[x]", "| 1 |", "1|2", "$1$", "<1>"])
+def test_a_cell_without_letters_is_escaped_too(cell: str) -> None:
+    table = Table("t", [], ["column"], [("row", [cell])], unit="x", head="h")
+    assert f"| {escaping.markdown(cell)} |" in rendering.text("markdown", [table])
+    assert f"& {escaping.latex(cell)} \\\\" in rendering.text("latex", [table])
+
+
+def test_a_row_that_begins_with_a_bracket_is_no_argument_of_the_line_before_it() -> None:
+    table = Table("t", [], ["column"], [("[rope]", ["1"])], unit="x", head="h")
+    assert "\n[rope]" not in rendering.text("latex", [table])

@@ -197,3 +197,28 @@ def test_a_name_with_line_breaks_forges_no_line(where: Path) -> None:
     out, err = ape("report", "--results", str(where), "--format", "markdown")
     assert [line.partition(":")[0] for line in err.splitlines()] == ["left out"]
     assert out.splitlines()[-1].endswith(": zzz\\n9 runs.")
+
+
+# Copies, and folders that are somewhere else
+
+
+def test_a_copy_of_a_run_is_no_other_seed(where: Path) -> None:
+    """It has another name, in all of its files, and new digests."""
+    folder = folders(where)[0]
+    copy = shutil.copytree(folder, folder.with_name("zzz"))
+    for path in (copy / "run.json", *(copy / "eval").iterdir()):
+        edit(path, run="zzz")
+    for view in ((), ("--by", "size"), ("--by", "epoch")):
+        out, err = ape("report", "--results", str(where), "--format", "json", *view)
+        assert f"left out: zzz: it has the configuration, the seed and the data of {folder.name}" in err
+        assert {line["seeds"] for line in json.loads(out)} == {2}
+
+
+def test_evaluations_are_not_written_through_a_link(where: Path, words: Dataset, tmp_path: Path) -> None:
+    folder = folders(where)[0]
+    shutil.rmtree(folder / "eval")
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "eval").symlink_to(tmp_path / "elsewhere")
+    _, err = ape("eval", folder.name, "--results", str(where), "--data", str(words.folder), code=1)
+    assert "eval is no folder of this run" in err
+    assert not list((tmp_path / "elsewhere").iterdir())
