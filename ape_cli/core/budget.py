@@ -13,9 +13,14 @@ from ape_cli.core.errors import DataError, UsageError
 
 JSON_BYTES = 8 * 2**20  # a manifest, the record of a run, or an evaluation
 JSON_VALUES = 500_000  # values in it
+TENSOR_HEADER_BYTES = 16 * 2**20  # the header of a file of tensors, which has the history of a state
+VALIDATIONS = 20_000  # of a run; their rows of at most 450 bytes fit into that header, beside the names of the tensors
 HISTORY_VALUES = 10_000_000  # rows times columns of a history
 HISTORY_BYTES = 128 * 2**20  # a history, on the disk and decompressed
 PARQUET_BYTES = 64 * 2**20  # in a shard beside the data that its footer describes: the footer itself, and gaps
+SOLID_BYTES = 256 * 2**20  # a file of more bytes that is mostly a hole is not read
+LOG_BYTES = 256 * 2**20  # a log that a resumed run goes on with
+LOG_LINE_BYTES = 2**16  # a line of it
 SWEEP_BYTES = 256 * 2**10  # the TOML file of a sweep
 SWEEP_DEPTH = 8  # nested tables and lists in it
 TRIALS = 10_000  # the trials of a sweep

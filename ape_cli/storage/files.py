@@ -173,6 +173,20 @@ def opened(path: StoragePath) -> io.BufferedReader:
     return os.fdopen(handle, "rb")
 
 
+def is_hole(path: StoragePath) -> bool:
+    """Whether more than half of a large file was never written, so that it reads as zeros without being stored.
+
+    False in an object store, and on a file system that does not say how much is stored. Raises `OSError` if there is
+    no such file.
+    """
+    if isinstance(path, RemotePath):
+        return False
+    about = path.stat()
+    return (
+        about.st_size > budget.SOLID_BYTES and 0 < about.st_blocks * 512 < about.st_size / 2
+    )  # blocks have 512 bytes, whatever the file system says
+
+
 def read_bytes(path: StoragePath, limit: int = budget.JSON_BYTES) -> bytes:
     """The content of a file of at most `limit` bytes.
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError
+from ape_cli.storage import files
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.sequence_rows import SCHEMA
@@ -43,7 +44,7 @@ def _numbers(path: str, kind: pa.DataType) -> list[str]:
 
 
 def check_length(path: StoragePath) -> None:
-    """Check that a large Parquet file is not longer than its content, before all of its bytes are read.
+    """Check that a large Parquet file is no hole and not longer than its content, before all of its bytes are read.
 
     Raises `OSError` otherwise, and `pyarrow.ArrowException` if it is no Parquet file.
     """
@@ -55,6 +56,8 @@ def check_length(path: StoragePath) -> None:
         content = sum(group.column(i).total_compressed_size for group in groups for i in range(group.num_columns))
     if size > content + budget.PARQUET_BYTES:
         raise OSError(errno.EFBIG, f"it has {size:,} bytes, of which {content:,} are data", str(path))
+    if files.is_hole(path):
+        raise OSError(errno.EFBIG, f"most of its {size:,} bytes were never written", str(path))
 
 
 def _told(found: pa.Schema) -> str:

@@ -16,6 +16,11 @@ from ape_cli.storage import digests, files
 from ape_cli.storage.paths import StoragePath
 
 Tensors = dict[str, Any]  # name -> torch.Tensor; this package does not import torch
+_FLOATS = ("F16", "F32", "F64")  # the floating-point types that numpy has
+
+
+class ForeignError(ValueError):
+    """A file of tensors was not written by this program."""
 
 
 def save_tensors(path: StoragePath, tensors: Tensors, about: dict[str, Any]) -> None:
@@ -48,29 +53,47 @@ def load_tensors(path: StoragePath) -> tuple[Tensors, dict[str, Any], bool]:
         return {name: file.get_tensor(name) for name in file.keys()}, about, sealed  # noqa: SIM118 - not a dict
 
 
-def check_tensors(path: StoragePath) -> tuple[dict[str, Any], bool]:
-    """Check a safetensors file like `load_tensors`, without loading tensors. This does not import torch."""
-    with _opened(path, "np") as (_, about, sealed):
+def check_tensors(path: StoragePath, *, finite: bool = False) -> tuple[dict[str, Any], bool]:
+    """Check a safetensors file like `load_tensors`, without loading its tensors at once. This does not import torch.
+
+    `finite`: whether all floating-point values must be finite.
+    """
+    import numpy as np
+
+    with _opened(path, "np") as (file, about, sealed):
+        for name in file.keys() if finite else ():
+            if file.get_slice(name).get_dtype() in _FLOATS and not np.isfinite(file.get_tensor(name)).all():
+                raise digests.AlteredError(f"{name} has values that are not finite")
         return about, sealed
 
 
 def check_length(path: StoragePath) -> None:
-    """Check that a safetensors file is as long as its header says, before all of its bytes are read.
+    """Check the header of a safetensors file of this program, before all of its bytes are read.
 
-    Raises `AlteredError` otherwise, `ValueError` if it has no such header, and `OSError` if it cannot be read.
+    Raises `AlteredError` if the file is not as long as its header says, or if most of it was never written,
+    `ForeignError` if the header has no metadata of this program, `ValueError` if it is no header, and `OSError` if the
+    file cannot be read.
     """
     size = path.stat().st_size
     with files.opened(path) as file:
         header = int.from_bytes(file.read(8), "little")
-        if header > budget.JSON_BYTES:
+        if header > budget.TENSOR_HEADER_BYTES:
             raise ValueError(f"its header has {header:,} bytes")
         try:
-            tensors = [value for name, value in from_json(file.read(header)).items() if name != "__metadata__"]
-            data = max((int(tensor["data_offsets"][1]) for tensor in tensors), default=0)
+            tensors = from_json(file.read(header))
+            about = tensors.pop("__metadata__", {})
+            ends = [tensor["data_offsets"][1] for tensor in tensors.values()]
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise ValueError("its header cannot be read") from error
+    if any(type(end) is not int for end in ends):
+        raise ValueError("its header cannot be read")
+    if not isinstance(about, dict) or not isinstance(about.get("ape"), str):
+        raise ForeignError("its metadata is not ours")
+    data = max(ends, default=0)
     if size != 8 + header + data:
         raise digests.AlteredError(f"{size:,} bytes, and its header says {8 + header + data:,}")
+    if files.is_hole(path):
+        raise digests.AlteredError(f"most of its {size:,} bytes were never written")
 
 
 @contextmanager
@@ -97,7 +120,7 @@ def _opened(path: StoragePath, framework: str) -> Iterator[tuple[Any, dict[str, 
                 yield file, about, sealed
     except digests.AlteredError as error:
         raise RunError(f"{path} was altered", got=str(error), fix=again) from error
-    except (KeyError, json.JSONDecodeError, RecursionError) as error:
+    except (ForeignError, KeyError, json.JSONDecodeError, RecursionError) as error:
         raise foreign from error
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         if isinstance(error, RunError):
