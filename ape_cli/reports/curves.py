@@ -76,12 +76,12 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
         if run.status_in(about) != "finished":
             continue
         try:
-            history = run.history()
+            history = run.history(about)
             validation, test = (f"{split}_{MEASURED[metric]}" for split in ("validation", "test"))
             tested = pl.col(test) if test in history.columns else pl.lit(None)
             scores = {"validation": pl.col(validation).cast(pl.Float64), "test": tested.cast(pl.Float64)}
             kept = pl.col("kept") if "kept" in history.columns else pl.lit(None, pl.Boolean)
-            history = history.select("step", **scores, kept=kept).sort("step")
+            history = history.select(pl.col("step").cast(pl.Int64), **scores, kept=kept).sort("step")
         except pl.exceptions.PolarsError:
             bad.append(f"{run.name}: history.parquet is missing or damaged, so there is no learning curve")
         except RunError as error:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.core import budget
 from ape_cli.core.errors import RunError
-from ape_cli.runs import record
+from ape_cli.runs import history, record
 from ape_cli.runs.record import Record
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
@@ -16,7 +14,6 @@ from ape_cli.storage.tensors import Tensors, check_length, check_tensors, load_t
 
 if TYPE_CHECKING:  # imported lazily: training needs no polars
     import polars as pl
-    import pyarrow.parquet as pq
 
 WEIGHTS, HISTORY = "model.safetensors", "history.parquet"
 
@@ -110,13 +107,13 @@ class RunFiles:
         return tensors, digest
 
     def check_tensors(self) -> None:
-        """Check the weights and the state, as far as they exist, without loading them.
+        """Check the weights and the state, as far as they exist, without loading all of them.
 
-        Raises `RunError` if a file is damaged, altered, or of another run.
+        Raises `RunError` if a file is damaged, altered, or of another run, or if a weight is not finite.
         """
         for path in (self.folder / WEIGHTS, self._state):
             if path.exists():
-                about, sealed = check_tensors(path)
+                about, sealed = check_tensors(path, finite=path.name == WEIGHTS)
                 self._check_owner(path, about, sealed)
                 if path.name == WEIGHTS and self.read()["status"] == "finished":
                     self.check_file(WEIGHTS)
@@ -139,7 +136,7 @@ class RunFiles:
         import pyarrow.parquet as pq
 
         with files.replacing(self.folder / HISTORY) as temporary:
-            pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
+            pq.write_table(pa.Table.from_pylist(history.written(rows)), temporary, compression="zstd")
 
     @property
     def _state(self) -> StoragePath:
@@ -153,16 +150,17 @@ class RunFiles:
             again = "train the run again with --overwrite"
             raise RunError(f"{path} is of another run", got=run, allowed=self.name, fix=again)
 
-    def check_file(self, name: str) -> str:
+    def check_file(self, name: str, about: dict[str, Any] | None = None) -> str:
         """Compare a file with the digest in run.json, and return its SHA-256.
+
+        `about` is the content of run.json, which is read if it is not given.
 
         Raises `RunError` if the file is missing or was altered.
         """
         path = self.folder / name
-        said = self.read().get("files", {}).get(name)
+        about = self.read() if about is None else about
+        said = about.get("files", {}).get(name)
         try:
-            if not path.is_file():
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             if name == WEIGHTS:
                 check_length(path)
             elif path.stat().st_size > budget.HISTORY_BYTES:
@@ -184,43 +182,20 @@ class RunFiles:
         """Whether the best weights were saved."""
         return (self.folder / WEIGHTS).exists()
 
-    def history(self) -> pl.DataFrame:
+    def history(self, about: dict[str, Any] | None = None) -> pl.DataFrame:
         """The history of validations, one row each; an empty table if there is none.
+
+        `about` is the content of run.json, which is read if it is not given.
 
         Raises `RunError` if the file is missing although the run is finished, or if it is damaged or altered.
         """
         import polars as pl
-        import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        path, again = self.folder / HISTORY, "restore the file, or train again"
-        if not path.exists() and HISTORY not in self.read().get("files", {}):
+        path = self.folder / HISTORY
+        about = self.read() if about is None else about
+        if not path.exists() and HISTORY not in about.get("files", {}):
             return pl.DataFrame()
-        self.check_file(HISTORY)
-        try:
-            with files.local(path) as here, pq.ParquetFile(here) as file:
-                _check_history(path, file)
-                found = pl.from_arrow(file.read())
-        except (pa.ArrowException, OSError) as error:
-            raise RunError(f"cannot read {path}", got=str(error).splitlines()[0], fix=again) from error
-        assert isinstance(found, pl.DataFrame)
-        return found
-
-
-def _check_history(path: StoragePath, file: pq.ParquetFile) -> None:
-    """Check that a history has only numbers, and not too many. Raises `RunError` otherwise."""
-    from pyarrow import types as pa_types
-
-    about, kinds = file.metadata, [field.type for field in file.schema_arrow]
-    groups = map(about.row_group, range(about.num_row_groups))
-    size = sum(group.column(i).total_uncompressed_size for group in groups for i in range(group.num_columns))
-    numbers = all(
-        pa_types.is_integer(kind) or pa_types.is_floating(kind) or pa_types.is_boolean(kind) for kind in kinds
-    )
-    if about.num_rows * about.num_columns > budget.HISTORY_VALUES or size > budget.HISTORY_BYTES or not numbers:
-        raise RunError(
-            f"{path} is no history",
-            got=f"{about.num_rows:,} rows of {', '.join(map(str, dict.fromkeys(kinds)))}, {size:,} bytes",
-            allowed=f"{budget.HISTORY_VALUES:,} numbers, {budget.HISTORY_BYTES:,} bytes",
-            fix="restore the file, or train again",
-        )
+        self.check_file(HISTORY, about)
+        last = about["result"]["steps"] if about["status"] == "finished" else 2**53
+        with files.local(path) as here:
+            return history.read(path, here, last)

@@ -13,8 +13,11 @@ from ape_cli.reports import curves
 from ape_cli.reports.views import Options, by_epoch
 from ape_cli.runs.registry import Registry
 from tests.conftest import registry_of
-from tests.registered import replace, vouch
+from tests.registered import edit, replace, vouch
 from tests.reports.test_aggregation import add
+
+# what the history says about training; curves do not show it
+TRAINED = {"epoch": 0, "loss": 1.0, "token_accuracy": 0.5, "lr": 0.001, "seconds": 1.0, "tokens": 1000}
 
 
 def put(
@@ -31,7 +34,7 @@ def put(
     add(where, scheme, 0.5, seed, **options)  # type: ignore[arg-type]
     (folder,) = set(where.glob("runs/*")) - before
     rows: list[dict[str, Any]] = [
-        {"step": 100 * i, "validation_token_accuracy": a, "validation_loss": 2 - 2 * a}
+        TRAINED | {"step": 100 * i, "validation_token_accuracy": a, "validation_loss": 2 - 2 * a}
         for i, a in enumerate(accuracies, 1)
     ]
     if test:
@@ -45,6 +48,7 @@ def put(
             for i, (row, a) in enumerate(zip(rows, test, strict=True))
         ]
     pl.DataFrame(rows).write_parquet(folder / "history.parquet")
+    edit(folder / "run.json", lambda about: about["result"].update(steps=100 * len(accuracies)))
     vouch(folder)
     return folder
 

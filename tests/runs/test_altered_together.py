@@ -58,8 +58,11 @@ def of_earlier_version(folder: Path) -> None:
 
 
 def change_tensors(path: Path, metadata: dict[str, Any]) -> None:
-    """Sets all weights in a safetensors file to other values, without a digest."""
-    made = {name: value + 1 if value.is_floating_point() else value for name, value in load_file(path).items()}
+    """Sets all weights and moments in a safetensors file to other values, without a digest."""
+    made = {
+        name: value + 1 if value.is_floating_point() and not name.endswith(".step") else value
+        for name, value in load_file(path).items()
+    }
     save_file(made, path, {"ape": json.dumps(metadata)})
 
 
