@@ -10,21 +10,26 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import FailFast, Field, TypeAdapter, ValidationError
 from torch import Tensor
 
+from ape_cli.core import budget
 from ape_cli.core.errors import RunError
 from ape_cli.models.transformer import Model
+from ape_cli.runs import history
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
 
 Tensors = dict[str, Tensor]
+_Whole = Annotated[int, Field(lt=2**53)]
+_Real = Annotated[float, Field(allow_inf_nan=False)]
+_Rows = Annotated[list[dict[str, Any]], Field(max_length=budget.VALIDATIONS), FailFast()]  # one error, not millions
+_MOMENTS = ("exp_avg", "exp_avg_sq")  # of a parameter, in the optimiser
 logger = logging.getLogger(__name__)
 
 
@@ -48,19 +53,19 @@ class Store(Protocol):
 class Cursor:
     """The progress of a run. It is a JSON object in the stored state."""
 
-    step: int = 0  # number of optimiser steps done
-    epoch: int = 0
-    batch: int = 0  # number of batches of the epoch done
-    best_step: int = 0
-    best_accuracy: float = -1.0
-    best_loss: float = 0.0  # cross-entropy in nats for each token, if it decides between equal accuracies
-    seconds: float = 0.0
-    tokens: int = 0  # number of tokens seen so far, without padding
-    history: list[dict[str, Any]] = field(default_factory=list)
+    step: _Whole = 0  # number of optimiser steps done
+    epoch: _Whole = 0
+    batch: _Whole = 0  # number of batches of the epoch done
+    best_step: _Whole = 0
+    best_accuracy: _Real = -1.0
+    best_loss: _Real = 0.0  # cross-entropy in nats for each token, if it decides between equal accuracies
+    seconds: _Real = 0.0
+    tokens: _Whole = 0  # number of tokens seen so far, without padding
+    history: _Rows = field(default_factory=list)
     # sums since the last validation
-    nats: float = 0.0
-    correct: int = 0
-    labels: int = 0
+    nats: _Real = 0.0
+    correct: _Whole = 0
+    labels: _Whole = 0
 
     @classmethod
     def parse(cls, stored: dict[str, Any], steps: int, batches: Callable[[int], int]) -> Cursor:
@@ -86,18 +91,17 @@ class Cursor:
                 f"best_accuracy {at.best_accuracy}",
                 0 <= at.best_accuracy <= 1 if at.best_step else at.best_accuracy == -1,
             ),
-            (f"seconds {at.seconds}", 0 <= at.seconds < math.inf),
+            (f"seconds {at.seconds}", 0 <= at.seconds <= history.LONGEST),
             (f"tokens {at.tokens}", at.tokens >= at.step),
-            (f"best_loss {at.best_loss}", 0 <= at.best_loss < math.inf),
-            (f"nats {at.nats}", 0 <= at.nats < math.inf),
+            (f"best_loss {at.best_loss}", 0 <= at.best_loss <= history.LARGEST_LOSS),
             (f"correct {at.correct} of {at.labels} labels", 0 <= at.correct <= at.labels),
-            (
-                "the steps of the history",
-                validated == sorted({n for n in validated if type(n) is int and n <= at.step}),
-            ),
+            (f"labels {at.labels} of {at.tokens} tokens", at.labels <= at.tokens),
+            (f"nats {at.nats} for {at.labels} labels", 0 <= at.nats <= history.LARGEST_LOSS * at.labels),
         ):
             if not possible:
                 raise ValueError(f"impossible {what}")
+        history.check_steps(validated, at.step)
+        at.history = list(history.checked(at.history))
         return at
 
     def _is_at_its_step(self, batches: Callable[[int], int]) -> bool:
@@ -119,20 +123,30 @@ def load_weights(run: Run, model: Model) -> str:
     if run.unverified:
         logger.warning(f"{run.name} is unverified: there are files without a digest (`ape verify --add` adds it)")
     tensors = model.current(stored)
-    want, have = (
-        {k: f"{str(v.dtype).removeprefix('torch.')} {list(v.shape)}" for k, v in found.items()}
-        for found in (model.state_dict(), tensors)
-    )
-    if want != have:
-        wrong = next(k for k in sorted(want | have) if want.get(k) != have.get(k))
+    if found := _misfit(model.state_dict(), tensors):
+        name, wanted, got = found
         raise RunError(
             f"{run.folder / WEIGHTS} does not fit the run's configuration",
-            got=f"{wrong}: {have.get(wrong, 'no such tensor')}",
-            allowed=f"{want.get(wrong, 'no such tensor')}",
+            got=f"{name}: {got}",
+            allowed=wanted,
             fix="train the run again with --overwrite",
         )
     model.load_state_dict(tensors)
     return digest
+
+
+def _misfit(wanted: Tensors, found: Tensors) -> tuple[str, str, str] | None:
+    """The first tensor that is missing or superfluous, or has another shape or dtype: its name, what is wanted, found.
+
+    None if all tensors are as wanted.
+    """
+    want, have = (
+        {k: f"{str(v.dtype).removeprefix('torch.')} {list(v.shape)}" for k, v in tensors.items()}
+        for tensors in (wanted, found)
+    )
+    wrong = next((k for k in sorted(want | have) if want.get(k) != have.get(k)), None)
+    none = "no such tensor"
+    return None if wrong is None else (wrong, want.get(wrong, none), have.get(wrong, none))
 
 
 def pack(model: Model, weights: Tensors, optimiser: torch.optim.Optimizer) -> Tensors:
@@ -147,18 +161,31 @@ def pack(model: Model, weights: Tensors, optimiser: torch.optim.Optimizer) -> Te
     return tensors
 
 
-def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer) -> None:
+def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer, step: int) -> None:
     """Load the result of `pack`, of this or an earlier version, into a model and an optimiser.
 
-    Raises `KeyError` or `RuntimeError` if it does not fit.
+    `step`: the number of steps that were done. Raises `ValueError` if the tensors do not fit. A parameter that never
+    had a gradient has no moments.
     """
     tensors = model.current(tensors)
+    parameters = dict(model.named_parameters())
+    moved = {name for name in parameters if f"optimiser.{name}.step" in tensors}
+    wanted = {f"model.{name}": value for name, value in model.state_dict().items()}
+    for name in moved:
+        wanted[f"optimiser.{name}.step"] = torch.empty((), dtype=torch.float32, device="meta")
+        wanted |= {f"optimiser.{name}.{key}": parameters[name] for key in _MOMENTS}
+    if found := _misfit(wanted, {k: v for k, v in tensors.items() if not k.startswith("rng.")}):
+        raise ValueError("{}: {} is wanted, {} is stored".format(*found))
+    for name in moved:
+        done = float(tensors[f"optimiser.{name}.step"])
+        if not (1 <= done <= step and done.is_integer()):
+            raise ValueError(f"impossible optimiser.{name}.step {done} at step {step}")
     model.load_state_dict({k[6:]: v for k, v in tensors.items() if k.startswith("model.")})
     state = optimiser.state_dict()
     state["state"] = {
-        index: {k: tensors[f"optimiser.{name}.{k}"] for k in ("step", "exp_avg", "exp_avg_sq")}
-        for index, (name, _) in enumerate(model.named_parameters())
-        if f"optimiser.{name}.step" in tensors
+        index: {k: tensors[f"optimiser.{name}.{k}"] for k in ("step", *_MOMENTS)}
+        for index, name in enumerate(parameters)
+        if name in moved
     }
     optimiser.load_state_dict(state)
 

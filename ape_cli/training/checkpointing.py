@@ -35,7 +35,7 @@ def restore(setup: Setup, store: Store | None) -> Cursor:
     tensors, cursor = stored
     try:
         at = Cursor.parse(cursor, setup.steps, partial(setup.train.steps, config.batch_size, config.seed))
-        unpack(tensors, setup.model, setup.optimiser)
+        unpack(tensors, setup.model, setup.optimiser, at.step)
         restore_streams(tensors, device, group.rank, group.seed(config.seed, at.step))
     except (KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
