@@ -129,7 +129,7 @@ class Loop:
         """Score the weights, log the metrics, and keep the weights if they are the best so far."""
         at = self.at
         self.meter.read()
-        scores = self.validator.scores()
+        scores = self.validator.scores(at.step)
         self.meter.clock()
         kept = scores.is_best(at)
         validation, test = scores.metrics(kept)

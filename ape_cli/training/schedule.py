@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+from ape_cli.core import budget
+from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import ImageSplit, Split
 from ape_cli.runs.config import Config
 
@@ -22,10 +24,22 @@ def learning_rate(step: int, steps: int, config: Config) -> float:
 
 
 def total_steps(config: Config, train: Split | ImageSplit) -> tuple[int, int]:
-    """The number of steps of the whole run, and the number of steps between two validations."""
+    """The number of steps of the whole run, and the number of steps between two validations.
+
+    Raises `UsageError` if there would be more validations than the stored state can hold (`core/budget.py`).
+    """
     per_epoch = train.steps(config.batch_size)
     every = config.validate_every_steps or (config.validate_every_epochs or 1) * per_epoch
-    return steps_of(config, per_epoch), every
+    steps = steps_of(config, per_epoch)
+    validations = -(-steps // every)  # the last step is validated too
+    if validations > budget.VALIDATIONS:
+        raise UsageError(
+            "too many validations",
+            got=f"{validations:,}: {steps:,} steps, and a validation after every {every:,}",
+            allowed=f"{budget.VALIDATIONS:,}",
+            fix=f"--set validate_every_steps={-(-steps // budget.VALIDATIONS)}, or more",
+        )
+    return steps, every
 
 
 def steps_of(config: Config, per_epoch: int) -> int:

@@ -7,11 +7,13 @@ padding.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ape_cli.data.loader import ImageSplit, Split
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.models.checkpoint import Cursor
+from ape_cli.training.meter import diverged
 from ape_cli.training.setup import Setup
 
 
@@ -52,10 +54,12 @@ class Validator:
         """Keep the setup, whose model is scored."""
         self.setup = setup
 
-    def scores(self) -> ValidationScores:
-        """The scores of the current weights."""
+    def scores(self, step: int) -> ValidationScores:
+        """The scores of the weights after `step` steps. Raises `RunError` if a loss is not finite."""
         tally = self.score(self.setup.validation)
         test = None if self.setup.test is None else self.score(self.setup.test)
+        if not all(math.isfinite(found.cross_entropy) for found in (tally, test) if found is not None):
+            raise diverged(step, self.setup.steps)
         return ValidationScores(tally, test, tally.cross_entropy if self.setup.config.ties_by_loss else 0.0)
 
     def score(self, split: Split | ImageSplit) -> MetricSums:

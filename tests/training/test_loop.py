@@ -114,6 +114,27 @@ def test_paper_s_steps_and_validations() -> None:
     assert total_steps(paper, Ten()) == (31_400, 785)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("settings", "shown", "fix"),
+    [
+        ({"steps": 20_001, "validate_every_steps": 1}, "20,001: 20,001 steps, .* every 1\n", 2),
+        ({"steps": 10**12, "validate_every_steps": 100}, "10,000,000,000: 1,000,000,000,000 steps", 50_000_000),
+        ({"epochs": 10**6, "validate_every_epochs": 1}, "1,000,000: 157,000,000 steps, .* every 157\n", 7_850),
+    ],
+)
+def test_more_validations_than_a_state_can_hold(settings: dict[str, int], shown: str, fix: int) -> None:
+    class Ten:
+        def steps(self, batch_size: int) -> int:
+            return 157
+
+    wanted = config.resolve("paper", "rope", {}, settings=settings)
+    with pytest.raises(UsageError, match=rf"too many validations[\s\S]*{shown}[\s\S]*steps={fix}, or more"):
+        total_steps(wanted, Ten())  # type: ignore[arg-type]
+    kept = {name: value for name, value in settings.items() if name in ("steps", "epochs")}
+    fixed = config.resolve("paper", "rope", {}, settings=kept | {"validate_every_steps": fix})
+    assert total_steps(fixed, Ten())[1] == fix  # type: ignore[arg-type]
+
+
 def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
     wanted = tiny("relative", words, beta1=0.8, beta2=0.97, weight_decay=0.3, d_ff=40, decay=0.7, heads=4, dropout=0.25)
     running = Loop(wanted, words, Memory(), Execution(CPU))
@@ -451,6 +472,21 @@ def test_nothing_is_stored_that_is_no_number(words: Dataset, poisoned: int, said
     assert store.state is None
     assert store.model is None
     assert store.history == []
+
+
+def test_a_validation_whose_loss_is_not_finite(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights and the training loss are finite. A history with such a row could not be read."""
+    store, score = Memory(), validation.teacher_forced
+
+    def overflowing(*given: Any) -> metrics.MetricSums:
+        found = score(*given)
+        found.nats[0][0] = np.inf
+        return found
+
+    monkeypatch.setattr(validation, "teacher_forced", overflowing)
+    with pytest.raises(RunError, match=r"no longer a number[\s\S]*step 5 of 20"):
+        Loop(tiny("rope", words), words, store, Execution(CPU)).run()
+    assert store.state is store.model is None
 
 
 def test_a_scheme_that_cannot_read_the_data(words: Dataset) -> None:
