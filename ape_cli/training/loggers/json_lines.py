@@ -6,21 +6,30 @@ run continues the file after the step that it resumes from.
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 
+from ape_cli.core import budget
+from ape_cli.core.errors import RunError
 from ape_cli.storage import files
+from ape_cli.storage.paths import StoragePath
 from ape_cli.training.loggers import LoggedRun, MetricLogger, is_validation
+
+logger = logging.getLogger(__name__)
 
 
 class JsonLines(MetricLogger):
     """Writes one JSON object for each call of `log`: `step`, and the metrics by name."""
 
     def __init__(self, run: LoggedRun) -> None:
-        """Read the lines that an earlier part of the run has written."""
+        """Read the lines that an earlier part of the run has written. Damaged lines are dropped, and a message says so.
+
+        Raises `RunError` if the file cannot be read, or is larger than `core/budget.py` allows.
+        """
         self.path = run.folder / "metrics.jsonl"
-        written = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
-        self.lines = [line for line in written if json.loads(line)["step"] <= run.step]
+        self.lines = _written(self.path, run.step) if self.path.exists() else []
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add a line, and write the file if the metrics are those of a validation."""
@@ -31,3 +40,36 @@ class JsonLines(MetricLogger):
     def close(self) -> None:
         """Write the file."""
         files.write_text(self.path, "".join(f"{line}\n" for line in self.lines))
+
+
+def _written(path: StoragePath, step: int) -> list[str]:
+    """The lines of a log until `step`, without damaged ones. Raises `RunError` as described at `JsonLines`."""
+    lines, dropped = [], 0
+    try:
+        if path.stat().st_size > budget.LOG_BYTES:
+            raise files.too_large(path, budget.LOG_BYTES)
+        with files.opened(path) as file:
+            for raw in _split(file):
+                try:
+                    at = json.loads(raw)["step"]
+                    if type(at) is not int:
+                        raise TypeError("the step is no whole number")
+                    if at <= step:
+                        lines.append(raw.decode().rstrip("\n"))
+                except (ValueError, TypeError, KeyError, RecursionError):  # a UnicodeDecodeError is a ValueError
+                    dropped += 1
+    except OSError as error:
+        raise RunError(f"cannot read {path}", got=error.strerror, fix="move it away; a new log is started") from error
+    if dropped:
+        logger.warning(f"{path}: {dropped:,} damaged lines are dropped")
+    return lines
+
+
+def _split(file: io.BufferedReader) -> Iterator[bytes]:
+    """The lines of a file. A line that is too long is empty, which is no JSON object."""
+    begins = True
+    while part := file.readline(budget.LOG_LINE_BYTES):
+        ends = part.endswith(b"\n") or len(part) < budget.LOG_LINE_BYTES
+        if begins:
+            yield part if ends else b""
+        begins = ends

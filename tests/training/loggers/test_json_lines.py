@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from ape_cli.core import budget
+from ape_cli.core.errors import RunError
 from ape_cli.runs import config
 from ape_cli.training.loggers import LoggedRun
 from ape_cli.training.loggers.json_lines import JsonLines
@@ -39,6 +42,52 @@ def test_what_was_logged_after_the_stored_state_is_logged_again(tmp_path: Path) 
     resumed.close()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [(line["step"], line["recent_loss"]) for line in lines] == [(10, 1.0), (20, 2.0), (30, 9.0)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"not json",
+        b"[10]",
+        b"10",
+        b"{}",
+        b'{"step": "10"}',
+        b'{"step": true}',
+        b'{"step": 1e999}',
+        b'{"step": 10, "recent_loss": ',
+        b'{"step": 10, "recent_loss": "\xff"}',
+        b"[" * 60_000,
+        b"1" * 5_000,
+        b"",
+        b"x" * (budget.LOG_LINE_BYTES - 11) + b'{"step": 10}',
+        b'{"step": 10}' + b" " * budget.LOG_LINE_BYTES + b'{"step": 10}',
+    ],
+)
+def test_damaged_lines_are_dropped_and_named(tmp_path: Path, line: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "metrics.jsonl"
+    sound = [b'{"step": 10, "recent_loss": 1.0}', b'{"step": 20, "recent_loss": 2.0}']
+    path.write_bytes(b"\n".join([sound[0], line, sound[1], line]) + b"\n")
+    resumed = logged(tmp_path, step=20)
+    assert "metrics.jsonl: 2 damaged lines are dropped" in caplog.text
+    resumed.close()
+    assert path.read_bytes().splitlines() == sound
+
+
+def test_a_log_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    """It is not replaced."""
+    path = tmp_path / "metrics.jsonl"
+    path.touch()
+    os.truncate(path, 60 * 10**9)
+    with pytest.raises(RunError, match=r"cannot read .*\n  got:     it has more than 268,435,456 bytes"):
+        logged(tmp_path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(RunError, match="it is no regular file"):
+        logged(tmp_path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(RunError, match="it is no regular file"):
+        logged(tmp_path)
 
 
 @pytest.mark.slow
