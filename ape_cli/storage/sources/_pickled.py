@@ -14,7 +14,6 @@ pickled by Python 3, with protocols 2 to 4, can be read too.
 from __future__ import annotations
 
 import math
-import pickletools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,9 +22,12 @@ from typing import Any
 import numpy as np
 
 from ape_cli.core.errors import DataError
+from ape_cli.storage.sources import _instructions
+from ape_cli.storage.sources._instructions import RefusedError as _RefusedError
 
 _MOST = 2_000_000  # instructions; 50,000 images with two labels and one name each need 350,000
 _MOST_AXES = 8
+_SPARE = 2**24  # bytes that a pickle may make beyond those it has
 _NUMBERS = ("BININT", "BININT1", "BININT2", "LONG1")
 _VALUES = (*_NUMBERS, "BINUNICODE", "SHORT_BINUNICODE", "BINBYTES", "SHORT_BINBYTES")
 _OLD_TEXT = ("BINSTRING", "SHORT_BINSTRING")
@@ -37,10 +39,6 @@ _NAMES = {
     "numpy dtype": "dtype",
     "_codecs encode": "encode",
 }
-
-
-class _RefusedError(Exception):
-    """The pickle contains something that is not data."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def load(name: str, content: bytes) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "invalid .*escape sequence", DeprecationWarning)  # from a damaged name
-            found = _Machine().run(content)
+            found = _Machine(len(content) + _SPARE).run(content)
         if not isinstance(found, dict):
             raise _RefusedError(f"a {type(found).__name__} instead of a dictionary")
         return {key: _finished(value) for key, value in found.items()}
@@ -98,11 +96,15 @@ def _finished(value: Any) -> Any:
 class _Machine:
     """The stack machine: a stack of values, marks in the stack, and a memo of values by number.
 
+    `left` is the number of bytes that it may still make: a pickle can name one text again and again, and each time
+    have it encoded or used as a key.
+
     Its methods raise `_RefusedError` for anything that is not data.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, left: int) -> None:
         """Start with an empty stack and define the supported instructions."""
+        self.left = left
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
@@ -126,29 +128,25 @@ class _Machine:
             "BINGET": lambda number: self.stack.append(self.memo[number]),
             "LONG_BINGET": lambda number: self.stack.append(self.memo[number]),
             "GLOBAL": self._global,
-            "STACK_GLOBAL": lambda _: self._global(" ".join(map(_text, self._last(2)))),
-            "REDUCE": lambda _: self.stack.append(_called(*self._last(2))),
+            "STACK_GLOBAL": lambda _: self._global(" ".join(map(self._text, self._last(2)))),
+            "REDUCE": lambda _: self.stack.append(self._called(*self._last(2))),
             "BUILD": lambda _: self._build(*self._last(1)),
         }
 
     def run(self, content: bytes) -> Any:
         """Run the program, and return the only value on the stack at its end."""
-        argument: Any
-        for count, (op, argument, _) in enumerate(pickletools.genops(content)):
+        supported = {*_VALUES, *_OLD_TEXT, *_FIXED, *self.does, "STOP"}
+        for count, (name, argument) in enumerate(_instructions.read(content, supported, self._spend)):
             if count == _MOST:
                 raise _RefusedError(f"more than {_MOST:,} instructions")
-            if op.name in _VALUES:
+            if name in _VALUES:
                 self.stack.append(argument)
-            elif op.name in _OLD_TEXT:
-                self.stack.append(argument.encode("latin-1"))  # reverses the decoding by genops
-            elif op.name in _FIXED:
-                self.stack.append(_FIXED[op.name])
-            elif op.name == "STOP":
-                break
-            elif op.name in self.does:
-                self.does[op.name](argument)
-            else:
-                raise _RefusedError(f"the instruction {op.name}{'' if argument is None else f' {argument!r:.80}'}")
+            elif name in _OLD_TEXT:
+                self.stack.append(argument.encode("latin-1"))  # reverses the decoding by pickletools
+            elif name in _FIXED:
+                self.stack.append(_FIXED[name])
+            elif name != "STOP":
+                self.does[name](argument)
         (found,) = self.stack
         return found
 
@@ -183,7 +181,7 @@ class _Machine:
         target = self.stack[-1]
         if not isinstance(target, dict):
             raise _RefusedError("items set in something that is not a dictionary")
-        target.update(zip(map(_text, values[::2]), values[1::2], strict=True))
+        target.update(zip(map(self._text, values[::2]), values[1::2], strict=True))
 
     def _global(self, name: str) -> None:
         """Push a placeholder for the global `name`, if it is one of those that an array needs."""
@@ -193,28 +191,45 @@ class _Machine:
 
     def _build(self, state: Any) -> None:
         """Apply a state to the placeholder on top of the stack."""
-        target = self.stack[-1]
-        if isinstance(target, _Array):
-            target.values = _array(*state)
-        elif not isinstance(target, _Bytes):  # its state is the byte order, which single bytes do not need
-            raise _RefusedError("a state for something that is not an array")
+        match self.stack[-1], state:
+            case _Array() as target, (_, shape, kind, by_columns, content):
+                target.values = _array(shape, kind, by_columns, content)
+            case _Bytes(), (3, "|" | b"|", None, None, None, -1, -1, 0):
+                pass  # it has no byte order, no fields and no flags
+            case ((_Array() | _Bytes()), _):
+                raise _RefusedError("a state that is not that of an array of bytes")
+            case _:
+                raise _RefusedError("a state for something that is not an array")
+
+    def _called(self, function: Any, arguments: Any) -> Any:
+        """The result of calling a placeholder of a numpy function, if the arguments are those of an array of bytes."""
+        match function, arguments:
+            case _Global("reconstruct"), (_Global("ndarray"), (0,), "b" | b"b"):
+                return _Array()
+            case _Global("dtype"), ("u1" | b"u1", 0 | 1, 0 | 1):
+                return _Bytes()
+            case _Global("encode"), (str(text), "latin1"):  # Python 3 writes bytes like this in protocol 2
+                self._spend(len(text))
+                return text.encode("latin-1")
+        if isinstance(function, _Global):
+            raise _RefusedError(f"{function.name} with other arguments than those of an array of bytes")
+        raise _RefusedError("a call of something that is not a function")
+
+    def _text(self, value: Any) -> str:
+        """A key or name as text; bytes are decoded as Latin-1."""
+        if not isinstance(value, bytes | str):
+            raise _RefusedError("a key or a name that is not text")
+        self._spend(len(value))
+        return value.decode("latin-1") if isinstance(value, bytes) else value
+
+    def _spend(self, size: int) -> None:
+        """Count bytes that are made, before they are. Raises `_RefusedError` if there are too many."""
+        self.left -= size
+        if self.left < 0:
+            raise _RefusedError("texts that are much larger than the file when they are decoded")
 
 
-def _called(function: Any, arguments: Any) -> Any:
-    """The result of calling a placeholder of a numpy function, if the arguments are those of an array of bytes."""
-    match function, arguments:
-        case _Global("reconstruct"), (_Global("ndarray"), (0,), "b" | b"b"):
-            return _Array()
-        case _Global("dtype"), ("u1" | b"u1", 0 | 1, 0 | 1):
-            return _Bytes()
-        case _Global("encode"), (str(text), "latin1"):  # Python 3 writes bytes like this in protocol 2
-            return text.encode("latin-1")
-    if isinstance(function, _Global):
-        raise _RefusedError(f"{function.name} with other arguments than those of an array of bytes")
-    raise _RefusedError("a call of something that is not a function")
-
-
-def _array(version: Any, shape: Any, kind: Any, by_columns: Any, content: Any) -> np.ndarray:
+def _array(shape: Any, kind: Any, by_columns: Any, content: Any) -> np.ndarray:
     """Build an array from its pickled state as numpy writes it. Returns uint8 of the given shape, read-only."""
     if not isinstance(kind, _Bytes) or not isinstance(content, bytes):
         raise _RefusedError("an array of other values than bytes")
@@ -225,12 +240,3 @@ def _array(version: Any, shape: Any, kind: Any, by_columns: Any, content: Any) -
     if math.prod(shape) != len(content):
         raise _RefusedError(f"an array of {len(content):,} bytes for the shape {shape}")
     return np.frombuffer(content, np.uint8).reshape(shape, order="F" if by_columns else "C")
-
-
-def _text(value: Any) -> str:
-    """A key or name as text; bytes are decoded as Latin-1."""
-    if isinstance(value, bytes):
-        return value.decode("latin-1")
-    if not isinstance(value, str):
-        raise _RefusedError("a key or a name that is not text")
-    return value

@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import struct
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,11 @@ def test_the_array_that_is_changed_below_is_a_good_one() -> None:
     assert _pickled.load("x", array())["d"].tolist() == list(b"ab")
 
 
+TEXT = b"X" + struct.pack("<I", 10**6) + b"a" * 10**6 + b"q\x00"  # a text of a million letters, in the memo
+ENCODE = b"c_codecs\nencode\nq\x01X\x06\x00\x00\x00latin1q\x02"
+DTYPE = b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R"
+MADE = "much larger than the file"
+STATE = "a state that is not that of an array of bytes"
 HERE = b"ctests.storage.sources.test_pickled\nhappen\n"
 DEEP = 100_000
 HOSTILE: dict[str, tuple[bytes, str]] = {
@@ -133,6 +139,19 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "nothing in the memo": (b"\x80\x02h\x07.", "damaged"),
     "too many instructions": (b"\x80\x02" + b"N0" * 1_100_000, "the instruction POP"),
     "too many values": (b"\x80\x02" + b"N" * 2_100_000, "more than 2,000,000 instructions"),
+    "a text that is encoded again and again": (b"\x80\x02" + TEXT + ENCODE + b"h\x01h\x00h\x02\x86R" * 1000, MADE),
+    "a text that is a key again and again": (b"\x80\x02" + TEXT + b"}" + b"h\x00Ns" * 1000, MADE),
+    "a large text beyond Latin-1": (b"\x80\x02X" + struct.pack("<I", 10**7 + 3) + "€".encode() + b"a" * 10**7, MADE),
+    "a state of a dtype of other values": (
+        array(kind=DTYPE + b"(K\x03U\x01>NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"),
+        STATE,
+    ),
+    "a text as the state of a dtype": (array(kind=DTYPE + b"U\x01ab"), STATE),
+    "a text as the state of an array": (array().partition(b"R(")[0] + b"RU\x05abcdebs.", STATE),
+    "a long text of an unsupported instruction": (
+        b"\x80\x04\x8d" + struct.pack("<Q", 2**40) + b"a" * 999,
+        "BINUNICODE8",
+    ),
     "text of protocol 0": (b"S'x'\n.", "the instruction STRING 'x'"),
     "an instruction of nobody": (b"\xfe.", "damaged"),
     "not a pickle": (b"PAR1\x00\x00", "damaged|the instruction"),
@@ -154,6 +173,17 @@ def test_anything_else_is_one_error_and_nothing_happens(
     assert error.value.fix
     assert not DONE
     assert not list(tmp_path.iterdir())
+
+
+def test_one_text_that_would_be_gigabytes_costs_a_moment() -> None:
+    tracemalloc.start()
+    try:
+        for which in ("a text that is encoded again and again", "a long text of an unsupported instruction"):
+            with pytest.raises(DataError):
+                _pickled.load("x", HOSTILE[which][0])
+        assert tracemalloc.get_traced_memory()[1] < 50 * 10**6
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_is_refused_does_happen_elsewhere() -> None:
