@@ -10,10 +10,9 @@ from typing import Self
 from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.storage import files
+from ape_cli.storage.sources import _decompressed
 
 Files = dict[str, Callable[[], bytes]]  # file name -> function that reads it
-
-_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")  # the first bytes of gzip, bzip2, xz
 
 
 def in_folder(path: Path, wanted: Collection[str]) -> dict[str, Files]:
@@ -48,7 +47,12 @@ def is_tar(path: Path) -> bool:
     """Whether a file is a tar archive by its first bytes, or is named like one."""
     with path.open("rb") as file:
         head = file.read(512)
-    return head.startswith(_COMPRESSED) or head[257:262] == b"ustar" or ".tar" in path.suffixes or path.suffix == ".tgz"
+    return (
+        head.startswith(_decompressed.STARTS)
+        or head[257:262] == b"ustar"
+        or ".tar" in path.suffixes
+        or path.suffix == ".tgz"
+    )
 
 
 def in_tar(path: Path, wanted: Collection[str]) -> dict[str, Files]:
@@ -59,7 +63,7 @@ def in_tar(path: Path, wanted: Collection[str]) -> dict[str, Files]:
     found: dict[str, Files] = {}
     with path.open("rb") as raw:
         try:
-            with tarfile.open(fileobj=raw, mode="r:*", tarinfo=_Member) as tar:
+            with tarfile.open(fileobj=_decompressed.opened(raw), mode="r:", tarinfo=_Member) as tar:
                 for number, member in enumerate(tar):
                     _check_size(f"{path}: {member.name}", member.size)
                     _check_entries(path, number)
@@ -73,7 +77,7 @@ def in_tar(path: Path, wanted: Collection[str]) -> dict[str, Files]:
         except Exception as error:  # tarfile raises many kinds of exceptions for damaged archives
             raise DataError(
                 f"cannot read {path} as a tar archive",
-                got=str(error).partition(":\n")[0][:200],  # without the messages of all the compression formats tried
+                got=f"{str(error)[:200]}; it was not read successfully",
                 allowed="a complete archive, as it is published",
                 fix="fetch it again",
             ) from error
