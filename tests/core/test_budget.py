@@ -5,10 +5,13 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import lzma
 import os
 import shutil
+import struct
 import tarfile
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +33,7 @@ from ape_cli.sweep import specification
 from tests.limits import ape
 from tests.registered import edit
 from tests.reports.test_aggregation import add
+from tests.storage.sources import formats
 from tests.storage.sources.test_pickled import array
 
 # Datasets and runs
@@ -297,6 +301,68 @@ def test_sparse_members_are_skipped(tmp_path: Path) -> None:
     block[148:156] = b"%06o\0 " % sum(block)
     path.write_bytes(gzip.compress(bytes(block) + bytes(1024)))
     assert _folders.in_tar(path, {"train"}) == {}
+
+
+def test_an_archive_of_xz_that_asks_for_gigabytes(tmp_path: Path) -> None:
+    """The size of the dictionary is one byte of a header. The archive is read until it would be needed."""
+    content = bytearray(lzma.compress(header("x", 2**20) + bytes(2**20)))
+    size = (content[12] + 1) * 4  # of the header of the block, whose checksum is at its end
+    content[12 + content[12:].index(b"\x21\x01") + 2] = 39  # 3 GiB
+    content[8 + size : 12 + size] = struct.pack("<I", zlib.crc32(content[12 : 8 + size]))
+    path = tmp_path / "x.tar.xz"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"cannot read .* as a tar archive\n.*[Mm]emory usage limit"):
+        _folders.in_tar(path, {"train"})
+
+
+def test_streams_without_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "ARCHIVE_ENTRIES", 3)
+    path = tmp_path / "x.tar.gz"
+    whole = header("d/train", 3) + b"abc" + bytes(509 + 1024)
+    for parts, message in (((whole[:700], b"", whole[700:]), None), ((whole, b"", b"", b""), "more than 3 compressed")):
+        path.write_bytes(b"".join(map(gzip.compress, parts)) + bytes(100))
+        if message is None:
+            assert _folders.in_tar(path, {"train"})[f"{path}: d"]["train"]() == b"abc"
+        else:
+            with pytest.raises(DataError, match=message):
+                _folders.in_tar(path, {"train"})
+
+
+def source_of(folder: Path, files: dict[str, bytes]) -> str:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    return str(folder)
+
+
+NAMES: dict[str, tuple[dict[str, bytes], str]] = {
+    "a text of 5 MiB": ({"batches.meta.txt": b"ab\n" * (5 * 2**20 // 3)}, "the names of the classes are too large"),
+    "100,000 lines": ({"batches.meta.txt": b"ab\n" * 100_000}, "100,000 classes"),
+    "one name again and again": (
+        {
+            "batches.meta": b"\x80\x02}U\x0blabel_names]T\x00\x00\x10\x00"
+            + b"a" * 2**20
+            + b"q\x00a("
+            + b"h\x00" * 9
+            + b"es."
+        },
+        r"10 classes, 10,485,760 characters",
+    ),
+    "a lone surrogate": (
+        {"batches.meta": b"\x80\x02}U\x0blabel_names]X\x03\x00\x00\x00\xed\xa0\x80as."},
+        r"no text\n  got:     '\\ud800'",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", NAMES)
+def test_names_of_classes(tmp_path: Path, which: str) -> None:
+    changed, message = NAMES[which]
+    make = formats.cifar_10_binary if "batches.meta.txt" in changed else formats.cifar_10_python
+    files = make([formats.part(i, 1) for i in range(5)], formats.part(9, 1))
+    where = source_of(tmp_path, {Path(name).name: content for name, content in files.items()} | changed)
+    with pytest.raises(DataError, match=message):
+        sources.open_source(where)
 
 
 # Sweeps

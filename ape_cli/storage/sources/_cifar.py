@@ -25,7 +25,7 @@ import numpy as np
 from ape_cli.core.errors import DataError
 from ape_cli.storage.sources import _pickled
 from ape_cli.storage.sources._folders import Files, check_total
-from ape_cli.storage.sources._source import ImageSource, LabelledImages, chosen, of_labels, source
+from ape_cli.storage.sources._source import ImageSource, LabelledImages, check_names, chosen, of_labels, source
 
 _PIXELS = 3 * 32 * 32
 _AGAIN = "fetch or extract the archive again"
@@ -105,8 +105,10 @@ class _Binary(_Version):
         return list(self.named.values())
 
     def classes(self, files: Files, label: str) -> list[str]:
-        """The names of the classes: the non-empty lines of a text file."""
-        lines = files[self.named[label]]().decode("utf-8", "replace").splitlines()
+        """The names of the classes: the non-empty lines of a text file. Raises `DataError` if it is too long."""
+        content = files[self.named[label]]()
+        check_names([content])
+        lines = content.decode("utf-8", "replace").splitlines()
         return [line.strip() for line in lines if line.strip()]
 
     def batch(self, name: str, content: bytes, label: str) -> LabelledImages:
@@ -143,11 +145,12 @@ class _Python(_Version):
 
     def classes(self, files: Files, label: str) -> list[str]:
         """The names of the classes, from the pickled dictionary. Raises `DataError` if they are not a list of texts."""
-        names = _value(self.named_in, _pickled.load(self.named_in, files[self.named_in]()), self.named[label])
-        texts = [name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in _list(names)]
-        if not texts or not all(isinstance(text, str) for text in texts):
+        found = _pickled.load(self.named_in, files[self.named_in]())
+        names = _list(_value(self.named_in, found, self.named[label]))
+        if not names or not all(isinstance(name, str | bytes) for name in names):
             raise _odd(self.named_in, f"{self.named[label]} that are no list of names")
-        return texts
+        check_names(names)
+        return [name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in names]
 
     def batch(self, name: str, content: bytes, label: str) -> LabelledImages:
         """Read pixels and labels from the pickled dictionary. Raises `DataError` if their types or shapes are wrong."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ape_cli.core import budget
 from ape_cli.core.errors import DataError, pick
 from ape_cli.core.vocabulary import SPLITS
 
@@ -65,8 +66,10 @@ def source(path: Path, classes: list[str], splits: dict[str, LabelledImages]) ->
     If the classes and the image size are those of a CIFAR dataset, the source gets its name. Otherwise the name comes
     from `path`.
 
-    Raises `DataError` if there are no training images, a label is out of range, or images differ in size.
+    Raises `DataError` if there are no training images, a label is out of range, images differ in size, or the names of
+    the classes are no text or too large.
     """
+    check_names(classes)
     there = {name: splits[name] for name in SPLITS if name in splits and len(splits[name].labels)}
     if "train" not in there:
         raise DataError("no images to train on", got=path, fix="add a train split, or point to the file itself")
@@ -77,6 +80,26 @@ def source(path: Path, classes: list[str], splits: dict[str, LabelledImages]) ->
     if cifar:
         return ImageSource(cifar, CLASSES[cifar], there)
     return ImageSource(_fit_for_a_file(path), classes, there)
+
+
+def check_names(classes: Sequence[str | bytes]) -> None:
+    """Raise `DataError` if there are too many classes, if their names are too long together, or if one is no text."""
+    size = sum(map(len, classes))
+    if len(classes) > budget.CLASSES or size > budget.CLASSES_BYTES:
+        raise DataError(
+            "the names of the classes are too large",
+            got=f"{len(classes):,} classes, {size:,} characters",
+            allowed=f"{budget.CLASSES:,} classes, {budget.CLASSES_BYTES:,} characters",
+            fix="write short names, or choose another column of labels",
+        )
+    for name in classes:
+        if isinstance(name, str) and any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise no_text(ascii(name))
+
+
+def no_text(got: str) -> DataError:
+    """The error for the name of a class that cannot be written as UTF-8."""
+    return DataError("the name of a class is no text", got=got, allowed="UTF-8", fix="correct the names of the classes")
 
 
 def _check_labels(split: str, labels: np.ndarray, classes: list[str]) -> None:
