@@ -33,7 +33,14 @@ HEADER_BYTES = 2**16  # the long name or the extended header of a member
 ARCHIVE_MEMORY = 128 * 2**20  # what decompressing an archive may need; xz needs at most 65 MiB as it is published
 CLASSES = 2**16  # the classes of images
 CLASSES_BYTES = 4 * 2**20  # their names together
+FOOTER_BYTES = 4 * 2**20  # the footers of the Parquet files of a source of images
+LABEL_BYTES = 64 * 2**20  # the labels of a row group of images
+IMAGE_ROWS = 2**16  # images that may be of any size; if there are more, each has at least ROW_BYTES in its file
+ROW_BYTES = 16
 IMAGE_BYTES = 64 * 2**20  # an encoded image
+ENCODED_BYTES = 16 * 2**20  # encoded images together; if they are more, at most 10 times the size of their files
+IMAGE_PARTS = 2**18  # the pieces that an encoded image is read in
+IMAGE_SCANS = 50  # the passes over a progressive JPEG; usual ones have 10
 IMAGE_PIXELS = 2**25  # an image, decoded
 EXPANSION = 500  # bytes of decoded images for each byte of their files, if they have more pixels than that together
 
@@ -57,6 +64,30 @@ def check_images(images: int, height: int, width: int, channels: int, stored: in
             got=f"{images:,} images of {height:,} x {width:,}, {size:,} bytes of pixels in {stored:,} bytes of files",
             allowed=f"{IMAGE_PIXELS:,} pixels in an image, {most:,} bytes of pixels",
             fix="scale them down, or take fewer",
+        )
+
+
+def check_rows(rows: int, stored: int) -> None:
+    """Check that files of `stored` bytes may have so many images, before any of them is read. Raises `DataError`."""
+    most = max(IMAGE_ROWS, stored // ROW_BYTES)
+    if rows > most:
+        raise DataError(
+            "too many images for such small files",
+            got=f"{rows:,} images in {stored:,} bytes",
+            allowed=f"{most:,} images",
+            fix="write each image once",
+        )
+
+
+def check_encoded(size: int, stored: int) -> None:
+    """Check that files of `stored` bytes may have encoded images of `size` bytes together. Raises `DataError`."""
+    most = max(ENCODED_BYTES, 10 * stored)
+    if size > most:
+        raise DataError(
+            "the encoded images are much larger than their files",
+            got=f"{size:,} bytes of images or more in {stored:,} bytes of files",
+            allowed=f"{most:,} bytes",
+            fix="write them as PNG or JPEG, and each only once",
         )
 
 

@@ -66,8 +66,8 @@ MISTAKES = [
     Mistake(
         "text labels numbered separately in each split",
         "read",
-        "_numbers(values, classes)",
-        "_numbers(values, sorted(set(values.to_pylist())) if columns.classes is None else classes)",
+        "_labels.numbers(values, classes)",
+        "_labels.numbers(values, sorted(set(values.to_pylist())) if columns.classes is None else classes)",
         "storage/sources/test_parquet.py::test_texts_are_classes_in_their_order_over_all_splits",
     ),
 ]

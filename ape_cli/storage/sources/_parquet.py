@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError, unknown
-from ape_cli.storage.sources import _decode
-from ape_cli.storage.sources._source import ImageSource, LabelledImages, known, of_labels, source
+from ape_cli.storage.sources import _decode, _labels
+from ape_cli.storage.sources._parquet_file import ImageShard, check_footers
+from ape_cli.storage.sources._source import ImageSource, LabelledImages, known, source
 
 _NAMES = ("label", "labels", "class", "classes", "target", "category")  # usual names of a label column
-_AT_ONCE = 256  # encoded images that are in memory at once
-_MOST_CLASSES = 2**16
 
 
 @dataclass(frozen=True)
@@ -46,89 +43,35 @@ def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSo
     Raises `DataError` if a file is damaged, or its columns or values do not fit, and `UsageError` if the column of
     labels is unknown or ambiguous.
     """
-    shards = {split: [_Shard(file) for file in parts] for split, parts in files.items()}
+    paths = [file for parts in files.values() for file in parts]
+    check_footers(paths)
+    shards = {split: [ImageShard(file) for file in parts] for split, parts in files.items()}
     every = [shard for parts in shards.values() for shard in parts]
     columns = _columns(every[0], label)
     for shard in every:
-        shard.check(columns)
-    labels = {split: _labels(parts, columns.label.name) for split, parts in shards.items()}
-    classes = _classes(columns, labels)
+        _check_columns(shard, columns)
+    budget.check_rows(sum(shard.rows for shard in every), sum(shard.path.stat().st_size for shard in every))
+    labels = {split: _labels.read(parts, columns.label) for split, parts in shards.items()}
+    classes = columns.classes or _labels.classes(columns.label, labels)
     pixels = _pixels(shards, columns.image.name)
-    numbers = {split: _numbers(values, classes) for split, values in labels.items()}
+    numbers = {split: _labels.numbers(values, classes) for split, values in labels.items()}
     return source(path, classes, {split: LabelledImages(pixels[split], numbers[split]) for split in pixels})
 
 
-class _Shard:
-    """An open Parquet file. Raises `DataError` if it cannot be read."""
-
-    def __init__(self, path: Path) -> None:
-        """Open the file at `path` and read its schema."""
-        self.path = path
-        with self._reading():
-            if not path.is_file():
-                raise OSError("it is no regular file")
-            self.file = pq.ParquetFile(path)
-            self.schema: pa.Schema = self.file.schema_arrow
-        self.rows: int = self.file.metadata.num_rows
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Turn errors of reading in this block into `DataError`."""
-        try:
-            yield
-        except (pa.ArrowException, OSError) as error:
-            got = str(error).partition("\n")[0]
+def _check_columns(shard: ImageShard, columns: _Columns) -> None:
+    """Raise `DataError` if a file does not have the columns of the first shard."""
+    for field in (columns.image, columns.label):
+        own = [f for f in shard.schema if f.name == field.name]
+        if len(own) != 1 or own[0].type != field.type:
             raise DataError(
-                f"cannot read {self.path}", got=got, allowed="a complete Parquet file", fix="fetch it again"
-            ) from error
-
-    def check(self, columns: _Columns) -> None:
-        """Raise `DataError` if this file does not have the columns of the first shard."""
-        for field in (columns.image, columns.label):
-            own = [f for f in self.schema if f.name == field.name]
-            if len(own) != 1 or own[0].type != field.type:
-                raise DataError(
-                    f"{self.path} has other columns than the first file",
-                    got=f"{field.name}: {own[0].type if own else 'none'}",
-                    allowed=f"{field.name}: {field.type}",
-                    fix="write all files with one schema",
-                )
-
-    def column(self, name: str) -> Iterator[tuple[int, pa.Array]]:
-        """Yield the parts of a column, each with the index of its first row in the file."""
-        return self._parts(self.file, name)
-
-    def images(self, name: str) -> Iterator[tuple[int, pa.Array]]:
-        """`column` for encoded images. Equal images are in memory only once, as the file stores them.
-
-        Raises `DataError` if the images of a row group do not fit into memory.
-        """
-        for group in map(self.file.metadata.row_group, range(self.file.num_row_groups)):
-            columns = (group.column(i) for i in range(group.num_columns))
-            size = sum(c.total_uncompressed_size for c in columns if c.path_in_schema.partition(".")[0] == name)
-            if size > budget.memory():
-                raise DataError(
-                    f"a row group of {self.path} is too large",
-                    got=f"{size:,} bytes of images",
-                    allowed=f"{budget.memory():,} bytes, half of this machine's memory",
-                    fix="write smaller row groups",
-                )
-        kind = self.schema.field(name).type
-        leaf = f"{name}.bytes" if pa.types.is_struct(kind) else name
-        with self._reading():
-            file = pq.ParquetFile(self.path, read_dictionary=[leaf])
-        return self._parts(file, name)
-
-    def _parts(self, file: pq.ParquetFile, name: str) -> Iterator[tuple[int, pa.Array]]:
-        """Yield the parts of a column of a file, each with the index of its first row."""
-        start = 0
-        with self._reading():
-            for batch in file.iter_batches(_AT_ONCE, columns=[name]):
-                yield start, batch.column(0)
-                start += len(batch)
+                f"{shard.path} has other columns than the first file",
+                got=f"{field.name}: {own[0].type if own else 'none'}",
+                allowed=f"{field.name}: {field.type}",
+                fix="write all files with one schema",
+            )
 
 
-def _columns(shard: _Shard, label: str | None) -> _Columns:
+def _columns(shard: ImageShard, label: str | None) -> _Columns:
     """Choose the column of images, and the column of labels that `label` selects.
 
     Raises `DataError` if there is not exactly one column of images, or no column of labels.
@@ -142,7 +85,7 @@ def _columns(shard: _Shard, label: str | None) -> _Columns:
             fix="keep one" if images else "write the images as encoded bytes (PNG, JPEG)",
         )
     named = _class_names(shard.schema)
-    usable = {field.name: field for field in shard.schema if _is_number(field.type) or _is_text(field.type)}
+    usable = {field.name: field for field in shard.schema if _is_number(field.type) or _labels.is_text(field.type)}
     which = _label(shard.path, list(usable), named, label)
     return _Columns(images[0], usable[which], named.get(which) if _is_number(usable[which].type) else None)
 
@@ -195,12 +138,6 @@ def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind)
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        return _is_text(kind.value_type)
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
 def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
     """The names of classes by column, in the order of the schema.
 
@@ -209,7 +146,7 @@ def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
     try:
         features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
         named = {name: features[name]["names"] for name in schema.names if "names" in features.get(name, {})}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
     return {name: found for name, found in named.items() if _is_names(found)}
 
@@ -218,54 +155,7 @@ def _is_names(found: Any) -> bool:
     return isinstance(found, list) and bool(found) and all(isinstance(name, str) for name in found)
 
 
-def _labels(shards: list[_Shard], name: str) -> pa.ChunkedArray:
-    """The labels of a split, as stored. Raises `DataError` if a label is null."""
-    parts = []
-    for shard in shards:
-        for start, part in shard.column(name):
-            if part.null_count:
-                row = start + pc.index(part.is_null(), True).as_py()
-                raise DataError(
-                    "an image without a label",
-                    got=f"null in row {row} of {shard.path}",
-                    fix="leave it out, or label it",
-                )
-            parts.append(part.cast(pa.string()) if _is_text(part.type) else part)
-    kind = shards[0].schema.field(name).type
-    return pa.chunked_array(parts, type=pa.string() if _is_text(kind) else kind)
-
-
-def _classes(columns: _Columns, labels: dict[str, pa.ChunkedArray]) -> list[str]:
-    """The names of the classes: from the metadata, the sorted texts, or the numbers from 0 to the largest label.
-
-    Raises `DataError` if the largest number is 65,536 or more.
-    """
-    if columns.classes:
-        return columns.classes
-    values = pc.unique(
-        pa.chunked_array([chunk for column in labels.values() for chunk in column.chunks] or [[]])
-    ).to_pylist()
-    if _is_text(columns.label.type):
-        return sorted(values)
-    most = max([0, *values])
-    if most >= _MOST_CLASSES:
-        raise DataError(
-            f"the numbers of {columns.label.name} are not labels",
-            got=most,
-            allowed=f"less than {_MOST_CLASSES:,}",
-            fix="choose another column",
-        )
-    return [str(number) for number in range(most + 1)]
-
-
-def _numbers(values: pa.ChunkedArray, classes: list[str]) -> np.ndarray:
-    """Convert stored labels to indices into `classes`. Returns int64 [R]."""
-    if pa.types.is_string(values.type):
-        values = pc.index_in(values, pa.array(classes))
-    return of_labels(values.to_numpy())
-
-
-def _pixels(shards: dict[str, list[_Shard]], image: str) -> dict[str, np.ndarray]:
+def _pixels(shards: dict[str, list[ImageShard]], image: str) -> dict[str, np.ndarray]:
     """Decode the images of each split into one array, one image at a time."""
     canvases = {}
     for split, parts in shards.items():
@@ -276,7 +166,7 @@ def _pixels(shards: dict[str, list[_Shard]], image: str) -> dict[str, np.ndarray
     return _decode.alike(canvases)
 
 
-def _encoded(shard: _Shard, image: str) -> Iterator[tuple[str, bytes]]:
+def _encoded(shard: ImageShard, image: str) -> Iterator[tuple[str, bytes]]:
     """Yield the encoded bytes of each image, with its place for error messages.
 
     Raises `DataError` if a row has no image.

@@ -86,15 +86,23 @@ def check_names(classes: Sequence[str | bytes]) -> None:
     """Raise `DataError` if there are too many classes, if their names are too long together, or if one is no text."""
     size = sum(map(len, classes))
     if len(classes) > budget.CLASSES or size > budget.CLASSES_BYTES:
-        raise DataError(
-            "the names of the classes are too large",
-            got=f"{len(classes):,} classes, {size:,} characters",
-            allowed=f"{budget.CLASSES:,} classes, {budget.CLASSES_BYTES:,} characters",
-            fix="write short names, or choose another column of labels",
-        )
+        raise too_large(len(classes), size)
     for name in classes:
-        if isinstance(name, str) and any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise no_text(ascii(name))
+        try:
+            if isinstance(name, str):
+                name.encode()
+        except UnicodeEncodeError as error:
+            raise no_text(ascii(name)) from error
+
+
+def too_large(classes: int, size: int) -> DataError:
+    """The error for too many classes, or for names that are too long. `size` is the length of all names."""
+    return DataError(
+        "the names of the classes are too large",
+        got=f"{classes:,} classes, {size:,} characters",
+        allowed=f"{budget.CLASSES:,} classes, {budget.CLASSES_BYTES:,} characters",
+        fix="write short names, or choose another column of labels",
+    )
 
 
 def no_text(got: str) -> DataError:
