@@ -24,8 +24,22 @@ from ape_cli.storage.sources._source import size, sizes_differ
 if TYPE_CHECKING:
     from PIL import Image
 
-_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # none that runs a program, as EPS does
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # none that runs a program, as EPS does
+_SCAN = b"\xff\xda"  # begins a scan of a JPEG; in its data, a zero follows each 255
 _GRAY, _COLOUR = ("L", "1"), ("RGB", "P", "CMYK")
+
+
+class _Parts(io.BytesIO):
+    """An encoded image that is read in a limited number of parts. Readers of markers, chunks and blocks are slow."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read a part. Raises `OSError` if there were too many."""
+        self.reads += 1
+        if self.reads > budget.IMAGE_PARTS:
+            raise OSError(f"it has more than {budget.IMAGE_PARTS:,} parts")
+        return super().read(size)
 
 
 class Canvas:
@@ -37,7 +51,7 @@ class Canvas:
     def __init__(self, rows: int, stored: int) -> None:
         """Create an empty canvas; the array is allocated with the first image."""
         self.rows, self.stored = rows, stored
-        self.filled = 0
+        self.filled = self.encoded = 0
         self.pixels: np.ndarray | None = None  # uint8 [rows, H, W, C]
 
     def paint(self, images: Iterable[tuple[str, bytes]]) -> None:
@@ -47,8 +61,11 @@ class Canvas:
         """
         bomb = image_rows.pillow().DecompressionBombWarning
         with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="PIL")  # of metadata that it skips
             warnings.simplefilter("error", bomb)
             for place, encoded in images:
+                self.encoded += len(encoded)
+                budget.check_encoded(self.encoded, self.stored)
                 self._add(place, _decoded(place, encoded))
 
     def _add(self, place: str, image: np.ndarray) -> None:
@@ -86,8 +103,10 @@ def _decoded(place: str, encoded: bytes) -> np.ndarray:
         got, allowed = f"{len(encoded):,} bytes ({place})", f"{budget.IMAGE_BYTES:,} bytes"
         raise DataError("an encoded image is too large", got=got, allowed=allowed, fix="leave it out")
     try:
-        with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
+        with Image.open(_Parts(encoded), formats=_FORMATS) as image:
             budget.check_images(1, image.height, image.width, 3, stored=len(encoded))
+            if image.format == "JPEG" and encoded.count(_SCAN) > budget.IMAGE_SCANS:
+                raise ValueError(f"more than {budget.IMAGE_SCANS} scans")
             _check(place, image)
             gray = image.mode in _GRAY
             upright = ImageOps.exif_transpose(image.convert("L" if gray else "RGB"))
