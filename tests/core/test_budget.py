@@ -484,10 +484,20 @@ def comments(number: int) -> bytes:
     return b"P2\n8 8\n255\n" + b"#\n" * number + b" 0" * 64
 
 
+def tiled(side: int) -> bytes:
+    """A TIFF of 8 x 8 whose only tile has another size."""
+    data = zlib.compress(bytes(side * side))
+    tags = {256: 8, 257: 8, 258: 8, 259: 8, 262: 1, 277: 1, 322: side, 323: side, 324: 134, 325: len(data)}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    return struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + entries + bytes(4) + data
+
+
 ENCODED: dict[str, tuple[list[bytes], str]] = {
     "as many scans as there may be": ([scans(50)], ""),
     "too many scans": ([scans(51)], "more than 50 scans"),
     "too many markers": ([markers(2**18)], "more than 262,144 parts"),
+    "a tile": ([tiled(16)], ""),
+    "a tile of 36 million pixels": ([tiled(6000)], "a tile of more than 33,554,432 pixels"),
     "comments of a PPM": ([comments(400_000)] * 4, "an image cannot be decoded"),
     "17 large files": ([markers(1) + bytes(2**20)] * 17, r"16,\d{3},\d{3} bytes of images or more"),
 }

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # none that runs a program, as EPS does
 _SCAN = b"\xff\xda"  # begins a scan of a JPEG; in its data, a zero follows each 255
+_TILE_WIDTH, _TILE_LENGTH = 322, 323  # tags of a TIFF
 _GRAY, _COLOUR = ("L", "1"), ("RGB", "P", "CMYK")
 
 
@@ -105,8 +106,7 @@ def _decoded(place: str, encoded: bytes) -> np.ndarray:
     try:
         with Image.open(_Parts(encoded), formats=_FORMATS) as image:
             budget.check_images(1, image.height, image.width, 3, stored=len(encoded))
-            if image.format == "JPEG" and encoded.count(_SCAN) > budget.IMAGE_SCANS:
-                raise ValueError(f"more than {budget.IMAGE_SCANS} scans")
+            _check_work(image, encoded)
             _check(place, image)
             gray = image.mode in _GRAY
             upright = ImageOps.exif_transpose(image.convert("L" if gray else "RGB"))
@@ -119,6 +119,15 @@ def _decoded(place: str, encoded: bytes) -> np.ndarray:
         raise DataError(
             "an image cannot be decoded", got=f"{kind} ({place})", allowed=", ".join(_FORMATS), fix="leave it out"
         ) from error
+
+
+def _check_work(image: Image.Image, encoded: bytes) -> None:
+    """Raise `ValueError` for a JPEG with too many scans, or a TIFF with tiles much larger than an image may be."""
+    if image.format == "JPEG" and encoded.count(_SCAN) > budget.IMAGE_SCANS:
+        raise ValueError(f"more than {budget.IMAGE_SCANS} scans")
+    tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
+    if tags.get(_TILE_WIDTH, 0) * tags.get(_TILE_LENGTH, 0) > budget.IMAGE_PIXELS:
+        raise ValueError(f"a tile of more than {budget.IMAGE_PIXELS:,} pixels")
 
 
 def _check(place: str, image: Image.Image) -> None:
