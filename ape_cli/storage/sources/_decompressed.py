@@ -14,7 +14,8 @@ from typing import Any, BinaryIO
 
 from ape_cli.core import budget
 
-_CHUNK = 2**18  # bytes that are read at once
+_CHUNK = 2**16  # compressed bytes that are read at once
+_BUFFER = 2**12  # decompressed bytes that are read for a header; files are read without it
 
 
 class _Gzip:
@@ -61,7 +62,7 @@ def opened(file: BinaryIO) -> BinaryIO:
     head = file.read(16)
     file.seek(0)
     make = next((make for start, make in _KINDS.items() if head.startswith(start)), None)
-    return file if make is None else io.BufferedReader(_Decompressed(file, make), _CHUNK)
+    return file if make is None else io.BufferedReader(_Decompressed(file, make), _BUFFER)
 
 
 class _Decompressed(io.RawIOBase):

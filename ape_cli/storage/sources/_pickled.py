@@ -70,7 +70,7 @@ def load(name: str, content: bytes) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "invalid .*escape sequence", DeprecationWarning)  # from a damaged name
-            found = _Machine(len(content) + _SPARE).run(content)
+            found = _Machine().run(content)
         if not isinstance(found, dict):
             raise _RefusedError(f"a {type(found).__name__} instead of a dictionary")
         return {key: _finished(value) for key, value in found.items()}
@@ -102,9 +102,9 @@ class _Machine:
     Its methods raise `_RefusedError` for anything that is not data.
     """
 
-    def __init__(self, left: int) -> None:
+    def __init__(self) -> None:
         """Start with an empty stack and define the supported instructions."""
-        self.left = left
+        self.left = 0
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
@@ -135,6 +135,7 @@ class _Machine:
 
     def run(self, content: bytes) -> Any:
         """Run the program, and return the only value on the stack at its end."""
+        self.left = len(content) + _SPARE
         supported = {*_VALUES, *_OLD_TEXT, *_FIXED, *self.does, "STOP"}
         for count, (name, argument) in enumerate(_instructions.read(content, supported, self._spend)):
             if count == _MOST:
