@@ -162,29 +162,29 @@ def build(config: Config, own: Structure, ids: int) -> Transformer:
     `ids` is the number of token ids.
     """
     assert isinstance(config, SequenceConfig)
-    _check_memory(config, ids)
-    return Transformer(
-        ids=ids,
-        encoder_layers=config.encoder_layers,
-        decoder_layers=config.decoder_layers,
-        **_of_any_model(config, own),
-    )
+    encoder, decoder = config.encoder_layers, config.decoder_layers
+    arguments = _of_any_model(config, own, _weights(config, ids, encoder, decoder))
+    return Transformer(ids=ids, encoder_layers=encoder, decoder_layers=decoder, **arguments)
 
 
-def _check_memory(config: SequenceConfig, ids: int) -> None:
+def _weights(config: Config, rows: int, encoder_layers: int, decoder_layers: int = 0) -> int:
+    """A lower limit of the number of weights. `rows` is the number of embeddings, or of classes."""
+    width, hidden = config.d_model, config.d_ff
+    return width * (rows + encoder_layers * (4 * width + 2 * hidden) + decoder_layers * (8 * width + 2 * hidden))
+
+
+def _check_memory(weights: int) -> None:
     """Check that weights, gradients and the optimiser's moments can fit into memory, before anything is allocated.
 
-    The estimate is a lower limit. Raises `UsageError` if they do not fit.
+    Raises `UsageError` if they do not.
     """
-    width, hidden = config.d_model, config.d_ff
-    blocks = config.encoder_layers * (4 * width + 2 * hidden) + config.decoder_layers * (8 * width + 2 * hidden)
-    need = 4 * 4 * width * (ids + blocks)  # four numbers of four bytes for each parameter
+    need = 4 * 4 * weights  # four numbers of four bytes for each
     if need > 2 * budget.memory():
         raise UsageError(
             "the model does not fit into this machine's memory",
             got=f"at least {need / 2**30:,.0f} GiB",
             allowed=f"{budget.memory() / 2**29:,.0f} GiB",
-            fix="choose a smaller d_model, d_ff, encoder_layers or decoder_layers",
+            fix="choose a smaller d_model, d_ff, or number of layers",
         )
 
 
@@ -209,12 +209,16 @@ def _classifier(
         layers=config.encoder_layers,
         attention_dropout=config.attention_dropout,
         stochastic_depth=config.stochastic_depth,
-        **_of_any_model(config, own),
+        **_of_any_model(config, own, _weights(config, classes, config.encoder_layers)),
     )
 
 
-def _of_any_model(config: Config, own: Structure) -> dict[str, Any]:
-    """The arguments of every model. The generator draws the scheme's weights first, then the model's."""
+def _of_any_model(config: Config, own: Structure, weights: int) -> dict[str, Any]:
+    """The arguments of every model. The generator draws the scheme's weights first, then the model's.
+
+    Raises `UsageError` if the `weights`, a lower limit of their number, do not fit into memory.
+    """
+    _check_memory(weights)
     generator = torch.Generator().manual_seed(config.seed)
     scheme = position.make(
         config.scheme,

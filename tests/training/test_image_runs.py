@@ -393,3 +393,9 @@ def test_a_preset_s_images_are_the_digits(here: Path) -> None:
     assert open_dataset("datasets/images-digits").manifest.plan.rows == {"train": 1295, "validation": 143, "test": 359}
     sweep = ["sweep", "--schemes", "none,rope", "--tasks", "images", "--preset", "tiny", *small]
     assert "1 trained now" in ape(*sweep)[0]
+
+
+def test_a_model_that_does_not_fit_into_memory(data: Dataset) -> None:
+    settled = factory.settle(wanted(d_model=16_384, d_ff=1_000_000, heads=8, encoder_layers=200), data)
+    with pytest.raises(UsageError, match="the model does not fit into this machine's memory"):
+        factory.of_data(settled, data)
