@@ -17,7 +17,7 @@ PIPELINE = {
     "storage": "none",
     "structure": "none",
     "tasks": "none",
-    "data": "augmentation, batches, collation, image_batches, loader, position_plan",
+    "data": "augmentation, batches, collation, image_batches, loader, position_plan, windows",
     "runs": "none",
     "position": "all",
     "attention": "all",

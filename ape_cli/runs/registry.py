@@ -7,21 +7,18 @@ on the same data is always the same run.
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ape_cli
 from ape_cli.core.errors import RunError, UsageError, unknown
 from ape_cli.core.names import checked_name
 from ape_cli.runs import filters, record
+from ape_cli.runs.commit import commit
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
 from ape_cli.runs.run import Run, now
-from ape_cli.storage import files
+from ape_cli.storage import files, folders
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath, storage_path
 
@@ -64,7 +61,7 @@ class Registry:
         if self.folder.exists() and not self.folder.is_dir():
             raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with --results")
         try:
-            found = files.entries(runs)
+            found = folders.entries(runs)
         except OSError as error:
             raise RunError(
                 f"cannot read {runs}", got=error.strerror, fix="name another folder with --results"
@@ -182,7 +179,7 @@ class Registry:
                 "vocabulary": data.manifest.vocabulary,
             },
             "versions": {"ape": ape_cli.__version__, "torch": here.pop("torch")},
-            "commit": _commit(),
+            "commit": commit(),
             **here,
             "processes": processes,
             "started": now(),
@@ -249,26 +246,3 @@ def open_registry(folder: str | StoragePath) -> Registry:
     Raises `UsageError` for an invalid address.
     """
     return Registry(storage_path(folder))
-
-
-@lru_cache(maxsize=1)
-def _commit() -> str | None:
-    """The git commit of this program, or None if it is unknown.
-
-    The environment variable APE_COMMIT comes first; it is meant for copies without a git history. Otherwise it is the
-    commit of the program's own checkout, with a "+" if tracked files have changes.
-    """
-    if told := os.environ.get("APE_COMMIT"):
-        return told
-    here = Path(ape_cli.__file__).resolve().parent
-
-    def git(*words: str) -> str:
-        command = ["git", "-C", str(here), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-
-    try:
-        if Path(git("rev-parse", "--show-toplevel")) != here.parent:
-            return None
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.SubprocessError):
-        return None

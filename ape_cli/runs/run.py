@@ -28,7 +28,7 @@ from ape_cli.runs.config import Config, read_config
 from ape_cli.runs.evaluation_record import Evaluation, contradiction, evaluation_name
 from ape_cli.runs.record import TrainingResult
 from ape_cli.runs.run_files import HISTORY, WEIGHTS, RunFiles
-from ape_cli.storage import files, locks
+from ape_cli.storage import files, folders, locks
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath
 
@@ -116,18 +116,18 @@ class Run(RunFiles):
 
     def _drop_state(self) -> None:
         """Remove the state for resuming."""
-        files.remove(self.folder / "state")
+        folders.remove(self.folder / "state")
 
     def clear(self) -> None:
         """Remove the weights, the history, run.json, the state and all evaluations, so that the run can start again."""
         for name in ("state", self.logs.name, WEIGHTS, HISTORY, "run.json"):
-            files.remove(self.folder / name)
+            folders.remove(self.folder / name)
         evaluations = self.folder / "eval"
-        if evaluations.is_dir() and not files.is_link(evaluations):
+        if evaluations.is_dir() and not folders.is_link(evaluations):
             for path in evaluations.glob("*.json"):
-                files.remove(path)
+                folders.remove(path)
         else:
-            files.remove(evaluations)
+            folders.remove(evaluations)
 
     def forget(self) -> None:
         """Remove the folder of a run that was never started, if it contains nothing but its lock."""
@@ -150,7 +150,7 @@ class Run(RunFiles):
 
         Raises `RunError` if the folder of evaluations is a link, which could lead anywhere.
         """
-        if files.is_link(self.folder / "eval"):
+        if folders.is_link(self.folder / "eval"):
             got, fix = "a symbolic link", "put a folder in its place"
             raise RunError(f"{self.folder / 'eval'} is no folder of this run", got=got, fix=fix)
         name = evaluation_name(evaluation["fingerprint"], evaluation["split"], evaluation["decode"])
@@ -183,7 +183,7 @@ class Run(RunFiles):
         good, bad = [], []
         about = self.read() if about is None else about
         try:
-            entries = files.entries(self.folder / "eval")
+            entries = folders.entries(self.folder / "eval")
         except OSError as error:
             return [], [f"cannot read {self.folder / 'eval'} ({error.strerror})"]
         for name in (name.removesuffix(".json") for name, _ in entries if name.endswith(".json")):

@@ -14,7 +14,6 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import stat
 import tempfile
 from collections import deque
@@ -222,47 +221,6 @@ def sha256(path: StoragePath) -> str:
     """The SHA-256 digest of the bytes of a file, in hexadecimal. Raises `OSError` if it cannot be read."""
     with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def entries(folder: StoragePath) -> list[tuple[str, bool]]:
-    """List a folder: pairs of a name and whether it is a folder, sorted; empty if there is no such folder.
-
-    Raises `OSError` if it is no folder, or cannot be read.
-    """
-    if isinstance(folder, RemotePath):
-        return sorted((entry.name, entry.is_dir()) for entry in folder.iterdir())
-    if not os.path.lexists(folder):
-        return []
-    with os.scandir(folder) as found:
-        return sorted((entry.name, _is_folder(entry)) for entry in found)
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a folder. False for a link that leads nowhere or to itself."""
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
-
-
-def is_link(path: StoragePath) -> bool:
-    """Whether a path is a symbolic link. There are none in an object store."""
-    return isinstance(path, Path) and path.is_symlink()
-
-
-def remove(path: StoragePath) -> None:
-    """Remove a file, or a folder with everything in it, if there is one. What a link leads to is not touched.
-
-    Raises `OSError` if that is not possible.
-    """
-    if isinstance(path, RemotePath):
-        for entry in path.iterdir():
-            remove(entry)
-        path.unlink(missing_ok=True)
-    elif path.is_dir() and not is_link(path):
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterator[U]:

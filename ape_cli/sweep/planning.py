@@ -23,7 +23,7 @@ from ape_cli.runs import record
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
-from ape_cli.storage import files
+from ape_cli.storage import folders
 from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep.estimates import PastRuns
 from ape_cli.sweep.specification import Point, SweepSpecification, points
@@ -157,7 +157,7 @@ def _state(run: Run, data: TrialDataset) -> str:
 def _standing(folder: StoragePath) -> TrialDataset:
     """The dataset in a folder. Raises `DataError` if its manifest is missing or damaged."""
     manifest = read_manifest(folder)
-    there = {name for name, _ in files.entries(folder / "data")}
+    there = {name for name, _ in folders.entries(folder / "data")}
     missing = any(s.file.removeprefix("data/") not in there for shards in manifest.shards.values() for s in shards)
     return TrialDataset(
         folder=folder,

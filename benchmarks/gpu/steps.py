@@ -165,7 +165,7 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
 
 def _tflop(loop: Loop) -> float:
     """TFLOP of the products of weights and tokens in a step, once forward and twice backward, without padding."""
-    plan, weights = loop.setup.train.dataset.manifest, {"encoder": 0, "decoder": 0}
+    plan, weights = loop.setup.train.manifest, {"encoder": 0, "decoder": 0}
     for name, value in loop.setup.model.named_parameters():
         if (part := name.split(".")[0]) in weights and value.dim() == 2:
             weights[part] += value.numel()

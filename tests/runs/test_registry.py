@@ -12,7 +12,7 @@ import torch
 
 from ape_cli import position
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
-from ape_cli.data import loader
+from ape_cli.data import windows
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.models import device, factory
@@ -358,7 +358,7 @@ def test_resume_although_epochs_have_different_numbers_of_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The windows of an epoch depend on the order of its row groups, and the last batch of each may be short."""
-    monkeypatch.setattr(loader, "ROW_GROUP", 130)
+    monkeypatch.setattr(windows, "ROW_GROUP", 130)
     data = write(tmp_path / "data", "reverse", rows=(280, 8, 8))  # row groups of 64, 64, 64, 64 and 24 rows
     wanted = resolve(seed=2, batch_size=100, steps=26, validate_every_steps=13)
     batches = [data.split("train").steps(100, wanted.seed, epoch) for epoch in range(6)]

@@ -9,7 +9,7 @@ from typing import Self
 
 from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, DataError
-from ape_cli.storage import files
+from ape_cli.storage import files, folders
 from ape_cli.storage.sources import _decompressed
 
 Files = dict[str, Callable[[], bytes]]  # file name -> function that reads it
@@ -20,13 +20,13 @@ def in_folder(path: Path, wanted: Collection[str]) -> dict[str, Files]:
 
     Hidden subfolders are skipped. The functions in the result raise `DataError` if a file is too large.
     """
-    below = [path / name for name, is_folder in files.entries(path) if is_folder and not name.startswith(".")]
+    below = [path / name for name, is_folder in folders.entries(path) if is_folder and not name.startswith(".")]
     return {str(folder): _wanted(folder, wanted) for folder in (path, *below)}
 
 
 def _wanted(folder: Path, wanted: Collection[str]) -> Files:
     """Find the `wanted` files that lie directly in `folder`."""
-    names = (name for name, is_folder in files.entries(folder) if name in wanted and not is_folder)
+    names = (name for name, is_folder in folders.entries(folder) if name in wanted and not is_folder)
     return {name: _bytes_of(folder / name) for name in names}
 
 

@@ -1,0 +1,170 @@
+"""The rows of one split of a dataset, which are read window by window. `loader.py` has the kinds of rows.
+
+A window has a few row groups, so that memory does not grow with the size of the dataset.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.rng import I64
+from ape_cli.data import verification
+from ape_cli.data.batches import WHOLE, Batch, Share
+from ape_cli.data.collation import Window
+from ape_cli.data.image_batches import ImageBatch, ImageRows
+from ape_cli.data.manifest import Manifest
+from ape_cli.storage.parquet import ROW_GROUP
+from ape_cli.storage.paths import StoragePath
+
+_MOST_OPEN = 16  # shards; the others are opened again when they are read
+_Window = TypeVar("_Window", Window, ImageRows)
+_Batch = TypeVar("_Batch", Batch, ImageBatch)
+
+
+class Rows(ABC, Generic[_Window, _Batch]):
+    """Base class of the rows of one split, which are read window by window."""
+
+    def __init__(self, folder: StoragePath, manifest: Manifest, name: str) -> None:
+        """Open the shards of the split. Raises `DataError` if one is missing or damaged."""
+        self.folder, self.manifest, self.name = folder, manifest, name
+        sizes = verification.group_rows(folder, manifest, name)
+        self._groups = [(shard, i) for shard, groups in enumerate(sizes) for i in range(len(groups))]
+        self._group_rows = [rows for groups in sizes for rows in groups]
+        *self._group_starts, self.rows = accumulate(self._group_rows, initial=0)
+        self._kept: dict[tuple[int, ...], _Window] = {}
+        self._open = lru_cache(_MOST_OPEN)(self._opened)
+        self._content = verification.ContentCheck(manifest, name, [len(groups) for groups in sizes])
+
+    @property
+    def ids(self) -> int:
+        """The size of the vocabulary; for images, the number of classes."""
+        return len(self.manifest.vocabulary)
+
+    def table(self) -> pa.Table:
+        """All rows of the split as a table, in their order. Raises `DataError` if they are not those generated."""
+        return pa.concat_tables([self.manifest.plan.shard.empty_table(), *self.groups()])
+
+    def groups(self) -> Iterator[pa.Table]:
+        """The row groups of the split, in their order. Raises `DataError` if the rows are not those generated."""
+        return map(self._group, range(len(self._groups)))
+
+    def steps(self, batch_size: int, seed: int | None = None, epoch: int = 0) -> int:
+        """The number of batches of an epoch.
+
+        It depends on `seed` and `epoch` if the split has several windows, because the last batch of each may be short.
+        """
+        windows = self._windows(_epoch_rng(seed, epoch))
+        return sum(-(-sum(self._group_rows[g] for g in groups) // batch_size) for groups in windows)
+
+    def batches(
+        self,
+        batch_size: int,
+        seed: int | None = None,
+        *,
+        epoch: int = 0,
+        skip: int = 0,
+        share: Share = WHOLE,
+        **options: Any,
+    ) -> Iterator[_Batch]:
+        """Yield the batches of an epoch, from batch number `skip` on. Every row is in exactly one batch.
+
+        With a `seed`, the order is random and a function of (seed, epoch). Without one, it is the order that `Split` or
+        `ImageSplit` describes. `share` selects rows of each batch, for training in several processes. `options` are
+        those of `Split` or `ImageSplit`. Raises `UsageError` if an argument is out of range.
+        """
+        made = self._collate(seed, epoch, share, **options)
+        for window, rows in self._epoch(batch_size, seed, epoch, skip):
+            yield made(window, rows)
+
+    @abstractmethod
+    def _collate(self, *given: Any, **options: Any) -> Callable[[_Window, I64], _Batch]:
+        """The function that collates rows of a window into a batch.
+
+        The positional arguments are the seed, the epoch and the share, the keywords are the options of `batches`.
+        """
+
+    def _epoch(self, batch_size: int, seed: int | None, epoch: int, skip: int) -> Iterator[tuple[_Window, I64]]:
+        """Yield for each batch of an epoch its window and the indices of its rows, from batch number `skip` on."""
+        if batch_size < 1:
+            raise UsageError("bad batch_size", got=batch_size, allowed="1 or more", fix="choose another batch size")
+        rng = _epoch_rng(seed, epoch)
+        windows = self._windows(rng)
+        seeds = [None] * len(windows) if rng is None else rng.integers(2**62, size=len(windows)).tolist()
+        for groups, window_seed in zip(windows, seeds, strict=True):
+            count = -(-sum(self._group_rows[g] for g in groups) // batch_size)
+            if skip >= count:
+                skip -= count
+                continue
+            window = self._read(groups)
+            order = None if window_seed is None else np.random.default_rng(window_seed)
+            for rows in window.batches(batch_size, order)[skip:]:
+                yield window, rows
+            skip = 0
+            del window  # before the next one is read
+
+    def _windows(self, rng: np.random.Generator | None) -> list[list[int]]:
+        """The row groups of each window, in random order if `rng` is given."""
+        order = range(len(self._groups)) if rng is None else rng.permutation(len(self._groups))
+        windows: list[list[int]] = []
+        room = 0
+        for group in (int(g) for g in order if self._group_rows[g]):
+            if room < self._group_rows[group]:
+                windows.append([])
+                room = self._room
+            windows[-1].append(group)
+            room -= self._group_rows[group]
+        return windows
+
+    @property
+    def _room(self) -> int:
+        """The number of rows after which a window takes no more row groups."""
+        return ROW_GROUP
+
+    @abstractmethod
+    def _check(self, part: pa.Table) -> None:
+        """Check the rows of a row group. Raises `DataError` if values are not allowed in this dataset."""
+
+    @abstractmethod
+    def _window(self, part: pa.Table) -> _Window:
+        """The window of some row groups, which were checked."""
+
+    def _opened(self, shard: int) -> pq.ParquetFile:
+        """Open a shard of the split."""
+        return verification.open_shard(self.folder, self.manifest, self.manifest.shards[self.name][shard])
+
+    def _group(self, number: int) -> pa.Table:
+        """Read a row group of the split, and check its content when it is read for the first time."""
+        shard, group = self._groups[number]
+        try:
+            part = self._open(shard).read_row_group(group)
+        except (OSError, pa.ArrowException) as error:
+            file = self.manifest.shards[self.name][shard].file
+            raise DataError(f"cannot read {file}", got=str(error).splitlines()[0], fix="generate it again") from error
+        self._check(part)
+        self._content.add(shard, group, part)
+        verification.check_row_numbers(part, self._group_starts[number])
+        return part
+
+    def _read(self, groups: list[int]) -> _Window:
+        """The window of some row groups. It is kept if it is the whole split."""
+        key = tuple(sorted(groups))
+        if key in self._kept:
+            return self._kept[key]
+        window = self._window(pa.concat_tables([self._group(g) for g in key]).combine_chunks())
+        if len(key) == len(self._groups):  # the whole split is one window: read it once
+            self._kept[key] = window
+        return window
+
+
+def _epoch_rng(seed: int | None, epoch: int) -> np.random.Generator | None:
+    """The random stream that decides the order of an epoch, or None without a seed."""
+    return None if seed is None else np.random.default_rng([seed, epoch])
