@@ -27,6 +27,7 @@ from tests.mistakes import (
     positions,
     ranks,
     reports,
+    robustness,
     shortcuts,
     sources,
     storage,
@@ -51,6 +52,7 @@ MISTAKES = [
     *sources.MISTAKES,
     *storage.MISTAKES,
     *integrity.MISTAKES,
+    *robustness.MISTAKES,
     *sweeps.MISTAKES,
 ]
 

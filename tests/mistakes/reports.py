@@ -334,7 +334,7 @@ MISTAKES = [
     Mistake(
         "text in a cell that is written as a number",
         "_rows",
-        'markup.escape(cell) if re.search("[A-Za-z]", cell) else markup.number % cell',
+        "markup.number % cell if _NUMBER.fullmatch(cell) else markup.escape(cell)",
         "markup.number % cell",
         "reports/test_views.py::test_text_in_a_cell_is_escaped",
     ),
