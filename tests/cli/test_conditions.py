@@ -66,7 +66,10 @@ program.main()
 @pytest.mark.slow
 def test_the_end_of_the_terminal_stores_the_state(words: Dataset, tmp_path: Path) -> None:
     settings = ("--set", "steps=100000", "--set", "validate_every_steps=50")
-    with started((*TRAIN, str(words.folder), *settings), tmp_path) as training:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
+    training = started((*TRAIN, str(words.folder), *settings), tmp_path)
+    signal.signal(signal.SIGHUP, before)
+    with training:
         while not list(tmp_path.glob("results/runs/*/history.parquet")):
             assert training.poll() is None
             time.sleep(0.05)
