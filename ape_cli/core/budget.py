@@ -14,6 +14,7 @@ from ape_cli.core.errors import DataError, UsageError
 JSON_BYTES = 8 * 2**20  # a manifest, the record of a run, or an evaluation
 JSON_VALUES = 500_000  # values in it
 TENSOR_HEADER_BYTES = 16 * 2**20  # the header of a file of tensors, which has the history of a state
+TENSOR_HEADER_VALUES = 1_000_000  # values in it
 VALIDATIONS = 20_000  # of a run; their rows of at most 450 bytes fit into that header, beside the names of the tensors
 HISTORY_VALUES = 10_000_000  # rows times columns of a history
 HISTORY_BYTES = 128 * 2**20  # a history, on the disk and decompressed

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ape_cli.core import budget
 from ape_cli.core.errors import RunError
+from ape_cli.core.validation import first_error
 from ape_cli.models.transformer import Model
 from ape_cli.runs import history
 from ape_cli.runs.run import Run
@@ -80,8 +81,7 @@ class Cursor:
         try:
             at: Cursor = _CURSOR.validate_json(json.dumps(stored), strict=True)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+            raise ValueError(first_error(error)) from error
         validated = [row.get("step") for row in at.history]
         for what, possible in (
             (f"step {at.step} of {steps}", 0 <= at.step <= steps),

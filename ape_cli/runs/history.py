@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ape_cli.core import budget
 from ape_cli.core.errors import RunError
+from ape_cli.core.validation import first_error
 from ape_cli.storage.paths import StoragePath
 
 if TYPE_CHECKING:  # imported lazily: training needs no polars
@@ -59,8 +60,7 @@ def checked(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         try:
             yield Row.model_validate(row).model_dump(exclude_unset=True)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise ValueError(f"row {number} of the history: {first['loc'][0]}: {first['msg']}") from error
+            raise ValueError(f"row {number} of the history: {first_error(error)}") from error
 
 
 def check_steps(steps: Iterable[Any], last: int) -> None:

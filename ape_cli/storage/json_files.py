@@ -15,10 +15,15 @@ def read_json(path: StoragePath) -> tuple[bytes, Any]:
     """The bytes of a JSON file, and the value in it.
 
     Raises `OSError` if the file cannot be read or is too large, and `ValueError` if it is not JSON or has too many
-    values. A parser needs hundreds of bytes of memory for each of them.
+    values, because a parser needs hundreds of bytes of memory for each of them.
     """
     raw = files.read_bytes(path)
+    return raw, parse_json(raw)
+
+
+def parse_json(raw: bytes, most: int = budget.JSON_VALUES) -> Any:
+    """The value in JSON of at most `most` values. Raises `ValueError` if there are more, or if it is not JSON."""
     values = sum(map(raw.count, (b",", b"[", b"{")))
-    if values > budget.JSON_VALUES:
-        raise ValueError(f"it has up to {values:,} values; at most {budget.JSON_VALUES:,} are possible")
-    return raw, from_json(raw, allow_inf_nan=False)
+    if values > most:
+        raise ValueError(f"it has up to {values:,} values; at most {most:,} are possible")
+    return from_json(raw, allow_inf_nan=False)

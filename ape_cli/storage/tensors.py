@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pydantic_core import from_json
-
 from ape_cli.core import budget
 from ape_cli.core.errors import RunError
 from ape_cli.storage import digests, files
+from ape_cli.storage.json_files import parse_json
 from ape_cli.storage.paths import StoragePath
 
 Tensors = dict[str, Any]  # name -> torch.Tensor; this package does not import torch
@@ -80,7 +79,7 @@ def check_length(path: StoragePath) -> None:
         if header > budget.TENSOR_HEADER_BYTES:
             raise ValueError(f"its header has {header:,} bytes")
         try:
-            tensors = from_json(file.read(header))
+            tensors = parse_json(file.read(header), budget.TENSOR_HEADER_VALUES)
             about = tensors.pop("__metadata__", {})
             ends = [tensor["data_offsets"][1] for tensor in tensors.values()]
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
