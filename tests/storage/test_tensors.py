@@ -50,6 +50,7 @@ def tensor(end: Any) -> dict[str, Any]:
         ({"__metadata__": "ape"} | tensor(8), 8, "its metadata is not ours"),
         (OURS | tensor(8), 9, "and its header says"),
         (OURS | tensor(60 * 10**9), 60 * 10**9, "bytes were never written"),
+        (b'{"x":[' + b"{}," * budget.TENSOR_HEADER_VALUES + b"{}]}", 0, "its header cannot be read"),
         (b" " * (budget.TENSOR_HEADER_BYTES + 1), 0, "its header has 16,777,217 bytes"),
     ],
 )
