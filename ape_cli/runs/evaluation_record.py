@@ -24,12 +24,6 @@ class Metrics(BaseModel):
     rows: int = Field(ge=1, lt=2**53)
     tokens: int = Field(ge=1, lt=2**53)
 
-    @property
-    def sums(self) -> tuple[float, ...]:
-        """The sums over rows that the metrics are made of: rows, tokens, right tokens, right rows and nats."""
-        nats = 0.0 if self.cross_entropy is None else self.cross_entropy * self.tokens
-        return self.rows, self.tokens, self.token_accuracy * self.tokens, self.exact_match * self.rows, nats
-
 
 class SizeMetrics(Metrics):
     """Metrics of the rows of one size."""
@@ -74,11 +68,24 @@ class Evaluation(BaseModel):
 
 def _check_sum(whole: Metrics, name: str, parts: Sequence[Metrics]) -> None:
     """Check that the sums of `parts` are those of the whole. Raises `ValueError` otherwise."""
-    counted = zip(("rows", "tokens", "token_accuracy", "exact_match", "cross_entropy"), whole.sums, strict=True)
-    added = map(sum, zip(*(part.sums for part in parts), strict=True)) if parts else [0.0] * 5
-    for (metric, there), total in zip(counted, added, strict=True):
+    for metric, there, total in zip(_SUMMED, _sums((whole,)), _sums(parts), strict=True):
         if abs(there - total) > _ROUNDING * max(1.0, there):
             raise ValueError(f"the {metric} of {name} and of overall contradict each other")
+
+
+_SUMMED = ("rows", "tokens", "token_accuracy", "exact_match", "cross_entropy")
+
+
+def _sums(parts: Sequence[Metrics]) -> tuple[float, ...]:
+    """The sums over rows that metrics are made of: rows, tokens, right tokens, right rows and nats."""
+    rows = tokens = right_tokens = right_rows = nats = 0.0
+    for part in parts:  # one loop, because a report does this for each size of each evaluation
+        rows += part.rows
+        tokens += part.tokens
+        right_tokens += part.token_accuracy * part.tokens
+        right_rows += part.exact_match * part.rows
+        nats += (part.cross_entropy or 0.0) * part.tokens
+    return rows, tokens, right_tokens, right_rows, nats
 
 
 def evaluation_name(fingerprint: str, split: str, decode: str) -> str:

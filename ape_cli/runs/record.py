@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from ape_cli.core.errors import PlaceError, RunError
 from ape_cli.core.validation import HEX, Few, Many, Options, Text, first_error
@@ -23,6 +23,11 @@ from ape_cli.storage.paths import StoragePath
 
 VERSION = 1
 _FINITE = ConfigDict(allow_inf_nan=False)
+
+
+def _tuple(value: Any) -> Any:
+    """A list as a tuple, because JSON has none, and strict validation takes no list for one. Other values stay."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 class Trained(BaseModel):
@@ -38,7 +43,7 @@ class Trained(BaseModel):
     structure: Text
     parameters: Options
     seed: int = Field(ge=0, lt=2**63)
-    image: Size | None = None  # height, width and channels; None for sequences
+    image: Annotated[Size, BeforeValidator(_tuple)] | None = None  # height, width and channels; None for sequences
     mean_size: float = Field(0.0, ge=0, le=1e6)
     mean_tokens: float = Field(0.0, ge=0, le=1e9)
     rows: Few[int]
@@ -130,7 +135,7 @@ def read(
     """
     try:
         raw, found = read_json(path)
-        checked = kind.model_validate_json(raw, strict=True)  # "0.5" is no number, and neither is `true`
+        checked = kind.model_validate(found, strict=True)  # "0.5" is no number, and neither is `true`
         sealed = digests.is_sealed(raw, found)
     except digests.AlteredError as error:
         raise RunError(f"{path} was altered", got=str(error), fix=again) from error
@@ -143,7 +148,9 @@ def read(
         raise RunError(f"cannot read {path}", got=got, fix=again) from error
     found.pop(digests.FIELD, None)
     for name in complete:
-        found[name] = dict(getattr(checked, name)) | found[name]
+        part: BaseModel = getattr(checked, name)
+        for key in type(part).model_fields.keys() - part.model_fields_set:
+            found[name][key] = getattr(part, key)
     return found, sealed
 
 

@@ -194,8 +194,9 @@ def read_bytes(path: StoragePath, limit: int = budget.JSON_BYTES) -> bytes:
     if isinstance(path, RemotePath):
         return path.read_bytes(limit)
     with opened(path) as file:
-        content = file.read(limit + 1)
-    if len(content) > limit:
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(size + 1) if size <= limit else b""
+    if max(size, len(content)) > limit:
         raise too_large(path, limit)
     return content
 
