@@ -115,8 +115,10 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
         """As many images as fit into memory, so that a small dataset is decoded only once."""
         return max(ROW_GROUP, _IMAGE_WINDOW // math.prod(self.manifest.plan.image or (1,)))
 
-    def _check(self, part: pa.Table) -> None:
+    def _group(self, number: int) -> pa.Table:
+        part = super()._group(number)
         image_rows.labels(part, self.ids)
+        return part
 
     def _window(self, part: pa.Table) -> ImageRows:
         size = self.manifest.plan.image

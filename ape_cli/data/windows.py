@@ -129,9 +129,8 @@ class Rows(ABC, Generic[_Window, _Batch]):
         """The number of rows after which a window takes no more row groups."""
         return ROW_GROUP
 
-    @abstractmethod
-    def _check(self, part: pa.Table) -> None:
-        """Check the rows of a row group. Raises `DataError` if values are not allowed in this dataset."""
+    def _check(self, part: pa.Table) -> None:  # noqa: B027 - images have none
+        """Check the rows of a row group before their content. Raises `DataError` if they are not valid."""
 
     @abstractmethod
     def _window(self, part: pa.Table) -> _Window:
@@ -142,7 +141,10 @@ class Rows(ABC, Generic[_Window, _Batch]):
         return verification.open_shard(self.folder, self.manifest, self.manifest.shards[self.name][shard])
 
     def _group(self, number: int) -> pa.Table:
-        """Read a row group of the split, and check its content when it is read for the first time."""
+        """Read a row group of the split, and check its content when it is read for the first time.
+
+        Raises `DataError` if it cannot be read, or if its rows are not valid or not those that were generated.
+        """
         shard, group = self._groups[number]
         try:
             part = self._open(shard).read_row_group(group)

@@ -190,9 +190,7 @@ def test_what_is_redacted_and_what_is_not(text: str, shown: str) -> None:
 
 
 def test_a_secret_is_hidden_before_a_message_is_cut() -> None:
-    error = ApeError(
-        "it failed: http://me:" + "GEHEIM" * 300 + "@host/", got="GET http://me:" + "GEHEIM" * 300 + "@host/"
-    )
+    error = ApeError("it failed: http://" + "GEHEIM" * 300 + "@host/", got="GET http://" + "GEHEIM" * 300 + "@host/")
     assert "GEH" not in str(error)
     assert "GEH" not in error.summary
     assert len(str(ApeError("x" * 10**6, got=["y"] * 10**5))) < 3_000
