@@ -62,7 +62,9 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     )
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # a user's own file may fail in any way; the other plug-ins still work
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a user's own file may fail in any way, or end the process; the others still work
         raise ApeError(
             f"the file of {kind} {name!r} cannot be imported",
             got=f"{type(error).__name__}: {error} ({_where(place)})",
