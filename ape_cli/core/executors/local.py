@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -101,6 +102,7 @@ class _Worker:
         self.pipe, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other, self.number, self.environment))
         # the process starts with SIGINT blocked and keeps it blocked: the parent handles Ctrl-C
+        resource_tracker.ensure_running()  # otherwise it is started with the first process, and unblocks SIGINT
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self.process.start()

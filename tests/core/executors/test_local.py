@@ -164,6 +164,26 @@ def test_what_a_job_prints_is_not_among_the_results() -> None:
 
 
 @pytest.mark.slow
+def test_workers_are_started_with_ctrl_c_blocked() -> None:
+    """All of them, in a new process: multiprocessing starts its resource tracker along with the first worker."""
+    code = """
+from pathlib import Path
+from ape_cli.core.executors import local
+pool = local._Pool(2, 1)
+for worker in pool.workers:
+    lines = Path(f"/proc/{worker.process.pid}/status").read_text().splitlines()
+    print(next(line.split()[1] for line in lines if line.startswith("SigBlk")))
+pool.close()
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    masks = [int(mask, 16) for mask in done.stdout.split()]
+    assert [bool(mask & 1 << (signal.SIGINT - 1)) for mask in masks] == [True, True]
+
+
+@pytest.mark.slow
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     text = (
         "from ape_cli.core.executors import Job\nfrom ape_cli.core.executors.local import Local\n"
