@@ -1,8 +1,9 @@
 """Dropout with masks that a CPU draws quickly.
 
 On a CPU, torch draws the numbers of a mask one at a time, which took a third of a training step. Here 16 bits decide
-about an element, and a random word serves four elements. A probability is rounded to a multiple of 2^-16. The
-elements that are kept are scaled by the rounded probability, so the mean is exact. The words come from torch's own
+about an element, and a random word serves four elements. A probability between 0 and 1 is rounded to a multiple of
+2^-16 that is neither 0 nor 1. The elements that are kept are scaled by the rounded probability, so the mean is exact.
+The words come from torch's own
 generator, whose state is stored with a run, so a resumed run draws the same numbers. On a GPU and within
 torch.compile, torch's own dropout is used.
 Source: Srivastava et al. 2014, JMLR 15, section 4; scaled in training, not in evaluation.
@@ -51,9 +52,9 @@ def mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
 
     Returns `dtype` of the given shape, usually [B, N, D] or [B, H, M, N].
 
-    `p` is rounded to a multiple of 2^-16 that is not 0.
+    `p` is rounded to a multiple of 2^-16 that is neither 0 nor 1.
     """
-    dropped = max(1, round(p * _STEPS))
+    dropped = min(max(1, round(p * _STEPS)), _STEPS - 1)
     count = shape.numel()
     words = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     drawn = words.view(torch.int16)[:count].view(shape)  # uniform on -2^15 .. 2^15 - 1

@@ -43,11 +43,24 @@ def test_elements_are_dropped_independently(p: float) -> None:
 
 def test_the_mean_is_kept() -> None:
     """Kept elements are scaled by the rounded probability, so the mean is kept exactly."""
-    for p in (0.15, 0.1, 1e-6, 0.999):
+    for p in (0.15, 0.1, 1e-6, 0.999, 0.9999):
         kept = mask(torch.Size([4]), p, torch.float64).max()
         dropped = max(1, round(p * 2**16)) / 2**16
         assert kept in (0, 1 / (1 - dropped))
         assert abs(dropped - p) <= 2**-16
+
+
+@pytest.mark.parametrize("p", [1e-300, 1 - 2**-16, 1 - 2**-17, 0.99999999, math.nextafter(1, 0)])
+def test_probabilities_next_to_0_and_1(p: float) -> None:
+    """They are rounded to the smallest and the largest that are neither 0 nor 1, so the mean is kept."""
+    torch.manual_seed(1)
+    found = mask(torch.Size([2**22]), p, torch.float64)
+    dropped = 2**-16 if p < 0.5 else 1 - 2**-16
+    assert set(found.unique().tolist()) == {0.0, 1 / (1 - dropped)}
+    assert abs(found.mean() - 1) < 4 * math.sqrt(dropped / (1 - dropped) / found.numel())
+    out = drop(torch.ones(8, requires_grad=True), p)
+    out.sum().backward()
+    assert out.isfinite().all()
 
 
 def test_it_is_its_own_derivative() -> None:
