@@ -114,14 +114,19 @@ class Cursor:
 _CURSOR = TypeAdapter(Cursor)
 
 
+def warn_if_unverified(run: Run) -> None:
+    """Log a warning if a file of the run was read that has no digest."""
+    if run.unverified:
+        logger.warning(f"{run.name} is unverified: there are files without a digest (`ape verify --add` adds it)")
+
+
 def load_weights(run: Run, model: Model) -> str:
     """Load the best weights of a run into a model of its configuration. Returns the SHA-256 of their file.
 
     Raises `RunError` if the run has no weights, or if they were altered or do not fit the model.
     """
     stored, digest = run.load_model()
-    if run.unverified:
-        logger.warning(f"{run.name} is unverified: there are files without a digest (`ape verify --add` adds it)")
+    warn_if_unverified(run)
     tensors = model.current(stored)
     if found := _misfit(model.state_dict(), tensors):
         name, wanted, got = found

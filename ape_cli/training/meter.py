@@ -30,9 +30,13 @@ class _Sums:
     tokens: int = 0
 
 
-def diverged(step: int, steps: int) -> RunError:
+class DivergenceError(RunError):
+    """A loss or a weight is not finite. The same run would diverge again."""
+
+
+def diverged(step: int, steps: int) -> DivergenceError:
     """The error for a loss or a weight that is not finite, found at `step` of `steps`."""
-    return RunError(
+    return DivergenceError(
         "the loss is no longer a number",
         got=f"step {step} of {steps}",
         fix="use a smaller --set lr_peak or weight_decay, or --precision fp32",

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ape_cli import position
-from ape_cli.core.errors import ApeError, BusyError, PlaceError, RunError, UsageError
+from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
+from ape_cli.models.checkpoint import warn_if_unverified
 from ape_cli.models.device import describe, processor
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
@@ -22,6 +23,7 @@ from ape_cli.runs.run import Run
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, opened
 from ape_cli.training.loop import Loop, Stopped
+from ape_cli.training.meter import DivergenceError
 from ape_cli.training.process_group import Gone, ProcessGroup
 
 logger = logging.getLogger(__name__)
@@ -83,7 +85,9 @@ def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None
     if existing is not ExistingRun.REFUSE:
         return
     if status == "failed":
-        raise RunError("this run failed", got=run.name, fix="start it again with --overwrite, or change settings")
+        resume = "continue it with --resume, " if (run.folder / "state").exists() else ""
+        fix = f"{resume}start it again with --overwrite, or change settings"
+        raise RunError("this run failed", got=run.name, fix=fix)
     if status == "stopped":
         raise RunError(
             "this run was started and is not finished",
@@ -148,8 +152,7 @@ def _train(
                     registry.begin(run, config, data, device, factory.variant(config, data), group.size)
                 else:
                     _note_ranks(run, config, group)
-                    if run.unverified:
-                        logger.warning(f"{run.name} is unverified: its state has no digest")
+                    warn_if_unverified(run)
                     run.resume(group.size, processor())
                 registered = True
                 _note_training(run, config, loop, execution)
@@ -157,14 +160,22 @@ def _train(
     except BaseException as error:
         try:
             if registered:
-                resumable = isinstance(error, Stopped | Gone | KeyboardInterrupt | PlaceError)
-                run.update(status="stopped" if resumable else "failed")
+                run.update(status="stopped" if _resumable(error) else "failed")
             elif new:
                 run.forget()
         except (ApeError, OSError) as second:  # for example, the disk is still full; the first error says more
             logger.warning(f"the status of {run.name} could not be stored: {str(second).splitlines()[0]}")
         raise
     run.finish(result)
+
+
+def _resumable(error: BaseException) -> bool:
+    """Whether a run may be continued after this error. A full disk can be freed, and a dataset be restored.
+
+    A run that has diverged would diverge again, and other errors are bugs.
+    """
+    stops = Stopped | Gone | KeyboardInterrupt | ApeError | OSError
+    return isinstance(error, stops) and not isinstance(error, DivergenceError)
 
 
 def _logged(run: Run, config: Config, loop: Loop) -> LoggedRun:

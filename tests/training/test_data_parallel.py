@@ -329,14 +329,14 @@ def test_stopped_ranks_end_as_if_they_had_not_stopped(tmp_path: Path) -> None:
     assert told.equals(history)
 
 
-def failed(ended: list[tuple[int, str, str]], results: Path) -> str:
-    """The output of two ranks that failed, in a message of one of them."""
+def failed(ended: list[tuple[int, str, str]], results: Path, status: str = "failed") -> str:
+    """The output of two ranks that failed, in a message of one of them. `status`: that of the run afterwards."""
     assert [code for code, *_ in ended] == [1, 1]
     said = "".join(err for *_, err in ended)
     assert [line[:6] for line in said.splitlines()].count("error:") == 1, said
     assert "Traceback" not in said
     (folder,) = (results / "runs").iterdir()
-    assert json.loads((folder / "run.json").read_text())["status"] == "failed"
+    assert json.loads((folder / "run.json").read_text())["status"] == status
     return said
 
 
@@ -373,4 +373,4 @@ def test_what_the_first_rank_cannot_store_ends_both(words: Dataset, tmp_path: Pa
     """After an error in only one rank, the other one, which waits for it, ends too and leaves the reason to it."""
     ended = two(tmp_path, "--scheme", "rope", "--preset", "tiny", "--data", str(words.folder), largest=20_000)
     assert "error: cannot write" in ended[0][2]
-    assert "File too large" in failed(ended, tmp_path / "results")
+    assert "File too large" in failed(ended, tmp_path / "results", "stopped")

@@ -1,0 +1,86 @@
+"""The status of a run after an error, and what may be done with it next."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.core.errors import ApeError, DataError, RunError
+from ape_cli.data.loader import Dataset
+from ape_cli.runs.registry import open_registry
+from ape_cli.runs.run import Run
+from ape_cli.training.execution import ExistingRun
+from ape_cli.training.loop import Loop, Stopped
+from ape_cli.training.meter import diverged
+from tests.registered import strip_digest
+from tests.runs.test_registry import run
+
+
+def breaks(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, after: int) -> None:
+    """Lets `error` happen after some steps, of which each stores a checkpoint."""
+    train_on = Loop._train_on
+
+    def step(self: Loop, batch: Any) -> None:
+        if self.at.step == after:
+            raise error
+        train_on(self, batch)
+
+    monkeypatch.setattr(Loop, "_train_on", step)
+    monkeypatch.setattr("ape_cli.training.checkpointing.Checkpointer.due", lambda self, validated: True)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "fix"),
+    [
+        (ApeError("cannot write x", got=os.strerror(errno.ENOSPC)), "stopped", "continue it with --resume, or"),
+        (DataError("a shard was altered"), "stopped", "continue it with --resume, or"),
+        (OSError(errno.EIO, "Input/output error"), "stopped", "continue it with --resume, or"),
+        (KeyboardInterrupt(), "stopped", "continue it with --resume, or"),
+        (diverged(2, 4), "failed", "continue it with --resume, start it again with --overwrite, or change"),
+        (ZeroDivisionError("a bug"), "failed", "continue it with --resume, start it again with --overwrite, or"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_the_status_after_an_error(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: str, fix: str
+) -> None:
+    with monkeypatch.context() as patched:
+        breaks(patched, error, after=2)
+        with pytest.raises(type(error)):
+            run(words, tmp_path)
+    (found,) = open_registry(tmp_path)
+    assert found.status == status
+    with pytest.raises(RunError) as caught:
+        run(words, tmp_path)
+    assert str(caught.value.fix).startswith(fix)
+    assert run(words, tmp_path, existing=ExistingRun.RESUME).run.status == "finished"
+
+
+def test_a_failed_run_without_a_state_cannot_be_continued(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        breaks(patched, diverged(0, 4), after=0)
+        with pytest.raises(RunError, match="no longer a number"):
+            run(words, tmp_path)
+    with pytest.raises(RunError, match="this run failed") as caught:
+        run(words, tmp_path)
+    assert "--resume" not in str(caught.value)
+
+
+def test_the_warning_about_files_without_a_digest_is_true(
+    words: Dataset, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The state has a digest, and only run.json has none."""
+    with pytest.raises(Stopped):
+        run(words, tmp_path, stop=lambda: True)
+    (found,) = open_registry(tmp_path)
+    strip_digest(Path(str(found.folder)) / "run.json")
+    assert run(words, tmp_path, existing=ExistingRun.RESUME).run.status == "finished"
+    assert f"{found.name} is unverified: there are files without a digest" in caplog.text
+    assert "its state" not in caplog.text
+    assert Run(found.folder).status == "finished"
