@@ -18,8 +18,8 @@ imported when they are first used, because some of them import torch.
 """
 
 import importlib
+import os
 import pkgutil
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ __all__ = ["attention", "dataset", "errors", "position", "registry", "tasks"]
 __path__ = [
     folder
     for number, folder in enumerate(pkgutil.extend_path(__path__, __name__))
-    if not number or not Path(folder, "__init__.py").exists()
+    if not number or not os.access(f"{folder}/__init__.py", os.F_OK)  # pathlib is imported only when it is needed
 ]
 
 __version__ = "0.1.0"

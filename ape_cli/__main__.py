@@ -1,27 +1,41 @@
 """`python -m ape_cli` is `ape`.
 
-`python -m` puts the current folder first on the Python path, so that a file there could be imported in place of a
-module of the standard library, or as a plug-in. The console script `ape` does not do so, and neither does this module:
-it takes the folder off the path. Name a folder in PYTHONPATH to import from it.
+`python -m` puts the current folder first on the Python path, and so does an empty entry of PYTHONPATH, as in
+`PYTHONPATH=$PYTHONPATH:/folder`. A file there could then be imported in place of a module of the standard library, or
+as a plug-in. Therefore this module takes the current folder off the path. Name a folder in PYTHONPATH to import from
+it.
+
+It imports nothing before it handles Ctrl-C. While Python itself starts, and imports `ape_cli/__init__.py`, Ctrl-C still
+prints Python's own traceback.
 """
 
 import os
 import signal
 import sys
-from pathlib import Path
 
 import ape_cli
 
 
 def leave_current_folder() -> None:
-    """Take the current folder off the path, unless PYTHONPATH names it or this package itself is found through it."""
-    here = Path.cwd()
-    named = {Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
-    own = Path(ape_cli.__file__).resolve().parents[1]
-    if sys.flags.safe_path or here in named or here == own or not sys.path or Path(sys.path[0]).resolve() != here:
+    """Take the current folder off the path, unless PYTHONPATH names it or this package itself is found through it.
+
+    Entries after the standard library stay, because files that are installed (`.pth`) name them.
+    """
+    from pathlib import Path
+
+    real = os.path.realpath  # unlike `Path.resolve`, it accepts links that lead to themselves
+    try:
+        here = real(Path.cwd())
+    except OSError:  # it was removed, and nothing can be imported from it
         return
-    del sys.path[0]
-    ape_cli.__path__ = [folder for folder in ape_cli.__path__ if Path(folder).resolve().parent != here]
+    named = {real(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
+    if here in named or here == real(Path(ape_cli.__file__).parents[1]):
+        return
+    library = real(Path(os.__file__).parent)
+    end = next((i for i, entry in enumerate(sys.path) if real(entry) == library), len(sys.path))
+    sys.path[:end] = [entry for entry in sys.path[:end] if real(entry) != here]
+    if here not in map(real, sys.path):
+        ape_cli.__path__ = [folder for folder in ape_cli.__path__ if real(Path(folder).parent) != here]
 
 
 def main() -> None:
@@ -32,17 +46,17 @@ def main() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
+    leave_current_folder()
     from ape_cli.cli import main as run
 
     run()
 
 
 def _end(number: int, frame: object) -> None:
-    """Handle Ctrl-C before a command has started."""
+    """Handle Ctrl-C before a command has started, or after it has ended."""
     os.write(2, b"interrupted: run the same command again to continue\n")
     os._exit(130)
 
 
 if __name__ == "__main__":  # worker processes import this file too, and do not need the command line
-    leave_current_folder()
     main()

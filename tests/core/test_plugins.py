@@ -66,6 +66,23 @@ def test_an_entry_point_is_not_imported_to_list_names(tmp_path: Path) -> None:
     assert "'torn'" in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize(
+    "text", ["import sys; sys.exit(7)", "exit()", "raise GeneratorExit", "class E(BaseException): ...\nraise E"]
+)
+def test_a_file_that_ends_the_process_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
+    for package, command in (("position", "schemes"), ("reports/views", "report --views"), ("tasks", "tasks")):
+        file = put(tmp_path / command, "zed", text, package)
+        done = ape(tmp_path, *command.split(), path=(tmp_path / command,))
+        assert "the file of" in done.stderr
+        assert "'zed' cannot be imported" in done.stderr
+        assert str(file) in done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.returncode == (command == "tasks") or "left out" in done.stderr
+    check = ape(tmp_path, "check", "zed", path=(tmp_path / "schemes",))
+    assert (check.returncode, check.stderr) == (1, "")
+    assert check.stdout.startswith("FAILS: zed, import: ")
+
+
 def test_two_files_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
     theirs = put(tmp_path / "mine", "rope")
     done = ape(tmp_path, "train", "--scheme", "rope", "--task", "copy", path=(tmp_path / "mine",))
@@ -119,3 +136,32 @@ def test_the_current_folder_is_not_imported_from(tmp_path: Path) -> None:
     named = ape(tmp_path, "check", "mine", path=(tmp_path,))
     assert named.returncode == 0, named.stderr
     assert marker.exists()
+
+
+@pytest.mark.parametrize("path", [":{root}", "{root}:", "{root}::{root}", "loop:{root}"])
+def test_an_empty_entry_of_the_path_does_not_name_the_current_folder(tmp_path: Path, path: str) -> None:
+    """`PYTHONPATH=$PYTHONPATH:/folder` begins with one if the variable was not set."""
+    marker = tmp_path / "it was imported"
+    for stem in ("torch", "json", "typer", "rich", "shutil"):
+        (tmp_path / f"{stem}.py").write_text(f"open({str(marker)!r}, 'w')")
+    put(tmp_path, "mine", f"open({str(marker)!r}, 'w')\n{SCHEME}")
+    (tmp_path / "loop").symlink_to("loop")
+    for program in ("-m ape_cli", "-P -m ape_cli", "-c 'from ape_cli.__main__ import main; main()'"):
+        line = f'"{sys.executable}" {program} schemes'
+        environment = os.environ | {"PYTHONPATH": path.format(root=ROOT)}
+        done = subprocess.run(
+            line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "mine" not in done.stdout
+        assert not marker.exists(), program
+
+
+def test_a_folder_that_is_installed_stays_on_the_path(tmp_path: Path) -> None:
+    """A developer of plug-ins runs the program in a folder that a `.pth` file names; it comes after the library."""
+    put(tmp_path, "mine")
+    code = "import runpy, sys; sys.path.append(sys.argv.pop()); runpy.run_module('ape_cli', run_name='__main__')"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-P", "-c", code, "schemes", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "mine" in done.stdout, done.stderr
