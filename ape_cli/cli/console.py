@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.core import escaping
+from ape_cli.core.errors import ApeError
 
 if TYPE_CHECKING:  # rich is imported when it is used
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
+
+
+_NAMED = 80  # characters of a file's name in an error
+_FIXES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place that you may use"),
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
 
 
 def note(line: str) -> None:
@@ -23,6 +34,30 @@ def note_lines(text: str) -> None:
     """Print a text of several lines on stderr, such as the message of an error."""
     for line in text.split("\n"):
         note(line)
+
+
+def tell(error: ApeError | OSError) -> int:
+    """Print a user error on stderr, and return the exit status of the program.
+
+    Nothing is printed if the reader of a pipe has gone.
+    """
+    if isinstance(error, BrokenPipeError):
+        return 1
+    shown = user_error(error)
+    note_lines(f"error: {shown}")
+    return shown.exit_code
+
+
+def user_error(error: ApeError | OSError) -> ApeError:
+    """The error itself, or the message for an error of the system, in which a long name is cut."""
+    if isinstance(error, ApeError):
+        return error
+    got, what = error.strerror or str(error), "cannot read or write"
+    if error.filename is not None:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+        what = f"cannot use {name if len(name) <= _NAMED else name[:_NAMED] + '…'}"
+    fix = _FIXES.get(error.errno or 0, "check that it exists, and that you may use it")
+    return ApeError(what, got=got, fix=fix)
 
 
 def say(line: str) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ape_cli.cli._app import RESULTS, Json, Results, Somewhere, app, command, dataset_folder, somewhere
-from ape_cli.cli.console import answer, note, say
-from ape_cli.core.errors import BusyError, UsageError
+from ape_cli.cli.console import answer, note, say, tell, user_error
+from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.storage.paths import StoragePath
 
 
@@ -28,7 +28,7 @@ def verify(
     """Check that the files of runs, or the rows of datasets, are those that were written. Exits with 1 if not.
 
     \f
-    Raises `UsageError` if options do not fit together, and `DataError` if a dataset is damaged.
+    Raises `UsageError` if options do not fit together, and `RunError` if there is no folder of results.
     """
     if data and (runs or add):
         got = "--data and " + ("--add" if add else " ".join(runs or []))
@@ -40,11 +40,16 @@ def verify(
 
 
 def _verify_runs(names: list[str], add: bool, results: StoragePath, as_json: bool) -> None:
-    """Check runs and print the result. Raises `Exit` with 1 if one is damaged."""
+    """Check runs and print the result.
+
+    Raises `RunError` if there is no folder of results, and `Exit` with 1 if a run is damaged.
+    """
     from ape_cli.runs.audit import Audit, add_digests, audit
     from ape_cli.runs.registry import open_registry
 
     registry = open_registry(results)
+    if not results.exists():
+        raise RunError("there is no such folder of results", got=str(results), fix="name one with --results")
     found: list[Audit] = []
     for run in map(registry.find, names) if names else registry:
         try:
@@ -66,19 +71,34 @@ def _verify_runs(names: list[str], add: bool, results: StoragePath, as_json: boo
 
 
 def _verify_datasets(folders: list[StoragePath], as_json: bool) -> None:
-    """Read every row of datasets and print the result. Raises `DataError` if one is damaged."""
+    """Read every row of datasets and print the result. Raises `Exit` with 1 if one of them cannot be verified."""
+
+    lines = []
+    for given in folders:
+        line: dict[str, Any] = {"dataset": str(given), "fingerprint": None, "rows": None}
+        try:
+            line |= _verify_dataset(dataset_folder(given)) | {"problems": []}
+        except (ApeError, OSError) as error:  # the others are checked too
+            line |= {"state": "failed", "problems": [user_error(error).summary]}
+            tell(error)
+        lines.append(line)
+        if not as_json:
+            rows = "" if line["rows"] is None else f"{line['rows']:,} rows, "
+            say(f"{line['dataset']}: {rows}{line['state']}")
+    if as_json:
+        answer(lines)
+    if any(line["problems"] for line in lines):
+        raise typer.Exit(1)
+
+
+def _verify_dataset(folder: StoragePath) -> dict[str, Any]:
+    """Read every row of a dataset, and return what is printed about it. Raises `DataError` if it is damaged."""
     from ape_cli.core.vocabulary import SPLITS
     from ape_cli.data.loader import open_dataset
     from ape_cli.data.manifest import read_sealed_manifest
 
-    lines = []
-    for folder in map(dataset_folder, folders):
-        found = open_dataset(folder)
-        splits = [found.split(name) for name in SPLITS]
-        rows = sum(part.num_rows for split in splits for part in split.groups())
-        state = "verified" if read_sealed_manifest(folder)[1] else "unverified"
-        lines.append({"dataset": str(folder), "fingerprint": found.manifest.fingerprint, "rows": rows, "state": state})
-        if not as_json:
-            say(f"{folder}: {rows:,} rows, {state}")
-    if as_json:
-        answer(lines)
+    found = open_dataset(folder)
+    splits = [found.split(name) for name in SPLITS]
+    rows = sum(part.num_rows for split in splits for part in split.groups())
+    state = "verified" if read_sealed_manifest(folder)[1] else "unverified"
+    return {"dataset": str(folder), "fingerprint": found.manifest.fingerprint, "rows": rows, "state": state}
