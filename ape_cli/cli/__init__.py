@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
-from io import TextIOWrapper
+from pathlib import Path
 
-from ape_cli.cli import console
+from ape_cli.cli import console, terminal
 from ape_cli.cli._app import app
+from ape_cli.core.errors import ApeError
 
 # Each of these modules registers its commands. `ape --help` lists them in this order.
 for stage in ("gen", "train", "sweep", "evaluate", "report", "lists", "verify", "new"):
@@ -20,14 +22,44 @@ for stage in ("gen", "train", "sweep", "evaluate", "report", "lists", "verify", 
 
 
 def main() -> None:
-    """Run the command line."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal without Unicode shows other characters as numbers
-            stream.reconfigure(errors="backslashreplace")
+    """Run the command line, and end the process."""
+    code = _code()
+    if (error := terminal.flush()) and not code:
+        code = _told(error)
+        terminal.flush()
+    sys.exit(code)
+
+
+def _code() -> str | int | None:
+    """Run the command line, and return the argument of `sys.exit`."""
     try:
+        terminal.prepare()
+        _check_current_folder()
         app()
-    except (SystemExit, KeyboardInterrupt):
+    except SystemExit as ended:
+        return ended.code
+    except (ApeError, OSError) as error:  # not from within a command: of `--help`, for example
+        return _told(error)
+    except KeyboardInterrupt:
         raise
     except BaseException:  # a bug: its traceback may contain addresses
         console.note_lines(traceback.format_exc().rstrip())
-        sys.exit(1)
+        return 1
+    return 0
+
+
+def _told(error: ApeError | OSError) -> int:
+    """Print an error if that is possible, and return the exit status."""
+    with suppress(OSError):
+        return console.tell(error)
+    return 1
+
+
+def _check_current_folder() -> None:
+    """Check that the current folder, to which most paths are relative, exists. Raises `ApeError` if it does not."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise ApeError(
+            "there is no current folder", got=error.strerror, fix="change to a folder that exists"
+        ) from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 import ape_cli
-from ape_cli.cli.console import note, note_lines
+from ape_cli.cli.console import note, tell
 from ape_cli.core.errors import ApeError
 from ape_cli.core.messages import messages_to
 from ape_cli.storage.object_store import RemotePath
@@ -90,28 +90,26 @@ def stop_signals() -> list[signal.Signals]:
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command: print user errors without a traceback, and exit with the right status.
 
-    SIGTERM and SIGHUP are handled like Ctrl-C.
+    SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before the command.
     """
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
-        with suppress(ValueError):  # only the main thread may set signal handlers
-            for number in stop_signals():
-                signal.signal(number, signal.default_int_handler)
+        before: dict[signal.Signals, Any] = {}
         try:
+            with suppress(ValueError):  # only the main thread may set signal handlers
+                for number in stop_signals():
+                    before[number] = signal.signal(number, signal.default_int_handler)
             with messages_to(note):
                 function(*args, **kwargs)
-        except ApeError as error:
-            note_lines(f"error: {error}")
-            raise typer.Exit(error.exit_code) from None
+        except (ApeError, OSError) as error:
+            raise typer.Exit(tell(error)) from None
         except KeyboardInterrupt:
             note("interrupted: run the same command again to continue")
             raise typer.Exit(130) from None
-        except BrokenPipeError:
-            raise typer.Exit(1) from None
-        except OSError as error:
-            note(f"error: {error}")
-            raise typer.Exit(1) from None
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     return run
 

@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -34,9 +35,17 @@ def missing() -> str | None:
 
 
 def require() -> None:
-    """Check that matplotlib is installed. Raises `ApeError` if it is not."""
+    """Check that matplotlib is installed and can be imported. Raises `ApeError` if not."""
     if fix := missing():
         raise ApeError("plots need matplotlib, which is not installed", fix=fix)
+    try:
+        import_module("matplotlib.figure")
+    except Exception as error:  # it reads settings, for example an unknown backend in MPLBACKEND
+        raise ApeError(
+            "plots need matplotlib, which cannot be imported",
+            got=f"{type(error).__name__}: {error}",
+            fix="correct its settings (MPLBACKEND, matplotlibrc), or install it again",
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -56,8 +65,9 @@ def figures(wanted: Mapping[str, Plot | None], axis: str = "score") -> dict[str,
     """Draw the plots. Returns the figures by the names of their files; plots that cannot be drawn are left out.
 
     `axis` is one of `scales.KINDS`. A row has the same look in all figures. The rows of plots that are not drawn get a
-    look too, so the other rows look the same with and without them.
+    look too, so the other rows look the same with and without them. Raises `ApeError` if matplotlib cannot be used.
     """
+    require()
     plots = {name: plot for name, plot in wanted.items() if plot}
     chosen = looks([row for plot in plots.values() for row in plot.rows])
     return {name: plot.draw(axis, chosen) for name, plot in plots.items() if plot.draw}
