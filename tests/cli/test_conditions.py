@@ -63,6 +63,18 @@ program.main()
         assert (done.returncode, done.stderr) == (130, "interrupted: run the same command again to continue\n"), delay
 
 
+def test_nothing_is_imported_before_ctrl_c_is_handled() -> None:
+    """Python's own traceback for Ctrl-C is then only possible while Python itself starts."""
+    code = (
+        "import importlib, pkgutil, signal, sys, typing; before = set(sys.modules); "
+        "import ape_cli.__main__; print(sorted(set(sys.modules) - before))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "['ape_cli', 'ape_cli.__main__']\n"
+
+
 @pytest.mark.slow
 def test_the_end_of_the_terminal_stores_the_state(words: Dataset, tmp_path: Path) -> None:
     settings = ("--set", "steps=100000", "--set", "validate_every_steps=50")
