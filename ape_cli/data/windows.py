@@ -129,7 +129,7 @@ class Rows(ABC, Generic[_Window, _Batch]):
         """The number of rows after which a window takes no more row groups."""
         return ROW_GROUP
 
-    def _check(self, part: pa.Table) -> None:  # noqa: B027 - images have none
+    def _check(self, part: pa.Table) -> None:
         """Check the rows of a row group before their content. Raises `DataError` if they are not valid."""
 
     @abstractmethod
