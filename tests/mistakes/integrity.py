@@ -134,7 +134,7 @@ MISTAKES = [
     Mistake(
         "files that are read without a limit",
         "read_bytes",
-        "len(content) > limit",
+        "max(size, len(content)) > limit",
         "False",
         "core/test_budget.py::test_a_file_is_not_read_beyond_its_budget",
     ),

@@ -28,8 +28,8 @@ MISTAKES = [
     ),
     Mistake(
         "JSON with any number of values",
-        "read_json",
-        "values > budget.JSON_VALUES",
+        "parse_json",
+        "values > most",
         "False",
         "runs/test_crafted_json.py::test_a_crafted_run_json",
     ),
@@ -161,7 +161,7 @@ MISTAKES = [
     ),
     Mistake(
         "characters that a terminal does not have",
-        "main",
+        "prepare",
         'stream.reconfigure(errors="backslashreplace")',
         "pass",
         "cli/test_conditions.py::test_a_terminal_without_unicode",
