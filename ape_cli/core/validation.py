@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 _MOST_FIELDS = 10_000  # entries of a dictionary in a file
 _MOST_CHARACTERS = 4096  # of a text
+_CONTAINERS = (dict, list, tuple)
 HEX = r"^[0-9a-f]{64}$"  # a SHA-256 digest
 
 
@@ -34,16 +35,18 @@ def _few(value: Any) -> Any:
 def _plain(value: dict[str, Any]) -> dict[str, Any]:
     """Check that options are finite numbers, texts and short lists of them. Raises `ValueError` otherwise."""
     waiting: list[Any] = [value]
-    for count, each in enumerate(waiting):
-        if count > _MOST_FIELDS:
-            raise ValueError(f"more than {_MOST_FIELDS:,} values")
-        if isinstance(each, float) and not math.isfinite(each):
+    for each in waiting:
+        kind = type(each)
+        if kind is float and not math.isfinite(each):
             raise ValueError("a number that is not finite")  # `1e999` in JSON is infinite
-        if isinstance(each, int) and not -(2**63) <= each < 2**64:
+        if kind is int and not -(2**63) <= each < 2**64:
             raise ValueError("a whole number beyond 64 bits")
-        if isinstance(each, str) and len(each) > _MOST_CHARACTERS:
+        if kind is str and len(each) > _MOST_CHARACTERS:
             raise ValueError(f"a text of {len(each):,} characters; at most {_MOST_CHARACTERS:,} are possible")
-        waiting += each.values() if isinstance(each, dict) else each if isinstance(each, list | tuple) else ()
+        if kind in _CONTAINERS:
+            waiting += each.values() if kind is dict else each
+    if len(waiting) > _MOST_FIELDS:
+        raise ValueError(f"{len(waiting):,} values; at most {_MOST_FIELDS:,} are possible")
     return value
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ape_cli.core import escaping
+from ape_cli.core.runtime import without_collection
 from ape_cli.reports import html_page, plots, rendering
 from ape_cli.reports.html_page import Section, anchor
 from ape_cli.reports.tables import Table
@@ -71,6 +72,7 @@ class Document:
         return Section(view.title, tables, plot, view.caption)
 
 
+@without_collection()
 def read(registry: Registry, view: View[Any], options: Options, standing: str = "") -> tuple[Document, list[str]]:
     """Read the views of a report. Returns the report, and a line of text about each run or view that cannot be read.
 

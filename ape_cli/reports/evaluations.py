@@ -5,9 +5,8 @@ Scores are fractions, or nats for cross-entropy.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
@@ -18,7 +17,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.reports import paper
 from ape_cli.reports.columns import LINES
 from ape_cli.reports.declared import is_image
-from ape_cli.runs.config import PRESETS, read_json
+from ape_cli.runs.config import PRESETS, read_config
 from ape_cli.runs.evaluation_record import DECODINGS
 from ape_cli.runs.record import variant_text
 from ape_cli.runs.registry import Registry
@@ -45,7 +44,7 @@ def measured(metric: str, found: Iterable[str | None]) -> tuple[str, str]:
     return METRICS[metric][which], _NATS[which] if metric in SMALLER_IS_BETTER else "%"
 
 
-_OWN = ("task", "order", "configuration", "variant", "seed", "trained_fingerprint")  # no two runs have the same
+_OWN = itemgetter("task", "order", "configuration", "variant", "seed", "trained_fingerprint")  # of one run only
 
 
 def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any], dict[str, Any]]]:
@@ -55,6 +54,7 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
     the same configuration, seed and data, so it is no other sample of the seeds.
     """
     names: dict[tuple[Any, ...], str] = {}
+    identities: dict[tuple[str, str], tuple[str, str]] = {}
     for run, about in registry.sound(bad):
         config, trained = about["config"], about["dataset"]
         try:
@@ -62,8 +62,11 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
         except ApeError as error:  # the task of the run does not have its order
             bad.append(f"{run.name}: {error.summary}")
             continue
-        apart_from_seed = json.dumps(config | {"seed": 0})
-        configuration, attention = _identity(apart_from_seed, trained["fingerprint"])
+        apart_from_seed = config | {"seed": 0}
+        key = repr(apart_from_seed), trained["fingerprint"]  # runs that differ only in the seed have the same one
+        if key not in identities:
+            identities[key] = _identity(apart_from_seed, trained["fingerprint"])
+        configuration, attention = identities[key]
         of_run = {
             "task": trained["task"],
             "order": trained["order"],
@@ -79,7 +82,7 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
             "trained_fingerprint": trained["fingerprint"],
             "paper_size": is_paper_size,
         }
-        own = tuple(of_run[name] for name in _OWN)
+        own = _OWN(of_run)
         if (first := names.setdefault(own, run.name)) != run.name:
             bad.append(f"{run.name}: it has the configuration, the seed and the data of {first}")
             continue
@@ -103,13 +106,9 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     return pl.DataFrame(lines, schema=schema | {"value": pl.Float64, "seed": pl.Int64}, orient="row"), bad
 
 
-@cache
-def _identity(config: str, fingerprint: str) -> tuple[str, str]:
-    """The digest of a configuration without its seed, and its kind of attention.
-
-    The result is cached, because runs that differ only in the seed have the same one.
-    """
-    checked = read_json(config)
+def _identity(config: dict[str, Any], fingerprint: str) -> tuple[str, str]:
+    """The digest of a configuration without its seed, and its kind of attention."""
+    checked = read_config(config)
     return checked.digest(fingerprint, without=("seed",)), checked.attention
 
 

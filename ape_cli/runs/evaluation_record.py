@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,  # pydantic brings it; that of typing is not enough
+)
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing_extensions import TypedDict
 
 from ape_cli.core.validation import HEX, Many, Text
 
@@ -13,22 +19,22 @@ DECODINGS = ("teacher", "greedy")  # how an evaluation generates outputs
 _ROUNDING = 1e-9  # relative; larger differences are contradictions
 
 
-class Metrics(BaseModel):
-    """Metrics of an evaluation, over all rows or a group of rows."""
+class Metrics(TypedDict):
+    """Metrics of an evaluation, over all rows or a group of rows. A dictionary, because a report checks very many."""
 
-    model_config = ConfigDict(allow_inf_nan=False)
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False)  # type: ignore[misc]
 
-    token_accuracy: float = Field(ge=0, le=1)
-    exact_match: float = Field(ge=0, le=1)
-    cross_entropy: float | None = Field(None, ge=0, le=1e30)  # nats for each token
-    rows: int = Field(ge=1, lt=2**53)
-    tokens: int = Field(ge=1, lt=2**53)
+    token_accuracy: Annotated[float, Field(ge=0, le=1)]
+    exact_match: Annotated[float, Field(ge=0, le=1)]
+    cross_entropy: NotRequired[Annotated[float, Field(ge=0, le=1e30)] | None]  # nats for each token
+    rows: Annotated[int, Field(ge=1, lt=2**53)]
+    tokens: Annotated[int, Field(ge=1, lt=2**53)]
 
 
 class SizeMetrics(Metrics):
     """Metrics of the rows of one size."""
 
-    size: int = Field(ge=0, lt=2**16)
+    size: Annotated[int, Field(ge=0, lt=2**16)]
 
 
 class OpMetrics(Metrics):
@@ -49,28 +55,24 @@ class Evaluation(BaseModel):
     rows: int
     overall: Metrics
     by_size: Many[SizeMetrics]
-    by_op: Many[OpMetrics] = []
-    by_class: Many[Metrics] = []  # for images only
+    by_op: Many[OpMetrics] = Field(default_factory=list)
+    by_class: Many[Metrics] = Field(default_factory=list)  # for images only
 
     @model_validator(mode="after")
     def _parts_are_the_whole(self) -> Evaluation:
         """Check that the groups of rows add up to all rows. Raises `ValueError` otherwise."""
-        if self.rows != self.overall.rows:
-            raise ValueError(f"rows {self.rows} and overall.rows {self.overall.rows} contradict each other")
-        for name, parts in (("by_size", self.by_size), ("by_op", self.by_op), ("by_class", self.by_class)):
-            if parts or name == "by_size":
-                _check_sum(self.overall, name, parts)
-        sizes, ops = [part.size for part in self.by_size], [part.op for part in self.by_op]
+        if self.rows != self.overall["rows"]:
+            raise ValueError(f"rows {self.rows} and overall.rows {self.overall['rows']} contradict each other")
+        whole = _sums([self.overall])
+        _check_sum(whole, "by_size", _sums(self.by_size))
+        if self.by_op:
+            _check_sum(whole, "by_op", _sums(self.by_op))
+        if self.by_class:
+            _check_sum(whole, "by_class", _sums(self.by_class))
+        sizes, ops = [part["size"] for part in self.by_size], [part["op"] for part in self.by_op]
         if len(set(sizes)) < len(sizes) or len(set(ops)) < len(ops):
             raise ValueError("two groups of rows have the same size or operator")
         return self
-
-
-def _check_sum(whole: Metrics, name: str, parts: Sequence[Metrics]) -> None:
-    """Check that the sums of `parts` are those of the whole. Raises `ValueError` otherwise."""
-    for metric, there, total in zip(_SUMMED, _sums((whole,)), _sums(parts), strict=True):
-        if abs(there - total) > _ROUNDING * max(1.0, there):
-            raise ValueError(f"the {metric} of {name} and of overall contradict each other")
 
 
 _SUMMED = ("rows", "tokens", "token_accuracy", "exact_match", "cross_entropy")
@@ -79,13 +81,20 @@ _SUMMED = ("rows", "tokens", "token_accuracy", "exact_match", "cross_entropy")
 def _sums(parts: Sequence[Metrics]) -> tuple[float, ...]:
     """The sums over rows that metrics are made of: rows, tokens, right tokens, right rows and nats."""
     rows = tokens = right_tokens = right_rows = nats = 0.0
-    for part in parts:  # one loop, because a report does this for each size of each evaluation
-        rows += part.rows
-        tokens += part.tokens
-        right_tokens += part.token_accuracy * part.tokens
-        right_rows += part.exact_match * part.rows
-        nats += (part.cross_entropy or 0.0) * part.tokens
+    for part in parts:
+        rows += part["rows"]
+        tokens += part["tokens"]
+        right_tokens += part["token_accuracy"] * part["tokens"]
+        right_rows += part["exact_match"] * part["rows"]
+        nats += (part.get("cross_entropy") or 0.0) * part["tokens"]
     return rows, tokens, right_tokens, right_rows, nats
+
+
+def _check_sum(whole: tuple[float, ...], name: str, parts: tuple[float, ...]) -> None:
+    """Check that the sums of the parts `name` are those of the whole. Raises `ValueError` otherwise."""
+    for metric, there, total in zip(_SUMMED, whole, parts, strict=True):
+        if abs(there - total) > _ROUNDING * max(1.0, there):
+            raise ValueError(f"the {metric} of {name} and of overall contradict each other")
 
 
 def evaluation_name(fingerprint: str, split: str, decode: str) -> str:

@@ -86,15 +86,15 @@ class Record(BaseModel):
     run: Text
     status: Literal["running", "stopped", "failed", "finished"]
     config: AnyConfig
-    variant: Options = {}
+    variant: Options = Field(default_factory=dict)
     dataset: Trained
     processes: int = Field(1, ge=1)  # processes that trained together when it was last started or resumed
     started: Text | None = None
     finished: Text | None = None
     result: TrainingResult | None = None
     processor: Few[str] | None = None
-    resumed_on: Many[Few[str]] = []  # processors, if training went on on others
-    files: Few[str] = {}  # SHA-256 of the other files that a finished run must not change
+    resumed_on: Many[Few[str]] = Field(default_factory=list)  # processors, if training went on on others
+    files: Few[str] = Field(default_factory=dict)  # SHA-256 of the other files that a finished run must not change
 
     @model_validator(mode="after")
     def _finished_with_a_result(self) -> Record:

@@ -163,7 +163,7 @@ class Run(RunFiles):
 
         Raises `RunError` if the evaluation is damaged, was altered, or contradicts the run.
         """
-        path, again = self.folder / "eval" / f"{name}.json", "remove it and run `ape eval`"
+        path, again = self.folder / f"eval/{name}.json", "remove it and run `ape eval`"
         try:
             evaluation, sealed = record.read(path, Evaluation, again)
         except FileNotFoundError:

@@ -21,6 +21,7 @@ from typing import Any
 FIELD = "sha256"
 ZEROS = "0" * 64
 _BEFORE, _AFTER = b',\n  "sha256": "', b'"\n}\n'  # the end of a JSON file, around the digits
+_WITHOUT_DIGITS = _BEFORE + ZEROS.encode() + _AFTER
 _TAIL = len(_BEFORE) + len(ZEROS) + len(_AFTER)
 _IN_METADATA = rb"{\"sha256\": \""  # the metadata of a safetensors file is JSON within JSON
 _HEADER = 1 << 20  # bytes at the start of a safetensors file in which the digits must begin
@@ -38,7 +39,7 @@ def sealed(text: str) -> str:
     """
     body = text.rstrip().removesuffix("}").rstrip().encode()
     assert body.startswith(b"{\n")
-    digest = hashlib.sha256(body + _BEFORE + ZEROS.encode() + _AFTER).hexdigest()
+    digest = hashlib.sha256(body + _WITHOUT_DIGITS).hexdigest()
     return (body + _BEFORE + digest.encode() + _AFTER).decode()
 
 
@@ -49,11 +50,13 @@ def is_sealed(raw: bytes, value: Any) -> bool:
     """
     if not isinstance(value, dict) or FIELD not in value:
         return False
-    body, tail = raw[:-_TAIL], raw[-_TAIL:]
+    tail = raw[-_TAIL:]
     digits = tail[len(_BEFORE) : -len(_AFTER)]
     if tail != _BEFORE + digits + _AFTER:
         raise AlteredError("its last line is not the digest")
-    found = hashlib.sha256(body + _BEFORE + ZEROS.encode() + _AFTER).hexdigest()
+    total = hashlib.sha256(memoryview(raw)[:-_TAIL])
+    total.update(_WITHOUT_DIGITS)
+    found = total.hexdigest()
     if found.encode() != digits:
         raise AlteredError(f"sha256 {found[:16]}…, and the file says {digits[:16].decode(errors='replace')}…")
     return True

@@ -165,11 +165,17 @@ def opened(path: StoragePath) -> io.BufferedReader:
     """Open a file for reading. Raises `OSError` if it cannot be read, or is no regular file (a pipe would block)."""
     if isinstance(path, RemotePath):
         return path.open("rb")
+    return os.fdopen(_regular(path)[0], "rb")
+
+
+def _regular(path: Path) -> tuple[int, int]:
+    """The descriptor and the size of a file, which is opened for reading. Raises `OSError` as `opened` does."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
-    return os.fdopen(handle, "rb")
+    return handle, about.st_size
 
 
 def is_hole(path: StoragePath) -> bool:
@@ -193,9 +199,11 @@ def read_bytes(path: StoragePath, limit: int = budget.JSON_BYTES) -> bytes:
     """
     if isinstance(path, RemotePath):
         return path.read_bytes(limit)
-    with opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        content = file.read(size + 1) if size <= limit else b""
+    handle, size = _regular(path)
+    try:
+        content = os.read(handle, size + 1) if size <= limit else b""
+    finally:
+        os.close(handle)
     if max(size, len(content)) > limit:
         raise too_large(path, limit)
     return content

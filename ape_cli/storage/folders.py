@@ -17,10 +17,13 @@ def entries(folder: StoragePath) -> list[tuple[str, bool]]:
     """
     if isinstance(folder, RemotePath):
         return sorted((entry.name, entry.is_dir()) for entry in folder.iterdir())
-    if not os.path.lexists(folder):
+    try:
+        with os.scandir(folder) as found:
+            return sorted([(entry.name, _is_folder(entry)) for entry in found])
+    except FileNotFoundError:
+        if os.path.lexists(folder):  # a link that leads nowhere
+            raise
         return []
-    with os.scandir(folder) as found:
-        return sorted((entry.name, _is_folder(entry)) for entry in found)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -23,7 +23,7 @@ def read_json(path: StoragePath) -> tuple[bytes, Any]:
 
 def parse_json(raw: bytes, most: int = budget.JSON_VALUES) -> Any:
     """The value in JSON of at most `most` values. Raises `ValueError` if there are more, or if it is not JSON."""
-    values = sum(map(raw.count, (b",", b"[", b"{")))
+    values = sum(map(raw.count, (b",", b"[", b"{"))) if len(raw) > most else 0  # a value has at least one byte
     if values > most:
         raise ValueError(f"it has up to {values:,} values; at most {most:,} are possible")
     return from_json(raw, allow_inf_nan=False)

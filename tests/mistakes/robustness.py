@@ -36,7 +36,7 @@ MISTAKES = [
     Mistake(
         "a number that is read as infinite",
         "_plain",
-        "isinstance(each, float) and not math.isfinite(each)",
+        "kind is float and not math.isfinite(each)",
         "False",
         "runs/test_crafted_json.py::test_numbers_that_are_read_as_infinite",
     ),
@@ -105,8 +105,8 @@ MISTAKES = [
     ),
     Mistake(
         "a pipe that is read as a file",
-        "opened",
-        "stat.S_ISREG(os.fstat(handle).st_mode)",
+        "_regular",
+        "stat.S_ISREG(about.st_mode)",
         "True",
         "core/test_budget.py::test_what_is_no_regular_file_is_not_waited_for",
     ),

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ape_cli.core.errors import UsageError, brief, pick, unknown
-from ape_cli.runs.config._fields import KINDS, AnyConfig, Config, ImageConfig, SequenceConfig, read_config, read_json
+from ape_cli.runs.config._fields import KINDS, AnyConfig, Config, ImageConfig, SequenceConfig, read_config
 from ape_cli.runs.config._presets import PRESETS, Preset, preset
 from ape_cli.runs.config._settings import parse_settings, parse_values
 from ape_cli.structure import Structure
@@ -27,7 +27,6 @@ __all__ = [
     "parse_values",
     "preset",
     "read_config",
-    "read_json",
     "resolve",
 ]
 

@@ -109,8 +109,3 @@ KINDS: dict[str, type[SequenceConfig] | type[ImageConfig]] = {c.kind: c for c in
 def read_config(fields: dict[str, Any]) -> Config:
     """Parse a configuration from the result of `model_dump`. Raises pydantic's `ValidationError` if it is invalid."""
     return _ANY.validate_python(fields)
-
-
-def read_json(text: str) -> Config:
-    """Parse a configuration from JSON. Raises pydantic's `ValidationError` if it is invalid."""
-    return _ANY.validate_json(text)
