@@ -3,9 +3,8 @@
 On a CPU, torch draws the numbers of a mask one at a time, which took a third of a training step. Here 16 bits decide
 about an element, and a random word serves four elements. A probability between 0 and 1 is rounded to a multiple of
 2^-16 that is neither 0 nor 1. The elements that are kept are scaled by the rounded probability, so the mean is exact.
-The words come from torch's own
-generator, whose state is stored with a run, so a resumed run draws the same numbers. On a GPU and within
-torch.compile, torch's own dropout is used.
+The words come from torch's own generator, whose state is stored with a run, so a resumed run draws the same numbers. On
+a GPU and within torch.compile, torch's own dropout is used.
 Source: Srivastava et al. 2014, JMLR 15, section 4; scaled in training, not in evaluation.
 """
 
