@@ -83,7 +83,7 @@ def check_length(path: StoragePath) -> None:
             about = tensors.pop("__metadata__", {})
             ends = [tensor["data_offsets"][1] for tensor in tensors.values()]
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            raise ValueError("its header cannot be read") from error
+            raise ValueError(f"its header cannot be read: {error}") from error
     if any(type(end) is not int for end in ends):
         raise ValueError("its header cannot be read")
     if not isinstance(about, dict) or not isinstance(about.get("ape"), str):

@@ -115,7 +115,7 @@ def test_tensors_that_do_not_fit(stored: tuple[Run, Stored], words: Dataset, cha
 def test_a_state_with_a_million_mistakes(stored: tuple[Run, Stored], words: Dataset, tmp_path: Path, kind: str) -> None:
     """Only the first one is described, because a description of each would not fit into memory."""
     found, (tensors, cursor) = stored
-    many = [1] * 3_000_000 if kind == "numbers" else [cursor["history"][0] | {f"{i}": 0 for i in range(800_000)}]
+    many = [1] * 900_000 if kind == "numbers" else [cursor["history"][0] | {f"{i}": 0 for i in range(800_000)}]
     found.save_state(tensors, cursor | {"history": many})
     settings = ("--scheme", "rope", "--preset", "tiny", "--set", "steps=4", "--set", "validate_every_steps=2")
     results = ("--results", str(Path(str(found.folder)).parents[1]), "--data", str(words.folder))
