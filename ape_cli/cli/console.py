@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.core import escaping
-from ape_cli.core.errors import ApeError
+from ape_cli.core.errors import ApeError, cut
 
 if TYPE_CHECKING:  # rich is imported when it is used
     from rich.console import Console, ConsoleOptions
@@ -55,7 +55,7 @@ def user_error(error: ApeError | OSError) -> ApeError:
     got, what = error.strerror or str(error), "cannot read or write"
     if error.filename is not None:
         name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
-        what = f"cannot use {name if len(name) <= _NAMED else name[:_NAMED] + '…'}"
+        what = f"cannot use {cut(name, _NAMED)}"
     fix = _FIXES.get(error.errno or 0, "check that it exists, and that you may use it")
     return ApeError(what, got=got, fix=fix)
 

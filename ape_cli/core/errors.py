@@ -56,12 +56,12 @@ def brief(value: object) -> str:
     >>> brief([1, 2]), brief("x" * 100), brief(10**5000)
     ('[1, 2]', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…", '…')
     """
-    return _cut(_written(repr, value), _BRIEF)
+    return cut(_written(repr, value), _BRIEF)
 
 
 def _shown(value: object) -> str:
     """The text of a value for a message, without secrets. Text of any length is cut. `Lines` keep their line breaks."""
-    text = _cut(escaping.redacted(_written(str, value)), _MOST)
+    text = cut(escaping.redacted(_written(str, value)), _MOST)
     return escaping.terminal(text) if isinstance(value, Lines) else escaping.one_line(text)
 
 
@@ -73,7 +73,7 @@ def _written(write: Callable[[object], str], value: object) -> str:
         return "…"
 
 
-def _cut(text: str, most: int) -> str:
+def cut(text: str, most: int) -> str:
     """The first `most` characters of a text."""
     return text if len(text) <= most else f"{text[:most]}…"
 

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NotRequired,  # pydantic brings it; that of typing is not enough
-)
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # pydantic does not accept that of typing before Python 3.12
 
 from ape_cli.core.validation import HEX, Many, Text
 

@@ -113,8 +113,8 @@ MISTAKES = [
     Mistake(
         "a message that is cut before its secrets are hidden",
         "_shown",
-        "_cut(escaping.redacted(_written(str, value)), _MOST)",
-        "escaping.redacted(_cut(_written(str, value), _MOST))",
+        "cut(escaping.redacted(_written(str, value)), _MOST)",
+        "escaping.redacted(cut(_written(str, value), _MOST))",
         "core/test_escaping.py::test_a_secret_is_hidden_before_a_message_is_cut",
     ),
     Mistake(

@@ -23,7 +23,7 @@ import numpy as np
 
 from ape_cli.core.errors import DataError
 from ape_cli.storage.sources import _instructions
-from ape_cli.storage.sources._instructions import RefusedError as _RefusedError
+from ape_cli.storage.sources._instructions import RefusedError
 
 _MOST = 2_000_000  # instructions; 50,000 images with two labels and one name each need 350,000
 _MOST_AXES = 8
@@ -72,10 +72,10 @@ def load(name: str, content: bytes) -> dict[str, Any]:
             warnings.filterwarnings("ignore", "invalid .*escape sequence", DeprecationWarning)  # from a damaged name
             found = _Machine().run(content)
         if not isinstance(found, dict):
-            raise _RefusedError(f"a {type(found).__name__} instead of a dictionary")
+            raise RefusedError(f"a {type(found).__name__} instead of a dictionary")
         return {key: _finished(value) for key, value in found.items()}
-    except (_RefusedError, ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        got = str(error) if isinstance(error, _RefusedError) else f"damaged: {error}"
+    except (RefusedError, ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        got = str(error) if isinstance(error, RefusedError) else f"damaged: {error}"
         raise DataError(
             f"{name} is not a pickle of numbers, text and arrays of bytes",
             got=got[:200],
@@ -85,11 +85,11 @@ def load(name: str, content: bytes) -> dict[str, Any]:
 
 
 def _finished(value: Any) -> Any:
-    """Replace a placeholder of an array by the array. Raises `_RefusedError` if it was never filled."""
+    """Replace a placeholder of an array by the array. Raises `RefusedError` if it was never filled."""
     if not isinstance(value, _Array):
         return value
     if value.values is None:
-        raise _RefusedError("an array without content")
+        raise RefusedError("an array without content")
     return value.values
 
 
@@ -99,7 +99,7 @@ class _Machine:
     `left` is the number of bytes that it may still make: a pickle can name one text again and again, and each time
     have it encoded or used as a key.
 
-    Its methods raise `_RefusedError` for anything that is not data.
+    Its methods raise `RefusedError` for anything that is not data.
     """
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class _Machine:
         supported = {*_VALUES, *_OLD_TEXT, *_FIXED, *self.does, "STOP"}
         for count, (name, argument) in enumerate(_instructions.read(content, supported, self._spend)):
             if count == _MOST:
-                raise _RefusedError(f"more than {_MOST:,} instructions")
+                raise RefusedError(f"more than {_MOST:,} instructions")
             if name in _VALUES:
                 self.stack.append(argument)
             elif name in _OLD_TEXT:
@@ -154,7 +154,7 @@ class _Machine:
     def _last(self, count: int) -> tuple[Any, ...]:
         """Pop the last `count` values, which must be after the last mark."""
         if len(self.stack) - count < (self.marks[-1] if self.marks else 0):
-            raise _RefusedError("fewer values than an instruction takes")
+            raise RefusedError("fewer values than an instruction takes")
         found = tuple(self.stack[-count:])
         del self.stack[-count:]
         return found
@@ -174,20 +174,20 @@ class _Machine:
         """Append `values` to the list on top of the stack."""
         target = self.stack[-1]
         if not isinstance(target, list):
-            raise _RefusedError("values appended to something that is not a list")
+            raise RefusedError("values appended to something that is not a list")
         target.extend(values)
 
     def _update(self, values: Any) -> None:
         """Add alternating keys and values to the dictionary on top of the stack."""
         target = self.stack[-1]
         if not isinstance(target, dict):
-            raise _RefusedError("items set in something that is not a dictionary")
+            raise RefusedError("items set in something that is not a dictionary")
         target.update(zip(map(self._text, values[::2]), values[1::2], strict=True))
 
     def _global(self, name: str) -> None:
         """Push a placeholder for the global `name`, if it is one of those that an array needs."""
         if name not in _NAMES:
-            raise _RefusedError(f"it asks for {name.replace(' ', '.')}")
+            raise RefusedError(f"it asks for {name.replace(' ', '.')}")
         self.stack.append(_Global(_NAMES[name]))
 
     def _build(self, state: Any) -> None:
@@ -198,9 +198,9 @@ class _Machine:
             case _Bytes(), (3, "|" | b"|", None, None, None, -1, -1, 0):
                 pass  # it has no byte order, no fields and no flags
             case ((_Array() | _Bytes()), _):
-                raise _RefusedError("a state that is not that of an array of bytes")
+                raise RefusedError("a state that is not that of an array of bytes")
             case _:
-                raise _RefusedError("a state for something that is not an array")
+                raise RefusedError("a state for something that is not an array")
 
     def _called(self, function: Any, arguments: Any) -> Any:
         """The result of calling a placeholder of a numpy function, if the arguments are those of an array of bytes."""
@@ -213,31 +213,31 @@ class _Machine:
                 self._spend(len(text))
                 return text.encode("latin-1")
         if isinstance(function, _Global):
-            raise _RefusedError(f"{function.name} with other arguments than those of an array of bytes")
-        raise _RefusedError("a call of something that is not a function")
+            raise RefusedError(f"{function.name} with other arguments than those of an array of bytes")
+        raise RefusedError("a call of something that is not a function")
 
     def _text(self, value: Any) -> str:
         """A key or name as text; bytes are decoded as Latin-1."""
         if not isinstance(value, bytes | str):
-            raise _RefusedError("a key or a name that is not text")
+            raise RefusedError("a key or a name that is not text")
         self._spend(len(value))
         return value.decode("latin-1") if isinstance(value, bytes) else value
 
     def _spend(self, size: int) -> None:
-        """Count bytes that are made, before they are. Raises `_RefusedError` if there are too many."""
+        """Count bytes that are made, before they are. Raises `RefusedError` if there are too many."""
         self.left -= size
         if self.left < 0:
-            raise _RefusedError("texts that are much larger than the file when they are decoded")
+            raise RefusedError("texts that are much larger than the file when they are decoded")
 
 
 def _array(shape: Any, kind: Any, by_columns: Any, content: Any) -> np.ndarray:
     """Build an array from its pickled state as numpy writes it. Returns uint8 of the given shape, read-only."""
     if not isinstance(kind, _Bytes) or not isinstance(content, bytes):
-        raise _RefusedError("an array of other values than bytes")
+        raise RefusedError("an array of other values than bytes")
     if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
-        raise _RefusedError("an array without a shape")
+        raise RefusedError("an array without a shape")
     if len(shape) > _MOST_AXES or max((*shape, 0)) >= 2**48:  # checked before numbers of any size are multiplied
-        raise _RefusedError(f"an array of {len(content):,} bytes for another shape")
+        raise RefusedError(f"an array of {len(content):,} bytes for another shape")
     if math.prod(shape) != len(content):
-        raise _RefusedError(f"an array of {len(content):,} bytes for the shape {shape}")
+        raise RefusedError(f"an array of {len(content):,} bytes for the shape {shape}")
     return np.frombuffer(content, np.uint8).reshape(shape, order="F" if by_columns else "C")
