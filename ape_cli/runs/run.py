@@ -114,6 +114,20 @@ class Run(RunFiles):
         self.update(status="finished", finished=now(), result=result.model_dump(), files=digests)
         self._drop_state()
 
+    def has_leftovers(self) -> bool:
+        """Whether the folder has files that a finished run does not need: its state for resuming, or a lock."""
+        return any(name == "state" or name.startswith(".lock") for name, _ in folders.entries(self.folder))
+
+    def tidy(self) -> None:
+        """Remove what was left by a process that was killed after it had finished the run.
+
+        Nothing is removed while another process holds the lock, or if the run is not finished.
+        """
+        if self.has_leftovers():
+            with suppress(BusyError), self.writing():
+                if self.read()["status"] == "finished":
+                    self._drop_state()
+
     def _drop_state(self) -> None:
         """Remove the state for resuming."""
         folders.remove(self.folder / "state")

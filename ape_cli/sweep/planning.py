@@ -148,9 +148,10 @@ def _state(run: Run, data: TrialDataset) -> str:
     try:
         state = run.status if (run.folder / "run.json").exists() else "new"
         done = not data.tested or run.evaluation(evaluate.name_of(data, "test", "teacher")) is not None
-    except RunError:
+        done &= state != "finished" or not run.has_leftovers()
+    except (RunError, OSError):
         return "damaged"
-    # a run that was stopped before its evaluation has to be resumed
+    # a run that was stopped before its evaluation, or before it was tidied, has to be resumed
     return "stopped" if state == "finished" and not done else state
 
 

@@ -63,6 +63,8 @@ def run_trial(
     _check_existing(run, status, existing)
     if status == "finished":
         logger.info(f"{run.name} is trained already (--overwrite trains it again)")
+        if group.first:
+            _tidy(run)
     elif group.first:
         with run.writing():
             if existing is not ExistingRun.OVERWRITE:
@@ -93,6 +95,16 @@ def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None
             "this run was started and is not finished",
             got=f"{run.name}: {status}",
             fix="continue it with --resume, or start it again with --overwrite",
+        )
+
+
+def _tidy(run: Run) -> None:
+    """Remove what is left of an interrupted end of a finished run; a warning says so if that is not possible."""
+    try:
+        run.tidy()
+    except (ApeError, OSError) as error:  # for example, the folder is read-only; the run can be used all the same
+        logger.warning(
+            f"the state of {run.name} is no longer needed, and cannot be removed: {str(error).splitlines()[0]}"
         )
 
 

@@ -82,7 +82,7 @@ class Rounds:
     def _killed(self, at: Place, words: list[str]) -> tuple[subprocess.Popen[str], bool]:
         """Starts the command and kills it at a random moment. Returns it, and whether it was alive at that moment."""
         process = start(words, at.folder)
-        earliest = self.chosen.choice([0.0, 0.4, 0.6])  # most moments lie after the imports
+        earliest = self.chosen.choice([0.0, 0.4, 0.6, 0.9])  # most moments lie after the imports
         time.sleep(self.seconds * self.chosen.uniform(earliest, 1.0))
         whole = self.chosen.random() < 0.5
         if process.poll() is None:

@@ -180,4 +180,18 @@ MISTAKES = [
         'return "failed"',
         "cli/test_conditions.py::test_a_dry_run_tells_damaged_from_failed",
     ),
+    Mistake(
+        "a killed process whose state stays with a finished run",
+        "run_trial",
+        "_tidy(run)",
+        "pass",
+        "training/test_trial.py::test_killed_after_the_run_was_finished",
+    ),
+    Mistake(
+        "a sweep that does not tidy a finished run",
+        "_state",
+        'done &= state != "finished" or not run.has_leftovers()',
+        "",
+        "training/test_trial.py::test_killed_after_the_run_was_finished",
+    ),
 ]
