@@ -46,28 +46,16 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, NamedTuple
-
-from pydantic_core import from_json
+from typing import Any
 
 from ape_cli.core.errors import ApeError
 from ape_cli.storage import _requests
 from ape_cli.storage._store_errors import no_conditions
+from ape_cli.storage._stored_lock import SECONDS, find
 from ape_cli.storage.object_store import RemotePath
 
-SECONDS = 60  # duration of a lease; after it, the lock of a killed process is free
 _SAFE = 5 / 6  # fraction of the duration that the holder relies on, because stores round times to whole seconds
 _TRIES = 5
-_LARGEST = 4096  # bytes of a lock
-
-
-class _Found(NamedTuple):
-    """A lock as it is stored."""
-
-    version: Any
-    expires: float  # the time from which it is free, by the store's clock, in seconds since 1970
-    lease: str  # the ID of the lease that has written it; empty if the lock cannot be read
-    holder: str  # in words; empty if the lock cannot be read
 
 
 class Lease:
@@ -94,7 +82,7 @@ class Lease:
         """
         holder = ""
         for _ in range(_TRIES):
-            found = _find(self.lock)
+            found = find(self.lock)
             if found is not None and found.expires > self._store_time():
                 return found.holder
             with suppress(_requests.ConflictError):  # another process was faster
@@ -129,7 +117,7 @@ class Lease:
                 if self.version is not None:
                     self._write(self.version)
                     return True
-            found = _find(self.lock)
+            found = find(self.lock)
             if found is None or found.lease != self.id:
                 break
             self.version = found.version  # our last write was carried out, and its answer was lost
@@ -242,31 +230,8 @@ def _kept(lease: Lease) -> Iterator[None]:
 
 def is_held(lock: RemotePath) -> bool:
     """Whether some process seems to hold `lock`, by the clock of this machine."""
-    found = _find(lock)
+    found = find(lock)
     return found is not None and found.expires > time.time()
-
-
-def _find(lock: RemotePath) -> _Found | None:
-    """Read a lock. Returns None if nobody has it. Raises `ApeError` if the object is too large for a lock."""
-    try:
-        content, about = _requests.read(lock.bucket, lock.key, _LARGEST)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ApeError("this is no lock", got=lock, fix="remove it, if no other program needs it") from error
-    seconds, lease, holder = _content(content)
-    expires = about["last_modified"].timestamp() + seconds + 1  # stores drop fractions of a second
-    return _Found(_requests.version_of(about), expires, lease, holder)
-
-
-def _content(content: bytes) -> tuple[float, str, str]:
-    """Duration in seconds, ID and holder, from the content of a lock. One that is not ours expires like all others."""
-    with suppress(ValueError, KeyError, TypeError):
-        said = from_json(content, allow_inf_nan=False)
-        if said["seconds"] >= 0:
-            holder = f", by process {said['process']} on {said['host']}"
-            return min(said["seconds"], SECONDS), str(said["lease"]), holder
-    return SECONDS, "", ""
 
 
 def _clock() -> float:

@@ -122,14 +122,14 @@ MISTAKES = [
         "_array",
         "len(shape) > _MOST_AXES or max((*shape, 0)) >= 2**48",
         "False",
-        "core/test_budget.py::test_numbers_of_any_length_in_a_shape",
+        "storage/sources/test_crafted_archives.py::test_numbers_of_any_length_in_a_shape",
     ),
     Mistake(
         "a header of an archive read without a limit",
         "_Member.frombuf",
         "made.type in _HEADERS and made.size > budget.HEADER_BYTES",
         "False",
-        "core/test_budget.py::test_crafted_archives",
+        "storage/sources/test_crafted_archives.py::test_crafted_archives",
     ),
     Mistake(
         "files that are read without a limit",

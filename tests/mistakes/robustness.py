@@ -17,14 +17,14 @@ MISTAKES = [
         "check_total",
         "size > budget.ARCHIVE_BYTES",
         "False",
-        "core/test_budget.py::test_files_of_a_folder_that_are_large_together",
+        "storage/sources/test_crafted_archives.py::test_files_of_a_folder_that_are_large_together",
     ),
     Mistake(
         "images of any size from a small file",
         "check_images",
         "min(memory(), EXPANSION * stored)",
         "memory()",
-        "core/test_budget.py::test_a_dataset_of_images_that_are_much_larger_than_its_shards",
+        "storage/sources/test_crafted_archives.py::test_a_dataset_of_images_that_are_much_larger_than_its_shards",
     ),
     Mistake(
         "JSON with any number of values",

@@ -11,7 +11,8 @@ import pytest
 
 from ape_cli.core.errors import ApeError, BusyError
 from ape_cli.storage import _bucket, _requests, files
-from ape_cli.storage.leases import SECONDS, Lease, held
+from ape_cli.storage._stored_lock import SECONDS
+from ape_cli.storage.leases import Lease, held
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import storage_path
 from tests import google

@@ -15,6 +15,7 @@ import pytest
 
 from ape_cli.core.errors import ApeError, BusyError, PlaceError
 from ape_cli.storage import _bucket, _requests, files, leases
+from ape_cli.storage._stored_lock import SECONDS, find
 from ape_cli.storage.leases import Lease, held
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import storage_path
@@ -174,8 +175,8 @@ def test_many_ask_for_the_time_at_once(server: Server) -> None:
 
 def taken_over(lock: RemotePath) -> Lease:
     """Another process takes the lock, as if the lease of its holder had expired."""
-    other = Lease(at(dict([lock.bucket.query.split("=", 1)])["endpoint_override"], lock.key), leases.SECONDS)
-    found = leases._find(other.lock)
+    other = Lease(at(dict([lock.bucket.query.split("=", 1)])["endpoint_override"], lock.key), SECONDS)
+    found = find(other.lock)
     assert found is not None
     other._write(found.version)
     other.lock.bucket.guards.append(other)

@@ -12,6 +12,7 @@ import pytest
 
 from ape_cli.core.errors import ApeError, BusyError
 from ape_cli.storage import _requests, files, leases, locks
+from ape_cli.storage._stored_lock import SECONDS, find
 from ape_cli.storage.leases import Lease, held
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import storage_path
@@ -162,9 +163,9 @@ def test_a_claim_that_another_removed_is_lost(lock: RemotePath) -> None:
 )
 def test_a_lock_that_nobody_has_written_expires_like_others(lock: RemotePath, server: Server, content: bytes) -> None:
     server.put(f"lease/{lock.key}", content)
-    found = leases._find(lock)
+    found = find(lock)
     assert found is not None
-    assert found.expires - lock.stat().st_mtime_ns / 1e9 == pytest.approx(leases.SECONDS + 1)
+    assert found.expires - lock.stat().st_mtime_ns / 1e9 == pytest.approx(SECONDS + 1)
     assert leases.is_held(lock)
     with pytest.raises(BusyError), held(lock, BUSY):
         pass
