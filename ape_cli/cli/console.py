@@ -62,7 +62,7 @@ def user_error(error: ApeError | OSError) -> ApeError:
 
 def say(line: str) -> None:
     """Print a line of the result on stdout."""
-    print(escaping.one_line(line), flush=True)
+    print(escaping.one_line(escaping.redacted(line)), flush=True)
 
 
 def draw(drawn: Any) -> None:

@@ -20,7 +20,7 @@ from ape_cli.core.vocabulary import SPECIAL
 from ape_cli.data import verification
 from ape_cli.data.manifest import Manifest, Shard, manifest_path, read_manifest
 from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
-from ape_cli.storage import digests, files
+from ape_cli.storage import digests, files, folders
 from ape_cli.storage.json_files import read_json
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.parquet import check_length
@@ -39,8 +39,11 @@ def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest
 
     With `overwrite`, the result is None for every folder that holds files of a dataset.
 
-    Raises `DataError` if the folder holds something else, or if a shard is damaged.
+    Raises `DataError` if the folder holds something else or leads elsewhere, or if a shard is damaged.
     """
+    if folders.is_link(out / "data"):
+        got, fix = "data is a symbolic link", "remove the link, or choose another --out"
+        raise DataError(f"{out} cannot be written", got=got, allowed="a folder of its own", fix=fix)
     manifest_there = manifest_path(out).exists()
     begun_there = (out / _PLAN).exists()
     shards_there = bool(_shards(out))

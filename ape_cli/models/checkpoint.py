@@ -43,6 +43,9 @@ class Store(Protocol):
     def load_state(self) -> tuple[Tensors, dict[str, Any]] | None:
         """The tensors and the cursor of the stored checkpoint, or None if there is none."""
 
+    def check_weights(self, cursor: dict[str, Any]) -> None:
+        """Check that the stored best weights are those of a cursor, or newer. Raises `RunError` otherwise."""
+
     def save_model(self, tensors: Tensors, about: dict[str, Any]) -> None:
         """Store the best weights, and a JSON object about them."""
 
@@ -102,6 +105,7 @@ class Cursor:
                 raise ValueError(f"impossible {what}")
         history.check_steps(validated, at.step)
         at.history = list(history.checked(at.history))
+        history.check_best(at.history, vars(at))
         return at
 
     def _is_at_its_step(self, batches: Callable[[int], int]) -> bool:

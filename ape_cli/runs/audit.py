@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from ape_cli.core.errors import RunError
-from ape_cli.runs import record
+from ape_cli.runs import history, record
+from ape_cli.runs.config import read_config
+from ape_cli.runs.evaluation_record import check_exact_match
+from ape_cli.runs.record import TrainingResult
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import HISTORY, WEIGHTS
 from ape_cli.storage import files
@@ -29,14 +36,44 @@ def audit(run: Run) -> Audit:
     except RunError as error:
         return Audit(run.name, "damaged", (error.summary,))
     problems += run.evaluations(about)[1]
-    for check in (run.check_tensors, run.history if about["status"] == "finished" else None):
+    for check in (partial(run.check_tensors, _result(about)), run.history if about["status"] == "finished" else None):
         try:
             if check is not None:
                 check()
         except RunError as error:
             problems.append(error.summary)
+    problems = problems or _contradictions(run, about)
     state = "damaged" if problems else "unverified" if run.unverified else "verified"
     return Audit(run.name, state, tuple(problems))
+
+
+def _result(about: dict[str, Any]) -> TrainingResult | None:
+    """The result of a finished run, or None."""
+    return TrainingResult.model_validate(about["result"]) if about["status"] == "finished" else None
+
+
+def _contradictions(run: Run, about: dict[str, Any]) -> list[str]:
+    """What the files of a run say that cannot be true together: a line of text each.
+
+    Other commands check each file by itself. This reads all of them.
+    """
+    found: list[str] = []
+    wanted = read_config(about["config"]).digest(about["dataset"]["fingerprint"])
+    if run.name.rpartition("-")[2] != wanted:
+        found.append(f"run.json contradicts the name: its configuration and data have the hash {wanted}")
+    checks: list[Callable[[], None]] = [partial(record.check_name, about), partial(record.check_variant, about)]
+    for evaluation in run.evaluations(about)[0]:
+        checks.append(partial(check_exact_match, evaluation))
+    if about["status"] == "finished":
+        with suppress(RunError):  # reported for itself
+            rows = run.history(about).iter_rows(named=True)
+            checks.append(partial(history.check_best, list(rows), about["result"]))
+    for check in checks:
+        try:
+            check()
+        except ValueError as error:
+            found.append(f"its files contradict each other ({error})")
+    return found
 
 
 def add_digests(run: Run) -> Audit:

@@ -116,3 +116,15 @@ def contradiction(
         ("weights", evaluation.get("weights"), weights if "weights" in evaluation else None),
     ]
     return next((found for found in said if found[1] != found[2] and found[2] is not None), None)
+
+
+def check_exact_match(evaluation: dict[str, Any]) -> None:
+    """Check that exact match fits token accuracy: a right row has a right token, and only right tokens.
+
+    Raises `ValueError` otherwise.
+    """
+    for part in (evaluation["overall"], *evaluation["by_size"], *evaluation.get("by_op", [])):
+        rows, right = part["rows"], part["exact_match"] * part["rows"]
+        tokens, right_tokens = part["tokens"], part["token_accuracy"] * part["tokens"]
+        if right > right_tokens + 0.5 or (right > rows - 0.5 and right_tokens < tokens - 0.5):
+            raise ValueError("exact_match and token_accuracy contradict each other")

@@ -75,6 +75,21 @@ def check_steps(steps: Iterable[Any], last: int) -> None:
         before = step
 
 
+def check_best(rows: Iterable[dict[str, Any]], best: dict[str, Any]) -> None:
+    """Check that `best_step` and `best_accuracy` of a state or a result are the best of the validations.
+
+    Raises `ValueError` otherwise.
+    """
+    scores = {row["step"]: row["validation_token_accuracy"] for row in rows}
+    step, accuracy = best["best_step"], best["best_accuracy"]
+    if scores and (scores.get(step) != accuracy or accuracy < max(scores.values())):
+        top = max(scores, key=scores.__getitem__)
+        raise ValueError(
+            f"impossible best_accuracy {accuracy} of step {step}; the history has {scores.get(step)} there, "
+            f"and the best is {scores[top]} of step {top}"
+        )
+
+
 def written(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows with the columns of the last one. Rows of an earlier version may have fewer; the others are null."""
     return [dict.fromkeys(rows[-1]) | row for row in rows]
@@ -90,7 +105,7 @@ def read(path: StoragePath, here: Path, last: int) -> pl.DataFrame:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(here) as file:
+        with pq.ParquetFile(here.absolute()) as file:
             _check_history(path, file)
             found = pl.from_arrow(file.read())
         assert isinstance(found, pl.DataFrame)

@@ -104,6 +104,26 @@ class Record(BaseModel):
         return self
 
 
+def check_name(about: dict[str, Any]) -> None:
+    """Check that a run has the name of its task, linearisation, scheme and seed. The hash in the name is not checked.
+
+    Raises `ValueError` otherwise.
+    """
+    data, config = about["dataset"], about["config"]
+    begin = "-".join(part for part in (data["task"], data["order"], config["scheme"], str(config["seed"])) if part)
+    if about["run"].rpartition("-")[0] != begin:
+        raise ValueError(f"the name {about['run']} does not begin with {begin}, as its configuration")
+
+
+def check_variant(about: dict[str, Any]) -> None:
+    """Check that the settings that the tables name are those of the configuration. Raises `ValueError` otherwise."""
+    config = about["config"]
+    fields = config | config.get("scheme_options", {}) | config.get("attention_options", {})
+    for name, value in about.get("variant", {}).items():
+        if name not in fields or fields[name] != value:
+            raise ValueError(f"the variant has {name} {value}, and the configuration has {fields.get(name)}")
+
+
 def write(path: StoragePath, value: dict[str, Any], *, seal: bool = True) -> None:
     """Write a JSON object, with its digest unless `seal` is False, atomically.
 

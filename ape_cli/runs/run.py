@@ -107,9 +107,9 @@ class Run(RunFiles):
         """Set the status to `finished`, save the result, and remove the state for resuming.
 
         The digests of the weights and the history are written into run.json. Raises `RunError` if the weights were
-        altered since they were saved.
+        altered since they were saved, or are not those of the best step.
         """
-        self.check_tensors()
+        self.check_tensors(result)
         digests = {name: files.sha256(self.folder / name) for name in (WEIGHTS, HISTORY)}
         self.update(status="finished", finished=now(), result=result.model_dump(), files=digests)
         self._drop_state()
@@ -133,7 +133,13 @@ class Run(RunFiles):
         folders.remove(self.folder / "state")
 
     def clear(self) -> None:
-        """Remove the weights, the history, run.json, the state and all evaluations, so that the run can start again."""
+        """Remove the weights, the history, run.json, the state and all evaluations, so that the run can start again.
+
+        Raises `RunError` if the folder of the run is a link, which could lead anywhere.
+        """
+        if folders.is_link(self.folder):
+            got, fix = "a symbolic link", "remove the link"
+            raise RunError(f"{self.folder} is no folder of these results", got=got, fix=fix)
         for name in ("state", self.logs.name, WEIGHTS, HISTORY, "run.json"):
             folders.remove(self.folder / name)
         evaluations = self.folder / "eval"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ape_cli.core import budget
 from ape_cli.core.errors import RunError
 from ape_cli.runs import history, record
-from ape_cli.runs.record import Record
+from ape_cli.runs.record import Record, TrainingResult
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import Tensors, check_length, check_tensors, load_tensors, save_tensors
@@ -106,19 +106,64 @@ class RunFiles:
         self._check_owner(self.folder / WEIGHTS, about, sealed)
         return tensors, digest
 
-    def check_tensors(self) -> None:
+    def check_tensors(self, result: TrainingResult | None = None) -> None:
         """Check the weights and the state, as far as they exist, without loading all of them.
 
-        Raises `RunError` if a file is damaged, altered, or of another run, or if a weight is not finite.
+        `result` is that of a run that has just ended; then the weights must be those of its best step.
+
+        Raises `RunError` if a file is damaged, altered, or of another run, if a weight is not finite, or if the weights
+        are not the best ones.
         """
-        for path in (self.folder / WEIGHTS, self._state):
+        best: dict[str, Any] = {}  # what the state says about the best weights
+        for path in (self._state, self.folder / WEIGHTS):
             if path.exists():
                 about, sealed = check_tensors(path, finite=path.name == WEIGHTS)
                 self._check_owner(path, about, sealed)
+                if path.name == WEIGHTS:
+                    self._check_best(about, best if result is None else result.model_dump(), exactly=result is not None)
+                else:
+                    best = about
                 if path.name == WEIGHTS and self.read()["status"] == "finished":
                     self.check_file(WEIGHTS)
                 else:
                     self.check_seal(path, sealed)
+
+    def check_weights(self, cursor: dict[str, Any]) -> None:
+        """Check, without loading them, that the weights are at least as good as those that a state names.
+
+        `cursor` is the JSON object of the state. Weights may be newer: they are stored just before the state.
+
+        Raises `RunError` if they are missing or older, or if their file is damaged, altered, or of another run.
+        """
+        if not cursor.get("best_step"):
+            return
+        path = self.folder / WEIGHTS
+        if not path.exists():
+            fix = "restore the file, or start the run again with --overwrite"
+            raise RunError(f"{path} is missing", got=f"a state whose best step is {cursor['best_step']}", fix=fix)
+        about, sealed = check_tensors(path, finite=True)
+        self._check_owner(path, about, sealed)
+        self._check_best(about, cursor, exactly=False)
+
+    def _check_best(self, about: dict[str, Any], best: dict[str, Any], *, exactly: bool) -> None:
+        """Compare the metadata of the weights with `best_step` and `best_accuracy` of a state or a result.
+
+        Unless `exactly` is set, the weights may be of a later step. Weights of early versions do not say their step.
+
+        Raises `RunError` if they contradict each other.
+        """
+        step, wanted = about.get("step"), best.get("best_step")
+        if step is None or wanted is None:
+            return
+        found, accuracy = about.get("validation_token_accuracy"), best.get("best_accuracy")
+        newer = isinstance(step, int) and isinstance(wanted, int) and step > wanted and not exactly
+        if not newer and (step, found) != (wanted, accuracy):
+            raise RunError(
+                f"{self.folder / WEIGHTS} does not have the best weights of the run",
+                got=f"weights of step {step}, with validation accuracy {found}",
+                allowed=f"those of step {wanted}, with validation accuracy {accuracy}",
+                fix="restore the file, or start the run again with --overwrite",
+            )
 
     def seal_tensors(self) -> None:
         """Write the weights and the state again with a digest, if they have none.
@@ -136,7 +181,8 @@ class RunFiles:
         import pyarrow.parquet as pq
 
         with files.replacing(self.folder / HISTORY) as temporary:
-            pq.write_table(pa.Table.from_pylist(history.written(rows)), temporary, compression="zstd")
+            # an absolute path, because pyarrow takes `a1:/x` for the address of a file system
+            pq.write_table(pa.Table.from_pylist(history.written(rows)), temporary.absolute(), compression="zstd")
 
     @property
     def _state(self) -> StoragePath:

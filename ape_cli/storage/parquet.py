@@ -27,7 +27,7 @@ def writer(path: Path, wanted: pa.Schema = SCHEMA) -> pq.ParquetWriter:
     """
     encoding = dict.fromkeys((leaf for field in wanted for leaf in _numbers(field.name, field.type)), _SPLIT)
     return pq.ParquetWriter(
-        path,
+        path.absolute(),  # pyarrow takes `a1:/x` for the address of a file system
         wanted,
         compression="zstd",
         use_dictionary=[name for name in wanted.names if name == "op"],
@@ -51,7 +51,7 @@ def check_length(path: StoragePath) -> None:
     size = path.stat().st_size
     if size <= budget.PARQUET_BYTES:
         return
-    with pq.ParquetFile(path.opened() if isinstance(path, RemotePath) else path) as file:
+    with pq.ParquetFile(path.opened() if isinstance(path, RemotePath) else path.absolute()) as file:
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
         content = sum(group.column(i).total_compressed_size for group in groups for i in range(group.num_columns))
     if size > content + budget.PARQUET_BYTES:
@@ -73,7 +73,11 @@ def read_shard(path: StoragePath, wanted: pa.Schema = SCHEMA) -> pq.ParquetFile:
     """
     try:
         # pre_buffer reads the columns of a row group with few requests to the object store
-        file = pq.ParquetFile(path.opened(), pre_buffer=True) if isinstance(path, RemotePath) else pq.ParquetFile(path)
+        file = (
+            pq.ParquetFile(path.opened(), pre_buffer=True)
+            if isinstance(path, RemotePath)
+            else pq.ParquetFile(path.absolute())
+        )
         found = file.schema_arrow
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix="generate it again") from error

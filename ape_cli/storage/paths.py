@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import parse_qsl, unquote
 
+from ape_cli.core import escaping
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage._bucket import OPTIONS, Bucket
 from ape_cli.storage._store_errors import CREDENTIALS, KINDS
@@ -52,11 +53,12 @@ def storage_path(text: str | StoragePath) -> StoragePath:
     if isinstance(text, Path) and text.parts[:1] in {(f"{kind}:",) for kind in KINDS}:
         raise UsageError("a pathlib.Path cannot hold an address", got=f"{text.parts[0]}…", fix="give it as a string")
     kind, separator, rest = str(text).partition("://")
-    if not separator or not kind.isalnum():
+    if not separator:
         return _local(text)
     if kind not in KINDS:
         known = "a folder, s3://bucket/path, gs://bucket/path"
-        raise UsageError("unknown kind of address", got=f"{kind}://…", allowed=known, fix="use one of those")
+        got = f"{kind if kind.isalnum() else '…'}://…"
+        raise UsageError("unknown kind of address", got=got, allowed=known, fix="use one of those")
     path, _, query = rest.partition("?")
     parts = [part for part in path.split("/") if part]
     if not parts or path.startswith("/"):
@@ -71,10 +73,11 @@ def storage_path(text: str | StoragePath) -> StoragePath:
             fix="write the path without it",
         )
     # a secret may contain a slash, so an "@" anywhere may follow it; nothing of the address is shown
-    if "@" in path or ":" in parts[0] or "@" in unquote(query):
+    hidden = escaping.redacted(unquote(str(text))) != unquote(str(text))
+    if "@" in unquote(path) or ":" in unquote(parts[0]) or "@" in unquote(query) or hidden:
         raise UsageError(
             "an address must not contain credentials, because it is stored and shown",
-            got=f"{kind}://… with {'a colon in the bucket' if ':' in parts[0] else 'an @'}",
+            got=f"{kind}://… with {'an @' if '@' in unquote(path + query) else 'a colon after a name'}",
             allowed=f"{kind}://bucket/path",
             fix=f"{CREDENTIALS[kind]}, and leave them out here",
         )
@@ -94,10 +97,10 @@ def storage_path(text: str | StoragePath) -> StoragePath:
 def local_path(text: str | Path) -> Path:
     """Parse a path of this machine. Raises `UsageError` for an address, and if no local file can have this name."""
     kind, separator, _ = str(text).partition("://")
-    if separator and kind.isalnum():
+    if separator:
         raise UsageError(
             "this can only be read or written on this machine",
-            got=f"{kind}://…",
+            got=f"{kind if kind.isalnum() else '…'}://…",
             allowed="a file or a folder",
             fix="copy it here first, or choose a folder",
         )

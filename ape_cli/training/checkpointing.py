@@ -25,7 +25,7 @@ def restore(setup: Setup, store: Store | None) -> Cursor:
     """Seed dropout, or load the stored checkpoint into the model, the optimiser and the random streams.
 
     All ranks call this function. `store` is None on all ranks but the first. Returns the progress of the run. Raises
-    `RunError` if the stored state does not fit the run.
+    `RunError` if the stored state does not fit the run, or if the best weights are missing or older than the state.
     """
     config, device, group = setup.config, setup.execution.device, setup.execution.group
     torch.manual_seed(group.seed(config.seed))  # for dropout; weights are drawn from their own generator
@@ -43,6 +43,8 @@ def restore(setup: Setup, store: Store | None) -> Cursor:
             got=str(error).splitlines()[0],
             fix="start the run again with --overwrite",
         ) from error
+    if store is not None:
+        store.check_weights(vars(at))
     return at
 
 

@@ -43,9 +43,9 @@ MISTAKES = [
     Mistake(
         "weights registered without a check of their digest",
         "Run.finish",
-        "self.check_tensors()",
+        "self.check_tensors(result)",
         "",
-        "runs/test_integrity.py::test_best_weights_that_were_altered_while_the_run_was_stopped",
+        "runs/test_integrity.py::test_best_weights_that_were_altered_while_the_run_trains",
     ),
     Mistake(
         "scores by size that are not compared with the overall scores",
@@ -155,7 +155,7 @@ MISTAKES = [
     Mistake(
         "a secret with a slash in an address",
         "storage_path",
-        '"@" in path or ":" in parts[0] or "@" in unquote(query)',
+        '"@" in unquote(path) or ":" in unquote(parts[0]) or "@" in unquote(query) or hidden',
         '"@" in parts[0]',
         "core/test_escaping.py::test_an_address_with_a_secret_is_refused_and_not_shown",
     ),
@@ -246,7 +246,7 @@ MISTAKES = [
     Mistake(
         "a line break of a name in a line of output",
         "say",
-        "escaping.one_line(line)",
+        "escaping.one_line(escaping.redacted(line))",
         "escaping.terminal(line)",
         "runs/test_altered_together.py::test_a_name_with_line_breaks_forges_no_line",
     ),
@@ -270,5 +270,33 @@ MISTAKES = [
         'now = str(self.read()["status"])',
         "pass",
         "runs/test_registry.py::test_a_run_that_finishes_while_its_status_is_asked",
+    ),
+    Mistake(
+        "older weights of the same run",
+        "restore",
+        "store.check_weights(vars(at))",
+        "pass",
+        "runs/test_contradictions.py::test_older_weights_of_the_same_run",
+    ),
+    Mistake(
+        "weights of another step than the best one",
+        "Run.finish",
+        "self.check_tensors(result)",
+        "self.check_tensors()",
+        "runs/test_contradictions.py::test_weights_of_another_step_are_not_registered",
+    ),
+    Mistake(
+        "a best accuracy that no validation had",
+        "Cursor.parse",
+        "history.check_best(at.history, vars(at))",
+        "",
+        "runs/test_contradictions.py::test_a_best_accuracy_that_the_history_does_not_have",
+    ),
+    Mistake(
+        "shards written through a link",
+        "standing",
+        'folders.is_link(out / "data")',
+        "False",
+        "data/test_integrity.py::test_a_linked_folder_of_shards_is_not_written_into",
     ),
 ]

@@ -59,7 +59,7 @@ MISTAKES = [
         "Checkpointer._weights",
         "not (value.sum().isfinite() or value.isfinite().all())",
         "value is None",
-        "training/test_loop.py::test_nothing_is_stored_that_is_no_number",
+        "training/test_loop.py::test_a_checkpoint_of_weights_that_are_no_numbers",
     ),
     Mistake(
         "the best weights not copied, so that training changes them",

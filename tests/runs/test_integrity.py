@@ -17,6 +17,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.reports import aggregation
 from ape_cli.runs.audit import audit
+from ape_cli.runs.record import TrainingResult
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.training.execution import ExistingRun
@@ -216,22 +217,23 @@ def test_a_state_that_was_altered_is_not_resumed(words: Dataset, tmp_path: Path)
     assert run(words, tmp_path, existing=ExistingRun.RESUME).trained
 
 
-def test_best_weights_that_were_altered_while_the_run_was_stopped(words: Dataset, tmp_path: Path) -> None:
-    """The last step has no better weights, so those on disk would be registered as the best ones."""
-    stop = {"stop": stopping_after(3)}
-    with pytest.raises(Stopped):
-        run(words, tmp_path, **stop)
-    found = first(tmp_path)
-    stored = found.load_state()
-    assert stored
-    found.save_state(stored[0], stored[1] | {"best_accuracy": 1.0})
-    path = Path(str(found.folder)) / "model.safetensors"
-    whole = bytearray(path.read_bytes())
-    whole[-7] ^= 64
-    path.write_bytes(whole)
+def test_best_weights_that_were_altered_while_the_run_trains(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not registered as the best ones."""
+    finish = Run.finish
+
+    def altered(self: Run, result: TrainingResult) -> None:
+        path = Path(str(self.folder)) / "model.safetensors"
+        whole = bytearray(path.read_bytes())
+        whole[-7] ^= 64
+        path.write_bytes(whole)
+        finish(self, result)
+
+    monkeypatch.setattr(Run, "finish", altered)
     with pytest.raises(RunError, match="was altered"):
-        run(words, tmp_path, existing=ExistingRun.RESUME, test=False)
-    assert found.status == "stopped"
+        run(words, tmp_path, test=False)
+    assert first(tmp_path).status == "stopped"
 
 
 Cursor = dict[str, Any]

@@ -37,7 +37,7 @@ def at(server: Server, path: str) -> RemotePath:
 # Addresses
 
 
-@pytest.mark.parametrize("text", ["results", "/tmp/x", "../a b", "", "c:/x", "my-run://x"])
+@pytest.mark.parametrize("text", ["results", "/tmp/x", "../a b", "", "c:/x"])
 def test_what_is_no_address_is_a_folder(text: str) -> None:
     assert storage_path(text) == Path(text)
     assert storage_path(Path(text)) == Path(text)
@@ -320,3 +320,21 @@ def test_wrong_credentials(server: Server) -> None:
         with pytest.raises(PlaceError, match="refuses"):
             files.write_text(place_of_ours, "text")
     files.write_text(place_of_ours, "text")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s3+x://KEY:HIDDEN@b/x",
+        " s3://KEY:HIDDEN@b/x",
+        "./s3://KEY:HIDDEN@b/x",
+        "my-run://HIDDEN",
+        "s3://b/x?endpoint_override=http://user:HIDDEN/word",
+        "s3://b/KEY%40HIDDEN",
+        "s3://KEY%3AHIDDEN/x",
+    ],
+)
+def test_addresses_that_hide_a_secret_are_refused(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        storage_path(text)
+    assert "HIDDEN" not in str(caught.value)

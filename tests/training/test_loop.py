@@ -25,6 +25,7 @@ from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
 from ape_cli.training import checkpointing, loop, setup, validation
+from ape_cli.training.checkpointing import Checkpointer
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
 from ape_cli.training.loop import Loop, Stopped
@@ -59,6 +60,9 @@ class Memory:
 
     def load_state(self) -> tuple[dict, dict] | None:
         return None if self.state is None else ({k: v.clone() for k, v in self.state[0].items()}, dict(self.state[1]))
+
+    def check_weights(self, cursor: dict) -> None:
+        """Nothing but this program writes here."""
 
     def save_model(self, tensors: dict, about: dict) -> None:
         self.model = {k: v.clone() for k, v in tensors.items()}, about
@@ -472,6 +476,23 @@ def test_nothing_is_stored_that_is_no_number(words: Dataset, poisoned: int, said
     assert store.state is None
     assert store.model is None
     assert store.history == []
+
+
+def test_a_checkpoint_of_weights_that_are_no_numbers(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkpoint is due right after the step that spoils the weights, so that no loss has shown it yet."""
+    store = Memory()
+    running = Loop(tiny("rope", words), words, store, Execution(CPU))
+    monkeypatch.setattr(Checkpointer, "due", lambda self, validated: running.at.step == 3)
+
+    def poison(*args: Any) -> None:
+        if running.at.step == 2:  # the step itself is counted after it
+            with torch.no_grad():
+                running.setup.model.embedding[5] = float("nan")
+
+    running.setup.optimiser.register_step_post_hook(poison)
+    with pytest.raises(RunError, match=r"no longer a number[\s\S]*step 3 of 20"):
+        running.run()
+    assert store.state is store.model is None
 
 
 def test_a_validation_whose_loss_is_not_finite(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,118 @@
+"""Files of a run that are genuine or have right digests, and cannot be true together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.core.errors import RunError
+from ape_cli.data.loader import Dataset
+from ape_cli.runs.audit import audit
+from ape_cli.runs.record import TrainingResult
+from ape_cli.runs.run import Run
+from ape_cli.storage.tensors import load_tensors, save_tensors
+from ape_cli.training.execution import ExistingRun
+from ape_cli.training.loop import Stopped
+from tests.registered import edit
+from tests.runs.test_integrity import first
+from tests.runs.test_registry import run, stopping_after
+
+
+def test_older_weights_of_the_same_run(words: Dataset, tmp_path: Path) -> None:
+    """Their digest is right, and they are not the weights that the state or the result names."""
+    with pytest.raises(Stopped):
+        run(words, tmp_path, stop=stopping_after(3))
+    found = first(tmp_path)
+    assert audit(found).state == "verified"
+    path = Path(str(found.folder)) / "model.safetensors"
+    tensors, about, _ = load_tensors(path)
+    best = path.read_bytes()
+    for wrong in ({"step": about["step"] - 1}, {"validation_token_accuracy": 0.5}):
+        save_tensors(path, tensors, about | wrong)
+        assert "does not have the best weights of the run" in audit(Run(found.folder)).problems[0]
+        with pytest.raises(RunError, match="does not have the best weights"):
+            run(words, tmp_path, existing=ExistingRun.RESUME)
+    path.unlink()
+    with pytest.raises(RunError, match=r"is missing[\s\S]*--overwrite"):
+        run(words, tmp_path, existing=ExistingRun.RESUME)
+    path.write_bytes(best)
+    assert run(words, tmp_path, existing=ExistingRun.RESUME).run.status == "finished"
+
+
+def test_weights_of_another_step_are_not_registered(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = Run.finish
+
+    def replaced(self: Run, result: TrainingResult) -> None:
+        tensors, about, _ = load_tensors(self.folder / "model.safetensors")
+        save_tensors(self.folder / "model.safetensors", tensors, about | {"step": about["step"] + 1})
+        finish(self, result)
+
+    monkeypatch.setattr(Run, "finish", replaced)
+    with pytest.raises(RunError, match="does not have the best weights"):
+        run(words, tmp_path, test=False)
+
+
+def test_a_best_accuracy_that_the_history_does_not_have(words: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        run(words, tmp_path, stop=stopping_after(3))
+    found = first(tmp_path)
+    stored = found.load_state()
+    assert stored
+    found.save_state(stored[0], stored[1] | {"best_accuracy": 0.99})
+    with pytest.raises(RunError, match=r"impossible best_accuracy 0.99 of step 2; the history has"):
+        run(words, tmp_path, existing=ExistingRun.RESUME)
+
+
+def _seed(about: dict[str, Any]) -> None:
+    about["config"]["seed"] = 77
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda about: about["result"].update(best_accuracy=0.99), "impossible best_accuracy 0.99"),
+        (_seed, "its configuration and data have the hash"),
+        (_seed, "does not begin with reverse-rope-77"),
+        (lambda about: about.update(variant={"decay": 0.5}), "the variant has decay 0.5"),
+        (lambda about: about.update(variant={"nothing": 1}), "the variant has nothing 1"),
+    ],
+)
+def test_contradictions_between_the_files_of_a_run(
+    words: Dataset, tmp_path: Path, change: Callable[[dict[str, Any]], Any], said: str
+) -> None:
+    """Every digest is right. The weights were removed, as those of committed runs."""
+    folder = Path(str(run(words, tmp_path, test=False).run.folder))
+    (folder / "model.safetensors").unlink()
+    assert audit(Run(folder)).problems == ()
+    edit(folder / "run.json", change)
+    assert any(said in problem for problem in audit(Run(folder)).problems)
+
+
+@pytest.mark.parametrize(("exact", "token"), [(1.0, 0.9), (0.5, 0.0)])
+def test_exact_match_that_contradicts_token_accuracy(
+    words: Dataset, tmp_path: Path, exact: float, token: float
+) -> None:
+    folder = Path(str(run(words, tmp_path).run.folder))
+    (path,) = (folder / "eval").iterdir()
+
+    def change(evaluation: dict[str, Any]) -> None:
+        for part in (evaluation["overall"], *evaluation["by_size"]):
+            part.update(exact_match=exact, token_accuracy=token)
+
+    edit(path, change)
+    assert "exact_match and token_accuracy contradict each other" in audit(Run(folder)).problems[0]
+
+
+def test_a_run_whose_folder_is_a_link_is_not_cleared(words: Dataset, tmp_path: Path) -> None:
+    folder = Path(str(run(words, tmp_path, test=False).run.folder))
+    other = folder.rename(tmp_path / "other")
+    folder.symlink_to(other)
+    before = {path.name: path.read_bytes() for path in other.iterdir()}
+    with pytest.raises(RunError, match="a symbolic link"):
+        run(words, tmp_path, existing=ExistingRun.OVERWRITE)
+    assert {path.name: path.read_bytes() for path in other.iterdir()} == before
