@@ -120,8 +120,8 @@ MISTAKES = [
     Mistake(
         "an address in place of a file of this machine",
         "local_path",
-        'if separator:\n    raise UsageError("this can only be read or written on this machine", got=f"{kind if kind.isalnum() else \'…\'}://…", allowed="a file or a folder", fix="copy it here first, or choose a folder")',
-        "",
+        'kind, separator, _ = str(text).partition("://")',
+        'kind, separator = str(text), ""',
         "core/test_escaping.py::test_an_address_where_only_this_machine_can_be",
     ),
     Mistake(

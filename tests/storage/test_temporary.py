@@ -96,7 +96,8 @@ with files.replacing(Path(sys.argv[1])) as temporary:
     assert len(list(tmp_path.glob(".x.txt.*.tmp"))) == 2
     temporary._remove_abandoned.cache_clear()  # as in a new process
     files.write_text(tmp_path / "y.txt", "new")
-    assert len(list(tmp_path.glob(".x.txt.*.tmp"))) == 1
+    (kept,) = tmp_path.glob(".x.txt.*.tmp")
+    assert [path.name for path in tmp_path.glob(".x.txt.*.tmp.lock")] == [f"{kept.name}.lock"]
     assert (tmp_path / ".notes.tmp").exists()
     alive.kill()
     for writer in (killed, alive):

@@ -52,7 +52,7 @@ class ImageShard:
         with self._reading():
             if not path.is_file():
                 raise OSError("it is no regular file")
-            self.file = pq.ParquetFile(path)
+            self.file = pq.ParquetFile(path.absolute())  # pyarrow takes `a1:/x` for the address of a file system
             self.schema: pa.Schema = self.file.schema_arrow
             for field in self.schema:
                 str(field)  # decodes all names
@@ -111,7 +111,9 @@ class ImageShard:
         """
         start = 0
         with self._reading():
-            for batch in pq.ParquetFile(self.path, read_dictionary=once).iter_batches(at_once, columns=[name]):
+            for batch in pq.ParquetFile(self.path.absolute(), read_dictionary=once).iter_batches(
+                at_once, columns=[name]
+            ):
                 if start + len(batch) > self.rows:
                     break
                 yield start, batch.column(0)
