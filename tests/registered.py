@@ -57,6 +57,14 @@ def edit(path: Path, change: Callable[[dict[str, Any]], Any] | None = None, **fi
     record.write(path, found | fields)
 
 
+def rename(folder: Path, begin: str) -> Path:
+    """Gives a run another name, which begins with its task, linearisation, scheme and seed. Returns its new folder."""
+    renamed = folder.rename(folder.with_name(f"{begin}-{folder.name.rpartition('-')[2]}"))
+    for path in (renamed / "run.json", *renamed.glob("eval/*.json")):
+        edit(path, run=renamed.name)
+    return renamed
+
+
 def replace(path: Path, old: str, new: str) -> None:
     """Replaces text in a JSON file of a run, and gives the file its new digest."""
     text = path.read_text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,6 @@ from typing import Any
 from ape_cli.core.errors import RunError
 from ape_cli.runs import history, record
 from ape_cli.runs.config import read_config
-from ape_cli.runs.evaluation_record import check_exact_match
 from ape_cli.runs.record import TrainingResult
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import HISTORY, WEIGHTS
@@ -61,18 +59,13 @@ def _contradictions(run: Run, about: dict[str, Any]) -> list[str]:
     wanted = read_config(about["config"]).digest(about["dataset"]["fingerprint"])
     if run.name.rpartition("-")[2] != wanted:
         found.append(f"run.json contradicts the name: its configuration and data have the hash {wanted}")
-    checks: list[Callable[[], None]] = [partial(record.check_name, about), partial(record.check_variant, about)]
-    for evaluation in run.evaluations(about)[0]:
-        checks.append(partial(check_exact_match, evaluation))
     if about["status"] == "finished":
         with suppress(RunError):  # reported for itself
-            rows = run.history(about).iter_rows(named=True)
-            checks.append(partial(history.check_best, list(rows), about["result"]))
-    for check in checks:
-        try:
-            check()
-        except ValueError as error:
-            found.append(f"its files contradict each other ({error})")
+            rows = list(run.history(about).iter_rows(named=True))
+            try:
+                history.check_best(rows, about["result"])
+            except ValueError as error:
+                found.append(f"its files contradict each other ({error})")
     return found
 
 

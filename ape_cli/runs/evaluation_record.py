@@ -74,14 +74,22 @@ _SUMMED = ("rows", "tokens", "token_accuracy", "exact_match", "cross_entropy")
 
 
 def _sums(parts: Sequence[Metrics]) -> tuple[float, ...]:
-    """The sums over rows that metrics are made of: rows, tokens, right tokens, right rows and nats."""
+    """The sums over rows that metrics are made of: rows, tokens, right tokens, right rows and nats.
+
+    Raises `ValueError` if exact match does not fit token accuracy: each right row has a right token, and if all rows
+    are right, all tokens are.
+    """
     rows = tokens = right_tokens = right_rows = nats = 0.0
     for part in parts:
-        rows += part["rows"]
-        tokens += part["tokens"]
-        right_tokens += part["token_accuracy"] * part["tokens"]
-        right_rows += part["exact_match"] * part["rows"]
-        nats += (part.get("cross_entropy") or 0.0) * part["tokens"]
+        of_rows, of_tokens = part["rows"], part["tokens"]
+        here, right = part["token_accuracy"] * of_tokens, part["exact_match"] * of_rows
+        if right > here + 0.5 or (right > of_rows - 0.5 and here < of_tokens - 0.5):
+            raise ValueError("exact_match and token_accuracy contradict each other")
+        rows += of_rows
+        tokens += of_tokens
+        right_tokens += here
+        right_rows += right
+        nats += (part.get("cross_entropy") or 0.0) * of_tokens
     return rows, tokens, right_tokens, right_rows, nats
 
 
@@ -116,15 +124,3 @@ def contradiction(
         ("weights", evaluation.get("weights"), weights if "weights" in evaluation else None),
     ]
     return next((found for found in said if found[1] != found[2] and found[2] is not None), None)
-
-
-def check_exact_match(evaluation: dict[str, Any]) -> None:
-    """Check that exact match fits token accuracy: a right row has a right token, and only right tokens.
-
-    Raises `ValueError` otherwise.
-    """
-    for part in (evaluation["overall"], *evaluation["by_size"], *evaluation.get("by_op", [])):
-        rows, right = part["rows"], part["exact_match"] * part["rows"]
-        tokens, right_tokens = part["tokens"], part["token_accuracy"] * part["tokens"]
-        if right > right_tokens + 0.5 or (right > rows - 0.5 and right_tokens < tokens - 0.5):
-            raise ValueError("exact_match and token_accuracy contradict each other")

@@ -169,8 +169,9 @@ def read(
     found.pop(digests.FIELD, None)
     for name in complete:
         part: BaseModel = getattr(checked, name)
-        for key in type(part).model_fields.keys() - part.model_fields_set:
-            found[name][key] = getattr(part, key)
+        fields, given = type(part).model_fields, part.model_fields_set
+        if len(given) < len(fields):
+            found[name] |= {key: getattr(part, key) for key in fields if key not in given}
     return found, sealed
 
 

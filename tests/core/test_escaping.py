@@ -17,10 +17,11 @@ from ape_cli.reports import rendering
 from ape_cli.reports.tables import Table
 from ape_cli.storage.paths import storage_path
 from tests.conftest import ape
-from tests.registered import edit
+from tests.registered import edit, rename
 from tests.reports.test_aggregation import add
 
 HOSTILE = 'x\x1b[2J\x9b31m|<script>alert(1)</script>`[a](b)\u202e\r\n"&%$\\end{tabular}'
+HOSTILE_TASK = HOSTILE.replace("/", "")  # the name of the run begins with it, and is that of a folder
 FORBIDDEN = ("\x1b", "\x9b", "\u202e", "\r")
 
 
@@ -62,12 +63,12 @@ class Tags(html.parser.HTMLParser):
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     """A run whose dataset, task and setting have hostile names."""
-    add(tmp_path, "rope", 0.5)
+    add(tmp_path, "rope", 0.5, variant={"=" + HOSTILE: HOSTILE})
     (run,) = (tmp_path / "runs").iterdir()
+    run = rename(run, f"{HOSTILE_TASK}-rope-1")
 
     def change(about: dict) -> None:  # type: ignore[type-arg]
-        about["dataset"].update(task=HOSTILE, name="=" + HOSTILE)
-        about["variant"] = {"=" + HOSTILE: HOSTILE}
+        about["dataset"].update(task=HOSTILE_TASK, name="=" + HOSTILE)
 
     edit(run / "run.json", change)
     edit(next((run / "eval").iterdir()), dataset="=" + HOSTILE)
@@ -94,7 +95,7 @@ def test_hostile_names_in_a_report(hostile: Path, style: str) -> None:
             cell for cell in cells if cell[:1] in ("=", "@", "+") or (cell[:1] == "-" and not cell[1:2].isdigit())
         ]
     if style == "json":
-        assert json.loads(out)[0]["task"] == HOSTILE
+        assert json.loads(out)[0]["task"] == HOSTILE_TASK
 
 
 def test_hostile_names_on_a_terminal(hostile: Path) -> None:

@@ -43,19 +43,20 @@ def add(
         parameters = {"source": source, "sha256": "0" * 64} | ({"shuffled": True} if shuffled else {})
     else:
         parameters = tasks.make(task, order).parameters if full_size else {}
-    label = "".join(f"{k}{v}" for k, v in (variant or {}).items())
-    settings = {"steps": steps} if steps else {}
-    name_of_run = f"{task}-{order}-{scheme}-{label}{steps or ''}-{seed}-{fingerprint[:3]}-{preset}"
+    variant, kind = variant or {}, "image" if source else "sequence"
+    settings = variant | ({"steps": steps} if steps and "epochs" not in variant else {})
+    own = {name: None for name in variant if name not in config.KINDS[kind].model_fields}  # options of the scheme
+    settled = config.resolve(preset, scheme, own, kind=kind, seed=seed, settings=settings)
+    parts = [task, order, scheme, str(seed), settled.digest(fingerprint)]
+    name_of_run = "-".join(part for part in parts if part)
     folder = where / "runs" / name_of_run
     (folder / "eval").mkdir(parents=True, exist_ok=True)
     about = {
         "version": 1,
         "run": name_of_run,
         "status": "finished",
-        "config": config.resolve(
-            preset, scheme, {}, kind="image" if source else "sequence", seed=seed, settings=settings
-        ).model_dump(),
-        "variant": variant or {},
+        "config": settled.model_dump(),
+        "variant": variant,
         "dataset": {
             "task": task,
             "order": order,

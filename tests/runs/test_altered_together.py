@@ -22,7 +22,7 @@ from ape_cli.training.execution import ExistingRun
 from ape_cli.training.loop import Stopped
 from tests.conftest import ape
 from tests.limits import ape as limited
-from tests.registered import edit, strip_digest
+from tests.registered import edit, rename, strip_digest
 from tests.runs.test_registry import run, stopping_after
 
 
@@ -114,16 +114,16 @@ def test_weights_of_an_earlier_version_that_are_of_another_run(where: Path, word
 
 def test_a_run_json_without_a_field_that_has_a_default(where: Path) -> None:
     """The seed of a configuration has a default, and tables read it."""
-    folder = folders(where)[0]
+    folder = rename(folders(where)[0], "reverse-rope-42")
     edit(folder / "run.json", lambda about: about["config"].pop("seed"))
-    (line, *_) = json.loads(ape("runs", "--results", str(where), "--json")[0])
+    (*_, line) = json.loads(ape("runs", "--results", str(where), "--json")[0])
     assert line["seed"] == 42
     assert "left out" not in ape("report", "--results", str(where))[1]
 
 
 def test_a_run_whose_task_cannot_have_its_order(where: Path) -> None:
     """One such run does not keep the others out of a report."""
-    folder = folders(where)[0]
+    folder = rename(folders(where)[0], "reverse-nonsense-rope-1")
     edit(folder / "run.json", lambda about: about["config"].update(preset="paper"))
     edit(folder / "run.json", lambda about: about["dataset"].update(order="nonsense"))
     out, err = ape("report", "--results", str(where), "--format", "markdown")
@@ -206,14 +206,14 @@ def test_a_name_with_line_breaks_forges_no_line(where: Path) -> None:
 
 
 def test_a_copy_of_a_run_is_no_other_seed(where: Path) -> None:
-    """It has another name, in all of its files, and new digests."""
+    """It has another hash in its name, in all of its files, and new digests."""
     folder = folders(where)[0]
-    copy = shutil.copytree(folder, folder.with_name("zzz"))
+    copy = shutil.copytree(folder, folder.with_name(f"{folder.name.rpartition('-')[0]}-zzz"))
     for path in (copy / "run.json", *(copy / "eval").iterdir()):
-        edit(path, run="zzz")
+        edit(path, run=copy.name)
     for view in ((), ("--by", "size"), ("--by", "epoch")):
         out, err = ape("report", "--results", str(where), "--format", "json", *view)
-        assert f"left out: zzz: it has the configuration, the seed and the data of {folder.name}" in err
+        assert f"left out: {copy.name}: it has the configuration, the seed and the data of {folder.name}" in err
         assert {line["seeds"] for line in json.loads(out)} == {2}
 
 

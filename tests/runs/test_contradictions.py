@@ -10,13 +10,16 @@ import pytest
 
 from ape_cli.core.errors import RunError
 from ape_cli.data.loader import Dataset
+from ape_cli.reports import aggregation
 from ape_cli.runs.audit import audit
 from ape_cli.runs.record import TrainingResult
+from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.storage.tensors import load_tensors, save_tensors
 from ape_cli.training.execution import ExistingRun
 from ape_cli.training.loop import Stopped
 from tests.registered import edit
+from tests.reports.test_aggregation import ALL
 from tests.runs.test_integrity import first
 from tests.runs.test_registry import run, stopping_after
 
@@ -68,18 +71,16 @@ def test_a_best_accuracy_that_the_history_does_not_have(words: Dataset, tmp_path
         run(words, tmp_path, existing=ExistingRun.RESUME)
 
 
-def _seed(about: dict[str, Any]) -> None:
-    about["config"]["seed"] = 77
+def _config(**fields: Any) -> Callable[[dict[str, Any]], None]:
+    """The change of fields of a configuration."""
+    return lambda about: about["config"].update(fields)
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (lambda about: about["result"].update(best_accuracy=0.99), "impossible best_accuracy 0.99"),
-        (_seed, "its configuration and data have the hash"),
-        (_seed, "does not begin with reverse-rope-77"),
-        (lambda about: about.update(variant={"decay": 0.5}), "the variant has decay 0.5"),
-        (lambda about: about.update(variant={"nothing": 1}), "the variant has nothing 1"),
+        (_config(dropout=0.35), "its configuration and data have the hash"),
     ],
 )
 def test_contradictions_between_the_files_of_a_run(
@@ -91,6 +92,38 @@ def test_contradictions_between_the_files_of_a_run(
     assert audit(Run(folder)).problems == ()
     edit(folder / "run.json", change)
     assert any(said in problem for problem in audit(Run(folder)).problems)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_config(seed=77), "does not begin with reverse-rope-77"),
+        (_config(scheme="none"), "does not begin with reverse-none-1"),
+        (lambda about: about["dataset"].update(task="copy"), "does not begin with copy-rope-1"),
+        (lambda about: about["dataset"].update(order="depth"), "does not begin with reverse-depth-rope-1"),
+        (lambda about: about.update(variant={"decay": 0.5}), "the variant has decay 0.5"),
+        (lambda about: about.update(variant={"nothing": 1}), "the variant has nothing 1"),
+    ],
+)
+def test_a_run_json_that_contradicts_itself_is_left_out(
+    words: Dataset, tmp_path: Path, change: Callable[[dict[str, Any]], Any], said: str
+) -> None:
+    """The run would be another seed, scheme or task, or another row of a table."""
+    name = first_of_two(words, tmp_path)
+    edit(tmp_path / "runs" / name / "run.json", change)
+    assert any(said in problem for problem in audit(Run(tmp_path / "runs" / name)).problems)
+    registry = open_registry(tmp_path)
+    for found, bad in (registry.table(), aggregation.lines(registry, **ALL, against=None)):
+        assert found.height == 1
+        assert [line.partition(":")[0] for line in bad] == [name]
+        assert said in bad[0]
+
+
+def first_of_two(words: Dataset, where: Path) -> str:
+    """Trains a run with seed 1 and another one with seed 2. Returns the name of the first one."""
+    name = run(words, where, seed=1).run.name
+    run(words, where, seed=2)
+    return name
 
 
 @pytest.mark.parametrize(("exact", "token"), [(1.0, 0.9), (0.5, 0.0)])
@@ -106,6 +139,7 @@ def test_exact_match_that_contradicts_token_accuracy(
 
     edit(path, change)
     assert "exact_match and token_accuracy contradict each other" in audit(Run(folder)).problems[0]
+    assert "exact_match and token_accuracy contradict each other" in Run(folder).evaluations()[1][0]
 
 
 def test_a_run_whose_folder_is_a_link_is_not_cleared(words: Dataset, tmp_path: Path) -> None:

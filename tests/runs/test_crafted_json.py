@@ -75,15 +75,19 @@ def test_a_crafted_manifest(words: Dataset, tmp_path: Path, name: str) -> None:
 
 
 def infinite(path: Path, old: str, new: str) -> None:
-    """Replaces text in a JSON file and gives it its new digest. JSON has no infinity, but `1e999` is read as one."""
+    """Replaces text where it occurs last in a JSON file, and gives the file its new digest.
+
+    JSON has no infinity, but `1e999` is read as one.
+    """
     text = json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != digests.FIELD}, indent=2)
-    assert old in text
-    path.write_text(digests.sealed(text.replace(old, new)))
+    before, found, after = text.rpartition(old)
+    assert found
+    path.write_text(digests.sealed(before + new + after))
 
 
 def test_numbers_that_are_read_as_infinite(folder: Path, tmp_path: Path, words: Dataset) -> None:
     (path,) = (folder / "eval").iterdir()
-    edit(folder / "run.json", lambda about: about["variant"].update(decay=0.123))
+    edit(folder / "run.json", lambda about: [about[part].update(decay=0.123) for part in ("config", "variant")])
     for file, old in ((folder / "run.json", '"seconds": 1.0'), (folder / "run.json", '"decay": 0.123')):
         before = file.read_text()
         infinite(file, old, f"{old.partition(':')[0]}: 1e999")

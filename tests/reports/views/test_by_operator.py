@@ -18,7 +18,7 @@ from ape_cli.reports.views import Options, by_operator
 from ape_cli.runs import record
 from ape_cli.runs.registry import Registry
 from tests.conftest import ape, registry_of
-from tests.registered import edit, put_evaluation, replace
+from tests.registered import edit, put_evaluation, rename, replace
 from tests.reports.test_aggregation import ALL, add
 from tests.reports.test_aggregation import tables_of as plain
 
@@ -31,7 +31,7 @@ Scores = dict[str, float]
 def put(where: Path, scheme: str, exact: Scores, seed: int = 1, *, decode: str = "teacher", **options: Any) -> Path:
     """A registered run of tree-ops with its exact match by operator.
 
-    Token accuracy is half of it, and entropy is 1 minus it.
+    Token accuracy is in the middle between it and 1, and entropy is 1 minus it.
     """
     before = set(where.glob("runs/*/eval/*"))
     given = {"task": "tree-ops", "order": "breadth", "name": "tree-ops-breadth-small"} | options
@@ -39,7 +39,7 @@ def put(where: Path, scheme: str, exact: Scores, seed: int = 1, *, decode: str =
     (path,) = set(where.glob("runs/*/eval/*")) - before
     found = json.loads(path.read_text())
     found["by_op"] = [
-        {"op": op, "token_accuracy": x / 2, "exact_match": x, "rows": COUNTS[op][0], "tokens": COUNTS[op][1]}
+        {"op": op, "token_accuracy": (1 + x) / 2, "exact_match": x, "rows": COUNTS[op][0], "tokens": COUNTS[op][1]}
         | ({"cross_entropy": 1 - x} if decode == "teacher" else {})
         for op, x in exact.items()
     ]
@@ -91,7 +91,7 @@ def test_a_column_for_each_operator_by_hand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("metric", "rope", "none", "best"),
-    [("token_accuracy", 0.4, 0.0, "rope"), ("exact_match", 0.8, 0.0, "rope"), ("cross_entropy", 0.2, 1.0, "rope")],
+    [("token_accuracy", 0.9, 0.5, "rope"), ("exact_match", 0.8, 0.0, "rope"), ("cross_entropy", 0.2, 1.0, "rope")],
 )
 def test_every_metric(tmp_path: Path, metric: str, rope: float, none: float, best: str) -> None:
     fill(tmp_path)
@@ -122,6 +122,7 @@ def test_a_task_of_somebody_s_own_keeps_the_order_of_its_evaluation(tmp_path: Pa
     assert shown.columns == ["extract", "truncate"]  # the operators of tree-ops, in their order
     for path in tmp_path.glob("runs/*/run.json"):
         replace(path, '"task": "tree-ops"', '"task": "somebody-s-own"')
+        rename(path.parent, "somebody-s-own-breadth-rope-1")
     (shown,) = VIEW.tables(read(tmp_path))
     assert shown.columns == ["truncate", "extract"]
 

@@ -18,7 +18,7 @@ from ape_cli.runs import record
 from ape_cli.runs.evaluation_record import evaluation_name
 from ape_cli.runs.registry import Registry
 from tests.conftest import registry_of, write
-from tests.registered import fingerprint_of, put_evaluation, replace
+from tests.registered import fingerprint_of, put_evaluation, rename, replace
 from tests.reports.test_aggregation import add
 
 ALL: dict[str, Any] = {"metric": "token_accuracy", "decode": "teacher", "split": "test"}
@@ -92,7 +92,7 @@ def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:
 
 
 def test_exact_match_is_over_rows(tmp_path: Path) -> None:
-    folder = put(tmp_path, "rope", {"a": {5: (1, 2)}, "b": {5: (0, 1)}})
+    folder = put(tmp_path, "rope", {"a": {5: (10, 20)}, "b": {5: (0, 30)}})
     for name, rows in (("a", 10), ("b", 30)):
         found = json.loads(path_of(folder, name).read_text())
         found["by_size"][0]["rows"] = rows
@@ -265,6 +265,7 @@ def test_without_the_task_it_is_not_known_what_training_saw(tmp_path: Path) -> N
     folder = put(tmp_path, "rope", {"a": {5: (1, 2), 6: (1, 2)}})
     path = folder / "run.json"
     replace(path, '"reverse"', '"somebody-s-own"')
+    rename(folder, "somebody-s-own-rope-1")
     found = read(tmp_path)
     assert VIEW.frame(found)["seen"].to_list() == [None, None]
     (table,) = VIEW.tables(found)
