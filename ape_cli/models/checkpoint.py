@@ -1,9 +1,11 @@
 """Checkpoints: what is stored of a training so that it can resume.
 
-A checkpoint has the cursor, the weights, the state of the optimiser and the states of the random streams.
+A checkpoint has the cursor, the weights, the state of the optimiser and the states of the random streams. It also has
+the best weights until they are stored in their own file, so that a kill between the two files loses neither.
 
-Tensors have names: `model.NAME`, `optimiser.NAME.KEY` (moments of a parameter), and `rng.cpu` and `rng.cuda` (uint8,
-the state of a generator). For a rank other than 0 the last two are `rng.cpu.RANK` and `rng.cuda.RANK`.
+Tensors have names: `model.NAME`, `best.NAME` (the best weights, if they are not the current ones),
+`optimiser.NAME.KEY` (moments of a parameter), and `rng.cpu` and `rng.cuda` (uint8, the state of a generator). For a
+rank other than 0 the last two are `rng.cpu.RANK` and `rng.cuda.RANK`.
 """
 
 from __future__ import annotations
@@ -43,8 +45,11 @@ class Store(Protocol):
     def load_state(self) -> tuple[Tensors, dict[str, Any]] | None:
         """The tensors and the cursor of the stored checkpoint, or None if there is none."""
 
-    def check_weights(self, cursor: dict[str, Any]) -> None:
-        """Check that the stored best weights are those of a cursor, or newer. Raises `RunError` otherwise."""
+    def check_weights(self, cursor: dict[str, Any]) -> bool:
+        """Check the stored best weights, and return whether they are those of a cursor.
+
+        If they are not, the checkpoint holds them. Raises `RunError` if it does not hold them either.
+        """
 
     def save_model(self, tensors: Tensors, about: dict[str, Any]) -> None:
         """Store the best weights, and a JSON object about them."""
@@ -63,6 +68,7 @@ class Cursor:
     best_step: _Whole = 0
     best_accuracy: _Real = -1.0
     best_loss: _Real = 0.0  # cross-entropy in nats for each token, if it decides between equal accuracies
+    holds_best: bool = False  # whether the checkpoint has the best weights, which are stored after it
     seconds: _Real = 0.0
     tokens: _Whole = 0  # number of tokens seen so far, without padding
     history: _Rows = field(default_factory=list)
@@ -158,28 +164,32 @@ def _misfit(wanted: Tensors, found: Tensors) -> tuple[str, str, str] | None:
     return None if wrong is None else (wrong, want.get(wrong, none), have.get(wrong, none))
 
 
-def pack(model: Model, weights: Tensors, optimiser: torch.optim.Optimizer) -> Tensors:
+def pack(model: Model, weights: Tensors, optimiser: torch.optim.Optimizer, best: Tensors | None = None) -> Tensors:
     """The weights (in the form to be stored) and the moments of the optimiser, by name.
 
-    The moments are moved to the CPU.
+    `best` are the best weights, if the checkpoint has to hold them and they are not the current ones. The moments are
+    moved to the CPU.
     """
     tensors = {f"model.{k}": v for k, v in weights.items()}
+    tensors |= {f"best.{k}": v for k, v in (best or {}).items()}
     names = [name for name, _ in model.named_parameters()]
     for index, slot in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{names[index]}.{k}": v.cpu() for k, v in slot.items()}
     return tensors
 
 
-def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer, step: int) -> None:
+def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer, at: Cursor) -> Tensors:
     """Load the result of `pack`, of this or an earlier version, into a model and an optimiser.
 
-    `step`: the number of steps that were done. Raises `ValueError` if the tensors do not fit. A parameter that never
-    had a gradient has no moments.
+    `at`: the cursor of the checkpoint. Returns the best weights if the checkpoint holds them, else no tensors.
+
+    Raises `ValueError` if the tensors do not fit. A parameter that never had a gradient has no moments.
     """
     tensors = model.current(tensors)
     parameters = dict(model.named_parameters())
     moved = {name for name in parameters if f"optimiser.{name}.step" in tensors}
-    wanted = {f"model.{name}": value for name, value in model.state_dict().items()}
+    has_best = at.holds_best and at.best_step != at.step
+    wanted = {f"{kind}.{k}": v for kind in ("model", "best")[: 1 + has_best] for k, v in model.state_dict().items()}
     for name in moved:
         wanted[f"optimiser.{name}.step"] = torch.empty((), dtype=torch.float32, device="meta")
         wanted |= {f"optimiser.{name}.{key}": parameters[name] for key in _MOMENTS}
@@ -187,8 +197,8 @@ def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer, ste
         raise ValueError("{}: {} is wanted, {} is stored".format(*found))
     for name in moved:
         done = float(tensors[f"optimiser.{name}.step"])
-        if not (1 <= done <= step and done.is_integer()):
-            raise ValueError(f"impossible optimiser.{name}.step {done} at step {step}")
+        if not (1 <= done <= at.step and done.is_integer()):
+            raise ValueError(f"impossible optimiser.{name}.step {done} at step {at.step}")
     model.load_state_dict({k[6:]: v for k, v in tensors.items() if k.startswith("model.")})
     state = optimiser.state_dict()
     state["state"] = {
@@ -197,6 +207,8 @@ def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer, ste
         if name in moved
     }
     optimiser.load_state_dict(state)
+    best = "best." if has_best else "model."
+    return {k.removeprefix(best): v for k, v in tensors.items() if at.holds_best and k.startswith(best)}
 
 
 def streams(device: torch.device) -> Tensors:

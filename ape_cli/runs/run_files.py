@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ape_cli.core import budget
 from ape_cli.core.errors import RunError
 from ape_cli.runs import history, record
+from ape_cli.runs.best_weights import are_best
 from ape_cli.runs.record import Record, TrainingResult
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
@@ -38,7 +39,7 @@ class RunFiles:
     def read(self) -> dict[str, Any]:
         """The checked content of run.json.
 
-        Raises `RunError` if it is missing, damaged, altered, or of another run.
+        Raises `RunError` if it is missing, damaged, altered, or of another run, or if it contradicts itself.
         """
         again = f"train it again with --overwrite, or remove {self.folder}"
         path = self.folder / "run.json"
@@ -48,6 +49,11 @@ class RunFiles:
             raise RunError("the run has no run.json", got=str(self.folder), fix=again) from None
         if about["run"] != self.name:
             raise RunError(f"{path} is of another run", got=about["run"], allowed=self.name, fix=again)
+        try:
+            record.check_name(about)
+            record.check_variant(about)
+        except ValueError as error:
+            raise RunError(f"{path} contradicts itself", got=str(error), fix=again) from error
         self._record_is_sealed = sealed
         self.unverified |= not sealed
         return about
@@ -120,7 +126,7 @@ class RunFiles:
                 about, sealed = check_tensors(path, finite=path.name == WEIGHTS)
                 self._check_owner(path, about, sealed)
                 if path.name == WEIGHTS:
-                    self._check_best(about, best if result is None else result.model_dump(), exactly=result is not None)
+                    are_best(path, about, best if result is None else result.model_dump())
                 else:
                     best = about
                 if path.name == WEIGHTS and self.read()["status"] == "finished":
@@ -128,42 +134,25 @@ class RunFiles:
                 else:
                     self.check_seal(path, sealed)
 
-    def check_weights(self, cursor: dict[str, Any]) -> None:
-        """Check, without loading them, that the weights are at least as good as those that a state names.
+    def check_weights(self, cursor: dict[str, Any]) -> bool:
+        """Check the weights without loading them, and return whether they are the best ones that a state names.
 
-        `cursor` is the JSON object of the state. Weights may be newer: they are stored just before the state.
+        `cursor` is the JSON object of the state. If the state holds the best weights itself, those in the file may be
+        missing or older, because they are stored just after the state.
 
-        Raises `RunError` if they are missing or older, or if their file is damaged, altered, or of another run.
+        Raises `RunError` if they are neither, or if their file is damaged, altered, or of another run.
         """
         if not cursor.get("best_step"):
-            return
+            return True
         path = self.folder / WEIGHTS
         if not path.exists():
+            if cursor.get("holds_best"):
+                return False
             fix = "restore the file, or start the run again with --overwrite"
             raise RunError(f"{path} is missing", got=f"a state whose best step is {cursor['best_step']}", fix=fix)
         about, sealed = check_tensors(path, finite=True)
         self._check_owner(path, about, sealed)
-        self._check_best(about, cursor, exactly=False)
-
-    def _check_best(self, about: dict[str, Any], best: dict[str, Any], *, exactly: bool) -> None:
-        """Compare the metadata of the weights with `best_step` and `best_accuracy` of a state or a result.
-
-        Unless `exactly` is set, the weights may be of a later step. Weights of early versions do not say their step.
-
-        Raises `RunError` if they contradict each other.
-        """
-        step, wanted = about.get("step"), best.get("best_step")
-        if step is None or wanted is None:
-            return
-        found, accuracy = about.get("validation_token_accuracy"), best.get("best_accuracy")
-        newer = isinstance(step, int) and isinstance(wanted, int) and step > wanted and not exactly
-        if not newer and (step, found) != (wanted, accuracy):
-            raise RunError(
-                f"{self.folder / WEIGHTS} does not have the best weights of the run",
-                got=f"weights of step {step}, with validation accuracy {found}",
-                allowed=f"those of step {wanted}, with validation accuracy {accuracy}",
-                fix="restore the file, or start the run again with --overwrite",
-            )
+        return are_best(path, about, cursor)
 
     def seal_tensors(self) -> None:
         """Write the weights and the state again with a digest, if they have none.

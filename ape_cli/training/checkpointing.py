@@ -35,7 +35,7 @@ def restore(setup: Setup, store: Store | None) -> Cursor:
     tensors, cursor = stored
     try:
         at = Cursor.parse(cursor, setup.steps, partial(setup.train.steps, config.batch_size, config.seed))
-        unpack(tensors, setup.model, setup.optimiser, at.step)
+        best = unpack(tensors, setup.model, setup.optimiser, at)
         restore_streams(tensors, device, group.rank, group.seed(config.seed, at.step))
     except (KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
@@ -43,9 +43,14 @@ def restore(setup: Setup, store: Store | None) -> Cursor:
             got=str(error).splitlines()[0],
             fix="start the run again with --overwrite",
         ) from error
-    if store is not None:
-        store.check_weights(vars(at))
+    if store is not None and not store.check_weights(vars(at)):  # killed between a checkpoint and its best weights
+        store.save_model(best, _about_best(at))
     return at
+
+
+def _about_best(at: Cursor) -> dict[str, Any]:
+    """The JSON object that is stored with the best weights."""
+    return {"step": at.best_step, "validation_token_accuracy": at.best_accuracy}
 
 
 class Checkpointer:
@@ -58,7 +63,7 @@ class Checkpointer:
         """Start the clock for the next checkpoint."""
         self.setup, self.store, self.meter = setup, store, meter
         self.storing = 0.0  # seconds that the last checkpoint took
-        self.best: tuple[Tensors, dict[str, Any]] | None = None  # not stored yet: weights, description
+        self.best: Tensors | None = None  # the best weights, if they are not stored yet
         self.saved = time.perf_counter()
 
     def due(self, validated: bool) -> bool:
@@ -69,13 +74,17 @@ class Checkpointer:
         patience = self.storing / _SAVE_SHARE if validated else _SAVE_EVERY
         return self.store is not None and time.perf_counter() - self.saved > min(patience, _SAVE_EVERY)
 
-    def keep(self, about: dict[str, Any]) -> None:
-        """Copy the current weights as the best ones. The next checkpoint stores them with the JSON object `about`."""
+    def keep(self) -> None:
+        """Copy the current weights as the best ones. The next checkpoint stores them."""
         if self.store is not None:
-            self.best = {name: value.clone() for name, value in self._weights().items()}, about
+            self.best = {name: value.clone() for name, value in self._weights().items()}
 
     def save(self) -> None:
-        """Store the best weights, the history and the state. All ranks call this method.
+        """Store the history, the state and the best weights. All ranks call this method.
+
+        The state comes before the best weights and holds them too. In the other order, a kill between the two could
+        leave weights that no run has: on a GPU, the repeated steps differ a little, and may not be better than the
+        best weights before, which would be gone.
 
         Raises `RunError` if the loss of a step or a weight is not finite.
         """
@@ -84,13 +93,15 @@ class Checkpointer:
         at, setup = self.meter.at, self.setup
         drawn = setup.execution.group.gathered(streams(setup.execution.device))
         if self.store is not None:
-            tensors = pack(setup.model, self._weights(), setup.optimiser) | drawn
+            at.holds_best = self.best is not None
+            before = self.best if at.best_step != at.step else None
+            tensors = pack(setup.model, self._weights(), setup.optimiser, before) | drawn
             self.meter.clock()
-            if self.best is not None:
-                self.store.save_model(*self.best)
-                self.best = None
             self.store.save_history(at.history)
             self.store.save_state(tensors, vars(at))
+            if self.best is not None:
+                self.store.save_model(self.best, _about_best(at))
+                self.best = None
         self.saved = time.perf_counter()
         self.storing = self.saved - start
 

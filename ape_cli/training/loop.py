@@ -138,7 +138,7 @@ class Loop:
         at.nats, at.correct, at.labels = 0.0, 0, 0
         if kept:
             at.best_accuracy, at.best_loss, at.best_step = scores.validation.token_accuracy, scores.loss, at.step
-            self.checkpointer.keep({"step": at.step, "validation_token_accuracy": at.best_accuracy})
+            self.checkpointer.keep()
 
     def _log(self, metrics: Mapping[str, float]) -> None:
         """Pass metrics of the current step to all loggers."""

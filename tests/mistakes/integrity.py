@@ -274,8 +274,8 @@ MISTAKES = [
     Mistake(
         "older weights of the same run",
         "restore",
-        "store.check_weights(vars(at))",
-        "pass",
+        "store is not None and not store.check_weights(vars(at))",
+        "False",
         "runs/test_contradictions.py::test_older_weights_of_the_same_run",
     ),
     Mistake(
@@ -291,6 +291,41 @@ MISTAKES = [
         "history.check_best(at.history, vars(at))",
         "",
         "runs/test_contradictions.py::test_a_best_accuracy_that_the_history_does_not_have",
+    ),
+    Mistake(
+        "a run under the name of another scheme or seed",
+        "RunFiles.read",
+        "record.check_name(about)",
+        "pass",
+        "runs/test_contradictions.py::test_a_run_json_that_contradicts_itself_is_left_out",
+    ),
+    Mistake(
+        "a setting in tables that the configuration does not have",
+        "RunFiles.read",
+        "record.check_variant(about)",
+        "pass",
+        "runs/test_contradictions.py::test_a_run_json_that_contradicts_itself_is_left_out",
+    ),
+    Mistake(
+        "more right rows than right tokens",
+        "_sums",
+        "right > here + 0.5 or (right > of_rows - 0.5 and here < of_tokens - 0.5)",
+        "False",
+        "runs/test_contradictions.py::test_exact_match_that_contradicts_token_accuracy",
+    ),
+    Mistake(
+        "best weights stored before the state that names them",
+        "Checkpointer.save",
+        "at.holds_best = self.best is not None",
+        "at.holds_best = False",
+        "training/test_checkpointing.py::test_the_best_weights_survive_although_repeated_steps_differ",
+    ),
+    Mistake(
+        "current weights in place of the best ones after a kill",
+        "unpack",
+        "at.holds_best and at.best_step != at.step",
+        "False",
+        "training/test_checkpointing.py::test_the_best_weights_survive_although_repeated_steps_differ",
     ),
     Mistake(
         "shards written through a link",

@@ -61,8 +61,9 @@ class Memory:
     def load_state(self) -> tuple[dict, dict] | None:
         return None if self.state is None else ({k: v.clone() for k, v in self.state[0].items()}, dict(self.state[1]))
 
-    def check_weights(self, cursor: dict) -> None:
-        """Nothing but this program writes here."""
+    def check_weights(self, cursor: dict) -> bool:
+        """Nothing but this program writes here, but it may be killed."""
+        return cursor["best_step"] == (self.model[1]["step"] if self.model else 0)
 
     def save_model(self, tensors: dict, about: dict) -> None:
         self.model = {k: v.clone() for k, v in tensors.items()}, about

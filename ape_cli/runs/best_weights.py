@@ -1,0 +1,36 @@
+"""Whether stored weights are the best ones of a run, as its state or its result says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ape_cli.core.errors import RunError
+from ape_cli.storage.paths import StoragePath
+
+
+def are_best(path: StoragePath, about: dict[str, Any], best: dict[str, Any]) -> bool:
+    """Compare the metadata `about` of the weights in `path` with `best`, the content of a state or a result.
+
+    Returns False if the weights are older than the best ones and the state holds the best ones. A kill leaves this,
+    because the state is stored first. Early versions stored it last, so their weights may be newer than the state.
+    Weights of still earlier versions do not say their step, and count as the best ones.
+
+    Raises `RunError` if the weights are other ones.
+    """
+    step, wanted = about.get("step"), best.get("best_step")
+    if step is None or wanted is None:
+        return True
+    found, accuracy = about.get("validation_token_accuracy"), best.get("best_accuracy")
+    if (step, found) == (wanted, accuracy):
+        return True
+    is_result, is_early, both = "steps" in best, "holds_best" not in best, type(step) is type(wanted) is int
+    if both and step < wanted and best.get("holds_best") is True:
+        return False
+    if both and step > wanted and is_early and not is_result:
+        return True
+    raise RunError(
+        f"{path} does not have the best weights of the run",
+        got=f"weights of step {step}, with validation accuracy {found}",
+        allowed=f"those of step {wanted}, with validation accuracy {accuracy}",
+        fix="restore the file, or start the run again with --overwrite",
+    )

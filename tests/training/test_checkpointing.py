@@ -1,0 +1,134 @@
+"""A kill between the state of a run and its best weights, which are stored one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli.data.loader import Dataset
+from ape_cli.runs.audit import audit
+from ape_cli.runs.run import Run
+from ape_cli.storage.tensors import load_tensors, save_tensors
+from ape_cli.training import validation
+from ape_cli.training.checkpointing import Checkpointer
+from ape_cli.training.execution import Execution, ExistingRun
+from ape_cli.training.loop import Loop
+from tests.runs.test_integrity import first
+from tests.runs.test_registry import run
+from tests.training.test_loop import CPU, Memory, tiny
+
+pytestmark = pytest.mark.slow
+
+
+class Killed(BaseException):
+    """The process ends here: no handler of errors does anything."""
+
+
+class Mortal(Memory):
+    """A store that is killed when it has to store weights, if `dies` is set."""
+
+    dies = True
+
+    def save_model(self, tensors: dict, about: dict) -> None:
+        if self.dies:
+            raise Killed
+        super().save_model(tensors, about)
+
+
+def scored(monkeypatch: pytest.MonkeyPatch, accuracies: list[float]) -> None:
+    """Lets validations have these token accuracies."""
+    left = iter(accuracies)
+
+    class Tally:
+        cross_entropy = 1.0
+
+        def __init__(self, *args: Any) -> None:
+            self.token_accuracy = next(left)
+
+    monkeypatch.setattr(validation, "teacher_forced", Tally)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_the_best_weights_survive_although_repeated_steps_differ(
+    words: Dataset, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    """On a GPU, steps after the last checkpoint are repeated with other roundings. Here no later score is better.
+
+    The checkpoint has the best weights at once, or those of the validation before it.
+    """
+    store = Mortal()
+    scored(monkeypatch, [0.9] if at_once else [0.9, 0.8])
+    running = Loop(tiny("rope", words), words, store, Execution(CPU))
+    known: dict[str, torch.Tensor] = {}
+    monkeypatch.setattr(Checkpointer, "due", lambda self, validated: running.at.step == (5 if at_once else 10))
+
+    def keep(*args: Any) -> None:
+        if running.at.step == 4:  # the step is counted after it
+            known.update({name: value.clone() for name, value in running.setup.model.state_dict().items()})
+
+    running.setup.optimiser.register_step_post_hook(keep)
+    with pytest.raises(Killed):
+        running.run()
+    assert store.model is None
+    assert store.state is not None
+    assert any(name.startswith("best.") for name in store.state[0]) != at_once
+
+    store.dies = False
+    scored(monkeypatch, [0.3] * 4)
+    result = Loop(tiny("rope", words), words, store, Execution(CPU)).run()
+    assert (result.best_step, result.best_accuracy) == (5, 0.9)
+    assert store.models == [{"step": 5, "validation_token_accuracy": 0.9}]
+    for name, value in known.items():
+        assert torch.equal(store.model[0][name], value), name
+    assert not any(name.startswith("best.") for name in store.state[0])
+
+
+@pytest.mark.parametrize("before", ["missing", "older", "stored"])
+def test_a_run_that_was_killed_between_both_files(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """It is sound, and ends with the bytes of a run that was not killed."""
+    whole = Path(str(run(words, tmp_path / "whole", test=False).run.folder), "model.safetensors").read_bytes()
+    save = Run.save_model
+
+    def killed(self: Run, tensors: dict, about: dict) -> None:
+        if before == "older":
+            save(self, tensors, about | {"step": 1, "validation_token_accuracy": 0.01})
+        if before == "stored":
+            save(self, tensors, about)
+        raise Killed
+
+    monkeypatch.setattr(Run, "save_model", killed)
+    with pytest.raises(Killed):
+        run(words, tmp_path / "killed", test=False)
+    monkeypatch.setattr(Run, "save_model", save)
+    found = first(tmp_path / "killed")
+    assert audit(found).state == "verified"
+    done = run(words, tmp_path / "killed", test=False, existing=ExistingRun.RESUME).run
+    assert Path(str(done.folder), "model.safetensors").read_bytes() == whole
+
+
+def test_weights_that_are_newer_than_the_state_are_refused(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state is stored first. A state of an early version does not say so, and was stored last."""
+    save = Run.save_model
+
+    def killed(self: Run, tensors: dict, about: dict) -> None:
+        save(self, tensors, about | {"step": about["step"] + 1})
+        raise Killed
+
+    monkeypatch.setattr(Run, "save_model", killed)
+    with pytest.raises(Killed):
+        run(words, tmp_path, test=False)
+    monkeypatch.setattr(Run, "save_model", save)
+    found = first(tmp_path)
+    assert "does not have the best weights" in audit(found).problems[0]
+    state = found.folder / "state" / "state.safetensors"
+    tensors, cursor, _ = load_tensors(state)
+    del cursor["holds_best"]
+    save_tensors(state, tensors, cursor)
+    assert audit(first(tmp_path)).state == "verified"
