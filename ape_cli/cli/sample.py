@@ -18,6 +18,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import verification
 from ape_cli.data.manifest import Manifest, read_manifest
 from ape_cli.storage import image_rows
+from ape_cli.storage.parquet import read_group
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Cyclic, Grid, Seq, Tree
 
@@ -131,7 +132,7 @@ def read(folder: StoragePath, split: str, row: int) -> Sample | PictureSample:
         for i in range(file.num_row_groups):
             here = file.metadata.row_group(i).num_rows
             if left < here:
-                return _sample(manifest, split, file.read_row_group(i).slice(left, 1).combine_chunks())
+                return _sample(manifest, split, read_group(file, i, shard.file).slice(left, 1).combine_chunks())
             left -= here
     raise AssertionError("the manifest's rows are in its shards")
 

@@ -18,7 +18,7 @@ from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.data.manifest import Manifest, Shard, manifest_path
 from ape_cli.data.plan import DatasetPlan
 from ape_cli.storage import files, image_rows, sequence_rows
-from ape_cli.storage.parquet import check_length, read_shard
+from ape_cli.storage.parquet import check_length, read_group, read_shard
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Cyclic, Structure, Tree
 
@@ -122,14 +122,14 @@ class ContentCheck:
 def content_of(path: StoragePath, plan: DatasetPlan) -> tuple[int, int]:
     """The content sums of the rows in a shard, which are read one row group at a time.
 
-    Raises `DataError` if the shard cannot be read or has another schema than the plan's, `pyarrow.ArrowException` if a
-    row group cannot be read, and `ValueError` if the rows are not valid.
+    Raises `DataError` if the shard cannot be read or has another schema than the plan's, and `ValueError` if the rows
+    are not valid.
     """
     total = (0, 0)
     with read_shard(path, plan.shard) as file:
         _check_size(path, file.metadata)
         for group in range(file.num_row_groups):
-            total = content_sum(total, _content(file.read_row_group(group), plan.image))
+            total = content_sum(total, _content(read_group(file, group, path), plan.image))
     return total
 
 

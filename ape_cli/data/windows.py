@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.data import verification
 from ape_cli.data.batches import WHOLE, Batch, Share
 from ape_cli.data.collation import Window
 from ape_cli.data.image_batches import ImageBatch, ImageRows
 from ape_cli.data.manifest import Manifest
-from ape_cli.storage.parquet import ROW_GROUP
+from ape_cli.storage.parquet import ROW_GROUP, read_group
 from ape_cli.storage.paths import StoragePath
 
 _MOST_OPEN = 16  # shards; the others are opened again when they are read
@@ -146,11 +146,7 @@ class Rows(ABC, Generic[_Window, _Batch]):
         Raises `DataError` if it cannot be read, or if its rows are not valid or not those that were generated.
         """
         shard, group = self._groups[number]
-        try:
-            part = self._open(shard).read_row_group(group)
-        except (OSError, pa.ArrowException) as error:
-            file = self.manifest.shards[self.name][shard].file
-            raise DataError(f"cannot read {file}", got=str(error).splitlines()[0], fix="generate it again") from error
+        part = read_group(self._open(shard), group, self.manifest.shards[self.name][shard].file)
         self._check(part)
         self._content.add(shard, group, part)
         verification.check_row_numbers(part, self._group_starts[number])

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError
 from ape_cli.storage import files
+from ape_cli.storage.dictionaries import check_indices
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.sequence_rows import SCHEMA
@@ -58,6 +59,21 @@ def check_length(path: StoragePath) -> None:
         raise OSError(errno.EFBIG, f"it has {size:,} bytes, of which {content:,} are data", str(path))
     if files.is_hole(path):
         raise OSError(errno.EFBIG, f"most of its {size:,} bytes were never written", str(path))
+
+
+def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath) -> pa.Table:
+    """Read a row group of an open shard. `name` is that of the shard in messages.
+
+    Raises `DataError` if it cannot be read, or if an index of a dictionary is not in it.
+    """
+    try:
+        part = file.read_row_group(number)
+        for column in part.columns:
+            for chunk in column.chunks:
+                check_indices(chunk)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"cannot read {name}", got=str(error).splitlines()[0], fix="generate it again") from error
+    return part
 
 
 def _told(found: pa.Schema) -> str:

@@ -194,4 +194,18 @@ MISTAKES = [
         "",
         "training/test_trial.py::test_killed_after_the_run_was_finished",
     ),
+    Mistake(
+        "an index that is not in the dictionary of a column of images",
+        "ImageShard._parts",
+        'check_indices(column.field("bytes") if pa.types.is_struct(column.type) else column)',
+        "pass",
+        "storage/test_dictionaries.py::test_images_whose_dictionary_is_too_short",
+    ),
+    Mistake(
+        "an index that is not in the dictionary of a column of a shard",
+        "read_group",
+        "check_indices(chunk)",
+        "pass",
+        "storage/test_dictionaries.py::test_a_shard_whose_dictionary_is_too_short",
+    ),
 ]

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError
+from ape_cli.storage.dictionaries import check_indices
 
 _AT_ONCE = 256  # encoded images that are in memory at once
 _LABELS = 2**16  # labels that are read at once
@@ -116,7 +117,9 @@ class ImageShard:
             ):
                 if start + len(batch) > self.rows:
                     break
-                yield start, batch.column(0)
+                column = batch.column(0)
+                check_indices(column.field("bytes") if pa.types.is_struct(column.type) else column)
+                yield start, column
                 start += len(batch)
             else:
                 if start == self.rows:
