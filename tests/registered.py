@@ -65,6 +65,17 @@ def rename(folder: Path, begin: str) -> Path:
     return renamed
 
 
+def take_steps(folder: Path, steps: int) -> None:
+    """Gives a run a number of steps, in its result and, unless it counts in epochs, in its configuration."""
+
+    def change(about: dict[str, Any]) -> None:
+        about["result"]["steps"] = steps
+        if about["config"]["steps"] is not None:
+            about["config"]["steps"] = steps
+
+    edit(folder / "run.json", change)
+
+
 def replace(path: Path, old: str, new: str) -> None:
     """Replaces text in a JSON file of a run, and gives the file its new digest."""
     text = path.read_text()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,11 +25,13 @@ from ape_cli.cli._app import (
 )
 from ape_cli.cli._sweep_runs import sweep_runs
 from ape_cli.cli.console import draw, note, say
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.core.names import checked_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from ape_cli.runs.registry import Registry
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
@@ -125,7 +129,8 @@ def report(
         registry = registry.where(filtered)
     else:
         registry, standing = sweep_runs(sweep, filtered, registry)
-    made, bad = document.read(registry, chosen, options, standing)
+    with _noting_what_was_left_out(registry):
+        made, bad = document.read(registry, chosen, options, standing)
     figures: dict[str, Figure] = {}
     if (kinds or options.style == "html") and not missing():
         figures, told = made.figures(scaled)
@@ -148,6 +153,16 @@ def report(
     else:
         files.write_text(to, text)
         note(f"written: {to}")
+
+
+@contextmanager
+def _noting_what_was_left_out(registry: Registry) -> Iterator[None]:
+    """Print the notes of an `ApeError`, which say what was left out if nothing is left to report."""
+    try:
+        yield
+    except ApeError as error:
+        note_unreadable(getattr(error, "__notes__", []), registry)
+        raise
 
 
 def _list_views(wanted: bool) -> None:

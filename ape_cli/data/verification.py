@@ -204,6 +204,8 @@ def check_row_numbers(part: pa.Table, first: int) -> None:
 def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
     """Check that every id is in the vocabulary and has a position, and that every position exists in the structure.
 
+    Each row of a tree must also have its root, once.
+
     `own` is the structure of the dataset, and `ids` the size of its vocabulary. Raises `DataError` otherwise.
     """
     _operators(part)
@@ -231,6 +233,23 @@ def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
                     allowed=f"{low} to {high}",
                     fix=_AGAIN,
                 )
+        if isinstance(own, Tree):
+            _check_roots(part[f"{side}_positions"], lengths[1], side)
+
+
+def _check_roots(column: pa.ChunkedArray, lengths: np.ndarray, side: str) -> None:
+    """Check that each row has exactly one root, which has heap index 1.
+
+    `column` has the positions of the rows, and `lengths` the number of positions of each: int [R]. Raises `DataError`.
+    """
+    at = np.concatenate([chunk.flatten().to_numpy() for chunk in column.chunks] or [np.zeros(0, np.uint64)])
+    row = np.searchsorted(np.cumsum(lengths), np.flatnonzero(at == 1), side="right")
+    roots = np.bincount(row, minlength=lengths.size)
+    if (roots != 1).any():
+        wrong = int(np.flatnonzero(roots != 1)[0])
+        raise DataError(
+            f"a {side} is no tree", got=f"{roots[wrong]} roots in row {wrong} of these", allowed="one", fix=_AGAIN
+        )
 
 
 def _operators(part: pa.Table) -> list[str | None]:

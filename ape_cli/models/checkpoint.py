@@ -68,7 +68,7 @@ class Cursor:
     best_step: _Whole = 0
     best_accuracy: _Real = -1.0
     best_loss: _Real = 0.0  # cross-entropy in nats for each token, if it decides between equal accuracies
-    holds_best: bool = False  # whether the checkpoint has the best weights, which are stored after it
+    holds_best: bool | None = None  # whether the checkpoint has the best weights; None in early versions
     seconds: _Real = 0.0
     tokens: _Whole = 0  # number of tokens seen so far, without padding
     history: _Rows = field(default_factory=list)
@@ -188,7 +188,7 @@ def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer, at:
     tensors = model.current(tensors)
     parameters = dict(model.named_parameters())
     moved = {name for name in parameters if f"optimiser.{name}.step" in tensors}
-    has_best = at.holds_best and at.best_step != at.step
+    has_best = bool(at.holds_best) and at.best_step != at.step
     wanted = {f"{kind}.{k}": v for kind in ("model", "best")[: 1 + has_best] for k, v in model.state_dict().items()}
     for name in moved:
         wanted[f"optimiser.{name}.step"] = torch.empty((), dtype=torch.float32, device="meta")
@@ -199,6 +199,9 @@ def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer, at:
         done = float(tensors[f"optimiser.{name}.step"])
         if not (1 <= done <= at.step and done.is_integer()):
             raise ValueError(f"impossible optimiser.{name}.step {done} at step {at.step}")
+    for name, value in tensors.items():
+        if name.startswith(("model.", "best.")) and not value.isfinite().all():
+            raise ValueError(f"{name} has values that are not finite")
     model.load_state_dict({k[6:]: v for k, v in tensors.items() if k.startswith("model.")})
     state = optimiser.state_dict()
     state["state"] = {

@@ -55,6 +55,7 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
     """
     names: dict[tuple[Any, ...], str] = {}
     identities: dict[tuple[str, str], tuple[str, str]] = {}
+    variants: dict[str, tuple[str, str]] = {}  # of a configuration: its settings, and a run that has them
     for run, about in registry.sound(bad):
         config, trained = about["config"], about["dataset"]
         try:
@@ -67,11 +68,16 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
         if key not in identities:
             identities[key] = _identity(apart_from_seed, trained["fingerprint"])
         configuration, attention = identities[key]
+        settings = variant_text(about)
+        if settings != (other := variants.setdefault(configuration, (settings, run.name)))[0]:
+            told = f"its settings in tables are {settings or 'none'}, and those of {other[1]} are {other[0] or 'none'}"
+            bad.append(f"{run.name}: {told}, with the same configuration")
+            continue
         of_run = {
             "task": trained["task"],
             "order": trained["order"],
             "scheme": config["scheme"],
-            "variant": variant_text(about),
+            "variant": settings,
             "configuration": configuration,
             "attention": attention,
             "preset": config["preset"],
@@ -141,6 +147,19 @@ def check(*, metric: str, decode: str, split: str) -> None:
     pick("decoding", decode, DECODINGS)
 
 
+def nothing(what: str, bad: list[str], *, got: str, fix: str, allowed: str | None = None) -> ApeError:
+    """The error that nothing is left to report.
+
+    `bad` are lines of text about what was left out. They become notes of the exception (`__notes__`).
+    """
+    if bad:
+        fix = f"restore or remove what was left out (`ape verify` checks every file); or {fix}"
+    error = ApeError(what, got=got, allowed=allowed, fix=fix)
+    for line in bad:
+        error.add_note(line)
+    return error
+
+
 def choice(registry: Registry, *, metric: str, decode: str, split: str) -> str:
     """The selection in words, for errors that say that there is no such score."""
     chosen = str(registry.chosen)
@@ -158,8 +177,9 @@ def wanted(
     check(metric=metric, decode=decode, split=split)
     values, bad = scores(registry)
     if values.is_empty():
-        raise ApeError(
+        raise nothing(
             "there is nothing to report: no evaluated run",
+            bad,
             got=f"{registry.folder}",
             fix="train one first: `ape train --scheme rope --task copy`, then `ape report`",
         )
@@ -171,8 +191,9 @@ def wanted(
     )
     if chosen.is_empty():
         there = values.select("metric", "decode", "split", "preset").unique().sort(pl.all()).rows()
-        raise ApeError(
+        raise nothing(
             "no evaluation matches the selection",
+            bad,
             got=choice(registry, metric=metric, decode=decode, split=split),
             allowed="; ".join(", ".join(row) for row in there),
             fix="evaluate the runs with `ape eval --split … --decode …`, or select one of the above",

@@ -21,12 +21,11 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.core.errors import ApeError
 from ape_cli.reports import stats
 from ape_cli.reports.aggregation import over_seeds
 from ape_cli.reports.columns import CELL
 from ape_cli.reports.curves import numbered
-from ape_cli.reports.evaluations import check, choice, described
+from ape_cli.reports.evaluations import check, choice, described, nothing
 from ape_cli.runs.registry import Registry
 
 COUNTS = ("rows", "tokens")
@@ -98,8 +97,9 @@ def read(
         runs.append(of_run)
         trained[of_run["trained_fingerprint"]] = about["dataset"]
     if needed and not lines:
-        raise ApeError(
+        raise nothing(
             _NONE[part] if others else "no run was evaluated like this",
+            bad,
             got=choice(registry, metric=metric, decode=decode, split=split),
             fix=_FIX[part],
         )

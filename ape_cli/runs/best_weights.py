@@ -11,22 +11,20 @@ from ape_cli.storage.paths import StoragePath
 def are_best(path: StoragePath, about: dict[str, Any], best: dict[str, Any]) -> bool:
     """Compare the metadata `about` of the weights in `path` with `best`, the content of a state or a result.
 
-    Returns False if the weights are older than the best ones and the state holds the best ones. A kill leaves this,
-    because the state is stored first. Early versions stored it last, so their weights may be newer than the state.
-    Weights of still earlier versions do not say their step, and count as the best ones.
+    Returns False if the weights are others and the state holds the best ones. A kill leaves this, because the state is
+    stored first. Early versions stored it last, so their weights may be newer than the state. Weights of still earlier
+    versions do not say their step, and count as the best ones.
 
     Raises `RunError` if the weights are other ones.
     """
     step, wanted = about.get("step"), best.get("best_step")
-    if step is None or wanted is None:
-        return True
     found, accuracy = about.get("validation_token_accuracy"), best.get("best_accuracy")
-    if (step, found) == (wanted, accuracy):
+    if step is None or not wanted or (step, found) == (wanted, accuracy):  # a state without a validation has no best
         return True
-    is_result, is_early, both = "steps" in best, "holds_best" not in best, type(step) is type(wanted) is int
-    if both and step < wanted and best.get("holds_best") is True:
+    if best.get("holds_best"):
         return False
-    if both and step > wanted and is_early and not is_result:
+    is_early_state = "steps" not in best and best.get("holds_best") is None  # a result has steps
+    if is_early_state and type(step) is type(wanted) is int and step > wanted:
         return True
     raise RunError(
         f"{path} does not have the best weights of the run",

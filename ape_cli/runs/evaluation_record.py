@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypedDict  # pydantic does not accept that of typing before Python 3.12
 
+from ape_cli import tasks
+from ape_cli.core.errors import ApeError
 from ape_cli.core.validation import HEX, Many, Text
 
 DECODINGS = ("teacher", "greedy")  # how an evaluation generates outputs
@@ -100,6 +103,15 @@ def _check_sum(whole: tuple[float, ...], name: str, parts: tuple[float, ...]) ->
             raise ValueError(f"the {metric} of {name} and of overall contradict each other")
 
 
+@lru_cache
+def _operators(task: str) -> tuple[str, ...] | None:
+    """The operators of a task, by which rows may be grouped. None if the task is a plug-in that is not installed."""
+    try:
+        return tuple(tasks.load(task).ops)
+    except ApeError:
+        return None
+
+
 def evaluation_name(fingerprint: str, split: str, decode: str) -> str:
     """The name of an evaluation's file, without its suffix.
 
@@ -117,7 +129,11 @@ def contradiction(
     `weights` the SHA-256 of the run's weights, or None if it is unknown. Returns None if there is no contradiction.
     """
     own, fingerprint, split = about["dataset"], evaluation["fingerprint"], evaluation["split"]
+    ops = _operators(own["task"])
+    named = [part["op"] for part in evaluation.get("by_op", [])]
     said = [
+        ("operators", ", ".join(named), None if ops is None or set(named) <= set(ops) else ", ".join(ops)),
+        ("operators", ", ".join(named) or "none", ", ".join(ops) if ops and not named else None),
         ("run", evaluation["run"], run),
         ("the name of the file", name, evaluation_name(fingerprint, split, evaluation["decode"])),
         ("rows", evaluation["rows"], own["rows"][split] if fingerprint == own["fingerprint"] else evaluation["rows"]),

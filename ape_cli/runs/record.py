@@ -124,6 +124,16 @@ def check_variant(about: dict[str, Any]) -> None:
             raise ValueError(f"the variant has {name} {value}, and the configuration has {fields.get(name)}")
 
 
+def check_steps(about: dict[str, Any]) -> None:
+    """Check that a finished run has the steps of its configuration, which may also count in epochs.
+
+    Raises `ValueError` otherwise.
+    """
+    wanted, result = about["config"].get("steps"), about.get("result")
+    if wanted is not None and result and result["steps"] != wanted:
+        raise ValueError(f"the result has {result['steps']} steps, and the configuration has {wanted}")
+
+
 def write(path: StoragePath, value: dict[str, Any], *, seal: bool = True) -> None:
     """Write a JSON object, with its digest unless `seal` is False, atomically.
 

@@ -168,8 +168,18 @@ class Run(RunFiles):
     def save_evaluation(self, evaluation: dict[str, Any]) -> None:
         """Save an evaluation under the name that `evaluation_name` gives it.
 
-        Raises `RunError` if the folder of evaluations is a link, which could lead anywhere.
+        Raises `RunError` if the folder of evaluations is a link, which could lead anywhere, or if the run was removed
+        or trained again since it was evaluated.
         """
+        about, weights = self.read(), evaluation.get("weights")
+        trained = about.get("files", {}).get(WEIGHTS, weights)  # early versions did not store it
+        if weights is not None and (about["status"] != "finished" or trained != weights):
+            raise RunError(
+                "the run was trained again while it was evaluated",
+                got=f"scores of the weights {weights[:16]}…",
+                allowed=f"{trained[:16]}… (run.json)" if trained != weights else "a finished run",
+                fix="evaluate it again with `ape eval` when it is finished",
+            )
         if folders.is_link(self.folder / "eval"):
             got, fix = "a symbolic link", "put a folder in its place"
             raise RunError(f"{self.folder / 'eval'} is no folder of this run", got=got, fix=fix)

@@ -52,6 +52,7 @@ class RunFiles:
         try:
             record.check_name(about)
             record.check_variant(about)
+            record.check_steps(about)
         except ValueError as error:
             raise RunError(f"{path} contradicts itself", got=str(error), fix=again) from error
         self._record_is_sealed = sealed
@@ -74,14 +75,7 @@ class RunFiles:
         self.unverified = True
 
     def save_state(self, tensors: Tensors, cursor: dict[str, Any]) -> None:
-        """Save the state for resuming: tensors, and a JSON object `cursor` that says how far training is.
-
-        Raises `RunError` if the folder of the run was removed meanwhile.
-        """
-        if not (self.folder / "run.json").exists():
-            raise RunError(
-                "the folder of the run was removed while it trains", got=str(self.folder), fix="start it again"
-            )
+        """Save the state for resuming: tensors, and a JSON object `cursor` that says how far training is."""
         save_tensors(self._state, tensors, cursor | {"run": self.name})
 
     def load_state(self) -> tuple[Tensors, dict[str, Any]] | None:
@@ -165,7 +159,14 @@ class RunFiles:
                 save_tensors(path, tensors, about | {"run": self.name})
 
     def save_history(self, rows: list[dict[str, Any]]) -> None:
-        """Save the history of validations, one row each."""
+        """Save the history of validations, one row each. It is the first file of a checkpoint.
+
+        Raises `RunError` if the folder of the run was removed meanwhile.
+        """
+        if not (self.folder / "run.json").exists():
+            raise RunError(
+                "the folder of the run was removed while it trains", got=str(self.folder), fix="start it again"
+            )
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -149,7 +149,8 @@ def points(grids: list[SweepSpecification], preset: str, kind: Kind = lambda dat
         )
     total = sum(_size(grid) for grid in grids)
     if total > budget.TRIALS:
-        raise UsageError("too many trials", got=f"{total:,}", allowed=f"{budget.TRIALS:,}", fix="make several sweeps")
+        got = f"{total:,}" if total < 10**15 else "more than 10^15"  # Python writes no number of 4,300 digits
+        raise UsageError("too many trials", got=got, allowed=f"{budget.TRIALS:,}", fix="make several sweeps")
     of_grids = [(grid, set(grid.seeds)) for grid in grids]
     seeds = dict.fromkeys(seed for grid in grids for seed in grid.seeds)
     found = (

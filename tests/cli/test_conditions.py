@@ -122,7 +122,7 @@ def test_a_second_error_does_not_hide_the_first(
 
     monkeypatch.setattr("ape_cli.runs.run_files.save_tensors", full)
     monkeypatch.setattr(Run, "update", lambda self, **fields: full(self.folder / "run.json"))
-    with pytest.raises(ApeError, match=r"cannot write model\.safetensors"):
+    with pytest.raises(ApeError, match=r"cannot write state\.safetensors"):
         run(words, tmp_path)
     assert "could not be stored: cannot write run.json" in caplog.text
 
@@ -141,6 +141,7 @@ def test_the_folder_of_a_run_that_is_removed_while_it_trains(words: Dataset, tmp
     with pytest.raises(RunError, match="the folder of the run was removed while it trains"):
         run(words, tmp_path, stop=stop, steps=2000)
     assert steps < 100
+    assert not list((tmp_path / "runs").rglob("*.parquet"))  # nor does its folder come back with some of the files
 
 
 def test_sizes_in_messages_are_never_zero_of_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,7 +262,10 @@ def test_a_shard_of_another_width_is_refused(grids: Dataset, rings: Dataset) -> 
 def check(own: Structure, position: int | list[int], symbol: int = 3) -> None:
     row = {"row": 0, "source_ids": [3], "target_ids": [symbol], "size": 1, "op": None}
     origin = [1] * own.width if own.width > 1 else 1
-    rows = [row | {"source_positions": [position], "target_positions": [origin]}]
+    if isinstance(own, Tree):  # a row of a tree has its root too
+        row |= {"source_ids": [3, 3]}
+    source = [1, position] if isinstance(own, Tree) else [position]
+    rows = [row | {"source_positions": source, "target_positions": [origin]}]
     verification.check_rows(pa.Table.from_pylist(rows, schema=schema(own.width)), own, 5)
 
 
@@ -275,6 +278,30 @@ def test_a_path_too_deep_is_an_error() -> None:
     for own, deeper in ((Tree(2), 2**63), (ternary, last + 1)):
         with pytest.raises(DataError, match="too deep"):
             check(own, deeper)
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([[1, 2], [], [1]], "0 roots in row 1"),
+        ([[1, 2], [2, 3], [1]], "0 roots in row 1"),
+        ([[1, 2], [1, 3], [2, 1, 1]], "2 roots in row 2"),
+        ([[], [1, 1]], "0 roots in row 0"),
+    ],
+)
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_rows_that_are_no_trees(rows: list[list[int]], found: str, side: str) -> None:
+    other = {"source": "target", "target": "source"}[side]
+    lines = [
+        {f"{side}_ids": [3] * len(row), f"{side}_positions": row, f"{other}_ids": [3], f"{other}_positions": [1]}
+        | {"row": number, "size": 1, "op": None}
+        for number, row in enumerate(rows)
+    ]
+    with pytest.raises(DataError, match=f"a {side} is no tree\n  got:     {found}"):
+        verification.check_rows(pa.Table.from_pylist(lines, schema=schema(1)), Tree(2), 5)
+    whole = pa.Table.from_pylist([{**lines[0], f"{side}_ids": [3], f"{side}_positions": [1]}] * 3, schema=schema(1))
+    for part in (whole, whole.slice(1, 2), pa.concat_tables([whole, whole.slice(2)]), whole.slice(0, 0)):
+        verification.check_rows(part, Tree(2), 5)
 
 
 @pytest.mark.parametrize(

@@ -97,12 +97,13 @@ Change = Callable[[Tensors], Any]
         (lambda t: t.update({f"optimiser.{BIAS}.step": torch.tensor(4.0)}), "step 4.0 at step 3"),
         (lambda t: t.update({f"model.{BIAS}": t[f"model.{BIAS}"].double()}), f"model.{BIAS}: float32"),
         (lambda t: t.update({f"model.{BIAS}": torch.zeros(1)}), f"model.{BIAS}: float32"),
+        (lambda t: t[f"model.{BIAS}"].fill_(torch.nan), f"model.{BIAS} has values that are not finite"),
         (lambda t: t.update({"more": torch.zeros(1)}), "more: no such tensor is wanted, float32 [1] is stored"),
     ],
 )
 def test_tensors_that_do_not_fit(stored: tuple[Run, Stored], words: Dataset, change: Change, message: str) -> None:
     found, (tensors, cursor) = stored
-    changed = dict(tensors)
+    changed = {name: value.clone() for name, value in tensors.items()}
     change(changed)
     found.save_state(changed, cursor)
     with pytest.raises(RunError, match="the stored state does not fit the run") as caught:

@@ -71,7 +71,7 @@ def add(
             **({"image": [8, 8, 1]} if source else {}),
         },
         "result": {
-            "steps": 1,
+            "steps": settled.steps or 1,
             "best_step": 1,
             "best_accuracy": value,
             "seconds": 1.0,
@@ -94,6 +94,8 @@ def add(
         },
         "by_op": [],
     }
+    if task in tasks.names() and (ops := tasks.load(task).ops):
+        found["by_op"] = [found["overall"] | {"op": ops[0]}]
     put_evaluation(folder, found)
 
 

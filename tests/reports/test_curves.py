@@ -13,7 +13,7 @@ from ape_cli.reports import curves
 from ape_cli.reports.views import Options, by_epoch
 from ape_cli.runs.registry import Registry
 from tests.conftest import registry_of
-from tests.registered import edit, replace, vouch
+from tests.registered import replace, take_steps, vouch
 from tests.reports.test_aggregation import add
 
 # what the history says about training; curves do not show it
@@ -48,7 +48,7 @@ def put(
             for i, (row, a) in enumerate(zip(rows, test, strict=True))
         ]
     pl.DataFrame(rows).write_parquet(folder / "history.parquet")
-    edit(folder / "run.json", lambda about: about["result"].update(steps=100 * len(accuracies)))
+    take_steps(folder, 100 * len(accuracies))
     vouch(folder)
     return folder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from ape_cli.runs.run import Run
 from ape_cli.storage.tensors import load_tensors, save_tensors
 from ape_cli.training.execution import ExistingRun
 from ape_cli.training.loop import Stopped
+from tests.conftest import ape
 from tests.registered import edit
-from tests.reports.test_aggregation import ALL
+from tests.reports.test_aggregation import ALL, add
 from tests.runs.test_integrity import first
 from tests.runs.test_registry import run, stopping_after
 
@@ -103,6 +105,7 @@ def test_contradictions_between_the_files_of_a_run(
         (lambda about: about["dataset"].update(order="depth"), "does not begin with reverse-depth-rope-1"),
         (lambda about: about.update(variant={"decay": 0.5}), "the variant has decay 0.5"),
         (lambda about: about.update(variant={"nothing": 1}), "the variant has nothing 1"),
+        (lambda about: about["result"].update(steps=8), "the result has 8 steps, and the configuration has 4"),
     ],
 )
 def test_a_run_json_that_contradicts_itself_is_left_out(
@@ -117,6 +120,75 @@ def test_a_run_json_that_contradicts_itself_is_left_out(
         assert found.height == 1
         assert [line.partition(":")[0] for line in bad] == [name]
         assert said in bad[0]
+
+
+def test_settings_that_other_runs_do_not_have(words: Dataset, tmp_path: Path) -> None:
+    """Runs that differ only in the seed have the same settings in tables, and are one row."""
+    name = first_of_two(words, tmp_path)
+    other = next(run.name for run in open_registry(tmp_path) if run.name != name)
+    assert aggregation.lines(open_registry(tmp_path), **ALL, against=None)[0]["seeds"].to_list() == [2]
+    edit(tmp_path / "runs" / other / "run.json", variant={})
+    lines, bad = aggregation.lines(open_registry(tmp_path), **ALL, against=None)
+    assert lines["seeds"].to_list() == [1]
+    assert bad[0].startswith(f"{other}: its settings in tables are none, and those of {name} are ")
+
+
+def test_damage_is_named_if_nothing_is_left(words: Dataset, tmp_path: Path) -> None:
+    """It is the reason why there is nothing to report, in every view."""
+    folder = Path(str(run(words, tmp_path).run.folder))
+    for path, text in ((next((folder / "eval").iterdir()), "eval/"), (folder / "run.json", "run.json")):
+        path.write_text(path.read_text() + "x")
+        for view in ((), ("--by", "size"), ("--by", "epoch"), ("--compare", "rope", "none")):
+            if text == "run.json" or "epoch" not in view:  # a history needs no evaluation
+                _, err = ape("report", "--results", str(tmp_path), *view, code=1)
+                assert f"left out: {folder.name}: " in err, view
+                assert text in err
+                assert "`ape verify` checks every file" in err
+    for number in range(25):
+        (tmp_path / "runs" / f"x{number}").mkdir()
+    err = ape("report", "--results", str(tmp_path), code=1)[1]
+    assert err.count("left out: ") == 26
+
+
+def test_scores_of_weights_that_were_replaced_meanwhile(words: Dataset, tmp_path: Path) -> None:
+    """The run was trained again, or trains at the moment, while it was evaluated."""
+    found = run(words, tmp_path).run
+    (evaluation,), _ = found.evaluations()
+    found.save_evaluation(evaluation)
+    for change in ({"files": {"model.safetensors": "0" * 64}}, {"status": "running", "files": {}}):
+        edit(Path(str(found.folder), "run.json"), **change)
+        with pytest.raises(RunError, match="was trained again while it was evaluated"):
+            found.save_evaluation(evaluation)
+
+
+def test_scores_of_a_run_that_was_removed_meanwhile(words: Dataset, tmp_path: Path) -> None:
+    """Its folder does not come back."""
+    found = run(words, tmp_path).run
+    (evaluation,), _ = found.evaluations()
+    shutil.rmtree(Path(str(found.folder)))
+    with pytest.raises(RunError, match=r"has no run.json"):
+        found.save_evaluation(evaluation)
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_operators_that_the_task_does_not_have(tmp_path: Path) -> None:
+    """Or none at all, although the task has some."""
+    for seed in (1, 2):
+        add(tmp_path, "rope", 0.5, seed, task="tree-ops", order="breadth")
+    path = min(tmp_path.glob("runs/*/eval/*.json"))
+    before = path.read_bytes()
+    changes: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
+        (lambda found: found["by_op"][0].update(op="nosuch"), "operators: nosuch"),
+        (lambda found: found.update(by_op=[]), "operators: none"),
+        (lambda found: found.pop("by_op"), "operators: none"),
+    ]
+    for change, said in changes:
+        edit(path, change)
+        lines, bad = aggregation.lines(open_registry(tmp_path), **ALL, against=None)
+        assert lines["seeds"].to_list() == [1]
+        assert said in bad[0]
+        path.write_bytes(before)
+    assert aggregation.lines(open_registry(tmp_path), **ALL, against=None)[1] == []
 
 
 def first_of_two(words: Dataset, where: Path) -> str:

@@ -15,6 +15,7 @@ from ape_cli.runs import filters, record
 from ape_cli.runs.filters import Filter
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
+from tests.registered import take_steps
 from tests.reports import test_curves
 
 SCHEMES = ("rope", "none", "alibi")
@@ -46,8 +47,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         about = json.loads((folder / "run.json").read_text())
         own = {"depth_mean": 1, "depth_std": 0} if order else {"length_mean": 5, "length_std": 0}
         about["dataset"] |= {"parameters": own, "seed": 1, "rows": {"train": 9, "validation": 9, "test": 1_000}}
-        about["result"]["steps"] = 200
         record.write(folder / "run.json", about)
+        take_steps(folder, 200)
     return where
 
 

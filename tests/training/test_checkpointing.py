@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import torch
 
+from ape_cli.core.errors import RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.runs.audit import audit
 from ape_cli.runs.run import Run
 from ape_cli.storage.tensors import load_tensors, save_tensors
 from ape_cli.training import validation
-from ape_cli.training.checkpointing import Checkpointer
+from ape_cli.training.checkpointing import Checkpointer, restore
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Loop
 from tests.runs.test_integrity import first
@@ -111,24 +112,67 @@ def test_a_run_that_was_killed_between_both_files(
     assert Path(str(done.folder), "model.safetensors").read_bytes() == whole
 
 
-def test_weights_that_are_newer_than_the_state_are_refused(
-    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The state is stored first. A state of an early version does not say so, and was stored last."""
+def killed_with(words: Dataset, where: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> tuple[Run, Path]:
+    """A run that was killed with weights whose metadata have other fields. Returns it and the path of its state."""
     save = Run.save_model
 
     def killed(self: Run, tensors: dict, about: dict) -> None:
-        save(self, tensors, about | {"step": about["step"] + 1})
+        save(self, tensors, about | fields)
         raise Killed
 
     monkeypatch.setattr(Run, "save_model", killed)
     with pytest.raises(Killed):
-        run(words, tmp_path, test=False)
+        run(words, where, test=False)
     monkeypatch.setattr(Run, "save_model", save)
-    found = first(tmp_path)
-    assert "does not have the best weights" in audit(found).problems[0]
-    state = found.folder / "state" / "state.safetensors"
-    tensors, cursor, _ = load_tensors(state)
+    found = first(where)
+    return found, Path(str(found.folder), "state", "state.safetensors")
+
+
+def test_weights_of_an_attempt_that_was_given_up(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their step is later than any of this attempt, whose state holds its own best weights."""
+    found, _ = killed_with(words, tmp_path, monkeypatch, step=4, validation_token_accuracy=0.9)
+    assert audit(found).state == "verified"
+    done = run(words, tmp_path, test=False, existing=ExistingRun.RESUME).run
+    assert audit(Run(done.folder)).state == "verified"
+
+
+def test_a_state_of_an_early_version_is_older_than_its_weights(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stored last. The repeated steps store the same weights again."""
+    found, state = killed_with(words, tmp_path, monkeypatch)
+    weights = state.parents[1] / "model.safetensors"
+    tensors, about, _ = load_tensors(weights)
+    newer = about | {"step": about["step"] + 1}
+    save_tensors(weights, tensors, newer)
+    loaded, cursor, _ = load_tensors(state)
+    save_tensors(state, loaded, cursor | {"holds_best": False})
+    assert "does not have the best weights" in audit(first(tmp_path)).problems[0]
+    with pytest.raises(RunError, match="does not have the best weights"):
+        run(words, tmp_path, test=False, existing=ExistingRun.RESUME)
     del cursor["holds_best"]
-    save_tensors(state, tensors, cursor)
+    save_tensors(state, loaded, cursor)
     assert audit(first(tmp_path)).state == "verified"
+    stored = found.load_state()
+    assert stored is not None
+    restore(Loop(found.config(), words, None, Execution(CPU)).setup, found)
+    save_tensors(weights, tensors, about | {"step": about["step"] - 1})
+    with pytest.raises(RunError, match="does not have the best weights"):
+        restore(Loop(found.config(), words, None, Execution(CPU)).setup, found)
+
+
+def test_best_weights_in_a_state_that_are_no_numbers(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not stored as the weights of the run."""
+    monkeypatch.setattr(Checkpointer, "due", lambda self, validated: self.meter.at.step == 3)
+    found, state = killed_with(words, tmp_path, monkeypatch)
+    Path(str(found.folder), "model.safetensors").unlink()
+    tensors, cursor, _ = load_tensors(state)
+    name = next(name for name in tensors if name.startswith("best."))
+    save_tensors(state, tensors | {name: tensors[name] * torch.nan}, cursor)
+    with pytest.raises(RunError, match=f"does not fit the run\n  got:     {name} has values that are not finite"):
+        run(words, tmp_path, test=False, existing=ExistingRun.RESUME)
+    assert not found.has_weights

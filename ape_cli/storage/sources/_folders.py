@@ -44,8 +44,11 @@ def _bytes_of(path: Path) -> Callable[[], bytes]:
 
 
 def is_tar(path: Path) -> bool:
-    """Whether a file is a tar archive by its first bytes, or is named like one."""
-    with path.open("rb") as file:
+    """Whether a file is a tar archive by its first bytes, or is named like one.
+
+    Raises `OSError` if it cannot be read, or is no regular file.
+    """
+    with files.opened(path) as file:
         head = file.read(512)
     return (
         head.startswith(_decompressed.STARTS)
@@ -63,8 +66,10 @@ def in_tar(path: Path, wanted: Collection[str]) -> dict[str, Files]:
     found: dict[str, Files] = {}
     with path.open("rb") as raw:
         try:
-            with tarfile.open(fileobj=_decompressed.opened(raw), mode="r:", tarinfo=_Member) as tar:
+            own = type("_OfThis", (_Member,), {})  # it counts the headers of this archive
+            with tarfile.open(fileobj=_decompressed.opened(raw), mode="r:", tarinfo=own) as tar:
                 for number, member in enumerate(tar):
+                    member.pax_headers = {}  # tarfile keeps a copy of all global headers with each member
                     _check_size(f"{path}: {member.name}", member.size)
                     _check_entries(path, number)
                     check_total(path, member.offset_data + member.size)
@@ -85,19 +90,25 @@ def in_tar(path: Path, wanted: Collection[str]) -> dict[str, Files]:
 
 
 class _Member(tarfile.TarInfo):
-    """A member of an archive, whose long name or extended header is limited: tarfile reads it into memory."""
+    """A member of an archive, whose long names and extended headers are limited: tarfile reads them into memory."""
+
+    global_bytes = all_bytes = 0  # the extended headers so far: those that hold for all members, and all of them
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Parse a header. Raises `DataError` if it announces too long a name, or too large an extended header."""
+        """Parse a header. Raises `DataError` if it announces too long a name, or too large extended headers."""
         made = super().frombuf(buf, encoding, errors)
-        if made.type in _HEADERS and made.size > budget.HEADER_BYTES:
-            raise DataError(
-                "a name in the archive is too long",
-                got=f"a header of {made.size:,} bytes",
-                allowed=f"{budget.HEADER_BYTES:,}",
-                fix="fetch it again",
-            )
+        if made.type in _HEADERS:
+            cls.all_bytes += made.size
+            cls.global_bytes += made.size if made.type == tarfile.XGLTYPE else 0
+            for what, got, size, most in (
+                ("a name in the archive is too long", "a header", made.size, budget.HEADER_BYTES),
+                ("the archive is no CIFAR", "global headers", cls.global_bytes, budget.HEADER_BYTES),
+                ("the archive is no CIFAR", "headers", cls.all_bytes, budget.HEADERS_BYTES),
+            ):
+                if size > most:
+                    told = f"{got} of {size:,} bytes"
+                    raise DataError(what, got=told, allowed=f"{most:,}", fix="fetch it again")
         return made
 
 

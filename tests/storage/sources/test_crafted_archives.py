@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import os
+import re
 import struct
 import tarfile
 import time
@@ -144,6 +146,49 @@ def test_crafted_archives(tmp_path: Path, which: str) -> None:
     with pytest.raises(DataError, match=message):
         _folders.in_tar(path, {"train"})
     assert time.perf_counter() - start < 10
+
+
+def extended(kind: bytes, records: bytes) -> bytes:
+    """An extended header, for all members or for the next one."""
+    return header("x", len(records), kind) + records + bytes(-len(records) % 512)
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "message"),
+    [
+        (tarfile.XGLTYPE, 100, "global headers of [0-9,]+ bytes\n  allowed: 65,536"),
+        (tarfile.XHDTYPE, 5000, "headers of [0-9,]+ bytes\n  allowed: 4,194,304"),
+    ],
+    ids=["of all members", "of each"],
+)
+def test_extended_headers_that_are_large_together(tmp_path: Path, kind: bytes, count: int, message: str) -> None:
+    """tarfile keeps a copy of all global headers with each member that has an own one."""
+    records = b"".join(b"8 %04d=\n" % i for i in range(4500))
+    body = (extended(kind, records) + header("e", 0)) * count + (
+        extended(tarfile.XHDTYPE, b"5 a=\n") + header("e", 0)
+    ) * 99
+    (tmp_path / "x.tar.gz").write_bytes(gzip.compress(body + bytes(1024)))
+    found = ape("gen", "images", "--source", "x.tar.gz", where=tmp_path)
+    assert found.code == 1
+    assert re.search(message, found.err), found.err
+
+
+def test_members_do_not_keep_global_headers(tmp_path: Path) -> None:
+    """Their headers are as large as they may be, and there are as many members as there may be."""
+    records = b"".join(b"8 %04d=\n" % i for i in range(8000))
+    own = extended(tarfile.XHDTYPE, b"5 a=\n") + header("e", 0)
+    body = extended(tarfile.XGLTYPE, records) + own * (budget.ARCHIVE_ENTRIES - 1)
+    (tmp_path / "x.tar.gz").write_bytes(gzip.compress(body + bytes(1024)))
+    found = ape("gen", "images", "--source", "x.tar.gz", where=tmp_path)
+    assert "no images of a known format" in found.err
+    assert found.peak < 2**29
+
+
+def test_a_source_that_is_a_pipe(tmp_path: Path) -> None:
+    """Opening it would wait for a writer."""
+    os.mkfifo(tmp_path / "x")
+    with pytest.raises(DataError, match="it is no regular file"):
+        sources.open_source(str(tmp_path / "x"))
 
 
 def test_many_members_that_are_large_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
