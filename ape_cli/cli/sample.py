@@ -15,7 +15,7 @@ from rich.tree import Tree as Drawn
 from ape_cli.cli.image_mosaic import Mosaic
 from ape_cli.core.errors import DataError, UsageError, pick
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.data import verification
+from ape_cli.data import row_checks, verification
 from ape_cli.data.manifest import Manifest, read_manifest
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import read_group
@@ -141,7 +141,7 @@ def _sample(manifest: Manifest, split: str, found: pa.Table) -> Sample | Picture
     """The sample in a table with one row. Raises `DataError` if it is not valid."""
     plan, names = manifest.plan, manifest.vocabulary
     if plan.image is None:
-        verification.check_rows(found, plan.structure, len(names))
+        row_checks.check_rows(found, plan.structure, len(names))
         return Sample(manifest, split, found.to_pylist()[0])
     raw = found.to_pylist()[0]
     label = int(image_rows.labels(found, len(names))[0])

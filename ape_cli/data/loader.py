@@ -18,7 +18,7 @@ import pyarrow as pa
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.data import image_batches, verification
+from ape_cli.data import image_batches, row_checks, verification
 from ape_cli.data.batches import Batch, Share
 from ape_cli.data.collation import Reading, Window, collate, whole_numbers
 from ape_cli.data.facts import Facts
@@ -89,7 +89,7 @@ class Split(Rows[Window, Batch]):
         return partial(collate, reading=reading, share=share, padding=padding)
 
     def _check(self, part: pa.Table) -> None:
-        verification.check_rows(part, self.manifest.plan.structure, self.ids)
+        row_checks.check_rows(part, self.manifest.plan.structure, self.ids)
 
     def _window(self, part: pa.Table) -> Window:
         return Window.of(part)

@@ -1,28 +1,24 @@
-"""Checks of a dataset on disk: its shards against the manifest, and their rows against vocabulary and structure."""
+"""Checks of a dataset on disk: its shards and their content against the manifest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import ape_cli
 from ape_cli import tasks
 from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, DataError
-from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.data.manifest import Manifest, Shard, manifest_path
 from ape_cli.data.plan import DatasetPlan
+from ape_cli.data.row_checks import operators
 from ape_cli.storage import files, image_rows, sequence_rows
 from ape_cli.storage.parquet import check_length, read_group, read_shard
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import Cyclic, Structure, Tree
 
-_AGAIN = "generate it again"
 _OVERWRITE = "run the same `ape gen` command with --overwrite, or restore the file"
 
 
@@ -113,7 +109,7 @@ class ContentCheck:
         """Check the names of the operators, which the content sums do not cover. Raises `DataError` otherwise."""
         if self._ops is None or part["op"].null_count == len(part):
             return
-        names = _operators(part)
+        names = operators(part)
         if names != self._ops:
             got, allowed = (", ".join(map(str, found)) for found in (names, self._ops))
             raise DataError(f"{shard.file} names other operators", got=got, allowed=allowed, fix=_OVERWRITE)
@@ -190,79 +186,3 @@ def check_same(folder: StoragePath, known: Manifest, made: Manifest) -> None:
                 allowed=now,
                 fix="restore the file, or generate the dataset again with --overwrite",
             )
-
-
-def check_row_numbers(part: pa.Table, first: int) -> None:
-    """Check that rows are numbered one by one, from `first` on. Raises `DataError` otherwise."""
-    numbers = part["row"].to_numpy()
-    wrong = np.flatnonzero(numbers != np.arange(first, first + len(part), dtype=np.uint64))
-    if wrong.size:
-        at = int(wrong[0])
-        raise DataError("a row has another number", got=numbers[at], allowed=first + at, fix=_AGAIN)
-
-
-def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
-    """Check that every id is in the vocabulary and has a position, and that every position exists in the structure.
-
-    Each row of a tree must also have its root, once.
-
-    `own` is the structure of the dataset, and `ids` the size of its vocabulary. Raises `DataError` otherwise.
-    """
-    _operators(part)
-    for side in ("source", "target"):
-        lengths = [pc.list_value_length(part[f"{side}_{what}"]).to_numpy() for what in ("ids", "positions")]
-        if (lengths[0] != lengths[1]).any():
-            row = int(np.flatnonzero(lengths[0] != lengths[1])[0])
-            got = f"{lengths[0][row]} ids with {lengths[1][row]} positions"
-            raise DataError(f"not each {side} id has a position", got=got, allowed="one for each", fix=_AGAIN)
-        symbol = part[f"{side}_ids"].combine_chunks().values.to_numpy()
-        if symbol.size and not FIRST_SYMBOL <= symbol.min() <= symbol.max() < ids:
-            wrong = symbol[(symbol < FIRST_SYMBOL) | (symbol >= ids)][0]
-            raise DataError(
-                f"a {side} id is not in the vocabulary", got=wrong, allowed=f"{FIRST_SYMBOL} to {ids - 1}", fix=_AGAIN
-            )
-        at = sequence_rows.positions(part[f"{side}_positions"].combine_chunks())
-        for factor, coordinate in zip(own.simple, at.reshape(-1, own.width).T, strict=True):
-            low, high = _range(factor)
-            least, greatest = (int(coordinate.min()), int(coordinate.max())) if coordinate.size else (low, low)
-            if least < low or greatest > high:
-                deep = " (a path too deep for a heap index?)" if isinstance(factor, Tree) else ""
-                raise DataError(
-                    f"a {side} position is not one of {factor.expression}{deep}",
-                    got=greatest if greatest > high else least,
-                    allowed=f"{low} to {high}",
-                    fix=_AGAIN,
-                )
-        if isinstance(own, Tree):
-            _check_roots(part[f"{side}_positions"], lengths[1], side)
-
-
-def _check_roots(column: pa.ChunkedArray, lengths: np.ndarray, side: str) -> None:
-    """Check that each row has exactly one root, which has heap index 1.
-
-    `column` has the positions of the rows, and `lengths` the number of positions of each: int [R]. Raises `DataError`.
-    """
-    at = np.concatenate([chunk.flatten().to_numpy() for chunk in column.chunks] or [np.zeros(0, np.uint64)])
-    row = np.searchsorted(np.cumsum(lengths), np.flatnonzero(at == 1), side="right")
-    roots = np.bincount(row, minlength=lengths.size)
-    if (roots != 1).any():
-        wrong = int(np.flatnonzero(roots != 1)[0])
-        raise DataError(
-            f"a {side} is no tree", got=f"{roots[wrong]} roots in row {wrong} of these", allowed="one", fix=_AGAIN
-        )
-
-
-def _operators(part: pa.Table) -> list[str | None]:
-    """The names of the operators in a table. Raises `DataError` if they are not text in UTF-8."""
-    try:
-        found: list[str | None] = part["op"].combine_chunks().dictionary.to_pylist()
-        return found
-    except UnicodeDecodeError as error:
-        raise DataError("the name of an operator is not UTF-8", got=str(error), fix=_AGAIN) from error
-
-
-def _range(factor: Structure) -> tuple[int, int]:
-    """The smallest and the largest coordinate that a dataset may store for a factor of its structure."""
-    if isinstance(factor, Tree):
-        return 1, int(factor.level_start(factor.max_depth + 1)) - 1
-    return 0, factor.order - 1 if isinstance(factor, Cyclic) else 2**63 - 2  # collation adds 1

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
-from ape_cli.data import verification
+from ape_cli.data import row_checks, verification
 from ape_cli.data.batches import WHOLE, Batch, Share
 from ape_cli.data.collation import Window
 from ape_cli.data.image_batches import ImageBatch, ImageRows
@@ -149,7 +149,7 @@ class Rows(ABC, Generic[_Window, _Batch]):
         part = read_group(self._open(shard), group, self.manifest.shards[self.name][shard].file)
         self._check(part)
         self._content.add(shard, group, part)
-        verification.check_row_numbers(part, self._group_starts[number])
+        row_checks.check_row_numbers(part, self._group_starts[number])
         return part
 
     def _read(self, groups: list[int]) -> _Window:
