@@ -5,6 +5,7 @@ Scores are fractions, or nats for cross-entropy.
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any
@@ -54,7 +55,7 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
     the same configuration, seed and data, so it is no other sample of the seeds.
     """
     names: dict[tuple[Any, ...], str] = {}
-    identities: dict[tuple[str, str], tuple[str, str]] = {}
+    identities: dict[tuple[bytes, str], tuple[str, str]] = {}
     variants: dict[str, tuple[str, str]] = {}  # of a configuration: its settings, and a run that has them
     for run, about in registry.sound(bad):
         config, trained = about["config"], about["dataset"]
@@ -64,7 +65,8 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
             bad.append(f"{run.name}: {error.summary}")
             continue
         apart_from_seed = config | {"seed": 0}
-        key = repr(apart_from_seed), trained["fingerprint"]  # runs that differ only in the seed have the same one
+        # runs that differ only in the seed have the same key; version 2 is the last one without references to objects
+        key = marshal.dumps(apart_from_seed, 2), trained["fingerprint"]
         if key not in identities:
             identities[key] = _identity(apart_from_seed, trained["fingerprint"])
         configuration, attention = identities[key]
@@ -103,13 +105,15 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
         bad += [f"{run.name}: {line}" for line in damaged]
         for evaluation in evaluations:
             of_evaluation = {name: evaluation[name] for name in ("decode", "split", "dataset", "fingerprint")}
-            lines += [
-                {**of_run, **of_evaluation, "metric": metric, "value": value}
-                for metric in METRICS
-                if (value := evaluation["overall"].get(metric)) is not None
-            ]
-    schema = {k: v for k, v in LINES.items() if k not in ("mean", "std", "seeds", "best", "low", "high")}
-    return pl.DataFrame(lines, schema=schema | {"value": pl.Float64, "seed": pl.Int64}, orient="row"), bad
+            overall = evaluation["overall"]
+            lines.append(of_run | of_evaluation | {metric: overall.get(metric) for metric in METRICS})
+    schema = {k: v for k, v in LINES.items() if k not in ("metric", "mean", "std", "seeds", "best", "low", "high")}
+    schema |= {"seed": pl.Int64}
+    found = pl.DataFrame(lines, schema=schema | dict.fromkeys(METRICS, pl.Float64), orient="row")
+    long = found.with_row_index("place").unpivot(
+        list(METRICS), index=["place", *schema], variable_name="metric", value_name="value"
+    )
+    return long.drop_nulls("value").sort("place", maintain_order=True).drop("place"), bad
 
 
 def _identity(config: dict[str, Any], fingerprint: str) -> tuple[str, str]:

@@ -131,12 +131,15 @@ def contradiction(
     own, fingerprint, split = about["dataset"], evaluation["fingerprint"], evaluation["split"]
     ops = _operators(own["task"])
     named = [part["op"] for part in evaluation.get("by_op", [])]
-    said = [
-        ("operators", ", ".join(named), None if ops is None or set(named) <= set(ops) else ", ".join(ops)),
-        ("operators", ", ".join(named) or "none", ", ".join(ops) if ops and not named else None),
+    if ops is not None and (not set(named) <= set(ops) or bool(named) != bool(ops)):
+        return "operators", ", ".join(named) or "none", ", ".join(ops) or "none"
+    said = (
         ("run", evaluation["run"], run),
         ("the name of the file", name, evaluation_name(fingerprint, split, evaluation["decode"])),
         ("rows", evaluation["rows"], own["rows"][split] if fingerprint == own["fingerprint"] else evaluation["rows"]),
         ("weights", evaluation.get("weights"), weights if "weights" in evaluation else None),
-    ]
-    return next((found for found in said if found[1] != found[2] and found[2] is not None), None)
+    )
+    for found in said:
+        if found[1] != found[2] and found[2] is not None:
+            return found
+    return None
