@@ -42,9 +42,11 @@ def somewhere(about: str, *names: str, metavar: str = "DIR") -> Any:
 
 
 def _parser(parse: Callable[[Any], StoragePath]) -> Callable[[Any], StoragePath]:
-    """A parser of paths for Typer. It raises `BadParameter` where `parse` raises `ApeError`."""
+    """A parser of paths for Typer. It raises `BadParameter` where `parse` raises `ApeError`, and for an empty text."""
 
     def parsed(text: Any) -> StoragePath:
+        if text == "":  # an unset variable of a shell, which must not mean the current folder
+            raise typer.BadParameter("the name of the file or folder is empty; . is the current folder")
         try:
             return parse(text)
         except ApeError as error:

@@ -278,6 +278,9 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["report", "--axis", "error", "--plots", "p", "--metric", "cross_entropy"], 2, "has no error"),
         (["report", "--axis", "error", "--format", "html", "--compare", "rope", "none"], 2, "no plots"),
         (["reprot"], 2, "report"),
+        (["report", "--plots", ""], 2, "is empty; . is the current folder"),
+        (["gen", "copy", "--out", ""], 2, "is empty; . is the current folder"),
+        (["train", "--scheme", "rope", "--data", ""], 2, "is empty; . is the current folder"),
     ],
 )
 def test_bad_input_gets_one_clear_message(here: Path, words: list[str], code: int, message: str) -> None:
