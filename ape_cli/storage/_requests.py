@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ape_cli.storage._bucket import Bucket
 from ape_cli.storage._store_errors import again, explained, is_not_there, is_over
@@ -96,13 +96,18 @@ def download(bucket: Bucket, key: str, local: Path) -> None:
         again(once)
 
 
-def upload(bucket: Bucket, key: str, content: Path | bytes) -> None:
-    """Upload bytes or a local file as an object, whatever is stored there. The object appears when it is complete."""
+def upload(bucket: Bucket, key: str, content: BinaryIO) -> None:
+    """Upload an open file as an object, whatever is stored there. The object appears when it is complete."""
     import obstore
 
-    size = len(content) if isinstance(content, bytes) else content.stat().st_size
+    size = content.seek(0, io.SEEK_END)
+
+    def once() -> None:
+        content.seek(0)
+        obstore.put(_for_upload(bucket, size), key, content, use_multipart=size > _IN_PARTS)
+
     with explained(bucket, key):
-        again(lambda: obstore.put(_for_upload(bucket, size), key, content, use_multipart=size > _IN_PARTS))
+        again(once)
 
 
 def replace(bucket: Bucket, key: str, content: bytes, expected: Any) -> Any:

@@ -26,7 +26,7 @@ from ape_cli.core import budget
 from ape_cli.core.errors import ApeError
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath
-from ape_cli.storage.temporary import settle, temporary_beside
+from ape_cli.storage.temporary import discard, settle, temporary_beside
 
 _AT_ONCE = 16  # requests to an object store
 T = TypeVar("T")
@@ -94,7 +94,8 @@ def _uploading(path: RemotePath) -> Iterator[Path]:
             yield temporary
         except OSError as error:  # an error of this machine's disk, not of the object store
             raise cannot_write(temporary, error) from error
-        path.upload(temporary)
+        # a process that is killed after the upload leaves nothing, because the same command may not write here again
+        path.upload(temporary, lambda: discard(temporary))
 
 
 @contextmanager

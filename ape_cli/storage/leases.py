@@ -38,6 +38,7 @@ Limits:
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
@@ -182,7 +183,7 @@ class Lease:
         """
         now = self.lock.with_name(f"{self.lock.name}.now")
         for _ in range(_TRIES):
-            _requests.upload(now.bucket, now.key, b"")
+            _requests.upload(now.bucket, now.key, io.BytesIO())
             with suppress(FileNotFoundError):  # another process has removed it in between
                 written = now.stat().st_mtime_ns / 1e9
                 _requests.delete(now.bucket, now.key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -137,8 +137,10 @@ class RemotePath:
         """The content of the object, decoded with `encoding`."""
         return self.read_bytes().decode(encoding)
 
-    def upload(self, local: Path) -> None:
+    def upload(self, local: Path, taken: Callable[[], None] = lambda: None) -> None:
         """Upload a local file as this object. The object appears only when the upload is complete.
+
+        `taken` is called before the upload, when the file is open or in memory. It may remove the file.
 
         In a folder with a guard, an object is replaced only if it is the version that this process has seen last, so
         that an upload of another process which arrives late is rejected by the store. Such an upload is one request of
@@ -148,11 +150,13 @@ class RemotePath:
         """
         guard = self._guard()
         if guard is None:
-            _requests.upload(self.bucket, self.key, local)
+            with local.open("rb") as file:
+                taken()
+                _requests.upload(self.bucket, self.key, file)
         else:
-            self._upload_guarded(local, guard)
+            self._upload_guarded(local, guard, taken)
 
-    def _upload_guarded(self, local: Path, guard: Guard) -> None:
+    def _upload_guarded(self, local: Path, guard: Guard, taken: Callable[[], None]) -> None:
         """Upload a file if `guard` allows it. Raises `ApeError` if it does not, or if the file is too large."""
         size = local.stat().st_size
         if size > _LARGEST:
@@ -163,6 +167,7 @@ class RemotePath:
                 fix="use a folder in place of the object store, or make it smaller",
             )
         content = local.read_bytes()
+        taken()
         for _ in range(_TRIES):
             if self.path not in guard.versions:
                 guard.versions[self.path] = _requests.version(self.bucket, self.key)

@@ -41,10 +41,15 @@ def temporary_beside(path: Path) -> Iterator[tuple[Path, int]]:
         os.close(os.open(temporary, _NEW, 0o666))
         yield temporary, handle
     finally:
-        for left in (temporary, lock):  # in this order: a temporary file without a lock counts as abandoned
-            with suppress(OSError):
-                left.unlink(missing_ok=True)
+        discard(temporary)
         os.close(handle)
+
+
+def discard(temporary: Path) -> None:
+    """Remove a temporary file and its lock, as far as they exist."""
+    for left in (temporary, Path(f"{temporary}.lock")):  # in this order: without a lock, the file counts as abandoned
+        with suppress(OSError):
+            left.unlink(missing_ok=True)
 
 
 def settle(temporary: Path, handle: int) -> None:

@@ -219,4 +219,11 @@ MISTAKES = [
         "True",
         "storage/test_paths.py::test_a_marker_of_another_program_is_an_empty_folder",
     ),
+    Mistake(
+        "a temporary file that stays until the upload is over",
+        "_uploading",
+        "path.upload(temporary, lambda: discard(temporary))",
+        "path.upload(temporary)",
+        "storage/test_locks.py::test_a_process_that_is_killed_after_an_upload_leaves_no_temporary_file",
+    ),
 ]

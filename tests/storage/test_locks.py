@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +234,28 @@ def test_a_file_is_read_once(lock: RemotePath, server: Server, tmp_path: Path, m
         target.upload(new)
     assert read == [new]
     assert server.get(f"lease/{target.key}") == b"new"
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_process_that_is_killed_after_an_upload_leaves_no_temporary_file(
+    lock: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guarded: bool
+) -> None:
+    """The same command may find the object finished, and write nothing that would remove the file."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    left: list[list[str]] = []
+
+    def seen(name: str) -> None:
+        real = getattr(_requests, name)
+
+        def request(*given: Any) -> Any:
+            left.append([path.name for path in tmp_path.glob("ape-*/*")])
+            return real(*given)
+
+        monkeypatch.setattr(_requests, name, request)
+
+    with held(lock, BUSY) if guarded else nullcontext():
+        seen("replace" if guarded else "upload")
+        files.write_text(lock.with_name("score.json"), "{}")
+    assert left[0] == []
+    assert lock.with_name("score.json").read_bytes() == b"{}"

@@ -185,10 +185,15 @@ def test_members_do_not_keep_global_headers(tmp_path: Path) -> None:
 
 
 def test_a_source_that_is_a_pipe(tmp_path: Path) -> None:
-    """Opening it would wait for a writer."""
+    """Opening it would wait for a writer if there were none."""
     os.mkfifo(tmp_path / "x")
-    with pytest.raises(DataError, match="it is no regular file"):
-        sources.open_source(str(tmp_path / "x"))
+    writer = os.open(tmp_path / "x", os.O_RDWR)
+    try:
+        os.write(writer, bytes(1024))
+        with pytest.raises(DataError, match="it is no regular file"):
+            sources.open_source(str(tmp_path / "x"))
+    finally:
+        os.close(writer)
 
 
 def test_many_members_that_are_large_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
