@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +29,8 @@ from ape_cli.core.names import checked_name
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ape_cli.reports.document import Document
+    from ape_cli.reports.views import Options, View
     from ape_cli.runs.registry import Registry
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
@@ -96,7 +96,7 @@ def report(
     \f
     Raises `UsageError` if options are not valid or do not fit together.
     """
-    from ape_cli.reports import document, rendering, scales
+    from ape_cli.reports import rendering, scales
     from ape_cli.reports.plots import encode, missing, require
     from ape_cli.reports.views import Options, choose
     from ape_cli.runs import filters
@@ -129,8 +129,7 @@ def report(
         registry = registry.where(filtered)
     else:
         registry, standing = sweep_runs(sweep, filtered, registry)
-    with _noting_what_was_left_out(registry):
-        made, bad = document.read(registry, chosen, options, standing)
+    made, bad = _read(registry, chosen, options, standing)
     figures: dict[str, Figure] = {}
     if (kinds or options.style == "html") and not missing():
         figures, told = made.figures(scaled)
@@ -155,11 +154,12 @@ def report(
         note(f"written: {to}")
 
 
-@contextmanager
-def _noting_what_was_left_out(registry: Registry) -> Iterator[None]:
-    """Print the notes of an `ApeError`, which say what was left out if nothing is left to report."""
+def _read(registry: Registry, view: View, options: Options, standing: str) -> tuple[Document, list[str]]:
+    """`document.read`. If nothing is left to report, what was left out is printed before the error is raised."""
+    from ape_cli.reports import document
+
     try:
-        yield
+        return document.read(registry, view, options, standing)
     except ApeError as error:
         note_unreadable(getattr(error, "__notes__", []), registry)
         raise

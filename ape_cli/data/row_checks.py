@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ape_cli.core.errors import DataError
+from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.storage import sequence_rows
 from ape_cli.structure import Cyclic, Seq, Structure, Tree
@@ -46,7 +48,8 @@ def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
             raise DataError(
                 f"a {side} id is not in the vocabulary", got=wrong, allowed=f"{FIRST_SYMBOL} to {ids - 1}", fix=_AGAIN
             )
-        at = sequence_rows.positions(part[f"{side}_positions"].combine_chunks())
+        places = part[f"{side}_positions"].combine_chunks()
+        at = sequence_rows.positions(places)
         for factor, coordinate in zip(own.simple, at.reshape(-1, own.width).T, strict=True):
             low, high = _range(factor)
             least, greatest = (int(coordinate.min()), int(coordinate.max())) if coordinate.size else (low, low)
@@ -59,17 +62,16 @@ def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
                     fix=_AGAIN,
                 )
         if isinstance(own, Tree):
-            _check_roots(part[f"{side}_positions"], lengths[1], side)
+            _check_roots(at, places.offsets.to_numpy(), side)
 
 
-def _check_roots(column: pa.ChunkedArray, lengths: np.ndarray, side: str) -> None:
+def _check_roots(at: U64, starts: NDArray[np.int32], side: str) -> None:
     """Check that each row has exactly one root, which has heap index 1.
 
-    `column` has the positions of the rows, and `lengths` the number of positions of each: int [R]. Raises `DataError`.
+    `at` has the positions of all rows: uint64 [T], and row r has those from `starts[r]` to `starts[r + 1]`: int32
+    [R+1]. Raises `DataError`.
     """
-    at = np.concatenate([chunk.flatten().to_numpy() for chunk in column.chunks] or [np.zeros(0, np.uint64)])
-    row = np.searchsorted(np.cumsum(lengths), np.flatnonzero(at == 1), side="right")
-    roots = np.bincount(row, minlength=lengths.size)
+    roots = np.diff(np.concatenate(([0], np.cumsum(at == 1)))[starts])
     if (roots != 1).any():
         wrong = int(np.flatnonzero(roots != 1)[0])
         raise DataError(

@@ -210,8 +210,10 @@ def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer, at:
         if name in moved
     }
     optimiser.load_state_dict(state)
+    if not at.holds_best:
+        return {}
     best = "best." if has_best else "model."
-    return {k.removeprefix(best): v for k, v in tensors.items() if at.holds_best and k.startswith(best)}
+    return {k.removeprefix(best): v for k, v in tensors.items() if k.startswith(best)}
 
 
 def streams(device: torch.device) -> Tensors:

@@ -151,7 +151,7 @@ def check(*, metric: str, decode: str, split: str) -> None:
     pick("decoding", decode, DECODINGS)
 
 
-def nothing(what: str, bad: list[str], *, got: str, fix: str, allowed: str | None = None) -> ApeError:
+def nothing_to_report(what: str, bad: list[str], *, got: str, fix: str, allowed: str | None = None) -> ApeError:
     """The error that nothing is left to report.
 
     `bad` are lines of text about what was left out. They become notes of the exception (`__notes__`).
@@ -181,7 +181,7 @@ def wanted(
     check(metric=metric, decode=decode, split=split)
     values, bad = scores(registry)
     if values.is_empty():
-        raise nothing(
+        raise nothing_to_report(
             "there is nothing to report: no evaluated run",
             bad,
             got=f"{registry.folder}",
@@ -195,7 +195,7 @@ def wanted(
     )
     if chosen.is_empty():
         there = values.select("metric", "decode", "split", "preset").unique().sort(pl.all()).rows()
-        raise nothing(
+        raise nothing_to_report(
             "no evaluation matches the selection",
             bad,
             got=choice(registry, metric=metric, decode=decode, split=split),

@@ -25,7 +25,7 @@ from ape_cli.reports import stats
 from ape_cli.reports.aggregation import over_seeds
 from ape_cli.reports.columns import CELL
 from ape_cli.reports.curves import numbered
-from ape_cli.reports.evaluations import check, choice, described, nothing
+from ape_cli.reports.evaluations import check, choice, described, nothing_to_report
 from ape_cli.runs.registry import Registry
 
 COUNTS = ("rows", "tokens")
@@ -97,7 +97,7 @@ def read(
         runs.append(of_run)
         trained[of_run["trained_fingerprint"]] = about["dataset"]
     if needed and not lines:
-        raise nothing(
+        raise nothing_to_report(
             _NONE[part] if others else "no run was evaluated like this",
             bad,
             got=choice(registry, metric=metric, decode=decode, split=split),

@@ -85,13 +85,13 @@ def _sums(parts: Sequence[Metrics]) -> tuple[float, ...]:
     rows = tokens = right_tokens = right_rows = nats = 0.0
     for part in parts:
         of_rows, of_tokens = part["rows"], part["tokens"]
-        here, right = part["token_accuracy"] * of_tokens, part["exact_match"] * of_rows
-        if right > here + 0.5 or (right > of_rows - 0.5 and here < of_tokens - 0.5):
+        tokens_right, rows_right = part["token_accuracy"] * of_tokens, part["exact_match"] * of_rows
+        if rows_right > tokens_right + 0.5 or (rows_right > of_rows - 0.5 and tokens_right < of_tokens - 0.5):
             raise ValueError("exact_match and token_accuracy contradict each other")
         rows += of_rows
         tokens += of_tokens
-        right_tokens += here
-        right_rows += right
+        right_tokens += tokens_right
+        right_rows += rows_right
         nats += (part.get("cross_entropy") or 0.0) * of_tokens
     return rows, tokens, right_tokens, right_rows, nats
 

@@ -131,10 +131,11 @@ class RunFiles:
     def check_weights(self, cursor: dict[str, Any]) -> bool:
         """Check the weights without loading them, and return whether they are the best ones that a state names.
 
-        `cursor` is the JSON object of the state. If the state holds the best weights itself, those in the file may be
-        missing or older, because they are stored just after the state.
+        `cursor` is the JSON object of the state. If the state holds the best weights itself, the file may be missing or
+        have other weights, because it is stored just after the state. Then the result is False.
 
-        Raises `RunError` if they are neither, or if their file is damaged, altered, or of another run.
+        Raises `RunError` if the state does not hold them and the file does not have them, or if the file is damaged,
+        altered, or of another run.
         """
         if not cursor.get("best_step"):
             return True

@@ -82,9 +82,9 @@ class Checkpointer:
     def save(self) -> None:
         """Store the history, the state and the best weights. All ranks call this method.
 
-        The state comes before the best weights and holds them too. In the other order, a kill between the two could
-        leave weights that no run has: on a GPU, the repeated steps differ a little, and may not be better than the
-        best weights before, which would be gone.
+        The state is stored before the best weights, and holds them too. In the other order, a kill between the two
+        could lose the best weights that the older state names. On a GPU, the repeated steps differ a little, and
+        perhaps none of them scores better.
 
         Raises `RunError` if the loss of a step or a weight is not finite.
         """

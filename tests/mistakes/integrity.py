@@ -309,7 +309,7 @@ MISTAKES = [
     Mistake(
         "more right rows than right tokens",
         "_sums",
-        "right > here + 0.5 or (right > of_rows - 0.5 and here < of_tokens - 0.5)",
+        "rows_right > tokens_right + 0.5 or (rows_right > of_rows - 0.5 and tokens_right < of_tokens - 0.5)",
         "False",
         "runs/test_contradictions.py::test_exact_match_that_contradicts_token_accuracy",
     ),
@@ -336,7 +336,7 @@ MISTAKES = [
     ),
     Mistake(
         "damage that is not named if nothing is left",
-        "nothing",
+        "nothing_to_report",
         "error.add_note(line)",
         "pass",
         "runs/test_contradictions.py::test_damage_is_named_if_nothing_is_left",
@@ -358,7 +358,7 @@ MISTAKES = [
     Mistake(
         "rows of trees that are no trees",
         "check_rows",
-        '_check_roots(part[f"{side}_positions"], lengths[1], side)',
+        "_check_roots(at, places.offsets.to_numpy(), side)",
         "pass",
         "data/test_loader.py::test_rows_that_are_no_trees",
     ),

@@ -13,13 +13,12 @@ from ape_cli.data.loader import Dataset
 from ape_cli.runs.audit import audit
 from ape_cli.runs.run import Run
 from ape_cli.storage.tensors import load_tensors, save_tensors
-from ape_cli.training import validation
 from ape_cli.training.checkpointing import Checkpointer, restore
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Loop
 from tests.runs.test_integrity import first
 from tests.runs.test_registry import run
-from tests.training.test_loop import CPU, Memory, tiny
+from tests.training.test_loop import CPU, Memory, scored, tiny
 
 pytestmark = pytest.mark.slow
 
@@ -37,19 +36,6 @@ class Mortal(Memory):
         if self.dies:
             raise Killed
         super().save_model(tensors, about)
-
-
-def scored(monkeypatch: pytest.MonkeyPatch, accuracies: list[float]) -> None:
-    """Lets validations have these token accuracies."""
-    left = iter(accuracies)
-
-    class Tally:
-        cross_entropy = 1.0
-
-        def __init__(self, *args: Any) -> None:
-            self.token_accuracy = next(left)
-
-    monkeypatch.setattr(validation, "teacher_forced", Tally)
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -87,37 +73,18 @@ def test_the_best_weights_survive_although_repeated_steps_differ(
     assert not any(name.startswith("best.") for name in store.state[0])
 
 
-@pytest.mark.parametrize("before", ["missing", "older", "stored"])
-def test_a_run_that_was_killed_between_both_files(
-    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
-) -> None:
-    """It is sound, and ends with the bytes of a run that was not killed."""
-    whole = Path(str(run(words, tmp_path / "whole", test=False).run.folder), "model.safetensors").read_bytes()
+def killed(
+    words: Dataset, where: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any] | None
+) -> tuple[Run, Path]:
+    """A run that was killed between its state and its weights. Returns it and the path of its state.
+
+    `other`: fields of the metadata that the weights in the file have instead of their own, or None if there is no file.
+    """
     save = Run.save_model
 
     def killed(self: Run, tensors: dict, about: dict) -> None:
-        if before == "older":
-            save(self, tensors, about | {"step": 1, "validation_token_accuracy": 0.01})
-        if before == "stored":
-            save(self, tensors, about)
-        raise Killed
-
-    monkeypatch.setattr(Run, "save_model", killed)
-    with pytest.raises(Killed):
-        run(words, tmp_path / "killed", test=False)
-    monkeypatch.setattr(Run, "save_model", save)
-    found = first(tmp_path / "killed")
-    assert audit(found).state == "verified"
-    done = run(words, tmp_path / "killed", test=False, existing=ExistingRun.RESUME).run
-    assert Path(str(done.folder), "model.safetensors").read_bytes() == whole
-
-
-def killed_with(words: Dataset, where: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> tuple[Run, Path]:
-    """A run that was killed with weights whose metadata have other fields. Returns it and the path of its state."""
-    save = Run.save_model
-
-    def killed(self: Run, tensors: dict, about: dict) -> None:
-        save(self, tensors, about | fields)
+        if other is not None:
+            save(self, tensors, about | other)
         raise Killed
 
     monkeypatch.setattr(Run, "save_model", killed)
@@ -128,11 +95,25 @@ def killed_with(words: Dataset, where: Path, monkeypatch: pytest.MonkeyPatch, **
     return found, Path(str(found.folder), "state", "state.safetensors")
 
 
+@pytest.mark.parametrize(
+    "other", [None, {"step": 1, "validation_token_accuracy": 0.01}, {}], ids=["missing", "older", "stored"]
+)
+def test_a_run_that_was_killed_between_both_files(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any] | None
+) -> None:
+    """It is sound, and ends with the bytes of a run that was not killed."""
+    whole = Path(str(run(words, tmp_path / "whole", test=False).run.folder), "model.safetensors").read_bytes()
+    found, _ = killed(words, tmp_path / "killed", monkeypatch, other)
+    assert audit(found).state == "verified"
+    done = run(words, tmp_path / "killed", test=False, existing=ExistingRun.RESUME).run
+    assert Path(str(done.folder), "model.safetensors").read_bytes() == whole
+
+
 def test_weights_of_an_attempt_that_was_given_up(
     words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their step is later than any of this attempt, whose state holds its own best weights."""
-    found, _ = killed_with(words, tmp_path, monkeypatch, step=4, validation_token_accuracy=0.9)
+    found, _ = killed(words, tmp_path, monkeypatch, {"step": 4, "validation_token_accuracy": 0.9})
     assert audit(found).state == "verified"
     done = run(words, tmp_path, test=False, existing=ExistingRun.RESUME).run
     assert audit(Run(done.folder)).state == "verified"
@@ -142,7 +123,7 @@ def test_a_state_of_an_early_version_is_older_than_its_weights(
     words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was stored last. The repeated steps store the same weights again."""
-    found, state = killed_with(words, tmp_path, monkeypatch)
+    found, state = killed(words, tmp_path, monkeypatch, {})
     weights = state.parents[1] / "model.safetensors"
     tensors, about, _ = load_tensors(weights)
     newer = about | {"step": about["step"] + 1}
@@ -168,8 +149,7 @@ def test_best_weights_in_a_state_that_are_no_numbers(
 ) -> None:
     """They are not stored as the weights of the run."""
     monkeypatch.setattr(Checkpointer, "due", lambda self, validated: self.meter.at.step == 3)
-    found, state = killed_with(words, tmp_path, monkeypatch)
-    Path(str(found.folder), "model.safetensors").unlink()
+    found, state = killed(words, tmp_path, monkeypatch, None)
     tensors, cursor, _ = load_tensors(state)
     name = next(name for name in tensors if name.startswith("best."))
     save_tensors(state, tensors | {name: tensors[name] * torch.nan}, cursor)

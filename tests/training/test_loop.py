@@ -73,6 +73,19 @@ class Memory:
         self.history = [dict(r) for r in rows]
 
 
+def scored(monkeypatch: pytest.MonkeyPatch, accuracies: list[float]) -> None:
+    """Lets validations have these token accuracies."""
+    left = iter(accuracies)
+
+    class Tally:
+        cross_entropy = 1.0
+
+        def __init__(self, *args: Any) -> None:
+            self.token_accuracy = next(left)
+
+    monkeypatch.setattr(validation, "teacher_forced", Tally)
+
+
 # The schedule
 
 
@@ -271,15 +284,7 @@ def test_the_best_weights_are_kept_while_training_goes_on(words: Dataset, monkey
     """If storing takes long, the best weights are not stored at every validation but with the state, here at the end,
     unchanged.
     """
-    falling = iter([0.9, 0.8, 0.7, 0.6])
-
-    class Tally:
-        cross_entropy = 1.0
-
-        def __init__(self, *args: Any) -> None:
-            self.token_accuracy = next(falling)
-
-    monkeypatch.setattr(validation, "teacher_forced", Tally)
+    scored(monkeypatch, [0.9, 0.8, 0.7, 0.6])
     store, known = Memory(), {}
     running = Loop(tiny("rope", words), words, store, Execution(CPU))
     running.checkpointer.storing = 100.0

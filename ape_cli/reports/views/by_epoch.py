@@ -29,7 +29,7 @@ from ape_cli.reports import line_plots, paper
 from ape_cli.reports.aggregation import over_seeds
 from ape_cli.reports.columns import COLUMN, LINES, arrange
 from ape_cli.reports.curves import MEASURED, History, Panel, histories, label, learning
-from ape_cli.reports.evaluations import METRICS, SMALLER_IS_BETTER, measured, nothing, task_of
+from ape_cli.reports.evaluations import METRICS, SMALLER_IS_BETTER, measured, nothing_to_report, task_of
 from ape_cli.reports.legend import LINE_STYLES
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table, brackets, cell, standing_notes
@@ -107,7 +107,7 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         found = list(histories(registry, options.metric, bad))
         made = lines(found, options.metric, options.against)
         if options.needed and made.is_empty():
-            raise nothing(
+            raise nothing_to_report(
                 "there are no scores by epoch: no finished run has a history",
                 bad,
                 got=" ".join(filter(None, (str(registry.folder), str(registry.chosen)))),
