@@ -6,6 +6,7 @@ The place of the next symbol follows from what is already written, and never fro
   is open at first. A symbol that is an operator opens its children (`Trees.opens`; in truncate the pointer's symbol
   is a leaf and opens none). The tree is finished when no place is open.
 - In grids and rings it is the next of their places, in order. The shape of the answer depends on the source alone.
+  The same holds for trees of a task that declares `places_given`: their places are those of the answer, in order.
 
 A row writes as many symbols as its answer has, so nothing depends on the other rows of the batch.
 
@@ -51,12 +52,12 @@ def greedy(
     `reading` says how the positions of the batches were read. Raises `DataError` for trees of a task that does not
     define how they unfold.
     """
-    grows = any(isinstance(s, Tree) for s in reading.own.simple)
+    grows = any(isinstance(s, Tree) for s in reading.own.simple) and not task.places_given
     if grows and not isinstance(task, Trees):
         raise DataError(
             "greedy decoding does not know how these trees unfold",
             got=f"task {task.name}, structure {reading.own.expression}",
-            allowed="tasks that define `opens`, sequences, grids and rings",
+            allowed="tasks that define `opens` or declare `places_given`, sequences, grids and rings",
             fix="--decode teacher",
         )
     tally, training = MetricSums(), model.training
@@ -65,7 +66,10 @@ def greedy(
         there = batch.to(device)
         with products(precision), torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             pen = _Pen(model, there)
-            predicted = _unfold(pen, there, task, reading) if isinstance(task, Trees) else _follow(pen, there, reading)
+            if isinstance(task, Trees) and grows:
+                predicted = _unfold(pen, there, task, reading)
+            else:
+                predicted = _follow(pen, there, reading)
         tally.add(there, predicted, torch.zeros_like(there.labels, dtype=torch.float32))
     model.train(training)
     return tally

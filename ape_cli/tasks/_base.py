@@ -98,6 +98,8 @@ class BaseTask(RowWriter):
     ops: ClassVar[list[str]] = []  # the names of the values of the `op` column
     default_for: ClassVar[str | None] = None  # the structure whose data is this task's if no dataset is named
     table_place: ClassVar[int | None] = None  # the place of its columns in tables; None: after the others
+    places_given: ClassVar[bool] = False  # of targets that are trees: whether the source alone shows where nodes are
+    preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # by preset: options beside those of the preset
     why_shared: ClassVar[str] = "there are too few sources like theirs for each split to have its own"
 
     order: Order | None = None  # linearisation of the target, and of the source unless `source_order` is given

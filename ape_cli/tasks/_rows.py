@@ -30,9 +30,11 @@ class Tokens:
 class Source(Tokens):
     """Sources before they are linearised, with the columns that `Task.answer` needs for each of them."""
 
-    size: I64  # [R] length of a word, depth of a tree, longer side of a grid, number of places of a ring
-    op: I64 | None = None  # [R] tree-ops only: which of the four operators, 0..3
-    chosen: I64 | None = None  # [R] tree-ops only: heap index of the chosen subtree's root within the tree
+    size: I64  # [R] length of a word, depth of a tree, longer side of a grid, number of places of a ring, and so on
+    op: I64 | None = None  # [R] number of the row's operator, for tasks that have `ops`
+    chosen: I64 | None = (
+        None  # [R] what the row was asked for, for the task's own use; tree-ops: the root of the subtree
+    )
 
     def take(self, rows: I64) -> Source:
         """Select rows, in the given order. `rows`: int64 [B], row numbers."""

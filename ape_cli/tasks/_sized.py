@@ -5,11 +5,13 @@ each of s sizes therefore has n * s rows, and a smaller dataset is a prefix of a
 another split is drawn again at the same size, so every size has exactly the same number of rows.
 
 A size is the length of a word, the depth of a tree, or the height and the width of a square grid. For a binarised
-tree it is the depth before the tree is binarised.
+tree it is the depth before the tree is binarised. Some tasks have one fixed size instead of a distribution: their only
+option for it has the name of the extent.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 from abc import abstractmethod
@@ -34,16 +36,17 @@ class Sized(Task):
     """Base of the tasks on words, trees and grids.
 
     Arguments: `sizes`, the sizes to draw. If it is empty, sizes are drawn from the normal distribution, whose options
-    are EXTENT_mean and EXTENT_std. The mean is in units of a size.
+    are EXTENT_mean and EXTENT_std. The mean is in units of a size. A task whose sources all have one size has an option
+    EXTENT instead.
 
     Raises `UsageError` if an option is out of range, or if a size is bad, given twice or one of too many.
     """
 
-    extent: ClassVar[str]  # length, depth or side: names a size, and is the prefix of two options
+    extent: ClassVar[str]  # length, depth, side and so on: names a size, and one or two options
 
     sizes: tuple[int, ...] = option(
         (),
-        "Lengths, depths or sides of squares in place of a normal distribution; each gets the given number of rows.",
+        "Lengths, depths or sides of squares in place of a distribution; each gets the given number of rows.",
         late=True,
     )
 
@@ -53,15 +56,22 @@ class Sized(Task):
         """The smallest and the largest size that can be drawn, and words that explain the largest in error messages."""
 
     @classmethod
+    def _replaced(cls) -> tuple[str, ...]:
+        """The options that `sizes` replaces: the mean and the deviation of the distribution, or the one fixed size."""
+        fixed = cls.extent in (own.name for own in dataclasses.fields(cls))
+        return (cls.extent,) if fixed else (f"{cls.extent}_mean", f"{cls.extent}_std")
+
+    @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
         """Check given options for contradictions.
 
-        Raises `UsageError` if `sizes` is given together with the mean or the deviation of the normal distribution.
+        Raises `UsageError` if `sizes` is given together with an option that it replaces.
         """
-        both = sorted(options.keys() & {f"{cls.extent}_mean", f"{cls.extent}_std"})
+        both = sorted(options.keys() & set(cls._replaced()))
         if both and options.get("sizes"):
+            what = "the normal distribution of sizes" if len(cls._replaced()) == 2 else f"--{cls.extent}"
             raise UsageError(
-                "--sizes replaces the normal distribution of sizes",
+                f"--sizes replaces {what}",
                 got=f"sizes and {' and '.join(both)}",
                 fix=f"leave --sizes out, or {' and '.join('--' + k.replace('_', '-') for k in both)}",
             )
@@ -85,8 +95,11 @@ class Sized(Task):
 
     def check(self) -> None:
         """Check the options of a task without `sizes`. Raises `UsageError` if one is out of range."""
-        mean, std = (getattr(self, f"{self.extent}_{part}") for part in ("mean", "std"))
         low, high, why = self.limits
+        if len(self._replaced()) == 1:
+            mean, std = getattr(self, self.extent), 0
+        else:
+            mean, std = (getattr(self, name) for name in self._replaced())
         if std == 0 and not low <= mean <= high:
             raise UsageError(
                 f"bad {self.extent}", got=f"{mean:g}", allowed=f"{low} to {high}{why}", fix="choose another"
@@ -115,7 +128,8 @@ class Sized(Task):
 
     def _at(self, size: int) -> Self:
         """The task whose sources all have one size. Raises `UsageError` that names the size."""
-        options: dict[str, Any] = {f"{self.extent}_mean": float(size), f"{self.extent}_std": 0.0, "sizes": ()}
+        values = (size,) if len(self._replaced()) == 1 else (float(size), 0.0)
+        options: dict[str, Any] = dict(zip(self._replaced(), values, strict=True)) | {"sizes": ()}
         try:
             return replace(self, **options)
         except UsageError as error:
@@ -127,13 +141,12 @@ class Sized(Task):
     def parameters(self) -> dict[str, Any]:
         """The options, as the manifest keeps them.
 
-        Of the normal distribution and `sizes`, only the options that are in use are included.
+        Of the options for sizes, only those that are in use are included.
         """
         found = super().parameters
         if not self.sizes:
             return found
-        unused = {f"{self.extent}_mean", f"{self.extent}_std"}
-        return {k: v for k, v in found.items() if k not in unused} | {"sizes": list(self.sizes)}
+        return {k: v for k, v in found.items() if k not in self._replaced()} | {"sizes": list(self.sizes)}
 
     @property
     def title(self) -> str:

@@ -35,8 +35,10 @@ def preset_plan(
     rows.
     """
     chosen = config.preset(preset)
-    own = tasks.options_of(tasks.load(task))
-    made = tasks.make(task, *linearisation.parse(order), **{k: v for k, v in chosen.sizes.items() if k in own})
+    found = tasks.load(task)
+    own = tasks.options_of(found)
+    sizes = {k: v for k, v in chosen.sizes.items() if k in own} | dict(found.preset_options.get(preset, {}))
+    made = tasks.make(task, *linearisation.parse(order), **sizes)
     rows = made.rows(dict.fromkeys(SPLITS), _DATA_SEED) if made.fixed_rows else chosen.rows
     folder = root / (made.title if made.fixed_rows else f"{made.title}-{preset}")
     return made, generation.plan(made, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), folder
