@@ -128,7 +128,7 @@ class Reading:
             raise UsageError(
                 f"this dataset has no positions of structure {wanted.expression}",
                 got=f"structure {own.expression}",
-                allowed=f"{own.expression}; seq and cyclic(n) along its linearisation; products of these",
+                allowed=f"the factors of {own.expression}; line (seq) and cyclic(n) along its linearisation; products",
                 fix="leave --structure out to use the structure of the data",
             )
         # the positions of a sequence are those along the line, where EOS has a position too

@@ -99,6 +99,8 @@ class DatasetPlan(Frozen):
             found: Structure = parse(given)
         except (ValidationError, RecursionError):
             raise ValueError(f"not a structure: {str(given)[:80]!r}") from None
+        if found != found.algebra:
+            raise ValueError("line is a way of reading data, so it is not the structure of a dataset")
         return found
 
     @field_validator("image")

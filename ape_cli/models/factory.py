@@ -23,17 +23,23 @@ from ape_cli.models.image_classifier import Classifier, Tokenising
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, preset, resolve
 from ape_cli.storage.sources import NOT_MIRRORED
-from ape_cli.structure import Seq, Structure, columns
+from ape_cli.structure import LINE, Line, Seq, Structure, columns, factors_of, left_out
 
 
 def reading(scheme: str, own: Structure, wanted: Structure | None = None) -> Structure:
     """The structure as which a scheme reads positions of data of structure `own`.
 
-    This is `wanted` if it is given. Otherwise it is the data's own structure, or `seq`, the linearisation, if the
-    scheme cannot read the data's own or is `flat`. Raises `UsageError` if the scheme cannot read `wanted`, and
-    `DataError` if the data has no such positions or none that the scheme can read.
+    This is `wanted` if it is given. Otherwise it is the data's own structure; or the linearisation, if the scheme
+    cannot read the data's own or is `flat`; or else the first factor of a product that the scheme can read. The
+    linearisation is `seq`, or `line` if the data has a factor `seq` of its own.
+
+    Raises `UsageError` if the scheme cannot read `wanted`, and `DataError` if the data has no such positions or none
+    that the scheme can read.
     """
     found = position.load(scheme)
+    line = Line() if own != Seq() and Seq() in factors_of(own) else Seq()
+    if wanted is not None and line == Seq():
+        wanted = wanted.algebra  # so that the same reading has one name
     if wanted is not None and not found.reads(wanted):
         allowed = ", ".join(found.structures)
         raise UsageError(
@@ -42,14 +48,15 @@ def reading(scheme: str, own: Structure, wanted: Structure | None = None) -> Str
             allowed=allowed,
             fix="see `ape schemes`",
         )
-    choices = [wanted] if wanted else [Seq()] if found.flat else [own, Seq()]
+    choices = [wanted] if wanted else [line] if found.flat else [own, line, *factors_of(own)]
     for choice in choices:
         if found.reads(choice):
             if columns(choice, own) is None:
                 raise DataError(
                     f"this dataset has no positions of structure {choice}",
                     got=f"structure {own}",
-                    allowed=f"{own}, once; seq and cyclic(n) along its linearisation, each once; products of these",
+                    allowed=f"the factors of {own}, each once; line (seq) and cyclic(n) along its linearisation, each "
+                    "once; products of these",
                     fix="choose another --structure, or another dataset",
                 )
             return choice
@@ -59,6 +66,18 @@ def reading(scheme: str, own: Structure, wanted: Structure | None = None) -> Str
         allowed=", ".join(found.structures),
         fix="choose a dataset of such a structure, or another scheme (`ape schemes`)",
     )
+
+
+def shared_positions(config: Config, data: Facts) -> str | None:
+    """Why tokens of a row can have equal positions if the configuration's scheme reads the data; None if they cannot.
+
+    The scheme then reads some factors of a product and leaves others out.
+    """
+    read = reading(config.scheme, data.structure, config.structure)
+    missing = [factor.expression for factor in left_out(read, data.structure)]
+    if not missing:
+        return None
+    return f"{config.scheme} reads {read} of {data.structure}, without {', '.join(missing)}: positions are not unique"
 
 
 def locality(config: Config) -> float:
@@ -87,7 +106,8 @@ def settle(config: Config, data: Facts) -> Config:
     found = position.load(config.scheme)
     plain, read = (reading(config.scheme, data.structure, wanted) for wanted in (None, config.structure))
     own, tokens = _extent(config, data)
-    mean = own if read == data.structure else tokens
+    on_line = data.structure == Seq() or LINE in (columns(read, data.structure) or [])
+    mean = tokens if on_line else own
     size = (config.max_size or max(1, round(mean))) if found.bounded else None
     if config.max_size is not None and not found.bounded:
         raise UsageError(
@@ -224,7 +244,7 @@ def _of_any_model(config: Config, own: Structure, weights: int) -> dict[str, Any
         config.scheme,
         d_model=config.d_model,
         heads=config.heads,
-        structure=reading(config.scheme, own, config.structure),
+        structure=reading(config.scheme, own, config.structure).algebra,
         max_size=config.max_size or 1,
         decay=config.decay,
         generator=generator,

@@ -6,6 +6,7 @@ A structure is an algebra of paths (paper, sections 3.1.1, 3.2.1, 3.3, 3.4). It 
     tree(k)        the free group with k generators, one for each branch
     cyclic(n)      the integers modulo n: a ring of n places
     a*b, grid(n)   products, component by component; grid(n) is seq*seq*...*seq, n times
+    line           as seq, but always the place along the linearisation, for data that has a factor seq of its own
 
 Every scheme reads positions. They are int64, with one number for each simple factor: a structure with a single factor
 has positions [...], and a product of C factors has positions [..., C]. 0 is the empty path. SOS has the position 0 in
@@ -22,13 +23,14 @@ The methods that take positions use only operators, so they accept NumPy arrays 
 from __future__ import annotations
 
 from ape_cli.structure._field import StructureField
-from ape_cli.structure.algebras import Cyclic, Grid, Product, Seq, Structure, Tree, bit_length
-from ape_cli.structure.expressions import LINE, columns, example, matches, parse_structure
+from ape_cli.structure.algebras import Cyclic, Grid, Line, Product, Seq, Structure, Tree, bit_length
+from ape_cli.structure.expressions import LINE, columns, example, factors_of, left_out, matches, parse_structure
 
 __all__ = [
     "LINE",
     "Cyclic",
     "Grid",
+    "Line",
     "Product",
     "Seq",
     "Structure",
@@ -37,6 +39,8 @@ __all__ = [
     "bit_length",
     "columns",
     "example",
+    "factors_of",
+    "left_out",
     "matches",
     "parse_structure",
 ]

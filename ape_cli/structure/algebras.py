@@ -43,6 +43,11 @@ class Structure(ABC):
         """The number that is added to each coordinate of a stored position, so that 0 is left for the empty path."""
         return tuple(f for factor in self.simple for f in factor.first)
 
+    @property
+    def algebra(self) -> Structure:
+        """The structure without the knowledge of where its coordinates come from: `line` becomes `seq`."""
+        return self
+
     @abstractmethod
     def distance(self, x: Any, y: Any) -> Any:
         """The distance between positions x and y in steps: the length of the path x^-1 y.
@@ -80,6 +85,24 @@ class Seq(Structure):
     def compose(self, x: Any, y: Any) -> Any:
         """The sum x + y. int64, broadcast."""
         return x + y
+
+
+@dataclass(frozen=True)
+class Line(Seq):
+    """The sequence of places along the linearisation, for data that has a factor `seq` of its own.
+
+    It is only a way of reading data. As an algebra it is the sequence.
+    """
+
+    @property
+    def expression(self) -> str:
+        """`line`."""
+        return "line"
+
+    @property
+    def algebra(self) -> Structure:
+        """The sequence."""
+        return Seq()
 
 
 @dataclass(frozen=True)
@@ -206,6 +229,11 @@ class Product(Structure):
         """The expressions of the factors, joined by `*`."""
         return "*".join(f.expression for f in self.factors)
 
+    @property
+    def algebra(self) -> Structure:
+        """The product of the factors' algebras."""
+        return product(tuple(factor.algebra for factor in self.factors))
+
     @cached_property
     def simple(self) -> tuple[Structure, ...]:
         """The simple factors of all factors, in order."""
@@ -240,6 +268,17 @@ class Grid(Product):
         """
         apart = (s.distance(x[..., i], y[..., i]) for i, s in enumerate(self.simple))
         return sum((1.0 * steps) ** 2 for steps in apart) ** 0.5  # the square of an int64 could overflow
+
+
+def product(factors: tuple[Structure, ...]) -> Structure:
+    """The product of structures, in the one form that each algebra has.
+
+    A single factor is itself, nested products are flattened, and a product of `seq` alone is a `Grid`.
+    """
+    flat = tuple(f for x in factors for f in (x.factors if type(x) is Product else (x,)))
+    if len(flat) > 1 and all(type(f) is Seq for f in flat):
+        return Grid(flat)
+    return flat[0] if len(flat) == 1 else Product(flat)
 
 
 def bit_length(x: Any) -> Any:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import Lines, UsageError
-from ape_cli.structure.algebras import Cyclic, Grid, Product, Seq, Structure, Tree
+from ape_cli.structure.algebras import Cyclic, Grid, Line, Product, Seq, Structure, Tree, product
 
 LINE = -1  # what `columns` gives for the place along the linearisation
 
-_ALLOWED = "seq, tree(k), grid(n), cyclic(n), and products of them: seq*tree(2)"
+_ALLOWED = "seq, tree(k), grid(n), cyclic(n), line, and products of them: seq*tree(2)"
+_WORDS: dict[str, Structure] = {"seq": Seq(), "line": Line()}
 _RANGES = {"tree": (2, 1000), "grid": (2, 16), "cyclic": (2, 2**31)}
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|\S)")
 
@@ -33,7 +35,7 @@ class _Parser:
     """A recursive-descent parser of this grammar, whose methods raise `UsageError` at a mistake.
 
     expression := factor ('*' factor)*
-    factor     := 'seq' | NAME '(' NUMBER ')' | '(' expression ')'
+    factor     := 'seq' | 'line' | NAME '(' NUMBER ')' | '(' expression ')'
     """
 
     def __init__(self, text: str) -> None:
@@ -59,10 +61,7 @@ class _Parser:
         while self.peek() == "*":
             self.at += 1
             factors.append(self.factor())
-        flat = tuple(f for x in factors for f in (x.factors if type(x) is Product else (x,)))
-        if len(flat) > 1 and all(isinstance(f, Seq) for f in flat):
-            return Grid(flat)  # so that each algebra has one representation
-        return flat[0] if len(flat) == 1 else Product(flat)
+        return product(tuple(factors))
 
     def factor(self) -> Structure:
         """Parse a factor."""
@@ -72,9 +71,9 @@ class _Parser:
             inside = self.product()
             self.expect(")")
             return inside
-        if name == "seq":
+        if name in _WORDS:
             self.at += 1
-            return Seq()
+            return _WORDS[name]
         if name not in _RANGES:
             raise self.error("expected a structure" + (f", found {name!r}" if name else " here, found the end"))
         self.at += 1
@@ -114,7 +113,7 @@ class _Parser:
 def matches(pattern: str, found: Structure) -> bool:
     """Whether a structure matches a pattern: `any`, `tree(k)`, `grid(n)`, `cyclic(n)`, or an expression.
 
-    Raises `UsageError` if the pattern is an expression that is not valid.
+    Only the algebra counts, so `line` matches `seq`. Raises `UsageError` if the pattern is not a valid expression.
 
     >>> matches("tree(k)", parse_structure("tree(3)")), matches("tree(k)", parse_structure("seq*tree(3)"))
     (True, False)
@@ -122,7 +121,8 @@ def matches(pattern: str, found: Structure) -> bool:
     if pattern == "any":
         return True
     kinds = {"tree(k)": Tree, "grid(n)": Grid, "cyclic(n)": Cyclic}
-    return type(found) is kinds[pattern] if pattern in kinds else found == parse_structure(pattern)
+    algebra = found.algebra
+    return type(algebra) is kinds[pattern] if pattern in kinds else algebra == parse_structure(pattern)
 
 
 def example(pattern: str) -> Structure:
@@ -132,30 +132,63 @@ def example(pattern: str) -> Structure:
     )
 
 
+def factors_of(found: Structure) -> tuple[Structure, ...]:
+    """The factors of a product, or the structure itself. A grid is one factor."""
+    return found.factors if type(found) is Product else (found,)
+
+
 def columns(wanted: Structure, own: Structure) -> list[int] | None:
     """Where each coordinate of `wanted` is found in data of structure `own`, or None if the data does not have it.
 
     Each number is the index of a coordinate of the data, or `LINE`, which is the token's place along the
-    linearisation. All data has such a place. `seq` can be read from it, and so can `cyclic(n)`, which is a quotient
-    of the integers. The data's own structure has to be read completely or not at all.
+    linearisation. Factors are taken from left to right:
+
+    - A factor that the data has too is read from the data. If the data has several, the first one that is left is read.
+    - Otherwise `seq` and `line` are read from the linearisation, which all data has. So is `cyclic(n)`, which is a
+      quotient of the integers, unless the data has a ring of its own.
+    - A factor of the data that is not wanted is left out (see `left_out`).
+
+    A grid is read completely or not at all, and nothing is read twice.
 
     >>> columns(parse_structure("seq*tree(2)"), parse_structure("tree(2)"))  # place in the linearisation, node
     [-1, 0]
+    >>> columns(parse_structure("tree(2)*line"), parse_structure("seq*tree(2)"))
+    [1, -1]
     """
-    mine, theirs = list(wanted.simple), list(own.simple)
-    if mine == theirs:
-        return list(range(len(mine)))
-    atoms = list(wanted.factors) if type(wanted) is Product else [wanted]
-    whole = list(own.factors) if type(own) is Product else [own]
-    for i in range(len(atoms) - len(whole) + 1):
-        if atoms[i : i + len(whole)] == whole and own != Seq():
-            before, after = atoms[:i], atoms[i + len(whole) :]
-            if _on_a_line(before + after, own):
-                return [LINE] * len(before) + list(range(own.width)) + [LINE] * len(after)
-    return [LINE] * len(atoms) if _on_a_line(atoms, own) else None
+    found: list[int] = []
+    on_line: list[Structure] = []
+    unread = list(_coordinates(own))
+    ring = any(isinstance(s, Cyclic) for s in own.simple)
+    for factor in factors_of(wanted):
+        match = next((each for each in unread if each[0] == factor and own != Seq()), None)
+        if match is not None:
+            unread.remove(match)
+            found += match[1]
+        elif isinstance(factor, Seq) or (isinstance(factor, Cyclic) and not ring):
+            on_line.append(factor.algebra)
+            found.append(LINE)
+        else:
+            return None
+    return found if len(set(on_line)) == len(on_line) else None
 
 
-def _on_a_line(factors: list[Structure], own: Structure) -> bool:
-    """Whether all factors can be read from the place along the linearisation, with no two of them alike."""
-    kinds = (Seq,) if any(isinstance(s, Cyclic) for s in own.simple) else (Seq, Cyclic)
-    return all(isinstance(f, kinds) for f in factors) and len(set(factors)) == len(factors)
+def left_out(wanted: Structure, own: Structure) -> list[Structure]:
+    """The factors of the data that are not read if its positions are read as `wanted`, if that makes positions equal.
+
+    The list is empty if the place along the linearisation is read too, because it differs from token to token.
+
+    >>> left_out(parse_structure("tree(2)"), parse_structure("seq*tree(2)"))
+    [Seq()]
+    """
+    read = columns(wanted, own) or [LINE]
+    if LINE in read or own == Seq():
+        return []
+    return [factor for factor, places in _coordinates(own) if places[0] not in read]
+
+
+def _coordinates(own: Structure) -> Iterator[tuple[Structure, list[int]]]:
+    """The factors of a structure, each with the indices of its coordinates."""
+    first = 0
+    for factor in factors_of(own):
+        yield factor, list(range(first, first + factor.width))
+        first += factor.width

@@ -61,6 +61,8 @@ def run_trial(
     run, group = registry.place(config, data), execution.group
     status = group.tell(lambda: None if existing is ExistingRun.OVERWRITE else _status(run))
     _check_existing(run, status, existing)
+    if group.first and status != "finished" and (reason := factory.shared_positions(config, data)):
+        logger.warning(reason)
     if status == "finished":
         logger.info(f"{run.name} is trained already (--overwrite trains it again)")
         if group.first:
