@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree as Drawn
 
+from ape_cli.cli import drawings
 from ape_cli.cli.image_mosaic import Mosaic
-from ape_cli.core.errors import DataError, UsageError, pick
+from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import row_checks, verification
 from ape_cli.data.manifest import Manifest, read_manifest
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import read_group
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import Cyclic, Grid, Seq, Tree
 
 
 @dataclass(frozen=True)
@@ -46,48 +45,10 @@ class Sample:
     def _side(self, side: str) -> RenderableType:
         """The source or the target, drawn as its structure."""
         names = [self.manifest.vocabulary[i] for i in self.raw[f"{side}_ids"]]
-        positions = self.raw[f"{side}_positions"]
-        linear = Text(("" if all(len(n) == 1 for n in names) else " ").join(names))
         plan = self.manifest.plan
-        found = plan.structure
-        if isinstance(found, Tree):
-            sides = ["left ", "right "] if plan.parameters.get("binarise") else [""] * found.branching
-            if 1 not in positions:
-                raise DataError("the row is not a tree: it has no root", got=positions[:8], fix="generate it again")
-            order = plan.source_order if side == "source" and plan.source_order else plan.order
-            line = Text(f"in {order} order: ", style="dim") + linear
-            return Group(_branch(dict(zip(positions, names, strict=True)), 1, sides, None), Text(), line)
-        if found == Grid((Seq(), Seq())) and max(map(max, positions)) < len(positions):
-            return _grid({(row, column): name for (row, column), name in zip(positions, names, strict=True)})
-        if isinstance(found, Cyclic):
-            return _ring(positions, names, found.order)
-        return linear
-
-
-def _branch(nodes: dict[int, str], heap: int, sides: list[str], above: Drawn | None, side: str = "") -> Drawn:
-    """The subtree at a heap index, with the first child first. `sides`: labels of the children of a node."""
-    label = Text(side, style="dim") + Text(nodes[heap])
-    tree = Drawn(label) if above is None else above.add(label)
-    for child, which in enumerate(sides, len(sides) * (heap - 1) + 2):
-        if child in nodes:
-            _branch(nodes, child, sides, tree, which)
-    return tree
-
-
-def _grid(cells: dict[tuple[int, int], str]) -> Text:
-    """A line of text for each row of a grid, with aligned columns."""
-    wide = max(map(len, cells.values()))
-    height, width = (1 + max(place[axis] for place in cells) for axis in (0, 1))
-    return Text("\n".join(" ".join(cells.get((i, j), "").ljust(wide) for j in range(width)) for i in range(height)))
-
-
-def _ring(places: list[int], names: list[str], order: int) -> RenderableType:
-    """The ring from its origin on. Tokens before the ring, such as an offset, are on a line above it."""
-    before = len(names) - order
-    ring = Text("  ").join(
-        Text(f"{place}:", style="dim") + Text(name) for place, name in zip(places[before:], names[before:], strict=True)
-    )
-    return Group(Text(" ".join(names[:before])), ring) if before else ring
+        order = plan.source_order if side == "source" and plan.source_order else plan.order
+        binarised = bool(plan.parameters.get("binarise"))
+        return drawings.drawn(plan.structure, self.raw[f"{side}_positions"], names, order=order, binarised=binarised)
 
 
 @dataclass(frozen=True)

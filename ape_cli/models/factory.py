@@ -23,7 +23,7 @@ from ape_cli.models.image_classifier import Classifier, Tokenising
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, preset, resolve
 from ape_cli.storage.sources import NOT_MIRRORED
-from ape_cli.structure import LINE, Line, Seq, Structure, columns, factors_of, left_out
+from ape_cli.structure import LINE, LinePlace, Seq, Structure, columns, factors_of, left_out
 
 
 def reading(scheme: str, own: Structure, wanted: Structure | None = None) -> Structure:
@@ -37,7 +37,7 @@ def reading(scheme: str, own: Structure, wanted: Structure | None = None) -> Str
     that the scheme can read.
     """
     found = position.load(scheme)
-    line = Line() if own != Seq() and Seq() in factors_of(own) else Seq()
+    line = LinePlace() if own != Seq() and Seq() in factors_of(own) else Seq()
     if wanted is not None and line == Seq():
         wanted = wanted.algebra  # so that the same reading has one name
     if wanted is not None and not found.reads(wanted):

@@ -23,14 +23,14 @@ The methods that take positions use only operators, so they accept NumPy arrays 
 from __future__ import annotations
 
 from ape_cli.structure._field import StructureField
-from ape_cli.structure.algebras import Cyclic, Grid, Line, Product, Seq, Structure, Tree, bit_length
+from ape_cli.structure.algebras import Cyclic, Grid, LinePlace, Product, Seq, Structure, Tree, bit_length
 from ape_cli.structure.expressions import LINE, columns, example, factors_of, left_out, matches, parse_structure
 
 __all__ = [
     "LINE",
     "Cyclic",
     "Grid",
-    "Line",
+    "LinePlace",
     "Product",
     "Seq",
     "Structure",

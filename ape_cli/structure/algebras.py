@@ -88,7 +88,7 @@ class Seq(Structure):
 
 
 @dataclass(frozen=True)
-class Line(Seq):
+class LinePlace(Seq):
     """The sequence of places along the linearisation, for data that has a factor `seq` of its own.
 
     It is only a way of reading data. As an algebra it is the sequence.

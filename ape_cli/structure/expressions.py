@@ -8,12 +8,12 @@ from functools import cache
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import Lines, UsageError
-from ape_cli.structure.algebras import Cyclic, Grid, Line, Product, Seq, Structure, Tree, product
+from ape_cli.structure.algebras import Cyclic, Grid, LinePlace, Product, Seq, Structure, Tree, product
 
 LINE = -1  # what `columns` gives for the place along the linearisation
 
 _ALLOWED = "seq, tree(k), grid(n), cyclic(n), line, and products of them: seq*tree(2)"
-_WORDS: dict[str, Structure] = {"seq": Seq(), "line": Line()}
+_WORDS: dict[str, Structure] = {"seq": Seq(), "line": LinePlace()}
 _RANGES = {"tree": (2, 1000), "grid": (2, 16), "cyclic": (2, 2**31)}
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|\S)")
 

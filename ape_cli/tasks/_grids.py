@@ -1,10 +1,11 @@
 """The base class of the grid tasks.
 
-A grid is a rectangle of symbols over a small vocabulary, so that symbols repeat. Its structure is the regular grid of
-two dimensions (paper, section 3.3). The tasks are ours. Positions are (row, column), counted from 0. Sources and
-targets are stored in row-major order. There is no EOS token, because the structure says where a grid ends.
+A grid is a rectangle, or a box, of symbols over a small vocabulary, so that symbols repeat. Its structure is the
+regular grid (paper, section 3.3). The tasks are ours. Positions are (row, column) or three coordinates, counted from 0.
+Sources and targets are stored in row-major order: the last coordinate changes fastest. There is no EOS token, because
+the structure says where a grid ends.
 
-Shapes: R grids, T cells in all.
+Shapes: R grids, T cells in all, C dimensions.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ _MAX_SIDE = 1000
 class Grids(Sized):
     """A grid of symbols that are drawn uniformly. Subclasses define the target.
 
-    Height and width are drawn independently, each from the discretised N(10, 1). The size of a source is its longer
-    side. With `sizes`, the grids are squares.
+    The sides are drawn independently, each from the discretised N(10, 1). The size of a source is its longest side.
+    With `sizes`, the grids are squares or cubes.
 
     Arguments: `side_mean` and `side_std`, of the distribution of each side, in cells; `vocabulary`, the number of
     symbols. Raises `UsageError` if an option is out of range.
     """
 
     extent: ClassVar[str] = "side"
+    axes: ClassVar[tuple[str, ...]] = ("height", "width")  # names of the sides, which are also those of their streams
     source = "ours; the grid of Algebraic Positional Encodings, section 3.3"
 
     side_mean: float = option(10.0, "Mean height and width of a grid, in cells.")
@@ -54,23 +56,24 @@ class Grids(Sized):
 
     @property
     def structure(self) -> str:
-        """The expression of the structure of the positions: a grid of two dimensions."""
-        return "grid(2)"
+        """The expression of the structure of the positions: a grid."""
+        return f"grid({len(self.axes)})"
+
+    def sides(self, key: U64) -> list[I64]:
+        """Draw the sides of one grid for each key. uint64 [R] -> int64 [R] for each dimension"""
+        assert not self.sizes
+        return [rng.normal(rng.child(key, axis), self.side_mean, self.side_std, 1, _MAX_SIDE) for axis in self.axes]
 
     def draw(self, key: U64) -> Source:
         """Draw one grid for each key. uint64 [R] -> `Source` of R rows
 
-        The size of each row is the longer side of its grid.
+        The size of each row is the longest side of its grid.
         """
-        assert not self.sizes
-        height, width = (
-            rng.normal(rng.child(key, side), self.side_mean, self.side_std, 1, _MAX_SIDE)
-            for side in ("height", "width")
-        )
-        starts, cell, position = cells(height, width)
-        word = rng.bits(np.repeat(rng.child(key, "symbols"), height * width), cell)
+        sides = self.sides(key)
+        starts, cell, position = cells(*sides)
+        word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(starts)), cell)
         symbol = FIRST_SYMBOL + rng.below(word, self.vocabulary)
-        return Source(starts, position, symbol, np.maximum(height, width))
+        return Source(starts, position, symbol, np.maximum.reduce(sides))
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on."""
@@ -79,16 +82,16 @@ class Grids(Sized):
     @property
     @over_sizes
     def mean_size(self) -> float:
-        """The mean of the longer side, in cells: the sum over n of n P(the longer side is n)."""
+        """The mean of the longest side, in cells: the sum over n of n P(the longest side is n)."""
         chance = self._side_chances()
-        longer = np.diff(np.cumsum(chance) ** 2, prepend=0.0)
-        return float(longer @ np.arange(1, _MAX_SIDE + 1))
+        longest = np.diff(np.cumsum(chance) ** len(self.axes), prepend=0.0)
+        return float(longest @ np.arange(1, _MAX_SIDE + 1))
 
     @property
     @over_sizes
     def mean_tokens(self) -> float:
-        """The mean number of cells: the square of the mean side, because the sides are independent."""
-        return float(self._side_chances() @ np.arange(1, _MAX_SIDE + 1)) ** 2
+        """The mean number of cells: a power of the mean side, because the sides are independent."""
+        return float(self._side_chances() @ np.arange(1, _MAX_SIDE + 1)) ** len(self.axes)
 
     def _side_chances(self) -> np.ndarray:
         """The probability that a side is n, for n = 1..1000: float64 [1000].
@@ -103,13 +106,32 @@ class Grids(Sized):
         return chance / chance.sum()
 
 
-def cells(height: I64, width: I64) -> tuple[I64, I64, I64]:
+def cells(*sides: I64) -> tuple[I64, I64, I64]:
     """Enumerate the cells of grids in row-major order.
 
-    `height` and `width`: int64 [R]. Returns starts int64 [R+1] (where each grid begins, and the end), the number of
-    each cell in its grid int64 [T], and the cells' (row, column) int64 [T, 2].
+    `sides`: int64 [R] for each dimension, for example height and width. Returns starts int64 [R+1] (where each grid
+    begins, and the end), the number of each cell in its grid int64 [T], and the cells' coordinates int64 [T, C].
     """
-    starts = ragged.starts_of(height * width)
-    cell = np.arange(starts[-1]) - np.repeat(starts[:-1], height * width)
-    row, column = np.divmod(cell, np.repeat(width, height * width))
-    return starts, cell, np.stack([row, column], axis=1)
+    count = np.multiply.reduce(sides)
+    starts = ragged.starts_of(count)
+    cell = np.arange(starts[-1]) - np.repeat(starts[:-1], count)
+    rest, coordinates = cell, []
+    for side in reversed(sides):
+        rest, coordinate = np.divmod(rest, np.repeat(side, count))
+        coordinates.append(coordinate)
+    return starts, cell, np.stack(coordinates[::-1], axis=1)
+
+
+def clockwise(first: I64, height: I64, width: I64) -> tuple[I64, I64]:
+    """Where the cells of grids come from when the grids are turned clockwise.
+
+    The turned grid's cell (i, j) is the cell (h-1-j, i) of a grid of h rows and w columns.
+
+    `first`: int64 [R], the number of each grid's first cell; `height` and `width`: int64 [R]. Returns, for the cells
+    of the turned grids in row-major order, the number of the cell that each one comes from, int64 [T], and their (row,
+    column), int64 [T, 2].
+    """
+    _, _, position = cells(width, height)
+    h, w, begin = (np.repeat(x, height * width) for x in (height, width, first))
+    i, j = position.T
+    return begin + (h - 1 - j) * w + i, position

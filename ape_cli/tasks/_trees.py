@@ -28,7 +28,7 @@ from ape_cli.tasks import Rows, Source, check_whole, option
 from ape_cli.tasks._sized import Sized, over_sizes
 
 _MOST_NODES = 1_000_000  # the expected number of nodes of a tree of the greatest depth must not exceed it
-_MEASURED = 2_000  # number of draws by which the mean depth of binarised trees is measured
+_MEASURED = 2_000  # number of draws by which the mean size is measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,14 +139,14 @@ class Trees(Sized):
     @over_sizes
     def mean_size(self) -> float:
         """The mean depth. For binarised trees it is the mean depth of the binary trees."""
-        return self._binary_depth if self.binarise else self.depth_mean
+        return self._measured_size if self.binarise else self.depth_mean
 
     @cached_property
-    def _binary_depth(self) -> float:
-        """The mean depth of the binarised sources, measured on 2,000 draws of one fixed stream.
+    def _measured_size(self) -> float:
+        """The mean size of the sources as they are stored, measured on 2,000 draws of one fixed stream.
 
-        It is a function of the options alone. It differs from the mean of the distribution by some tenths of a level at
-        most.
+        It is a function of the options alone. For binarised trees it differs from the mean of the distribution by some
+        tenths of a level at most.
         """
         keys = rng.rows(0, "binarise", np.arange(_MEASURED))
         parts = np.array_split(keys, 1 + int(_MEASURED * self.mean_tokens / 1_000_000))

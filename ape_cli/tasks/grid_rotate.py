@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ape_cli.tasks import Source, Tokens
-from ape_cli.tasks._grids import Grids, cells
+from ape_cli.tasks._grids import Grids, clockwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +24,8 @@ class GridRotate(Grids):
     default_for = "grid(n)"
 
     def answer(self, source: Source) -> Tokens:
-        """The target of each source: the rotated grid.
-
-        The target's cell (i, j) is the source's cell (h-1-j, i), for a source of h rows and w columns.
-        """
+        """The target of each source: the rotated grid."""
         first, after = source.starts[:-1], source.starts[1:]
         height, width = source.position[after - 1].T + 1  # the last cell is (h-1, w-1)
-        starts, _, position = cells(width, height)
-        h, w, begin = (np.repeat(x, height * width) for x in (height, width, first))
-        i, j = position.T
-        return Tokens(starts, position, source.symbol[begin + (h - 1 - j) * w + i])
+        taken, position = clockwise(first, height, width)
+        return Tokens(source.starts, position, source.symbol[taken])

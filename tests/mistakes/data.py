@@ -123,16 +123,16 @@ MISTAKES = [
     ),
     Mistake(
         "a quarter turn the wrong way",
-        "GridRotate.answer",
-        "source.symbol[begin + (h - 1 - j) * w + i]",
-        "source.symbol[begin + j * w + (w - 1 - i)]",
+        "clockwise",
+        "begin + (h - 1 - j) * w + i",
+        "begin + j * w + (w - 1 - i)",
         "tasks/test_grids.py::test_target_is_rederived",
     ),
     Mistake(
         "row and column exchanged",
         "cells",
-        "np.stack([row, column], axis=1)",
-        "np.stack([column, row], axis=1)",
+        "np.stack(coordinates[::-1], axis=1)",
+        "np.stack(coordinates, axis=1)",
         "tasks/test_grids.py::test_target_is_rederived",
     ),
     Mistake(

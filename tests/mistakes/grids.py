@@ -29,8 +29,8 @@ MISTAKES = [
     Mistake(
         "a flat baseline that sees rows and columns by default",
         "reading",
-        "[Seq()] if found.flat else [own, Seq()]",
-        "[own, Seq()]",
+        "[line] if found.flat else [own, line, *factors_of(own)]",
+        "[own, line, *factors_of(own)]",
         "models/test_factory.py::test_a_run_keeps_its_name_unless_a_structure_is_asked_for",
     ),
     Mistake(

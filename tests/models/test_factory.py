@@ -14,6 +14,7 @@ from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Cyclic, Grid, Seq, Structure, Tree, parse_structure
+from tests.conftest import write
 
 
 def wanted(scheme: str, structure: str | None = None, **settings: object) -> Config:
@@ -84,3 +85,78 @@ def test_a_model_gets_rows_and_columns(grids: Dataset) -> None:
         assert torch.equal(share, expected)
     first = model.scheme.context(batch.input_positions).state[:, 0]
     assert torch.equal(first, torch.tensor([0.0, 1.0]).repeat(16).expand_as(first).double())
+
+
+def test_a_scheme_reads_a_product_or_a_factor_of_it() -> None:
+    own = parse_structure("seq*tree(2)")
+    for scheme, structure, expected in [
+        ("orthogonal", None, "seq*tree(2)"),
+        ("orthogonal-tree", None, "tree(2)"),
+        ("tree", None, "tree(2)"),
+        ("rope", None, "line"),
+        ("orthogonal-seq", None, "line"),
+        ("orthogonal-seq", "seq", "seq"),  # the place of the tree, which all of its nodes share
+        ("orthogonal-seq", "line", "line"),
+        ("orthogonal", "line*tree(2)", "line*tree(2)"),
+    ]:
+        wanted_structure = None if structure is None else parse_structure(structure)
+        assert factory.reading(scheme, own, wanted_structure).expression == expected, (scheme, structure)
+    assert factory.reading("orthogonal-grid", parse_structure("grid(2)*seq")) == grid(2)
+    assert factory.reading("rope", Tree(2), parse_structure("line")) == Seq()  # one name for one reading
+    with pytest.raises(DataError, match="the factors of seq\\*tree\\(2\\), each once"):
+        factory.reading("orthogonal", own, Tree(3))
+
+
+@pytest.fixture(scope="module")
+def forests(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    options = {"trees_mean": 3.0, "depth_mean": 2.0}
+    return write(tmp_path_factory.mktemp("forests") / "data", "forest-reverse", "depth", **options)
+
+
+def test_a_reading_of_a_product_is_what_its_name_says(forests: Dataset) -> None:
+    """The same batch, read in four ways."""
+
+    def places(structure: str) -> torch.Tensor:
+        batch = next(forests.split("train").batches(8, structure=parse_structure(structure)))
+        return batch.source_positions.expand(*batch.source_mask.shape, *batch.source_positions.shape[2:])
+
+    both = places("seq*tree(2)")
+    mask = both[..., 1] > 0
+    assert torch.equal(places("tree(2)"), both[..., 1])
+    assert torch.equal(places("seq"), both[..., 0])
+    line = places("line")
+    assert torch.equal(line[mask], torch.arange(1, mask.shape[1] + 1).expand_as(mask)[mask])
+    assert torch.equal(places("line*tree(2)")[mask], torch.stack([line, both[..., 1]], dim=-1)[mask])
+    assert (both[..., 0][mask].min(), both[..., 1][mask].min()) == (1, 1)
+
+
+def test_positions_that_tokens_share_are_told(forests: Dataset) -> None:
+    for scheme, structure, expected in [
+        (
+            "orthogonal-tree",
+            None,
+            "orthogonal-tree reads tree(2) of seq*tree(2), without seq: positions are not unique",
+        ),
+        ("rope", "seq", "rope reads seq of seq*tree(2), without tree(2): positions are not unique"),
+        ("rope", None, None),
+        ("orthogonal", None, None),
+        ("orthogonal", "line*tree(2)", None),
+    ]:
+        assert factory.shared_positions(factory.settle(wanted(scheme, structure), forests), forests) == expected
+
+
+def test_a_model_of_the_line_is_one_of_a_sequence(forests: Dataset) -> None:
+    settled = factory.settle(wanted("orthogonal", "line*tree(2)"), forests)
+    assert settled.structure is not None
+    assert settled.structure.expression == "line*tree(2)"
+    model = factory.build(settled, forests.structure, forests.ids)
+    assert model.scheme.structure == parse_structure("seq*tree(2)")
+
+
+def test_bounded_schemes_get_the_size_of_what_they_read(forests: Dataset) -> None:
+    manifest = forests.manifest
+    for scheme, structure, size in [
+        ("learned", None, manifest.mean_tokens),  # along the line
+        ("tree", None, manifest.mean_size),  # the depth of the deepest tree
+    ]:
+        assert factory.settle(wanted(scheme, structure), forests).max_size == round(size)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ape_cli import tasks
+from ape_cli.core.vocabulary import SPLITS
 from tests import recursive
 
 ROWS = 2_000
@@ -40,6 +41,19 @@ def make(name: str, order: str | None = None, **options: Any) -> tasks.Task:
 def rows(name: str, order: str | None = None, *, split: str = "train", count: int = ROWS, **options: Any):
     task = make(name, order, **options)
     return task, task.sample(rows=range(count), split=split, seed=42).to_pylist()
+
+
+def check_splits_are_apart(name: str, order: str | None = None, **options: Any) -> None:
+    """Check that 2,000 rows of each split have no source in common.
+
+    The options should leave few sources, so that the splits would meet if they were drawn alike.
+    """
+    held = [
+        {(str(row["source_positions"]), str(row["source_ids"])) for row in rows(name, order, split=split, **options)[1]}
+        for split in SPLITS
+    ]
+    assert min(map(len, held)) > 20
+    assert sum(map(len, held)) == len(set().union(*held))
 
 
 def check_trees(

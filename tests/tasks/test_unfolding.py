@@ -18,11 +18,13 @@ FORMS: list[dict[str, Any]] = [
     for b in (False, True)
 ]
 
+UNFOLDING = [n for n in tasks.names() if issubclass(tasks.load(n), Trees) and not tasks.load(n).places_given]
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("name", [n for n in tasks.names() if issubclass(tasks.load(n), Trees)])
+@pytest.mark.parametrize("name", UNFOLDING)
 def test_targets_unfold_in_their_order(name: str, order: str, form: dict[str, Any]) -> None:
     """Breadth first by a queue, depth first by a stack. The answer of each node is looked up in the target.
 

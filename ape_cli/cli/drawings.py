@@ -1,0 +1,109 @@
+"""Drawings of a row's source or target as its structure: words, trees, grids, rings, and products of two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+from rich.tree import Tree as Drawn
+
+from ape_cli.core.errors import DataError
+from ape_cli.structure import Cyclic, Grid, Seq, Structure, Tree, factors_of
+
+
+def drawn(
+    structure: Structure, positions: Sequence[Any], names: list[str], *, order: str | None, binarised: bool
+) -> RenderableType:
+    """Draw the tokens of one side as their structure; as one line if there is no drawing of the structure.
+
+    Arguments: `positions`, as they are stored, an int or a list of ints for each token; `names`, the readable name of
+    each token; `order`, the linearisation of trees; `binarised`, whether trees are binarised. Raises `DataError` if a
+    tree has no root.
+    """
+    factors = factors_of(structure)
+    if len(factors) == 2:
+        return _product(*factors, positions=positions, names=names, binarised=binarised)
+    if isinstance(structure, Tree):
+        line = Text(f"in {order} order: ", style="dim") + _line(names)
+        return Group(_tree(positions, names, structure, binarised), Text(), line)
+    if structure == Grid((Seq(), Seq())) and _is_compact(positions):
+        return _grid({(row, column): Text(name) for (row, column), name in zip(positions, names, strict=True)})
+    if isinstance(structure, Cyclic):
+        return _ring(positions, names, structure.order)
+    return _line(names)
+
+
+def _line(names: list[str]) -> Text:
+    """All symbols in a line; with spaces if some name has several characters."""
+    return Text(("" if all(len(n) == 1 for n in names) else " ").join(names))
+
+
+def _is_compact(positions: Sequence[Sequence[int]]) -> bool:
+    """Whether coordinates are so small that a grid of them has a reasonable size."""
+    return max(map(max, positions)) < len(positions)
+
+
+def _product(
+    outer: Structure, inner: Structure, positions: Sequence[Sequence[int]], names: list[str], binarised: bool
+) -> RenderableType:
+    """Draw the tokens at each place of the outer structure as the inner structure, and these as the outer one."""
+    held: dict[tuple[int, ...], tuple[list[Any], list[str]]] = {}
+    for position, name in zip(positions, names, strict=True):
+        place, within = position[: outer.width], position[outer.width :]
+        found = held.setdefault(tuple(place), ([], []))
+        found[0].append(within[0] if inner.width == 1 else within)
+        found[1].append(name)
+    if isinstance(outer, Seq) and isinstance(inner, Tree):
+        return Group(*(_tree(at, own, inner, binarised) for at, own in held.values()))
+    if outer == Grid((Seq(), Seq())) and inner == Seq() and _is_compact(list(held)):
+        return _grid({(place[0], place[1]): _line(own) for place, (_, own) in held.items()}, gap="  ")
+    if isinstance(outer, Tree) and inner == Grid((Seq(), Seq())) and all(_is_compact(at) for at, _ in held.values()):
+        cells = {
+            heap: _grid({(i, j): Text(name) for (i, j), name in zip(at, own, strict=True)})
+            for (heap,), (at, own) in held.items()
+        }
+        return _nodes(cells, outer, [""] * outer.branching)
+    return _line(names)
+
+
+def _tree(positions: Sequence[int], names: list[str], tree: Tree, binarised: bool) -> Drawn:
+    """A tree with one node in a line. Raises `DataError` if it has no root."""
+    labels = {heap: Text(name) for heap, name in zip(positions, names, strict=True)}
+    return _nodes(labels, tree, ["left ", "right "] if binarised else [""] * tree.branching)
+
+
+def _nodes(labels: dict[int, Text], tree: Tree, sides: list[str]) -> Drawn:
+    """A tree of labels by heap index. `sides`: what is written before each child. Raises `DataError`."""
+    if 1 not in labels:
+        raise DataError("the row is not a tree: it has no root", got=sorted(labels)[:8], fix="generate it again")
+    return _branch(labels, 1, sides, None)
+
+
+def _branch(labels: dict[int, Text], heap: int, sides: list[str], above: Drawn | None, side: str = "") -> Drawn:
+    """The subtree at a heap index, with the first child first. `sides`: what is written before each child."""
+    label = Text(side, style="dim") + labels[heap]
+    tree = Drawn(label) if above is None else above.add(label)
+    for child, which in enumerate(sides, len(sides) * (heap - 1) + 2):
+        if child in labels:
+            _branch(labels, child, sides, tree, which)
+    return tree
+
+
+def _grid(cells: dict[tuple[int, int], Text], gap: str = " ") -> Text:
+    """A line of text for each row of a grid, with aligned columns."""
+    wide = max(len(cell) for cell in cells.values())
+    height, width = (1 + max(place[axis] for place in cells) for axis in (0, 1))
+    return Text(
+        "\n".join(gap.join(str(cells.get((i, j), "")).ljust(wide) for j in range(width)) for i in range(height))
+    )
+
+
+def _ring(places: Sequence[int], names: list[str], order: int) -> RenderableType:
+    """The ring from its origin on. Tokens before the ring, such as an offset, are on a line above it."""
+    before = len(names) - order
+    ring = Text("  ").join(
+        Text(f"{place}:", style="dim") + Text(name) for place, name in zip(places[before:], names[before:], strict=True)
+    )
+    return Group(Text(" ".join(names[:before])), ring) if before else ring

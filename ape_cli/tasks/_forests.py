@@ -1,0 +1,116 @@
+"""The base class of the forest tasks: a sequence of random trees.
+
+The structure is `seq*tree(k)` (Algebraic Positional Encodings, section 3.4.3: "sequences of trees"). The first
+coordinate of a position is the place of its tree in the sequence, from 0, and the second is the heap index of its node
+in the tree. Sources and targets hold one tree after the other, each in the order of the dataset.
+
+Shapes: R rows, S trees of all rows, T nodes of all trees, k branches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ape_cli.core import ragged, rng
+from ape_cli.core.errors import UsageError
+from ape_cli.core.rng import I64, U64
+from ape_cli.structure import Tree, trees
+from ape_cli.structure.linearisation import Order
+from ape_cli.tasks import Rows, Source, Tokens, check_whole, option
+from ape_cli.tasks._sized import over_sizes
+from ape_cli.tasks._trees import PlainTrees
+
+_MOST_TREES = 1000
+_MOST_NODES = 1_000_000  # the expected number of nodes of a row with the greatest number of the deepest trees
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forests(PlainTrees):
+    """A sequence of random trees with random symbols. Subclasses define the target.
+
+    The number of trees and the depth of each tree are drawn independently. The size of a source is the depth of its
+    deepest tree. With `sizes`, all trees of a source have one depth.
+
+    Arguments: those of `PlainTrees`; `trees_mean` and `trees_std`, of the distribution of the number of trees. Raises
+    `UsageError` if an option is out of range or if the rows would be too large.
+    """
+
+    source = "ours; the sequences of trees of Algebraic Positional Encodings, section 3.4.3"
+    places_given = True  # the shape of each tree of the target is that of a tree of the source
+    preset_options: ClassVar = {
+        "small": {"trees_mean": 4.0, "trees_std": 1.0, "depth_mean": 2.0, "depth_std": 0.5},
+        "tiny": {"trees_mean": 2.0, "trees_std": 0.5, "depth_mean": 1.0, "depth_std": 0.5},
+    }
+
+    depth_mean: float = option(4.0, "Mean depth of a tree, in levels.")
+    trees_mean: float = option(6.0, "Mean number of trees.")
+    trees_std: float = option(1.0, "Standard deviation of the number of trees.")
+
+    def check(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range or if the rows would be too large."""
+        super().check()
+        if not 1 <= self.trees_mean <= self.trees_mean + 6 * self.trees_std <= _MOST_TREES or self.trees_std < 0:
+            raise UsageError(
+                "bad trees_mean and trees_std",
+                got=f"mean {self.trees_mean:g}, std {self.trees_std:g}",
+                allowed=f"a mean from 1, a deviation from 0, and mean + 6 std of at most {_MOST_TREES}",
+                fix="choose such values",
+            )
+        check_whole("vocabulary", self.vocabulary, 2, 60_000)
+        most = self.trees_mean + 4 * self.trees_std
+        nodes = most * trees.mean_nodes(self.greatest_depth, self.branching)
+        if nodes > _MOST_NODES:
+            raise UsageError(
+                "the sources would be too large",
+                got=f"{nodes:,.0f} nodes on average in {most:g} trees of depth {self.greatest_depth}",
+                allowed=f"{_MOST_NODES:,} at mean + 4 std",
+                fix="choose fewer or smaller trees",
+            )
+
+    @property
+    def structure(self) -> str:
+        """The expression of the structure of the positions: a sequence of trees, in the form that is stored."""
+        return f"seq*{super().structure}"
+
+    def draw(self, key: U64) -> Source:
+        """Draw one sequence of trees for each key, each tree in level order. uint64 [R] -> `Source` of R rows"""
+        count = rng.normal(rng.child(key, "count"), self.trees_mean, self.trees_std, 1, _MOST_TREES)
+        first = ragged.starts_of(count)  # [R+1], the first tree of each row
+        place = np.arange(first[-1]) - np.repeat(first[:-1], count)  # [S], of each tree in its row
+        each = super().draw(rng.bits(np.repeat(rng.child(key, "trees"), count), place))
+        position = np.stack([np.repeat(place, np.diff(each.starts)), each.position], axis=1)
+        return Source(each.starts[first], position, each.symbol, np.maximum.reduceat(each.size, first[:-1]))
+
+    def store(self, rows: Rows) -> Rows:
+        """The rows as the dataset holds them: of binary trees if `binarise` is set, else unchanged."""
+        if not self.binarise:
+            return rows
+        heap = trees.binarise(rows.position[:, 1], self.branching)
+        changes: dict[str, Any] = {"position": np.stack([rows.position[:, 0], heap], axis=1)}
+        if isinstance(rows, Source):
+            changes["size"] = np.maximum.reduceat(Tree(2).level(heap), rows.starts[:-1])
+        return replace(rows, **changes)
+
+    def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
+        """The rows of one side, tree after tree, each tree in an order. Shapes are those of `Task._linear`."""
+        assert order is not None
+        tree, heap = tokens.position.T
+        row = ragged.rows_of(tokens.starts)
+        number = row * (int(tree.max(initial=0)) + 1) + tree  # rises from tree to tree
+        line = trees.linearise(number, heap, order, 2 if self.binarise else self.branching)
+        return tokens.starts, tokens.position[line], tokens.symbol[line]
+
+    @property
+    @over_sizes
+    def mean_size(self) -> float:
+        """The mean depth of the deepest tree of a source, in the form that is stored."""
+        return self._measured_size
+
+    @property
+    @over_sizes
+    def mean_tokens(self) -> float:
+        """The expected number of nodes of the mean number of trees that have the mean depth, rounded."""
+        return self.trees_mean * trees.mean_nodes(round(self.depth_mean), self.branching)

@@ -1,0 +1,164 @@
+"""The task `quadtree_expand`: the source is a quadtree with small grids as leaves; the target is the full grid.
+
+Shapes: R rows, T tokens of all sources, U cells of all targets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ape_cli.core import ragged, rng
+from ape_cli.core.errors import UsageError
+from ape_cli.core.rng import I64, U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.structure import Tree, trees
+from ape_cli.tasks import Source, Tokens, check_whole, letters, option
+from ape_cli.tasks._grids import cells
+from ape_cli.tasks._sized import Sized, over_sizes
+
+_QUARTERS = 4
+_LONGEST = 256  # side of the full grid at depth mean + 4 std
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuadtreeExpand(Sized):
+    """Expand a quadtree of small grids into the grid that it describes.
+
+    The structure is `tree(4)*grid(2)` (Algebraic Positional Encodings, section 3.4.3: "trees of grids"). The first
+    coordinate of a position is the heap index of a node. The others are the row and the column in the node's grid,
+    from 0.
+
+    The root stands for a square of g 2^d cells a side, for leaves of g x g cells and a tree of depth d. An inner node
+    splits its square into quarters. Its children are the upper left, the upper right, the lower left and the lower
+    right one. It has one token, `split`, at the place (0, 0). A leaf has g x g symbols, which are stretched to the size
+    of its square. The target is the full grid, all of it at the root.
+
+    The trees are drawn as those of `tree-copy` with branching 4. Nodes are stored in level order, the cells of a leaf
+    in row-major order. The size of a source is the depth of its tree.
+
+    Arguments: `depth_mean` and `depth_std`, of the distribution of depths, in levels; `leaf`, the side g of the grids
+    at the leaves, in cells; `vocabulary`, the number of symbols besides `split`. Raises `UsageError` if an option is
+    out of range or if the grids would be too large.
+
+    >>> task = QuadtreeExpand(depth_mean=1, depth_std=0, leaf=1)
+    >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
+    >>> [task.id_names[i] for i in row["source_ids"]], row["source_positions"]
+    (['split', 'l', 'n', 'e', 'r'], [[1, 0, 0], [2, 0, 0], [3, 0, 0], [4, 0, 0], [5, 0, 0]])
+    >>> [task.id_names[i] for i in row["target_ids"]], row["target_positions"]
+    (['l', 'n', 'e', 'r'], [[1, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]])
+    """
+
+    extent: ClassVar[str] = "depth"
+    summary = "the full grid that a quadtree with small grids as leaves describes"
+    source = "ours; the trees of grids of Algebraic Positional Encodings, section 3.4.3"
+    places_given = True  # the side of the full grid follows from the depth of the source
+    preset_options: ClassVar = {
+        "small": {"depth_mean": 1.5, "depth_std": 0.5},
+        "tiny": {"depth_mean": 1.0, "depth_std": 0.0},
+    }
+
+    depth_mean: float = option(2.0, "Mean depth of a tree, in levels.")
+    depth_std: float = option(0.5, "Standard deviation of the depth.")
+    leaf: int = option(2, "Side of the grid at each leaf of a quadtree, in cells.")
+    vocabulary: int = option(20, "Number of symbols.")
+
+    @property
+    def limits(self) -> tuple[int, int, str]:
+        """The smallest and the largest depth that can be drawn, and the reason for the largest."""
+        return 0, Tree(_QUARTERS).max_depth, " (the deepest tree(4) that heap indices hold)"
+
+    def check(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range or if the grids would be too large."""
+        super().check()
+        check_whole("leaf", self.leaf, 1, _LONGEST)
+        check_whole("vocabulary", self.vocabulary, 1, 60_000)
+        deepest = round(self.depth_mean + 4 * self.depth_std)
+        if self.leaf << deepest > _LONGEST:
+            raise UsageError(
+                "the grids would be too large",
+                got=f"{self.leaf << deepest:,} cells a side at depth {deepest}",
+                allowed=f"{_LONGEST} at depth mean + 4 std",
+                fix="choose a smaller depth or smaller leaves",
+            )
+
+    @property
+    def structure(self) -> str:
+        """The expression of the structure of the positions: a tree of grids."""
+        return f"tree({_QUARTERS})*grid(2)"
+
+    def draw(self, key: U64) -> Source:
+        """Draw one quadtree for each key. uint64 [R] -> `Source` of R rows"""
+        assert not self.sizes
+        low, high, _ = self.limits
+        depth = rng.normal(rng.child(key, "size"), self.depth_mean, self.depth_std, low, high)
+        heap, starts, leaf = trees.grow(depth, rng.child(key, "shape"), _QUARTERS)
+        side = np.where(leaf, self.leaf, 1)
+        token_starts, cell, corner = cells(side, side)
+        row_starts = token_starts[starts]
+        node = np.repeat(heap, side * side)
+        symbols = np.repeat(rng.child(key, "symbols"), np.diff(row_starts))
+        word = rng.bits(rng.bits(symbols, node), cell)
+        symbol = FIRST_SYMBOL + np.where(
+            np.repeat(leaf, side * side), rng.below(word, self.vocabulary), self.vocabulary
+        )
+        return Source(row_starts, np.column_stack([node, corner]), symbol, depth)
+
+    def answer(self, source: Source) -> Tokens:
+        """The target of each source: the full grid at the root of the tree."""
+        row = ragged.rows_of(source.starts)
+        held = np.flatnonzero(source.symbol < FIRST_SYMBOL + self.vocabulary)  # the cells of leaves
+        row, (heap, i, j), symbol = row[held], source.position[held].T, source.symbol[held]
+        top, left, level = _squares(heap)
+        scale = 1 << (source.size[row] - level)  # how many cells of the full grid a cell becomes in each direction
+        side = self.leaf << source.size  # [R]
+        starts, _, corner = cells(side, side)
+        first, _, inside = cells(scale, scale)
+        copies = np.diff(first)
+        down = np.repeat((top * self.leaf + i) * scale, copies) + inside[:, 0]
+        across = np.repeat((left * self.leaf + j) * scale, copies) + inside[:, 1]
+        found = np.empty(starts[-1], dtype=np.int64)
+        found[np.repeat(starts[row], copies) + down * np.repeat(side[row], copies) + across] = np.repeat(symbol, copies)
+        return Tokens(starts, np.column_stack([np.ones_like(found), corner]), found)
+
+    def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on: the cells' symbols, then `split`."""
+        return [*letters(self.vocabulary), "split"]
+
+    @property
+    @over_sizes
+    def mean_size(self) -> float:
+        """The mean depth."""
+        return self.depth_mean
+
+    @property
+    @over_sizes
+    def mean_tokens(self) -> float:
+        """The expected number of tokens of a tree that has the mean depth, rounded."""
+        nodes = trees.mean_nodes(round(self.depth_mean), _QUARTERS)
+        inner = (nodes - 1) / _QUARTERS
+        return inner + (nodes - inner) * self.leaf**2
+
+    @property
+    @over_sizes
+    def mean_answer_tokens(self) -> float:
+        """The number of cells of the full grid of a tree one level deeper than the mean, which few exceed."""
+        return float((self.leaf << round(self.depth_mean + 1)) ** 2)
+
+
+def _squares(heap: I64) -> tuple[I64, I64, I64]:
+    """The square of each node among the 2^d x 2^d squares of its level d: its row, its column, and the level.
+
+    int64 [T] -> int64 [T] each
+    """
+    tree = Tree(_QUARTERS)
+    level = tree.level(heap)
+    path = heap - tree.level_start(level)  # one digit of base 4 for each level, the last step lowest
+    top, left = np.zeros_like(heap), np.zeros_like(heap)
+    for step in range(int(level.max(initial=0))):
+        quarter = (path >> (2 * step)) & 3
+        top |= (quarter >> 1) << step
+        left |= (quarter & 1) << step
+    return top, left, level

@@ -1,0 +1,69 @@
+"""Drawings of samples: words, trees, grids, rings, and products of two of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ape_cli.cli import drawings
+from ape_cli.core.errors import DataError
+from ape_cli.structure import parse_structure
+
+
+def lines(structure: str, positions: list[Any], names: list[str], **options: Any) -> list[str]:
+    """The drawing as lines of text without trailing spaces."""
+    console = Console(width=60, color_system=None)
+    arguments = {"order": None, "binarised": False} | options
+    with console.capture() as captured:
+        console.print(drawings.drawn(parse_structure(structure), positions, names, **arguments))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_words_are_a_line() -> None:
+    assert lines("seq", [0, 1, 2], ["a", "b", "c"]) == ["abc"]
+    assert lines("seq", [0, 1], ["w1", "b"]) == ["w1 b"]
+
+
+def test_a_tree_has_its_first_child_first() -> None:
+    drawn = lines("tree(2)", [1, 2, 3, 6, 7], list("fxgyz"), order="breadth")
+    assert drawn == ["f", "├── x", "└── g", "    ├── y", "    └── z", "", "in breadth order: fxgyz"]
+    drawn = lines("tree(2)", [1, 2], ["f", "x"], order="depth", binarised=True)
+    assert drawn[:2] == ["f", "└── left x"]
+
+
+def test_a_tree_without_a_root_is_no_tree() -> None:
+    for structure, positions in (("tree(2)", [2, 3]), ("seq*tree(2)", [[0, 2], [0, 3]])):
+        with pytest.raises(DataError, match="no root"):
+            lines(structure, positions, ["x", "y"])
+
+
+def test_a_grid_has_aligned_columns() -> None:
+    assert lines("grid(2)", [[0, 0], [0, 1], [1, 0], [1, 1]], ["a", "bb", "c", "d"]) == ["a  bb", "c  d"]
+    assert lines("grid(2)", [[0, 0], [0, 9]], ["a", "b"]) == ["ab"]  # too sparse for a drawing
+
+
+def test_a_ring_has_its_offset_above() -> None:
+    assert lines("cyclic(3)", [0, 0, 1, 2], ["+1", "a", "b", "c"]) == ["+1", "0:a  1:b  2:c"]
+
+
+def test_a_sequence_of_trees_is_one_below_the_other() -> None:
+    drawn = lines("seq*tree(2)", [[0, 1], [0, 2], [0, 3], [1, 1]], list("fxyz"))
+    assert drawn == ["f", "├── x", "└── y", "z"]
+
+
+def test_a_grid_of_words_has_them_in_cells() -> None:
+    positions = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1], [1, 1, 2]]
+    assert lines("grid(2)*seq", positions, list("abcdefg")) == ["ab   c", "d    efg"]
+
+
+def test_a_tree_of_grids_has_them_at_its_nodes() -> None:
+    positions = [[1, 0, 0], [2, 0, 0], [2, 0, 1], [2, 1, 0], [2, 1, 1], [3, 0, 0]]
+    drawn = lines("tree(4)*grid(2)", positions, ["split", "a", "b", "c", "d", "e"])
+    assert drawn == ["split", "├── a b", "│   c d", "└── e"]
+
+
+def test_other_products_are_a_line() -> None:
+    assert lines("grid(3)", [[0, 0, 0], [0, 0, 1]], ["a", "b"]) == ["ab"]
+    assert lines("tree(2)*seq", [[1, 0], [2, 0]], ["a", "b"]) == ["ab"]

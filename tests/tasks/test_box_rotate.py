@@ -1,0 +1,101 @@
+"""box-rotate: turns re-derived with rotation matrices, and by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import SPLITS
+from tests.tasks.contract import ROWS, check_splits_are_apart, rows
+
+TURNS = {  # the right-handed rotation by a quarter about each axis
+    "x": [[1, 0, 0], [0, 0, -1], [0, 1, 0]],
+    "y": [[0, 0, 1], [0, 1, 0], [-1, 0, 0]],
+    "z": [[0, -1, 0], [1, 0, 0], [0, 0, 1]],
+}
+
+
+def turned(cells: dict[tuple[int, ...], str], axis: str) -> dict[tuple[int, ...], str]:
+    """The cells after a rotation about the origin, moved back so that the smallest coordinates are 0."""
+    places = np.array(list(cells)) @ np.array(TURNS[axis]).T
+    places -= places.min(axis=0)
+    return dict(zip(map(tuple, places.tolist()), cells.values(), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{"side_mean": 3, "side_std": 1}, {"side_mean": 2, "side_std": 0, "vocabulary": 30}]
+)
+@pytest.mark.parametrize("split", SPLITS)
+def test_target_is_rederived(split: str, options: dict[str, Any]) -> None:
+    task, found = rows("box-rotate", split=split, **options)
+    boxes = set()
+    for row in found:
+        axis, *symbols = [task.id_names[i] for i in row["source_ids"]]
+        origin, *places = map(tuple, row["source_positions"])
+        assert (axis, origin) == (f"turn-{row['op']}", (0, 0, 0))
+        assert places == sorted(set(places))
+        source = dict(zip(places, symbols, strict=True))
+        target_places = list(map(tuple, row["target_positions"]))
+        assert target_places == sorted(target_places)
+        target = dict(zip(target_places, [task.id_names[i] for i in row["target_ids"]], strict=True))
+        assert target == turned(source, row["op"])
+        sides = tuple(1 + max(axis) for axis in zip(*places, strict=True))
+        assert row["size"] == max(sides)
+        assert len(symbols) == np.prod(sides)
+        boxes.add(sides)
+    assert len(boxes) > (10 if options["side_std"] else 0)
+
+
+def test_a_turn_about_each_axis_by_hand() -> None:
+    """A box of 1 x 1 x 2 or one of its turns; the cell `b` is one step from the origin."""
+    for axis, before, after in [
+        ("x", (0, 1, 0), (0, 0, 1)),  # y becomes z
+        ("y", (0, 0, 1), (1, 0, 0)),  # z becomes x
+        ("z", (1, 0, 0), (0, 1, 0)),  # x becomes y
+    ]:
+        assert turned({(0, 0, 0): "a", before: "b"}, axis) == {(0, 0, 0): "a", after: "b"}
+
+
+def test_four_turns_about_an_axis_are_none() -> None:
+    task = tasks.make("box-rotate", side_mean=3)
+    drawn = task.draw(np.arange(300, dtype=np.uint64))
+    now = drawn
+    for turn in range(4):
+        answer = task.answer(now)
+        assert (
+            turn == 3
+            or (answer.symbol != drawn.symbol[np.delete(np.arange(drawn.symbol.size), drawn.starts[:-1])]).any()
+        )
+        position = np.insert(answer.position, answer.starts[:-1], 0, axis=0)
+        symbol = np.insert(answer.symbol, answer.starts[:-1], drawn.symbol[drawn.starts[:-1]])
+        now = type(drawn)(drawn.starts, position, symbol, drawn.size, op=drawn.op)
+    assert (now.position == drawn.position).all()
+    assert (now.symbol == drawn.symbol).all()
+
+
+def test_axes_are_uniform() -> None:
+    counts = Counter(row["op"] for row in rows("box-rotate", side_mean=2)[1])
+    assert sum((counts[axis] - ROWS / 3) ** 2 / (ROWS / 3) for axis in "xyz") < 18  # 2 degrees of freedom: p = 1e-4
+
+
+def test_sizes_are_cubes() -> None:
+    for number, row in enumerate(rows("box-rotate", count=60, sizes=(2, 3))[1]):
+        assert len(row["target_ids"]) == (8, 27)[number % 2]
+
+
+@pytest.mark.slow
+def test_no_source_is_in_two_splits() -> None:
+    check_splits_are_apart("box-rotate", side_mean=2, side_std=0, vocabulary=2)
+
+
+def test_large_boxes_are_refused() -> None:
+    with pytest.raises(UsageError, match="the boxes would be too large"):
+        tasks.make("box-rotate", side_mean=40)
+    with pytest.raises(UsageError, match="the boxes would be too large"):
+        tasks.make("box-rotate", sizes=(3, 41))

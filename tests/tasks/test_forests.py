@@ -1,0 +1,118 @@
+"""forest-reverse and forest-rotate: each tree and the order of the trees re-derived with nested tuples."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.tasks import Source
+from tests import recursive
+from tests.tasks.contract import ORDERS, ROWS, check_splits_are_apart, rows, sides
+
+Forest = list[recursive.Tree]
+FORMS: list[dict[str, Any]] = [
+    {},
+    {"branching": 3, "depth_mean": 2, "depth_std": 0.5},
+    {"branching": 3, "depth_mean": 2, "depth_std": 0.5, "binarise": True},
+    {"trees_mean": 1, "trees_std": 0},
+]
+EXPECTED: dict[str, Any] = {
+    "forest-reverse": lambda forest: forest[::-1],
+    "forest-rotate": lambda forest: [recursive.mirror(tree) for tree in forest],
+}
+
+
+def forest(ids: list[int], positions: list[list[int]], order: str, options: dict[str, Any]) -> Forest:
+    """The trees of one side. Fails if they are not one after the other, or if one is not in the order."""
+    k, binary = options.get("branching", 2), options.get("binarise", False)
+    found = []
+    for number, (place, tokens) in enumerate(groupby(zip(positions, ids, strict=True), key=lambda token: token[0][0])):
+        assert place == number
+        heaps, symbols = zip(*((position[1], symbol) for position, symbol in tokens), strict=True)
+        if binary:
+            tree = recursive.unbinarise(recursive.build_binary(list(symbols), list(heaps)))
+            line = recursive.linear_binary(recursive.binarise(tree), order)
+        else:
+            tree = recursive.build(list(symbols), list(heaps), k)
+            line = recursive.linear(tree, order, k)
+        assert line == list(zip(symbols, heaps, strict=True))
+        found.append(tree)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("name", EXPECTED)
+def test_target_is_rederived(name: str, form: dict[str, Any], split: str) -> None:
+    order = ORDERS[(FORMS.index(form) + SPLITS.index(split)) % 4]
+    source_order, target_order = sides(order)
+    task, found = rows(name, order, split=split, **form)
+    names, changed = task.id_names, 0
+    for row in found:
+        source = forest(row["source_ids"], row["source_positions"], source_order, form)
+        target = forest(row["target_ids"], row["target_positions"], target_order, form)
+        assert target == EXPECTED[name](source)
+        changed += target != source
+        if not form.get("binarise"):
+            assert row["size"] == max(map(recursive.depth, source))
+        for tree in source:  # leaves and operators have symbols of their own
+            assert all(names[node[0]].startswith("f" if node[1:] else "x") for node in recursive.nodes(tree))
+    assert changed > (0.9 * ROWS if form.get("trees_mean") != 1 else 0) or name == "forest-reverse"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPECTED)
+def test_no_source_is_in_two_splits(name: str) -> None:
+    check_splits_are_apart(name, "depth", trees_mean=2, trees_std=0.5, depth_mean=1, vocabulary=4)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_it_is_its_own_inverse(name: str) -> None:
+    task = tasks.make(name, branching=3, depth_mean=2)
+    drawn = task.draw(np.arange(300, dtype=np.uint64))
+    once = task.answer(drawn)
+    twice = task.answer(Source(once.starts, once.position, once.symbol, drawn.size))
+    assert (twice.position == drawn.position).all()
+    assert (once.position != drawn.position).any()
+
+
+@pytest.mark.slow
+def test_the_number_of_trees_and_their_depths_are_drawn() -> None:
+    task = tasks.make("forest-reverse", trees_mean=5, trees_std=1, depth_mean=3, depth_std=1)
+    drawn = task.draw(np.arange(5_000, dtype=np.uint64) * np.uint64(7919))
+    trees = drawn.position[drawn.starts[1:] - 1, 0] + 1
+    assert abs(trees.mean() - 5) < 0.06
+    assert abs(trees.std() - np.sqrt(1 + 1 / 12)) < 0.05  # rounding adds a twelfth to the variance
+    heap, number = drawn.position[:, 1], np.cumsum(drawn.position[:, 1] == 1) - 1
+    depth = np.zeros(trees.sum(), dtype=np.int64)
+    np.maximum.at(depth, number, np.array([int(i).bit_length() - 1 for i in heap]))
+    assert abs(depth.mean() - 3) < 0.04
+    assert abs(task.mean_size - drawn.size.mean()) < 0.1
+    first, second = depth[np.cumsum(trees)[:-1]], depth[np.cumsum(trees)[:-1] - 1]
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.06  # the depths of neighbours are independent
+
+
+def test_sizes_are_depths() -> None:
+    for number, row in enumerate(rows("forest-rotate", "breadth", count=200, sizes=(1, 3))[1]):
+        source = forest(row["source_ids"], row["source_positions"], "breadth", {})
+        assert {recursive.depth(tree) for tree in source} == {(1, 3)[number % 2]}
+
+
+def test_bad_options_are_explained() -> None:
+    for options, message in [
+        ({"trees_mean": 0.5}, "bad trees_mean and trees_std"),
+        ({"trees_std": -1.0}, "bad trees_mean and trees_std"),
+        ({"trees_mean": 999.0}, "at most 1000"),
+        ({"trees_mean": float("nan")}, "bad trees_mean"),
+        ({"trees_mean": 900.0, "depth_mean": 15}, "too large"),
+        ({"vocabulary": 1}, "vocabulary"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            tasks.make("forest-reverse", **options)

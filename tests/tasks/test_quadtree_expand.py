@@ -1,0 +1,95 @@
+"""quadtree-expand: the full grid re-derived by recursion over quarters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import SPLITS
+from tests.tasks.contract import check_splits_are_apart, rows
+
+Grid = list[list[str]]
+
+
+def expanded(nodes: dict[int, Grid], heap: int, side: int) -> Grid:
+    """The square of a node as a grid of `side` cells a side."""
+    first = 4 * (heap - 1) + 2
+    if first not in nodes:
+        leaf = nodes.pop(heap)
+        scale, rest = divmod(side, len(leaf))
+        assert rest == 0
+        return [[name for name in line for _ in range(scale)] for line in leaf for _ in range(scale)]
+    assert nodes.pop(heap) == [["split"]]
+    one, two, three, four = (expanded(nodes, child, side // 2) for child in range(first, first + 4))
+    upper = [a + b for a, b in zip(one, two, strict=True)]
+    return upper + [a + b for a, b in zip(three, four, strict=True)]
+
+
+def grids(names: list[str], positions: list[list[int]]) -> dict[int, Grid]:
+    """The grid of each node. Fails if cells are not in row-major order, or nodes not in level order."""
+    assert positions == sorted(positions)
+    found: dict[int, Grid] = {}
+    for name, (heap, i, j) in zip(names, positions, strict=True):
+        grid = found.setdefault(heap, [])
+        if j == 0:
+            grid.append([])
+        assert (i, j) == (len(grid) - 1, len(grid[-1]))
+        grid[-1].append(name)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{}, {"depth_mean": 1.5, "leaf": 3}, {"depth_mean": 2, "depth_std": 1, "leaf": 1, "vocabulary": 26}]
+)
+@pytest.mark.parametrize("split", SPLITS)
+def test_target_is_rederived(split: str, options: dict[str, Any]) -> None:
+    task, found = rows("quadtree-expand", split=split, **options)
+    leaf, depths = options.get("leaf", 2), set()
+    for row in found:
+        nodes = grids([task.id_names[i] for i in row["source_ids"]], row["source_positions"])
+        assert all(len(grid) in (1, leaf) and {len(line) for line in grid} == {len(grid)} for grid in nodes.values())
+        target = grids([task.id_names[i] for i in row["target_ids"]], row["target_positions"])
+        assert target == {1: expanded(nodes, 1, leaf * 2 ** row["size"])}
+        assert not nodes  # every node has a parent
+        depths.add(row["size"])
+    assert len(depths) > 1
+
+
+def test_a_quadtree_by_hand() -> None:
+    """The upper right quarter is split again."""
+    nodes = {1: [["split"]], 2: [["a"]], 3: [["split"]], 4: [["b"]], 5: [["c"]]}
+    nodes |= {10: [["d"]], 11: [["e"]], 12: [["f"]], 13: [["g"]]}
+    lines = ["".join(line) for line in expanded(dict(nodes), 1, 4)]
+    assert lines == ["aade", "aafg", "bbcc", "bbcc"]
+    task = tasks.make("quadtree-expand", depth_mean=2, depth_std=0, leaf=1)
+    for row in task.sample(rows=range(300), split="train", seed=1).to_pylist():
+        if [position[0] for position in row["source_positions"]] == [1, 2, 3, 4, 5, 10, 11, 12, 13]:
+            break
+    a, b, c, d, e, f, g = (i for i in row["source_ids"] if task.id_names[i] != "split")
+    # heap indices 10 to 13 are the children of 3
+    assert row["target_ids"] == [a, a, d, e, a, a, f, g, b, b, c, c, b, b, c, c]
+
+
+def test_sizes_are_depths() -> None:
+    for number, row in enumerate(rows("quadtree-expand", count=60, sizes=(0, 2), leaf=3)[1]):
+        assert len(row["target_ids"]) == (9, 144)[number % 2]
+
+
+@pytest.mark.slow
+def test_no_source_is_in_two_splits() -> None:
+    check_splits_are_apart("quadtree-expand", depth_mean=1, depth_std=0, leaf=1, vocabulary=6)
+
+
+def test_bad_options_are_explained() -> None:
+    for options, message in [
+        ({"leaf": 0}, "bad leaf"),
+        ({"vocabulary": 0}, "bad vocabulary"),
+        ({"depth_mean": 9.0}, "the grids would be too large"),
+        ({"sizes": (2, 9)}, "size 9: the grids would be too large"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            tasks.make("quadtree-expand", **options)

@@ -1,0 +1,76 @@
+"""word-grid-rotate: the grid re-derived as a list of lists of words."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import SPLITS
+from tests.tasks.contract import check_splits_are_apart, rows
+
+Words = list[list[str]]
+
+
+def words(names: list[str], positions: list[list[int]]) -> Words:
+    """The grid as rows of words. Fails if the words are not in row-major order, or their symbols not from 0 on."""
+    found: dict[tuple[int, int], str] = {}
+    for corner, tokens in groupby(zip(positions, names, strict=True), key=lambda token: tuple(token[0][:2])):
+        places, symbols = zip(*((position[2], name) for position, name in tokens), strict=True)
+        assert places == tuple(range(len(places)))
+        assert corner not in found
+        found[corner[0], corner[1]] = "".join(symbols)
+    height, width = (1 + max(axis) for axis in zip(*found, strict=True))
+    assert list(found) == [(i, j) for i in range(height) for j in range(width)]
+    return [[found[i, j] for j in range(width)] for i in range(height)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{"side_mean": 4}, {"side_mean": 2, "side_std": 0.7, "word_mean": 5, "word_std": 2, "vocabulary": 26}]
+)
+@pytest.mark.parametrize("split", SPLITS)
+def test_target_is_rederived(split: str, options: dict[str, Any]) -> None:
+    task, found = rows("word-grid-rotate", split=split, **options)
+    lengths = []
+    for row in found:
+        source = words([task.id_names[i] for i in row["source_ids"]], row["source_positions"])
+        target = words([task.id_names[i] for i in row["target_ids"]], row["target_positions"])
+        assert target == [list(column)[::-1] for column in zip(*source, strict=True)]
+        assert row["size"] == max(len(source), len(source[0]))
+        lengths += [len(word) for line in source for word in line]
+    mean, std = options.get("word_mean", 3), options.get("word_std", 1)
+    assert abs(np.mean(lengths) - mean) < 0.1
+    assert abs(np.std(lengths) - np.sqrt(std**2 + 1 / 12)) < 0.15
+
+
+def test_four_turns_are_none() -> None:
+    task = tasks.make("word-grid-rotate", side_mean=3)
+    drawn = task.draw(np.arange(300, dtype=np.uint64))
+    now = drawn
+    for turn in range(4):
+        answer = task.answer(now)
+        now = type(drawn)(answer.starts, answer.position, answer.symbol, drawn.size)
+        assert turn == 3 or (now.symbol != drawn.symbol).any()
+    assert (now.position == drawn.position).all()
+    assert (now.symbol == drawn.symbol).all()
+
+
+def test_sizes_are_squares() -> None:
+    for number, row in enumerate(rows("word-grid-rotate", count=60, sizes=(2, 3), word_mean=1, word_std=0)[1]):
+        assert len(row["target_ids"]) == (4, 9)[number % 2]
+
+
+@pytest.mark.slow
+def test_no_source_is_in_two_splits() -> None:
+    check_splits_are_apart("word-grid-rotate", side_mean=2, side_std=0, word_mean=1.5, word_std=0.5, vocabulary=2)
+
+
+def test_bad_options_are_explained() -> None:
+    for options in ({"word_mean": 0.5}, {"word_std": -1.0}, {"word_mean": 999.0}, {"word_mean": float("inf")}):
+        with pytest.raises(UsageError, match="bad word_mean and word_std"):
+            tasks.make("word-grid-rotate", **options)
