@@ -8,52 +8,23 @@ schemes and tasks made these mistakes. Each of them trains without an error and 
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.mistakes import (
-    attention,
-    augment,
-    data,
-    grids,
-    images,
-    integrity,
-    model,
-    pictures,
-    positions,
-    ranks,
-    reports,
-    robustness,
-    shortcuts,
-    sources,
-    storage,
-    sweeps,
-)
+from tests import mistakes
 from tests.mistakes._mistake import Mistake
 from tests.mistakes._place import Package
 
 ROOT = Path(__file__).parents[2]
-MISTAKES = [
-    *positions.MISTAKES,
-    *grids.MISTAKES,
-    *attention.MISTAKES,
-    *augment.MISTAKES,
-    *data.MISTAKES,
-    *images.MISTAKES,
-    *model.MISTAKES,
-    *pictures.MISTAKES,
-    *ranks.MISTAKES,
-    *reports.MISTAKES,
-    *shortcuts.MISTAKES,
-    *sources.MISTAKES,
-    *storage.MISTAKES,
-    *integrity.MISTAKES,
-    *robustness.MISTAKES,
-    *sweeps.MISTAKES,
+FILES = sorted(found.name for found in pkgutil.iter_modules(mistakes.__path__) if not found.name.startswith("_"))
+MISTAKES: list[Mistake] = [
+    mistake for name in FILES for mistake in importlib.import_module(f"tests.mistakes.{name}").MISTAKES
 ]
 
 

@@ -8,8 +8,8 @@ MISTAKES = [
     Mistake(
         "a factor of a product that is read from the line",
         "columns",
-        "if match is not None:",
-        "if match is not None and not isinstance(factor, Seq):",
+        "match is not None",
+        "match is not None and not isinstance(factor, Seq)",
         "structure/test_structure.py::test_what_a_structure_is_read_from",
     ),
     Mistake(
