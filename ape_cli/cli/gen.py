@@ -69,8 +69,11 @@ def gen(
     where = None if alone else executors.make(engine, workers=workers, address=address)
     with console.rows_bar(total) as tick:
         outcome = generation.generate(made, wanted, folder, engine=where, overwrite=overwrite, tick=tick)
+    notes = made.notes(seed)
     if none := [split for split, count in given_rows.items() if count is None and not rows[split]]:
-        note(f"no rows of {' and '.join(none)}: the source has too few images to hold some out")
+        note(f"no rows of {' and '.join(none)}: the source has too little to hold some out")
+    for line in notes:
+        note(line)
     if outcome.shared:
         note(f"{outcome.shared:,} rows: {made.why_shared}")
     if as_json:
@@ -80,6 +83,7 @@ def gen(
                 "rows": rows,
                 "written": outcome.written,
                 "shared": outcome.shared,
+                "notes": notes,
                 "fingerprint": outcome.manifest.fingerprint,
             }
         )

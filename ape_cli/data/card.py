@@ -37,6 +37,7 @@ def card(manifest: Manifest, task: BaseTask) -> str:
         "",
         f"Columns: {', '.join(f'`{name}`' for name in task.columns.names)}.",
         *facts,
+        *(f"- {escaping.markdown(line)}" for line in task.notes(plan.seed)),
         "",
         f"{'Ids' if plan.image is None else 'Labels'}: {names}{more} (all of them in `manifest.json`).",
         "",

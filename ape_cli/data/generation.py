@@ -233,6 +233,7 @@ def _manifest(task: BaseTask, wanted: DatasetPlan, shards: dict[str, Shard]) -> 
         shards=by_split,
         fingerprint=fingerprint(wanted, task.id_names, by_split),
         moments=task.moments(wanted.rows["train"], wanted.seed),
+        sources=task.files or None,
         versions={
             "ape": ape_cli.__version__,
             "pyarrow": pa.__version__,

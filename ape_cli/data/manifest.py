@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import Annotated
 
 from pydantic import (
     Field,
@@ -12,6 +13,7 @@ from pydantic import (
 )
 
 from ape_cli import tasks
+from ape_cli.core import budget
 from ape_cli.core.errors import DataError, PlaceError
 from ape_cli.core.validation import HEX, Few, Many, first_error
 from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL, SPLITS
@@ -22,6 +24,7 @@ from ape_cli.storage.json_files import read_json
 from ape_cli.storage.paths import StoragePath
 
 VERSIONS = (1, 2, 3)
+Sources = Annotated[dict[str, Annotated[str, Field(pattern=HEX)]], Field(max_length=budget.TREE_FILES)]
 
 
 def fingerprint(plan: DatasetPlan, vocabulary: list[str], shards: dict[str, list[Shard]]) -> str:
@@ -58,8 +61,9 @@ class Manifest(Frozen):
     fingerprint: str = Field(pattern=HEX)  # does not depend on the division into shards
     versions: Few[str]
     moments: Moments | None = None  # mean and deviation of pixels; only for images
+    sources: Sources | None = None  # SHA-256 of each file that the rows come from, by its path below the source
 
-    _compact = late("moments")
+    _compact = late("moments", "sources")
 
     @model_validator(mode="after")
     def _agrees_with_its_plan(self) -> Manifest:

@@ -65,7 +65,8 @@ def evaluate(
         assert isinstance(part, Split)
         assert isinstance(model, Transformer)
         plan, read = data.manifest.plan, reading(config.scheme, data.structure, config.structure)
-        task = tasks.make(plan.task, plan.order, plan.source_order, **plan.parameters)
+        options = tasks.load(plan.task).recorded(plan.parameters)
+        task = tasks.make(plan.task, plan.order, plan.source_order, **options)
         written = _until(stop, part.batches(batch_size, structure=read))
         tally = greedy(model, written, device, config.precision, task, Reading.of(plan.structure, read))
     evaluation = {

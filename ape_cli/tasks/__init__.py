@@ -91,7 +91,7 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
             f"{name} is not a task on trees, so it has no order", got=given, allowed="none", fix="leave it out"
         )
     known = options_of(found)
-    found.refuse(options)
+    found.refuse({**options, **{k: v for k, v in (("order", order), ("source_order", source_order)) if v is not None}})
     for key, value in options.items():
         if key not in known:
             raise unknown(f"option of {name}", key, known)

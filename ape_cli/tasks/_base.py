@@ -131,6 +131,15 @@ class BaseTask(RowWriter):
         return {}
 
     @property
+    def files(self) -> dict[str, str]:
+        """The SHA-256 of each file that the rows come from, by its path below the source; empty for drawn rows."""
+        return {}
+
+    def notes(self, seed: int) -> list[str]:
+        """Lines of text about what a dataset has, for the user and the dataset card."""
+        return []
+
+    @property
     def title(self) -> str:
         """The name of the dataset's folder."""
         order = linearisation.name(self.order, self.source_order)
@@ -153,8 +162,16 @@ class BaseTask(RowWriter):
         return self.parameters
 
     @classmethod
+    def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The options among the parameters that a manifest has. Some tasks record more than their options."""
+        return dict(parameters)
+
+    @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
-        """Check given options. Raises `UsageError` if they contradict each other or if the task cannot have them."""
+        """Check given options, and given orders under their names.
+
+        Raises `UsageError` if they contradict each other or if the task cannot have them.
+        """
         if "sizes" in options:
             raise UsageError(
                 f"{cls.name} has no sizes to choose from",

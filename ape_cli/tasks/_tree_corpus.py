@@ -1,0 +1,269 @@
+"""The trees of a user's source, as the task `trees` uses them: filtered, labelled, without copies in two splits.
+
+- Trees that are too large, or that do not fit the heap indices of their stored form, are left out and counted.
+- Documents are divided among the splits: a tenth is held out for test and a tenth for validation. A document is a file,
+  or a part of a file that its format calls a document. The order of the documents' digests decides, so the division
+  depends on nothing but the content of the source. If there are fewer than three documents, the trees themselves are
+  divided, in three contiguous parts.
+- Labels are numbered by their frequency in the documents of the training split. Rarer ones are `<unknown>`.
+- Trees that are equal in shape and labels are in one split, so that no test tree is also a training tree. If one of
+  them is in a document for training, all of them are training trees.
+
+Shapes: R trees, T nodes in all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ape_cli.core import budget, ragged, rng
+from ape_cli.core.errors import DataError
+from ape_cli.core.rng import I64, U64
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.storage.tree_formats import ParsedTree
+from ape_cli.storage.tree_sources import TreeSource
+from ape_cli.structure.ranked_trees import RankedTrees, levels
+
+UNKNOWN = "<unknown>"
+_LONGEST = 80  # characters of a label
+_ONE_OF = 10  # one of how many documents is held out for test, and as many for validation
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which trees and labels of a source are taken."""
+
+    labels: str  # kind, token or anonymous
+    vocabulary: int  # the most labels that get a symbol of their own
+    min_count: int  # how often a label occurs at least to get one
+    branching: int | None  # of the stored trees; None: binarised
+    most_levels: int  # of the stored trees
+    least_nodes: int
+    most_nodes: int
+    subtrees: bool  # whether each subtree is a tree of its own
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The trees that are left of a source."""
+
+    trees: RankedTrees  # in the order of the source
+    label: I64  # [T], index into `names`; for anonymous labels, numbered in each tree by their first occurrence
+    names: list[str]  # of the labels
+    key: U64  # [R], the stream of each tree's random draws: a hash of the tree, and how many equal ones come before it
+    home: I64  # [R], the split of each tree, as an index into `SPLITS`
+    documents: int
+    read: int  # trees before any was left out
+    dropped: dict[str, int]  # reason -> trees
+    copies: int  # trees that are equal to an earlier one
+    unknown: list[float]  # share of the nodes of each split whose label has no symbol of its own
+
+
+def corpus(source: TreeSource, choice: Choice) -> Corpus:
+    """Filter, divide and label the trees of a source. Raises `DataError` if too few trees are left for three splits."""
+    dropped: Counter[str] = Counter()
+    kept: list[ParsedTree] = []
+    documents: list[tuple[int, int]] = []
+    read = 0
+    for file, document, whole in source.trees:
+        for tree in _subtrees(whole) if choice.subtrees else (whole,):
+            read += 1
+            if reason := _reason(tree, choice):
+                dropped[reason] += 1
+                continue
+            kept.append(tree)
+            documents.append((file, document))
+            _check_count(len(kept))
+    division = _divided(source, documents, dropped, choice)
+    trees = _flat(kept)
+    texts = [t.token if choice.labels == "token" else t.kind for t in kept]
+    if choice.labels == "anonymous":
+        label, names = _anonymous(texts), list[str]()
+    else:
+        label, names = _numbered(texts, division == SPLITS.index("train"), choice)
+    home, key, copies = _together(trees, label, division)
+    split_of_node = np.repeat(home, np.diff(trees.starts))
+    strange = np.bincount(split_of_node[label == 0] if names else [], minlength=3)
+    return Corpus(
+        trees=trees,
+        label=label,
+        names=names,
+        key=key,
+        home=home,
+        documents=len(set(documents)),
+        read=read,
+        dropped=dict(dropped),
+        copies=copies,
+        unknown=(strange / np.maximum(np.bincount(split_of_node, minlength=3), 1)).tolist(),
+    )
+
+
+def _subtrees(tree: ParsedTree) -> Iterator[ParsedTree]:
+    """Every subtree with at least two nodes, as a tree of its own."""
+    count = [1] * len(tree.parent)
+    for node in range(len(tree.parent) - 1, 0, -1):
+        count[tree.parent[node]] += count[node]
+    for first, nodes in enumerate(count):
+        if nodes > 1:
+            end = first + nodes  # a subtree is contiguous in pre-order
+            yield ParsedTree(
+                document=tree.document,
+                parent=[-1, *(above - first for above in tree.parent[first + 1 : end])],
+                rank=[0, *tree.rank[first + 1 : end]],
+                kind=tree.kind[first:end],
+                token=tree.token[first:end],
+            )
+
+
+def _reason(tree: ParsedTree, choice: Choice) -> str | None:
+    """Why a tree is left out; None if it is kept."""
+    nodes = len(tree.parent)
+    if nodes > choice.most_nodes:
+        return f"more than {choice.most_nodes:,} nodes (--most-nodes)"
+    if nodes < choice.least_nodes:
+        return f"fewer than {choice.least_nodes} nodes"
+    if choice.branching is not None and max(tree.rank) >= choice.branching:
+        return f"a node with more than {choice.branching} children (--branching)"
+    if levels(tree.parent, tree.rank, choice.branching is None) > choice.most_levels:
+        return f"more than {choice.most_levels} levels as it is stored"
+    if choice.labels == "anonymous" and len(set(tree.kind)) > choice.vocabulary:
+        return f"more than {choice.vocabulary:,} different labels (--vocabulary)"
+    return None
+
+
+def _check_count(trees: int) -> None:
+    """Raise `DataError` if there are too many trees."""
+    if trees > budget.TREES:
+        raise DataError(
+            "the source has too many trees",
+            got=f"more than {budget.TREES:,}",
+            allowed=f"{budget.TREES:,}",
+            fix="take a part of it, or another --unit",
+        )
+
+
+def _divided(source: TreeSource, documents: list[tuple[int, int]], dropped: Counter[str], choice: Choice) -> I64:
+    """The split of the document of each tree, as an index into `SPLITS`: int64 [R]. Raises `DataError`."""
+    if len(documents) < len(SPLITS):
+        left_out = "; ".join(f"{count:,} have {reason}" for reason, count in dropped.most_common())
+        raise DataError(
+            "too few trees are left for three splits",
+            got=f"{len(documents)} trees" + (f"; {left_out}" if left_out else ""),
+            allowed="at least 3",
+            fix="choose a larger source, or other options"
+            + (" (--binarise fits trees with many children)" if choice.branching else ""),
+        )
+    distinct = list(dict.fromkeys(documents))
+    if len(distinct) < len(SPLITS):
+        number = np.arange(len(documents))  # the trees themselves, in their order
+    else:
+        digests = {each: _digest(f"{source.files[each[0]][1]} {each[1]}") for each in distinct}
+        place = {each: at for at, each in enumerate(sorted(distinct, key=lambda each: (digests[each], each)))}
+        number = np.array([place[each] for each in documents])
+    groups = int(number.max()) + 1
+    held = max(1, round(groups / _ONE_OF))
+    train, validation, test = range(3)
+    return np.select([number < held, number < 2 * held], [test, validation], train)
+
+
+def _digest(text: str) -> bytes:
+    """A hash that orders documents."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _flat(trees: list[ParsedTree]) -> RankedTrees:
+    """The trees as flat arrays."""
+    starts = ragged.starts_of(np.array([len(tree.parent) for tree in trees]))
+    parent = np.concatenate([np.array(tree.parent, dtype=np.int64) for tree in trees])
+    return RankedTrees(starts, parent, np.concatenate([np.array(tree.rank, dtype=np.int64) for tree in trees]))
+
+
+def _numbered(texts: list[list[str]], training: np.ndarray, choice: Choice) -> tuple[I64, list[str]]:
+    """The number of each node's label, int64 [T], and the labels by number. Number 0 is `UNKNOWN`.
+
+    `training`: bool [R], whether a tree is in a document of the training split. Only those are counted.
+    """
+    counts: Counter[str] = Counter()
+    for labels, counted in zip(texts, training.tolist(), strict=True):
+        if counted:
+            counts.update(map(_short, labels))
+    frequent = [(-count, text) for text, count in counts.items() if count >= choice.min_count]
+    chosen = [text for _, text in sorted(frequent)[: choice.vocabulary]]
+    number = {text: at for at, text in enumerate(chosen, 1)}
+    flat = [number.get(_short(text), 0) for labels in texts for text in labels]
+    return np.array(flat, dtype=np.int64), [UNKNOWN, *_readable(chosen)]
+
+
+def _short(text: str) -> str:
+    """A label of at most 80 characters."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _readable(labels: list[str]) -> list[str]:
+    """Names for labels: the labels themselves, unless one is empty, has odd characters or looks like a name of ours."""
+    own = (label.startswith("label ") or (label[:1] == "<" and label[-1:] == ">") for label in labels)
+    return [
+        f"label {label!r}" if is_own or not label or not label.isprintable() else label
+        for label, is_own in zip(labels, own, strict=True)
+    ]
+
+
+def _anonymous(texts: list[list[str]]) -> I64:
+    """The labels of each tree, numbered from 0 by their first occurrence. int64 [T]"""
+    flat: list[int] = []
+    for labels in texts:
+        number: dict[str, int] = {}
+        flat += [number.setdefault(text, len(number)) for text in labels]
+    return np.array(flat, dtype=np.int64)
+
+
+def _together(trees: RankedTrees, label: I64, division: I64) -> tuple[I64, U64, int]:
+    """Put equal trees into one split. `label`: int64 [T]; `division`: int64 [R].
+
+    Returns the split of each tree, int64 [R]; a key for each tree, uint64 [R]; and how many trees equal an earlier one.
+    """
+    content = np.stack([trees.parent, trees.rank, label], axis=1)
+    home: dict[bytes, int] = {}
+    digests: list[bytes] = []
+    before: list[int] = []  # how many equal trees come before each tree
+    seen: Counter[bytes] = Counter()
+    for tree, split in enumerate(division.tolist()):
+        rows = content[trees.starts[tree] : trees.starts[tree + 1]]
+        digest = hashlib.blake2b(rows.tobytes(), digest_size=16).digest()
+        home[digest] = min(home.get(digest, split), split)  # training comes first
+        digests.append(digest)
+        before.append(seen[digest])
+        seen[digest] += 1
+    first = np.array([int.from_bytes(digest[:8], "little") for digest in digests], dtype=np.uint64)
+    return np.array([home[d] for d in digests]), rng.bits(first, np.array(before)), len(digests) - len(seen)
+
+
+def described(source: TreeSource, found: Corpus, collisions: int) -> list[str]:
+    """Lines of text about what was read of a source, and what was left out.
+
+    `collisions` is the number of rows that were left out later, because their sources equal those of another split.
+    """
+    kept = found.key.size
+    what = f"{', '.join(source.formats)}, unit {source.unit}"
+    where = f"{found.documents:,} documents in {len(source.files):,} files ({what})"
+    lines = [f"{kept:,} of {found.read:,} trees from {where}"]
+    for reason, count in sorted(found.dropped.items(), key=lambda each: -each[1]):
+        lines.append(f"left out: {count:,} trees ({count / found.read:.1%}) with {reason}")
+    if found.documents < len(SPLITS):
+        lines.append("the source has fewer than 3 documents, so its trees are divided in three contiguous parts")
+    if found.copies:
+        lines.append(f"{found.copies:,} trees equal an earlier one; equal trees are in the same split")
+    if any(found.unknown):
+        shares = ", ".join(f"{split} {share:.1%}" for split, share in zip(SPLITS, found.unknown, strict=True))
+        lines.append(f"nodes whose label is {UNKNOWN}: {shares}")
+    if collisions:
+        lines.append(f"left out: {collisions:,} rows whose source, with hidden labels, is that of another split too")
+    if source.skipped:
+        path, reason = source.skipped[0]
+        lines.append(f"left out: {len(source.skipped):,} files; the first is {path}: {reason}")
+    return lines

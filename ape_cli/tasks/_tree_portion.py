@@ -1,0 +1,221 @@
+"""Some rows of a dataset of users' own trees: everything that is needed to write them, in another process too.
+
+A row's random draws (which nodes are hidden, which node is asked for, which names labels get) come from a stream that
+the seed and the tree decide. They do not depend on the number of the row.
+
+Shapes: R rows, T nodes in all, k branches of the stored trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ape_cli.core import ragged, rng
+from ape_cli.core.rng import I64, U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.storage import sequence_rows
+from ape_cli.structure import Tree, parse_structure, trees
+from ape_cli.structure.linearisation import Order
+from ape_cli.structure.ranked_trees import RankedTrees
+from ape_cli.tasks._base import RowWriter
+from ape_cli.tasks._rows import Tokens
+
+MASK, QUERY, AT = "<mask>", "<query>", "<at>"
+_BLOCK_NODES = 400_000  # nodes of the trees that are worked on at once
+Sides = tuple[Tokens, Tokens]  # the source and the target of each row
+
+
+@dataclass(frozen=True)
+class TreePortion(RowWriter):
+    """Rows of one split."""
+
+    trees: RankedTrees
+    label: I64  # [T]
+    key: U64  # [R], the stream of each tree
+    seed: int
+    first: int  # number of its first row in the split
+    task: str  # a key of `TASKS`
+    branching: int | None  # of the stored trees; None: binarised
+    labels: int  # number of labels, which have the ids from `FIRST_SYMBOL` on
+    anonymous: bool  # whether labels get a random name in each tree
+    mask_rate: float  # the share of nodes that `mask` hides
+    order: Order
+    source_order: Order
+
+    @property
+    def stored_branching(self) -> int:
+        """The branching of the trees as they are stored."""
+        return self.branching or 2
+
+    @property
+    def mean_tokens(self) -> float:
+        """The mean number of nodes of a tree."""
+        return self.label.size / max(1, self.key.size)
+
+    @property
+    def mean_answer_tokens(self) -> float:
+        """The same, because no target has more nodes than its tree."""
+        return self.mean_tokens
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The schema of the shards."""
+        return sequence_rows.schema(parse_structure(f"tree({self.stored_branching})").width)
+
+    def content(self, part: pa.Table) -> tuple[int, int]:
+        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
+        return sequence_rows.content(part)
+
+    def part(self, rows: range) -> TreePortion:
+        """Some of its rows. `rows` are row numbers of the split, one after the other."""
+        own = np.arange(rows.start - self.first, rows.stop - self.first)
+        found, place = self.trees.take(own)
+        return replace(self, trees=found, label=self.label[place], key=self.key[own], first=rows.start)
+
+    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
+        """These rows as a table with the schema of a shard, and 0, because no row is shared."""
+        assert seed == self.seed
+        number = np.arange(rows.start, rows.stop, rows.step)
+        own, place = self.trees.take(number - self.first)
+        part = replace(self, trees=own, label=self.label[place], key=self.key[number - self.first])
+        source, target = part.sides()
+        size = np.maximum.reduceat(Tree(self.stored_branching).level(source.position), source.starts[:-1])
+        made = sequence_rows.table(
+            row=number.astype(np.uint64),
+            source=self._linear(source, self.source_order),
+            target=self._linear(target, self.order),
+            size=size,
+            op=None,
+            op_names=[],
+        )
+        return made, 0
+
+    def _linear(self, tokens: Tokens, order: Order) -> tuple[I64, I64, I64]:
+        """The rows of one side in an order: starts [R+1], positions [T] and symbols [T]."""
+        line = trees.linearise(ragged.rows_of(tokens.starts), tokens.position, order, self.stored_branching)
+        return tokens.starts, tokens.position[line], tokens.symbol[line]
+
+    def sides(self) -> Sides:
+        """The source and the target of each row, in any order of the nodes."""
+        return TASKS[self.task](self)
+
+    @property
+    def stream(self) -> U64:
+        """The stream of each row: uint64 [R]"""
+        return rng.rows(self.seed, "trees", self.key)
+
+    @property
+    def symbols(self) -> I64:
+        """The id of each node's label: int64 [T]"""
+        if not self.anonymous:
+            return FIRST_SYMBOL + self.label
+        words = rng.bits(rng.child(self.stream, "names")[:, None], np.arange(self.labels))
+        names = np.argsort(words, axis=1, kind="stable")  # [R, labels]
+        return FIRST_SYMBOL + names[ragged.rows_of(self.trees.starts), self.label]
+
+    def whole(self) -> Tokens:
+        """The trees, with all their labels."""
+        return Tokens(self.trees.starts, self.trees.heap(self.branching), self.symbols)
+
+
+def _copy(rows: TreePortion) -> Sides:
+    """The target is the tree."""
+    return rows.whole(), rows.whole()
+
+
+def _rotate(rows: TreePortion) -> Sides:
+    """The target is the tree with the children of each node in reverse order."""
+    source = rows.whole()
+    return source, replace(source, position=rows.trees.mirrored().heap(rows.branching))
+
+
+def _mask(rows: TreePortion) -> Sides:
+    """Labels are hidden in the source, and the target has the hidden nodes with their labels.
+
+    The root is always hidden, because each target needs a root, and so is at least one other node.
+    """
+    whole, starts = rows.whole(), rows.trees.starts
+    row = ragged.rows_of(starts)
+    number = np.arange(row.size) - starts[row]
+    word = rng.bits(rng.child(rows.stream, "hidden")[row], number)
+    is_root = number == 0
+    word[is_root] = np.iinfo(np.uint64).max
+    least = np.minimum.reduceat(word, starts[:-1])
+    hidden = is_root | (word == least[row]) | (word < np.uint64(rows.mask_rate * 2.0**64))
+    source = replace(whole, symbol=np.where(hidden, FIRST_SYMBOL + rows.labels, whole.symbol))
+    target_starts = ragged.starts_of(np.bincount(row[hidden], minlength=starts.size - 1))
+    return source, Tokens(target_starts, whole.position[hidden], whole.symbol[hidden])
+
+
+def _query(rows: TreePortion) -> Sides:
+    """The source is <query>(<at>(path), tree), and the target is the subtree at the end of the path.
+
+    `<at>` is at heap index 2 and the root of the tree at 3. The steps of the path are a chain of first children below
+    `<at>`, from the tree's root down: each is the number of a branch of the stored tree, from 1. The node that is asked
+    for is drawn uniformly from those below the root.
+    """
+    k, found, whole = rows.stored_branching, rows.trees, rows.whole()
+    nodes = np.diff(found.starts)
+    asked = found.starts[:-1] + 1 + rng.below(rng.child(rows.stream, "query"), nodes - 1)
+    subtree, place = found.subtrees(asked)
+    target = Tokens(subtree.starts, subtree.heap(rows.branching), whole.symbol[place])
+    tree = Tree(k)
+    steps = tree.level(whole.position[asked])
+    chain = ragged.starts_of(steps)
+    step, of = np.arange(chain[-1]) - np.repeat(chain[:-1], steps), ragged.rows_of(chain)
+    branch = tree.branch(tree.ancestor(whole.position[asked][of], steps[of] - 1 - step))
+    first = FIRST_SYMBOL + rows.labels  # <query>, <at>, <1>, <2> and so on
+    head = np.arange(nodes.size)
+    row = np.concatenate([head, head, of, ragged.rows_of(found.starts)])
+    position = [
+        np.ones_like(head),
+        np.full_like(head, 2),
+        trees.graft(tree.level_start(step + 1), 2, k),
+        trees.graft(whole.position, 3, k),
+    ]
+    symbol = [np.full_like(head, first), np.full_like(head, first + 1), first + 2 + branch, whole.symbol]
+    line = np.argsort(row, kind="stable")
+    starts = ragged.starts_of(2 + steps + nodes)
+    return Tokens(starts, np.concatenate(position)[line], np.concatenate(symbol)[line]), target
+
+
+TASKS: dict[str, Callable[[TreePortion], Sides]] = {
+    "copy": _copy,
+    "rotate": _rotate,
+    "query": _query,
+    "convert": _copy,  # in two different orders
+    "mask": _mask,
+}
+
+
+def extra_names(task: str, branching: int) -> list[str]:
+    """The names of the symbols that a task has beside labels, in the order of their ids."""
+    own = {"mask": [MASK], "query": [QUERY, AT, *(f"<{branch}>" for branch in range(1, branching + 1))]}
+    return own.get(task, [])
+
+
+def without_shared(splits: dict[str, TreePortion]) -> dict[str, TreePortion]:
+    """The splits without rows whose source is also in an earlier split. Different trees can have one, with masks."""
+    seen: set[int] = set()
+    found = {}
+    for split, part in splits.items():
+        hashes = _source_hashes(part)
+        own = np.array([number for number, each in enumerate(hashes) if each not in seen], dtype=np.int64)
+        seen.update(hashes)
+        trees_left, place = part.trees.take(own)
+        found[split] = replace(part, trees=trees_left, label=part.label[place], key=part.key[own])
+    return found
+
+
+def _source_hashes(part: TreePortion) -> list[int]:
+    """A 64-bit hash of the source of each row."""
+    found: list[int] = []
+    at_once = max(1, int(_BLOCK_NODES / max(1.0, part.mean_tokens)))
+    for first in range(0, part.key.size, at_once):
+        source, _ = part.part(range(first, min(part.key.size, first + at_once))).sides()
+        found += rng.content(source.starts, source.position, source.symbol).tolist()
+    return found

@@ -1,0 +1,288 @@
+"""The task `trees`: copy, rotate, query, convert or complete a user's own trees.
+
+The trees come from files: JSON, Python, Penn Treebank brackets, CoNLL-U, XML and others (`storage/tree_formats/`). The
+division into splits and the labels are described in `_tree_corpus.py`, the five tasks in `_tree_portion.py`.
+
+Shapes: R rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ape_cli.core import rng
+from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.vocabulary import SPECIAL, SPLITS
+from ape_cli.storage import sequence_rows
+from ape_cli.storage.tree_sources import TreeSource, read_trees
+from ape_cli.structure import Tree
+from ape_cli.tasks import BaseTask, check_whole, option, options_of
+from ape_cli.tasks._tree_corpus import Choice, Corpus, corpus, described
+from ape_cli.tasks._tree_portion import TASKS, TreePortion, extra_names, without_shared
+
+_LABELS = ("kind", "token", "anonymous")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserTrees(BaseTask):
+    """A task on trees of a user's own files.
+
+    `task` is one of these:
+
+    - `copy`: the target is the tree. `convert` is the same with source and target in different orders.
+    - `rotate`: the target is the tree with the children of each node in reverse order.
+    - `mask`: some labels of the source are hidden, and the target has the hidden nodes with their labels. The root is
+      always among them.
+    - `query`: the source has the path to a node, and the target is the subtree there.
+
+    Arguments: `where`, which is the option `source`, and how it is read (`format`, `unit`, `column`, `skip_bad`);
+    `labels`, whether nodes are labelled by their `kind`, by their `token`, or by kinds that get other random names in
+    each tree (`anonymous`); `vocabulary` and `min_count`, which labels get a symbol of their own; `branching` or
+    `binarise`, the stored form, which is binarised if neither is given; `most_nodes` of a tree; and `mask_rate`, the
+    share of nodes that `mask` hides.
+
+    The source is read when it is needed. Reading it raises `DataError` if it is missing or damaged. Raises `UsageError`
+    if an option is out of range.
+    """
+
+    summary = "copy, rotate, query, convert or complete trees of your own files (--source)"
+    source = "your files"
+    fixed_rows = True
+    ordered = True
+    places_given = True  # the shape of each target is that of the source, or of a part that the source points to
+
+    where: str | None = option(None, "File, folder or pattern of your own trees.", name="source")
+    format: str | None = option(None, "Format of the files. Default: by their suffix.")
+    unit: str | None = option(None, "What a tree is: file, function, sentence, document or subtree.")
+    column: str | None = option(None, "Column of texts of a Parquet file.")
+    skip_bad: bool = option(False, "Leave out files that cannot be read.")
+    task: str = option("copy", "What to do with your trees: copy, rotate, query, convert or mask.")
+    labels: str = option("kind", "Labels of nodes: kind, token or anonymous.")
+    vocabulary: int = option(1000, "Number of symbols.")
+    min_count: int = option(1, "How often a label occurs in training to be in the vocabulary.")
+    branching: int | None = option(None, "Number of children of an inner node.")
+    binarise: bool = option(False, "Store trees as binary trees: left is the first child, right the next sibling.")
+    most_nodes: int = option(256, "Larger trees are left out.")
+    mask_rate: float = option(0.15, "Share of nodes whose labels --task mask hides.")
+
+    @classmethod
+    def refuse(cls, options: Mapping[str, Any]) -> None:
+        """Check given options. Raises `UsageError` if they contradict each other or do not apply."""
+        super().refuse(options)
+        if options.get("binarise") and options.get("branching") is not None:
+            raise UsageError(
+                "trees are stored in one form",
+                got=f"--binarise and --branching {options['branching']}",
+                allowed="one of them",
+                fix="leave one out",
+            )
+        if "mask_rate" in options and options.get("task", "copy") != "mask":
+            got = f"--task {options.get('task', 'copy')}"
+            raise UsageError("--mask-rate is for --task mask", got=got, fix="leave it out")
+        if options.get("task") == "convert" and options.get("order", "breadth") == options.get("source_order"):
+            got = f"both {options['source_order']}"
+            raise UsageError("convert needs two different orders", got=got, fix="leave out --source-order")
+        if "min_count" in options and options.get("labels") == "anonymous":
+            raise UsageError("anonymous labels have no counts", got="--min-count", fix="leave it out")
+
+    def __post_init__(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range."""
+        pick("task on trees", self.task, TASKS)
+        pick("kind of labels", self.labels, _LABELS)
+        check_whole("vocabulary", self.vocabulary, 1, 60_000)
+        check_whole("min_count", self.min_count, 1, 10**9)
+        check_whole("most_nodes", self.most_nodes, 2, 100_000)
+        if self.branching is not None:
+            check_whole("branching", self.branching, 2, 1000)
+        if not 0 < self.mask_rate < 1:
+            allowed = "a number between 0 and 1"
+            raise UsageError("bad mask_rate", got=self.mask_rate, allowed=allowed, fix="the default is 0.15")
+        if self.task == "convert" and self.source_order is None:
+            other = "depth" if self.order == "breadth" else "breadth"
+            object.__setattr__(self, "source_order", other)
+
+    @cached_property
+    def _source(self) -> TreeSource:
+        if self.where is None:
+            raise UsageError(
+                "the task trees needs files",
+                got="no --source",
+                allowed="a file, a folder or a pattern of your own trees",
+                fix="ape gen trees --source PATH, then ape train --data datasets/…",
+            )
+        return read_trees(self.where, format=self.format, unit=self.unit, column=self.column, skip_bad=self.skip_bad)
+
+    @cached_property
+    def _corpus(self) -> Corpus:
+        levels = Tree(self._stored).max_depth - (self.task == "query")
+        choice = Choice(
+            labels=self.labels,
+            vocabulary=self.vocabulary,
+            min_count=self.min_count,
+            branching=self.branching,
+            most_levels=levels,
+            least_nodes=2 if self.task in ("query", "mask") else 1,
+            most_nodes=self.most_nodes,
+            subtrees=self.unit == "subtree",
+        )
+        return corpus(self._source, choice)
+
+    @property
+    def _stored(self) -> int:
+        """The branching of the stored trees."""
+        return self.branching or 2
+
+    @property
+    def structure(self) -> str:
+        """The expression of the structure of the positions: a tree, in the form that is stored."""
+        return Tree(self._stored).expression
+
+    @property
+    def title(self) -> str:
+        """The name of the dataset's folder: `trees-json-copy-kind-breadth`."""
+        return "-".join(
+            [self.name, self._source.name, self.task, self.labels, super().title.removeprefix(f"{self.name}-")]
+        )
+
+    @property
+    def _label_names(self) -> list[str]:
+        found = self._corpus
+        return found.names or [f"a{number}" for number in range(int(found.label.max()) + 1)]
+
+    @property
+    def id_names(self) -> list[str]:
+        """The readable name of each id: labels by their frequency, then the symbols that the task needs beside them."""
+        return [*SPECIAL, *self._label_names, *extra_names(self.task, self._stored)]
+
+    @property
+    def mean_size(self) -> float:
+        """The mean depth of the trees, as they are stored."""
+        trees = self._corpus.trees
+        return float(
+            np.maximum.reduceat(Tree(self._stored).level(trees.heap(self.branching)), trees.starts[:-1]).mean()
+        )
+
+    @property
+    def mean_tokens(self) -> float:
+        """The mean number of nodes of a tree."""
+        return self._corpus.label.size / self._corpus.key.size
+
+    @property
+    def mean_answer_tokens(self) -> float:
+        """The same, because no target has more nodes than its tree."""
+        return self.mean_tokens
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The schema of the shards."""
+        return sequence_rows.schema(1)
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """The options, as the manifest keeps them: the source by its name and content, not by its path."""
+        unused = {
+            "source",
+            "skip_bad",
+            "mask_rate" if self.task != "mask" else "",
+            "branching" if self.binarise else "",
+        }
+        own = {k: v for k, v in self.options.items() if k not in unused and v is not None}
+        read = {"source": self._source.name, "format": ", ".join(self._source.formats), "unit": self._source.unit}
+        return {**own, **read, "binarise": self.branching is None, "sha256": self._sha256}
+
+    @classmethod
+    def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The options among the parameters that a manifest has."""
+        return {k: v for k, v in parameters.items() if k in options_of(cls) and k not in ("source", "format", "unit")}
+
+    @property
+    def _sha256(self) -> str:
+        """A digest of the content of the files that were read."""
+        listed = "\n".join(f"{path} {digest}" for path, digest in self._source.files)
+        return hashlib.sha256(listed.encode()).hexdigest()
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options of the command that generates the dataset again. The path of the source is left out."""
+        default = {name: own.default for name, own in options_of(type(self)).items()}
+        return {"source": "PATH"} | {k: v for k, v in self.options.items() if k != "source" and v != default[k]}
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The SHA-256 of each file of the source, by its path below the source."""
+        return dict(self._source.files)
+
+    def notes(self, seed: int) -> list[str]:
+        """What was read of the source, and what was left out."""
+        return described(self._source, self._corpus, self._collisions(seed))
+
+    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
+        """The number of rows of each split; all that there are if None is wanted.
+
+        Raises `UsageError` if more are wanted than there are.
+        """
+        there = {split: part.key.size for split, part in self.splits(seed).items()}
+        for split, count in wanted.items():
+            if count is not None and count > there[split]:
+                what = f"the source has not as many trees for {split}"
+                raise UsageError(what, got=count, allowed=f"at most {there[split]}", fix="leave it out for all")
+        return {split: there[split] if count is None else count for split, count in wanted.items()}
+
+    def portion(self, rows: range, split: str, seed: int) -> TreePortion:
+        """These rows of a split without the rest of the source. Raises `UsageError` for an unknown split."""
+        return self.splits(seed)[pick("split", split, SPLITS)].part(rows)
+
+    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
+        """These rows of a split, and 0, because no row is shared. Raises `UsageError` for an unknown split."""
+        return self.splits(seed)[pick("split", split, SPLITS)].sample_counted(rows=rows, split=split, seed=seed)
+
+    def content(self, part: pa.Table) -> tuple[int, int]:
+        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
+        return sequence_rows.content(part)
+
+    @cached_property
+    def _by_seed(self) -> dict[int, dict[str, TreePortion]]:
+        """The splits that `splits` has made, by seed."""
+        return {}
+
+    def splits(self, seed: int) -> dict[str, TreePortion]:
+        """All rows of each split, in the order that the seed gives them."""
+        if seed not in self._by_seed:
+            self._by_seed[seed] = without_shared(self._split(seed)) if self.task == "mask" else self._split(seed)
+        return self._by_seed[seed]
+
+    def _collisions(self, seed: int) -> int:
+        """How many rows of validation and test were left out because hidden labels made their sources equal others."""
+        return self._corpus.key.size - sum(part.key.size for part in self.splits(seed).values())
+
+    def _split(self, seed: int) -> dict[str, TreePortion]:
+        found = self._corpus
+        word = rng.rows(seed, "order", found.key)
+
+        def part(split: int) -> TreePortion:
+            own = np.flatnonzero(found.home == split)
+            own = own[np.argsort(word[own], kind="stable")]
+            trees, place = found.trees.take(own)
+            return TreePortion(
+                trees=trees,
+                label=found.label[place],
+                key=found.key[own],
+                seed=seed,
+                first=0,
+                task=self.task,
+                branching=self.branching,
+                labels=len(self._label_names),
+                anonymous=self.labels == "anonymous",
+                mask_rate=self.mask_rate,
+                order=self.order or "breadth",
+                source_order=self.source_order or self.order or "breadth",
+            )
+
+        return {split: part(number) for number, split in enumerate(SPLITS)}

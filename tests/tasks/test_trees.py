@@ -1,0 +1,360 @@
+"""trees: users' own trees from files to rows. Each target is re-derived from the files or from its source."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.storage import tree_sources
+from tests import recursive
+
+LETTERS = "abcdefgh"
+FORMS: list[dict[str, Any]] = [{"branching": 3}, {"binarise": True}, {"branching": 5}]
+
+
+def random_tree(rng: random.Random, depth: int = 3) -> recursive.Tree:
+    """A tree of letters, whose nodes have at most three children."""
+    return (rng.choice(LETTERS), *(random_tree(rng, depth - 1) for _ in range(rng.randint(0, 3) if depth else 0)))
+
+
+def document(tree: recursive.Tree) -> dict[str, Any]:
+    return {"label": tree[0], "children": [document(child) for child in tree[1:]]}
+
+
+def write(path: Path, trees: list[recursive.Tree]) -> Path:
+    path.write_text("".join(json.dumps(document(tree)) + "\n" for tree in trees))
+    return path
+
+
+@pytest.fixture(autouse=True, scope="module")
+def read_once() -> Iterator[None]:
+    """Files are read once, although many tests make tasks from them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ape_cli.tasks.trees.read_trees", cache(tree_sources.read_trees))
+        yield
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[recursive.Tree]:
+    rng = random.Random(3)
+    found = (random_tree(rng, depth=2) for _ in range(50_000))
+    return list(dict.fromkeys(tree for tree in found if tree[1:]))[:27_000]
+
+
+@pytest.fixture(scope="module")
+def lines(drawn: list[recursive.Tree], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("lines") / "letters.jsonl", drawn)
+
+
+def built(names: list[str], positions: list[int], form: dict[str, Any], order: str) -> recursive.Tree:
+    """The tree of one side. Fails if it is not in the order, or if a node has no parent or an earlier sibling."""
+    if form.get("binarise"):
+        binary = recursive.build_binary(names, positions)  # type: ignore[arg-type]
+        assert recursive.linear_binary(binary, order) == list(zip(names, positions, strict=True))
+        return recursive.unbinarise(binary)
+    k, nodes = form["branching"], dict(zip(positions, names, strict=True))
+
+    def at(heap: int) -> recursive.Tree:
+        label, found = nodes.pop(heap), []
+        places = recursive.children(heap, k)
+        while len(found) < k and places[len(found)] in nodes:
+            found.append(at(places[len(found)]))
+        return (label, *found)
+
+    tree = at(1)
+    assert not nodes
+    assert recursive.linear(tree, order, k) == list(zip(names, positions, strict=True))
+    return tree
+
+
+def rows(task: tasks.BaseTask, split: str, count: int | None = 2_000, seed: int = 42) -> list[dict[str, Any]]:
+    """Rows of a split with names in place of ids; all rows for None."""
+    there = task.rows(dict.fromkeys(SPLITS), seed)[split]
+    table = task.sample(rows=range(there if count is None else count), split=split, seed=seed).to_pylist()
+    for row in table:
+        for side in ("source", "target"):
+            row[side] = [task.id_names[i] for i in row[f"{side}_ids"]]
+    return table
+
+
+def check(task: tasks.BaseTask, form: dict[str, Any], expected: Callable[[recursive.Tree], recursive.Tree]) -> None:
+    """Check 2,000 rows of each split, and that no source is in two of them."""
+    sources: dict[str, set[recursive.Tree]] = {}
+    for split in SPLITS:
+        sources[split] = set()
+        for row in rows(task, split):
+            source = built(row["source"], row["source_positions"], form, task.source_order or task.order or "")
+            target = built(row["target"], row["target_positions"], form, task.order or "")
+            assert target == expected(source)
+            sources[split].add(source)
+        assert len(sources[split]) == 2_000
+    assert sum(map(len, sources.values())) == len(set().union(*sources.values()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("order", ["breadth", "depth"])
+@pytest.mark.parametrize("name", ["copy", "rotate", "convert"])
+def test_copy_rotate_and_convert_are_rederived(name: str, order: str, form: dict[str, Any], lines: Path) -> None:
+    task = tasks.make("trees", order, source=str(lines), task=name, **form)
+    assert (task.source_order is not None) == (name == "convert")
+    check(task, form, recursive.mirror if name == "rotate" else lambda tree: tree)
+
+
+@pytest.mark.slow
+def test_every_tree_is_in_exactly_one_split(lines: Path, drawn: list[recursive.Tree]) -> None:
+    task = tasks.make("trees", "depth", source=str(lines), branching=3)
+    found: list[recursive.Tree] = []
+    sizes = {}
+    for split in SPLITS:
+        table = rows(task, split, None)
+        found += [built(row["source"], row["source_positions"], {"branching": 3}, "depth") for row in table]
+        sizes[split] = len(table)
+    assert Counter(found) == Counter(drawn)
+    assert sizes["test"] == sizes["validation"] == round(len(drawn) / 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("split", SPLITS)
+def test_masks_are_rederived(split: str, form: dict[str, Any], lines: Path) -> None:
+    """Beside a mask, source and tree agree. The target has exactly the masked nodes, with the labels of the tree."""
+    task = tasks.make("trees", "breadth", source=str(lines), task="mask", **form)
+    whole = tasks.make("trees", "breadth", source=str(lines), **form)
+    trees = {tuple(row["source_positions"]): set() for row in rows(whole, split, None)}
+    for row in rows(whole, split, None):
+        trees[tuple(row["source_positions"])].add(tuple(row["source"]))
+    hidden = nodes = 0
+    for row in rows(task, split):
+        source = dict(zip(row["source_positions"], row["source"], strict=True))
+        target = dict(zip(row["target_positions"], row["target"], strict=True))
+        assert {place for place, name in source.items() if name == "<mask>"} == set(target)
+        assert 1 in target
+        assert len(target) >= 2
+        assert "<mask>" not in target.values()
+        restored = tuple((source | target).values())
+        assert restored in trees[tuple(row["source_positions"])]  # the tree is one of this split
+        hidden += len(target) - 1
+        nodes += len(source) - 1
+    assert hidden / nodes > 0.15  # at least one node of each tree, and 15% of large trees
+
+
+@pytest.mark.slow
+def test_the_share_of_masked_nodes(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "wide.jsonl", [("r", *((letter,) for letter in LETTERS * 12), (str(n),)) for n in range(200)]
+    )
+    task = tasks.make("trees", source=str(path), task="mask", branching=200, mask_rate=0.3)
+    shares = [(len(row["target"]) - 1) / (len(row["source"]) - 1) for row in rows(task, "train", None)]
+    assert abs(sum(shares) / len(shares) - 0.3) < 0.02  # 160 rows of 97 nodes: a deviation of 0.004
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("split", SPLITS)
+def test_queries_are_rederived(split: str, form: dict[str, Any], lines: Path) -> None:
+    """The path is followed from the tree's root, branch by branch of the stored tree."""
+    task = tasks.make("trees", "depth", source=str(lines), task="query", **form)
+    k, asked = form.get("branching", 2), Counter()
+    for row in rows(task, split):
+        source = dict(zip(row["source_positions"], row["source"], strict=True))
+        assert (source.pop(1), source.pop(2)) == ("<query>", "<at>")
+        place, path = recursive.children(2, k)[0], []
+        while place in source:
+            path.append(int(source.pop(place).strip("<>")))
+            place = recursive.children(place, k)[0]
+        node = 3
+        for branch in path:
+            node = recursive.children(node, k)[branch - 1]
+        assert path
+        assert node in source  # only the tree is left
+        below = {node: 1}
+        expected = [(source[node], 1)]
+        agenda = [node]
+        while agenda:
+            above = agenda.pop(0)
+            for number, child in enumerate(recursive.children(above, k)):
+                is_sibling = form.get("binarise") and number == 1 and above == node
+                if child in source and not is_sibling:  # the right child of the root is its sibling
+                    below[child] = recursive.children(below[above], k)[number]
+                    expected.append((source[child], below[child]))
+                    agenda.append(child)
+        assert sorted(expected) == sorted(zip(row["target"], row["target_positions"], strict=True))
+        asked[len(expected) > 1] += 1
+    assert min(asked.values()) > 100
+
+
+@pytest.mark.slow
+def test_anonymous_labels_keep_only_which_labels_are_equal(tmp_path: Path, drawn: list[recursive.Tree]) -> None:
+    """Names are uniform, and change from tree to tree. The shapes and the pattern of equal labels stay."""
+    path = str(write(tmp_path / "a.jsonl", drawn[:3_000]))
+    task = tasks.make("trees", "depth", source=path, labels="anonymous", branching=3)
+    plain = tasks.make("trees", "depth", source=path, branching=3)
+
+    def pattern(names: list[str]) -> tuple[int, ...]:
+        seen: dict[str, int] = {}
+        return tuple(seen.setdefault(name, len(seen)) for name in names)
+
+    assert task.id_names[3:] == [f"a{n}" for n in range(8)]
+    found, expected, first = Counter(), Counter(), Counter()
+    for split in SPLITS:
+        for row in rows(task, split, None):
+            assert row["source"] == row["target"]
+            found[tuple(row["source_positions"]), pattern(row["source"])] += 1
+            first[row["source"][0]] += 1
+        for row in rows(plain, split, None):
+            expected[tuple(row["source_positions"]), pattern(row["source"])] += 1
+    assert found == expected
+    total = sum(first.values())
+    assert sum((n - total / 8) ** 2 / (total / 8) for n in first.values()) < 30  # 7 degrees of freedom: p = 1e-4
+
+
+@pytest.mark.slow
+def test_equal_trees_are_in_one_split_and_near_copies_with_their_document(tmp_path: Path) -> None:
+    """Forty documents of ten trees each. One tree is in all documents, and each other one in a single document."""
+    for number in range(40):
+        trees: list[recursive.Tree] = [("all", ("x",), ("y",))]
+        trees += [(LETTERS[number // 8], (LETTERS[number % 8],), (str(n),)) for n in range(9)]
+        text = "\n".join(f"({tree[0]} {' '.join(child[0] for child in tree[1:])})" for tree in trees)
+        (tmp_path / f"{number:02}.sexp").write_text(text)
+    task = tasks.make("trees", source=str(tmp_path), format="s-expr", labels="token", branching=3)
+    homes: dict[str, set[str]] = {}
+    for split in SPLITS:
+        for row in rows(task, split, None):
+            homes.setdefault("".join(row["source"][:2]), set()).add(split)
+    assert homes.pop("allx") == {"train"}
+    assert len(homes) == 40  # one for each document
+    assert all(len(where) == 1 for where in homes.values())
+    notes = task.notes(42)
+    assert notes[0] == "400 of 400 trees from 40 documents in 40 files (s-expr, unit sentence)"
+    assert "39 trees equal an earlier one; equal trees are in the same split" in notes
+    counts = {split: len(rows(task, split, None)) for split in SPLITS}
+    assert counts == {"train": 32 * 9 + 40, "validation": 4 * 9, "test": 4 * 9}
+
+
+def test_the_division_depends_on_the_content_alone(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    documents = [[random_tree(rng) for _ in range(5)] for _ in range(30)]
+    for folder, order in (("one", range(30)), ("two", range(29, -1, -1))):
+        (tmp_path / folder).mkdir()
+        for name, number in enumerate(order):
+            write(tmp_path / folder / f"{name:02}.jsonl", documents[number])
+
+    def sources(folder: str, seed: int) -> dict[str, Counter[str]]:
+        task = tasks.make("trees", source=str(tmp_path / folder))
+        return {split: Counter(str(row["source"]) for row in rows(task, split, None, seed)) for split in SPLITS}
+
+    assert sources("one", 1) == sources("one", 2)  # the seed only decides the order of the rows
+    task = tasks.make("trees", source=str(tmp_path / "one"))
+    assert [row["source"] for row in rows(task, "train", None, 1)] != [
+        row["source"] for row in rows(task, "train", None, 2)
+    ]
+
+
+def test_what_is_left_out_is_counted_by_reason(tmp_path: Path) -> None:
+    trees: list[recursive.Tree] = [(letter, ("x",)) for letter in LETTERS]
+    trees += [("wide", *(("x",) for _ in range(6))), ("large", *(("x", ("y",)) for _ in range(4)))]
+    deep: recursive.Tree = ("x",)
+    for _ in range(70):
+        deep = ("d", deep)
+    path = write(tmp_path / "odd.jsonl", [*trees, deep, ("single",)])
+    notes = tasks.make("trees", source=str(path), branching=5, most_nodes=8).notes(1)
+    assert notes[:3] == [
+        "9 of 12 trees from 9 documents in 1 files (json-lines, unit document)",
+        "left out: 2 trees (16.7%) with more than 8 nodes (--most-nodes)",
+        "left out: 1 trees (8.3%) with a node with more than 5 children (--branching)",
+    ]
+    notes = tasks.make("trees", source=str(path), task="query").notes(1)
+    assert "left out: 1 trees (8.3%) with more than 61 levels as it is stored" in notes
+    assert "left out: 1 trees (8.3%) with fewer than 2 nodes" in notes
+
+
+def test_rare_labels_are_unknown(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [("r", *(("common",),) * n, (f"rare{n}",)) for n in range(50)])
+    task = tasks.make("trees", source=str(path), min_count=2)
+    assert task.id_names[3:] == ["<unknown>", "common", "r"]
+    assert tasks.make("trees", source=str(path), vocabulary=1).id_names[3:] == ["<unknown>", "common"]
+    unknown = {
+        split: sum(row["source"].count("<unknown>") for row in found) / sum(len(row["source"]) for row in found)
+        for split, found in ((split, rows(task, split, None)) for split in SPLITS)
+    }
+    shares = ", ".join(f"{split} {share:.1%}" for split, share in unknown.items())
+    assert f"nodes whose label is <unknown>: {shares}" in task.notes(1)
+    assert min(unknown.values()) > 0
+
+
+def test_names_of_labels_are_unique_and_printable(tmp_path: Path) -> None:
+    odd = ["<pad>", "", "label 'x'", "a\nb", "label '<pad>'", "<mask>", "x" * 100, "x" * 101]
+    path = write(tmp_path / "odd.jsonl", [("r", *((text,) for text in odd))] * 3 + [("s", ("t",))] * 9)
+    names = tasks.make("trees", source=str(path), task="mask", branching=20).id_names
+    assert len(set(names)) == len(names)
+    assert all(name.isprintable() and name for name in names)
+
+
+def test_every_subtree_is_a_tree_of_its_own(tmp_path: Path, drawn: list[recursive.Tree]) -> None:
+    few = drawn[:200]
+    task = tasks.make("trees", "depth", source=str(write(tmp_path / "a.jsonl", few)), unit="subtree", branching=3)
+    found = Counter(
+        built(row["source"], row["source_positions"], {"branching": 3}, "depth")
+        for split in SPLITS
+        for row in rows(task, split, None)
+    )
+    assert found.keys() <= {node for tree in few for node in recursive.nodes(tree)} | {None}
+    assert sum(found.values()) == sum(bool(node[1:]) for tree in few for node in recursive.nodes(tree))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "the task trees needs files"),
+        ({"source": "nowhere"}, "no such file or folder"),
+        ({"task": "mirror"}, "unknown task on trees"),
+        ({"labels": "none"}, "unknown kind of labels"),
+        ({"binarise": True, "branching": 3}, "stored in one form"),
+        ({"branching": 1}, "bad branching"),
+        ({"vocabulary": 0}, "bad vocabulary"),
+        ({"min_count": 0}, "bad min_count"),
+        ({"most_nodes": 1}, "bad most_nodes"),
+        ({"task": "mask", "mask_rate": 1.0}, "bad mask_rate"),
+        ({"mask_rate": 0.2}, "--mask-rate is for --task mask"),
+        ({"labels": "anonymous", "min_count": 3}, "anonymous labels have no counts"),
+        ({"sizes": (3,)}, "has no sizes"),
+    ],
+)
+def test_bad_options_are_explained(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((UsageError, DataError), match=message):
+        tasks.make("trees", **options).mean_size  # noqa: B018 - it reads the source
+
+
+def test_convert_needs_two_orders(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="two different orders"):
+        tasks.make("trees", "depth", "depth", task="convert")
+    with pytest.raises(UsageError, match="two different orders"):
+        tasks.make("trees", None, "breadth", task="convert")
+    assert tasks.make("trees", "depth", task="convert").source_order == "breadth"
+    assert tasks.make("trees", task="convert").source_order == "depth"
+    assert tasks.make("trees", "depth", "breadth", task="convert").source_order == "breadth"
+
+
+def test_too_few_trees_are_explained(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [("r", *(("x",) for _ in range(9)))] * 5)
+    with pytest.raises(DataError, match="too few trees are left") as caught:
+        tasks.make("trees", source=str(path), branching=3).rows(dict.fromkeys(SPLITS), 1)
+    assert "5 have a node with more than 3 children" in str(caught.value)
+    assert "--binarise" in str(caught.value)
+
+
+def test_more_rows_than_there_are_trees(tmp_path: Path, drawn: list[recursive.Tree]) -> None:
+    task = tasks.make("trees", source=str(write(tmp_path / "a.jsonl", drawn[:50])))
+    with pytest.raises(UsageError, match="not as many trees for train"):
+        task.rows({"train": 1_000, "validation": None, "test": None}, 1)
