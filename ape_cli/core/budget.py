@@ -24,6 +24,7 @@ LOG_BYTES = 256 * 2**20  # a log that a resumed run goes on with
 LOG_LINE_BYTES = 2**16  # a line of it
 SWEEP_BYTES = 256 * 2**10  # the TOML file of a sweep
 SWEEP_DEPTH = 8  # nested tables and lists in it
+GROUP_TABLE_BYTES = 2**20  # the multiplication table of a group
 TRIALS = 10_000  # the trials of a sweep
 SHARDS = 20_000  # the shards of a dataset
 GROUP_VALUES = 200_000_000  # the values of a column in a row group of a shard

@@ -247,8 +247,11 @@ def _order_by(row: I64, row_bits: int, keys: list[tuple[I64, int]]) -> I64:
     return word
 
 
-def mean_nodes(depth: int, branching: int = 2) -> float:
-    """The expected number of nodes of a tree that `grow` makes at this depth."""
+def mean_nodes(depth: int, branching: float = 2) -> float:
+    """The expected number of nodes of a tree that `grow` makes at this depth.
+
+    If the number of children is drawn anew for each inner node, `branching` is its mean.
+    """
     mean = [1.0]
     for d in range(1, depth + 1):
         mean.append(1.0 + mean[d - 1] + (branching - 1) * sum(mean) / d)

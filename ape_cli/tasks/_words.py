@@ -52,11 +52,7 @@ class Words(Sized):
     def draw(self, key: U64) -> Source:
         """Draw one word for each key. uint64 [R] -> `Source` of R rows"""
         assert not self.sizes
-        size = rng.normal(rng.child(key, "size"), self.length_mean, self.length_std, 1, 65_535)
-        starts = ragged.starts_of(size)
-        place = np.arange(starts[-1]) - np.repeat(starts[:-1], size)
-        word = rng.bits(np.repeat(rng.child(key, "symbols"), size), place)
-        return Source(starts, place, FIRST_SYMBOL + rng.below(word, self.vocabulary), size)
+        return random_words(key, self.length_mean, self.length_std, self.vocabulary)
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on."""
@@ -73,3 +69,15 @@ class Words(Sized):
     def mean_tokens(self) -> float:
         """The mean number of symbols, which is the mean length."""
         return self.length_mean
+
+
+def random_words(key: U64, mean: float, std: float, symbols: int) -> Source:
+    """Draw one word for each key, uint64 [R]. Its length is drawn from N(mean, std), its symbols are drawn uniformly.
+
+    The ids of the symbols are 3, 4 and so on. The size of each row is the length of its word.
+    """
+    size = rng.normal(rng.child(key, "size"), mean, std, 1, 65_535)
+    starts = ragged.starts_of(size)
+    place = np.arange(starts[-1]) - np.repeat(starts[:-1], size)
+    word = rng.bits(np.repeat(rng.child(key, "symbols"), size), place)
+    return Source(starts, place, FIRST_SYMBOL + rng.below(word, symbols), size)

@@ -119,17 +119,18 @@ def panels(sizes: Sizes) -> list[Panel]:
 def seen(trained: dict[str, Any]) -> Range | None:
     """The smallest and the largest size in a training split.
 
-    The rows are drawn again. None if that takes too long, or if the task is not known here.
+    The rows are drawn again. None if that takes too long, or if the task is not known here or lacks a file that it
+    reads.
     """
     rows = trained["rows"]["train"]
     if not 0 < rows <= _MOST_DRAWN:
         return None
     try:
         task = tasks.make(trained["task"], *linearisation.parse(trained["order"]), **trained["parameters"])
+        blocks = (range(first, min(rows, first + _BLOCK)) for first in range(0, rows, _BLOCK))
+        found = [task.sample(rows=block, split="train", seed=trained["seed"])["size"].to_numpy() for block in blocks]
     except ApeError:
         return None
-    blocks = (range(first, min(rows, first + _BLOCK)) for first in range(0, rows, _BLOCK))
-    found = [task.sample(rows=block, split="train", seed=trained["seed"])["size"].to_numpy() for block in blocks]
     return min(int(x.min()) for x in found), max(int(x.max()) for x in found)
 
 

@@ -1,0 +1,187 @@
+"""The base class of `list-ops` and `list-ops-tree`: nested operations on lists of digits.
+
+Source: Nangia and Bowman 2018, "ListOps: A Diagnostic Dataset for Latent Tree Learning" (arXiv:1804.06028). Tay et al.
+2020, "Long Range Arena" (arXiv:2011.04006) use longer ones. The operators and the digits are theirs. Deviations: the
+depth of a tree is drawn first, and its shape is drawn as in `structure.trees.grow`.
+
+Both tasks draw and answer the same trees. Only the form in which the rows are stored differs.
+
+Shapes: R trees (rows), T nodes in all, I inner nodes (operators), k the largest number of arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ape_cli.core import ragged, rng
+from ape_cli.core.errors import UsageError
+from ape_cli.core.rng import I64, U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.structure import Tree, trees
+from ape_cli.tasks import Source, Tokens, check_whole, option
+from ape_cli.tasks._sized import Sized, over_sizes
+
+OPERATORS = ["MIN", "MAX", "MED", "SM"]  # their ids follow those of the ten digits, in this order
+MIN, MAX, MED, SM = range(4)
+DIGITS = 10
+_MOST_NODES = 50_000  # the expected number of nodes of a tree of the greatest depth must not exceed it
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOperations(Sized):
+    """Trees of operators, whose leaves are digits. Each operator has 2..k arguments.
+
+    Of the arguments of an operator at the top of a tree of depth d, one has depth d - 1. Each other one has a depth
+    that is drawn uniformly from 0..d-1. Its place, the number of arguments, operators and digits are drawn uniformly.
+
+    - `MIN` and `MAX` are the smallest and the largest argument.
+    - `MED` is the median. For an even number of arguments it is the mean of the middle two, rounded down.
+    - `SM` is the sum modulo 10.
+
+    Arguments: `depth_mean` and `depth_std`, of the distribution of depths, in levels; `arguments`, the number k;
+    `intermediate`, whether the target has the value of each operator or only the last one. Raises `UsageError` if an
+    option is out of range or if the trees would be too large.
+    """
+
+    extent: ClassVar[str] = "depth"
+    source = "Nangia and Bowman 2018, arXiv:1804.06028; Tay et al. 2020, arXiv:2011.04006"
+
+    depth_mean: float = option(5.0, "Mean depth of a tree, in levels.")
+    depth_std: float = option(1.0, "Standard deviation of the depth.")
+    arguments: int = option(5, "Largest number of arguments of an operator; the smallest is 2.")
+    intermediate: bool = option(False, "Ask for the value of every operator, not only of the outermost one.")
+
+    @property
+    def limits(self) -> tuple[int, int, str]:
+        """The smallest and the largest depth that can be drawn, and the reason for the largest."""
+        return 1, Tree(self.arguments).max_depth, f" (the deepest tree({self.arguments}) that heap indices hold)"
+
+    def check(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""
+        check_whole("arguments", self.arguments, 2, 100)
+        super().check()
+        greatest = min(self.limits[1], round(self.depth_mean + 4 * self.depth_std))
+        nodes = trees.mean_nodes(greatest, self._mean_arguments)
+        if nodes > _MOST_NODES:
+            raise UsageError(
+                "the trees would be too large",
+                got=f"{nodes:,.0f} nodes on average at depth {greatest} with up to {self.arguments} arguments",
+                allowed=f"{_MOST_NODES:,} at depth mean + 4 std",
+                fix="choose a smaller depth or fewer arguments",
+            )
+
+    @property
+    def _mean_arguments(self) -> float:
+        """The mean number of arguments of an operator."""
+        return (2 + self.arguments) / 2
+
+    def draw(self, key: U64) -> Source:
+        """Draw one tree for each key, in level order. uint64 [R] -> `Source` of R rows"""
+        assert not self.sizes
+        size = rng.normal(rng.child(key, "size"), self.depth_mean, self.depth_std, *self.limits[:2])
+        heap, starts, leaf = self._grow(size, rng.child(key, "shape"))
+        word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(starts)), heap)
+        symbol = rng.below(word, np.where(leaf, DIGITS, len(OPERATORS))) + np.where(leaf, 0, DIGITS)
+        return Source(starts, heap, FIRST_SYMBOL + symbol, size)
+
+    def _grow(self, depth: I64, key: U64) -> tuple[I64, I64, np.ndarray]:
+        """Draw trees of exactly the given depths, in level order, whose inner nodes have 2..k children.
+
+        The random numbers of a node depend on its tree's key and on its heap index. `depth`: int64 [R]; `key`: uint64
+        [R]. Returns heap int64 [T], starts int64 [R+1], and leaf bool [T], like `structure.trees.grow`.
+        """
+        k, rows = self.arguments, depth.size
+        row, heap = np.arange(rows), np.ones(rows, dtype=np.int64)
+        levels: list[tuple[I64, I64, np.ndarray]] = []
+        while row.size:
+            levels.append((row, heap, depth == 0))
+            row, heap, depth = (x[depth > 0] for x in (row, heap, depth))
+            word = rng.bits(key[row], heap)
+            count = 2 + rng.below(word, k - 1)  # of children
+            deep = rng.below(rng.bits(word, np.array(0)), count)  # the child of depth d - 1
+            child = np.arange(k)
+            below = rng.below(rng.bits(word[:, None], child + 1), depth[:, None])  # [I, k]
+            below[np.arange(row.size), deep] = depth - 1
+            there = child < count[:, None]
+            row, heap, depth = np.repeat(row, count), (k * heap[:, None] + child + 2 - k)[there], below[there]
+        row, heap, leaf = (np.concatenate(parts) for parts in zip(*levels, strict=True))
+        order = np.argsort(row, kind="stable")  # within a row, the levels keep their order
+        return heap[order], ragged.starts_of(np.bincount(row, minlength=rows)), leaf[order]
+
+    def answer(self, source: Source) -> Tokens:
+        """The target of each source: a tree of the values of all operators, or of the value of the root only."""
+        rows = source.size.size
+        value, leaf = self._values(source)
+        kept = np.flatnonzero(~leaf) if self.intermediate else source.starts[:-1]
+        counts = np.bincount(ragged.rows_of(source.starts)[kept], minlength=rows)
+        return Tokens(ragged.starts_of(counts), source.position[kept], FIRST_SYMBOL + value[kept])
+
+    def _values(self, source: Source) -> tuple[I64, np.ndarray]:
+        """The value of each node, int64 [T], and whether it is a digit, bool [T].
+
+        In level order, the arguments of an operator follow each other, and operators come in the order of their
+        arguments. So the i-th operator of all rows has the i-th group of siblings.
+        """
+        k, heap, value = self.arguments, source.position, source.symbol - FIRST_SYMBOL
+        leaf = value < DIGITS
+        parent = np.where(heap > 1, (heap - 2) // k + 1, 0)
+        first = np.flatnonzero((heap > 1) & (parent != np.roll(parent, 1)))  # a root lies between two rows
+        inner = np.flatnonzero(~leaf)
+        earlier = np.cumsum(heap > 1)  # of each node: how many arguments there are up to this one
+        count = np.diff(np.append(earlier[first] - 1, earlier[-1:]))
+        level = Tree(k).level(heap[inner])
+        for d in range(int(level.max(initial=-1)), -1, -1):
+            on = level == d
+            value[inner[on]] = _apply(value, value[inner[on]] - DIGITS, first[on], count[on], k)
+        return value, leaf
+
+    def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on: the ten digits, then the operators."""
+        return [*map(str, range(DIGITS)), *OPERATORS]
+
+    @property
+    @over_sizes
+    def mean_size(self) -> float:
+        """The mean depth."""
+        return self.depth_mean
+
+    @property
+    @over_sizes
+    def mean_nodes(self) -> float:
+        """The expected number of nodes of a tree that has the mean depth, rounded."""
+        return trees.mean_nodes(round(self.depth_mean), self._mean_arguments)
+
+    @property
+    def mean_operators(self) -> float:
+        """The expected number of operators of such a tree: all nodes but the root are arguments of one of them."""
+        return (self.mean_nodes - 1) / self._mean_arguments
+
+    @property
+    def mean_tokens(self) -> float:
+        """The expected number of nodes of a source."""
+        return self.mean_nodes
+
+    @property
+    def mean_answer_tokens(self) -> float:
+        """The expected number of values in a target."""
+        return self.mean_operators if self.intermediate else 1.0
+
+
+def _apply(value: I64, operator: I64, first: I64, count: I64, k: int) -> I64:
+    """The values of operators, int64 [I].
+
+    `value`: int64 [T], the values of all nodes; `operator`: int64 [I], `MIN` and so on; `first` and `count`: int64 [I],
+    the place of each operator's first argument and the number of its arguments, which follow each other.
+    """
+    place = np.arange(k)
+    there = place < count[:, None]
+    ranked = np.where(there, value[np.minimum(first[:, None] + place, value.size - 1)], DIGITS)  # [I, k]
+    total = (ranked * there).sum(1) % 10
+    ranked.sort(axis=1)  # what is not there comes last
+    row = np.arange(first.size)
+    median = (ranked[row, (count - 1) // 2] + ranked[row, count // 2]) // 2
+    found: Any = np.choose(operator, [ranked[:, 0], ranked[row, count - 1], median, total])
+    return np.asarray(found, dtype=np.int64)

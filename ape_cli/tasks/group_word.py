@@ -1,0 +1,146 @@
+"""The task `group-word`: the product of a word of elements of a finite group.
+
+A model has to track a state, the product so far. How hard this is depends on the group (Merrill, Petty and Sabharwal
+2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749). If the group is not solvable, as `alternating-5` is not, no
+transformer of a fixed depth can do it for words of every length, unless TC0 = NC1.
+
+Shapes: R rows, T elements of all words together, N elements of the group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePath
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.rng import U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.tasks import Source, Tokens, _groups, option
+from ape_cli.tasks._group_file import read_group
+from ape_cli.tasks._groups import Group
+from ape_cli.tasks._sized import Sized, over_sizes
+from ape_cli.tasks._words import random_words
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupWord(Sized):
+    """Multiply the elements of a word from the left to the right.
+
+    The elements are drawn uniformly. The target is the product of the whole word, one symbol. With `all_prefixes` it is
+    the product of each prefix: symbol i of the target is the product of the symbols 0..i of the source.
+
+    `_groups.py` lists the names of groups, and describes their elements. A group may also be given by its
+    multiplication table in a file (`_group_file.py`). The manifest keeps the file's name and the digest of the table.
+
+    Arguments: `length_mean` and `length_std`, of the distribution of lengths, in elements; `group`, the name of a
+    group, or the path of a file with its table (a path has a dot or a slash); `all_prefixes`; `sha256`, the digest of
+    the table in the file. With a digest the file is read when it is needed, and another table is refused.
+
+    Raises `UsageError` if an option is out of range, and `DataError` if the file is not the table of a group.
+
+    >>> task = GroupWord(group="symmetric-3", all_prefixes=True, length_mean=4, length_std=0)
+    >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
+    >>> [task.id_names[i] for i in row["source_ids"]]
+    ['(1 2)', '(0 1)', '(0 1 2)', '(0 1 2)']
+    >>> [task.id_names[i] for i in row["target_ids"]]
+    ['(1 2)', '(0 1 2)', '(0 2 1)', '()']
+    """
+
+    summary = "the product of a word over a finite group: (1 2) (0 1) -> (0 1 2)"
+    source = "Merrill et al. 2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749"
+    extent: ClassVar[str] = "length"
+
+    length_mean: float = option(100.0, "Mean length of a word, in symbols.")
+    length_std: float = option(10.0, "Standard deviation of the length.")
+    group: str = option(
+        "alternating-5", "Group: cyclic-N, dihedral-N, symmetric-N, alternating-N, or a file with its table."
+    )
+    all_prefixes: bool = option(False, "Ask for the product of every prefix, not only of the whole word.")
+    sha256: str = option("", "SHA-256 of the group's table in a file; another table is refused.", late=True)
+
+    def __post_init__(self) -> None:
+        """Check the options. Raises `UsageError` if one is bad, and `DataError` if a file is not a group's table."""
+        super().__post_init__()
+        if not _groups.is_file(self.group):
+            _groups.check_name(self.group)
+            if self.sha256:
+                fix = "leave --sha256 out, or name a file"
+                raise UsageError(
+                    "only a group in a file has a digest", got=self.group, allowed="a file, as ./table.csv", fix=fix
+                )
+        elif not self.sha256:
+            _ = self.elements
+
+    @cached_property
+    def elements(self) -> Group:
+        """The group. Raises `DataError` if its file cannot be read, or has another table than the one of `sha256`."""
+        if not _groups.is_file(self.group):
+            return _groups.named(self.group)
+        found = read_group(self.group)
+        if self.sha256 not in ("", found.sha256):
+            raise DataError(
+                f"{self.group} has another table than the one that is asked for",
+                got=f"sha256 {found.sha256}",
+                allowed=f"sha256 {self.sha256}",
+                fix="name the file with that table, or leave --sha256 out",
+            )
+        return found
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The options, as the manifest keeps them: a file by its name and the digest of its table."""
+        found = super().parameters
+        if _groups.is_file(self.group):
+            found |= {"group": f"./{PurePath(self.group).name}", "sha256": self.elements.sha256}
+        return found
+
+    @property
+    def limits(self) -> tuple[int, int, str]:
+        """The smallest and the largest length of the options, and an empty reason."""
+        return 1, 60_000, ""
+
+    @property
+    def structure(self) -> str:
+        """The expression of the structure of the positions: a sequence."""
+        return "seq"
+
+    def symbols(self) -> list[str]:
+        """The names of the group's elements, which have the ids from 3 on."""
+        return self.elements.names
+
+    def draw(self, key: U64) -> Source:
+        """Draw one word for each key. uint64 [R] -> `Source` of R rows"""
+        assert not self.sizes
+        return random_words(key, self.length_mean, self.length_std, len(self.elements.names))
+
+    def answer(self, source: Source) -> Tokens:
+        """The target of each source: the product of its last prefix, or of all prefixes."""
+        products = self.elements.products
+        element = source.symbol - FIRST_SYMBOL
+        state = element[source.starts[:-1]]  # [R], the product so far
+        symbol = element.copy()  # [T], of all prefixes
+        for place in range(1, int(source.size.max(initial=1))):
+            row = np.flatnonzero(source.size > place)
+            here = source.starts[row] + place
+            state[row] = symbol[here] = products[state[row], element[here]]
+        symbol += FIRST_SYMBOL
+        if self.all_prefixes:
+            return Tokens(source.starts, source.position, symbol)
+        rows = np.arange(source.size.size + 1)
+        return Tokens(rows, np.zeros(rows.size - 1, dtype=np.int64), symbol[source.starts[1:] - 1])
+
+    @property
+    @over_sizes
+    def mean_size(self) -> float:
+        """The mean length."""
+        return self.length_mean
+
+    @property
+    @over_sizes
+    def mean_tokens(self) -> float:
+        """The mean number of symbols, which is the mean length."""
+        return self.length_mean

@@ -1,0 +1,83 @@
+"""The task `list-ops`: nested operations on lists of digits, as sequences with brackets.
+
+`_list_ops.py` names the source and draws the trees.
+
+Shapes: R rows, T nodes in all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ape_cli.core import ragged
+from ape_cli.core.rng import I64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.structure import Tree, trees
+from ape_cli.tasks import Rows, Source
+from ape_cli.tasks._list_ops import DIGITS, OPERATORS, ListOperations
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOps(ListOperations):
+    """Evaluate a bracketed list of `MIN`, `MAX`, `MED` and `SM` (the sum modulo 10) over digits.
+
+    An operator is one token with its opening bracket, as `[MIN`. Its arguments follow, and then a closing bracket. The
+    target is the value of the list, one symbol. With `intermediate` it has the value of each operator, in the order in
+    which their brackets close, so the value of the whole list comes last. The task `list-ops-tree` has the same rows as
+    trees.
+
+    Arguments: those of `ListOperations`. Raises `UsageError` if an option is out of range, or if the lists would be too
+    long.
+
+    >>> task = ListOps(depth_mean=2, depth_std=0, arguments=3, intermediate=True)
+    >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
+    >>> " ".join(task.id_names[i] for i in row["source_ids"])
+    '[SM [MED 0 1 ] [MIN 7 1 7 ] [MIN 5 0 5 ] ]'
+    >>> [task.id_names[i] for i in row["target_ids"]]
+    ['0', '1', '0', '1']
+    """
+
+    summary = "the value of nested operations on digits: [MIN 7 [MAX 2 4 ] ] -> 4"
+
+    @property
+    def structure(self) -> str:
+        """The expression of the structure of the positions: a sequence."""
+        return "seq"
+
+    def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on: digits, operators with their opening brackets, and `]`."""
+        return [*map(str, range(DIGITS)), *(f"[{name}" for name in OPERATORS), "]"]
+
+    def store(self, rows: Rows) -> Rows:
+        """The rows as the dataset holds them: a source with its brackets; the values of a target in closing order."""
+        k, row, heap = self.arguments, ragged.rows_of(rows.starts), rows.position
+        if not isinstance(rows, Source):
+            # Post-order is pre-order of the mirrored tree, read backwards.
+            last = rows.starts.size - 2
+            order = trees.linearise(last - row, trees.mirror(heap, k), "depth", k)[::-1]
+            return replace(rows, position=_places(rows.starts), symbol=rows.symbol[order])
+        order = trees.linearise(row, heap, "depth", k)
+        level = Tree(k).level(heap[order])
+        # After a digit at depth d, before a node at depth e, d - e brackets close; at the end of a row d close.
+        following = np.append(level[1:], 0)
+        following[rows.starts[1:] - 1] = 0
+        tokens = 1 + np.maximum(level - following, 0)  # of each node: itself, and the brackets that close after it
+        begin = ragged.starts_of(tokens)
+        symbol = np.full(begin[-1], FIRST_SYMBOL + DIGITS + len(OPERATORS))
+        symbol[begin[:-1]] = rows.symbol[order]
+        starts = begin[rows.starts]
+        changes: dict[str, Any] = {"starts": starts, "position": _places(starts), "symbol": symbol}
+        return replace(rows, **changes)
+
+    @property
+    def mean_tokens(self) -> float:
+        """The expected number of tokens of a source: its nodes, and a closing bracket for each operator."""
+        return self.mean_nodes + self.mean_operators
+
+
+def _places(starts: I64) -> I64:
+    """The place of each token in its row, from 0. int64 [R+1] -> int64 [T]"""
+    return np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
