@@ -61,9 +61,8 @@ class ListOps(ListOperations):
             return replace(rows, position=_places(rows.starts), symbol=rows.symbol[order])
         order = trees.linearise(row, heap, "depth", k)
         level = Tree(k).level(heap[order])
-        # After a digit at depth d, before a node at depth e, d - e brackets close; at the end of a row d close.
+        # Between a digit at depth d and a node at depth e, d - e brackets close. The next row begins at depth 0.
         following = np.append(level[1:], 0)
-        following[rows.starts[1:] - 1] = 0
         tokens = 1 + np.maximum(level - following, 0)  # of each node: itself, and the brackets that close after it
         begin = ragged.starts_of(tokens)
         symbol = np.full(begin[-1], FIRST_SYMBOL + DIGITS + len(OPERATORS))

@@ -1,0 +1,354 @@
+"""group-word: products re-derived from the names of the elements alone, the laws of groups, and tables in files."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.data import generation
+from ape_cli.data.manifest import read_manifest
+from ape_cli.reports.views import by_size
+from tests.tasks.contract import ROWS, rows
+
+Mapping = tuple[int, ...]  # the image of each point
+
+
+def permutation(name: str, points: int) -> Mapping:
+    """The images of the points, from cycle notation."""
+    images = list(range(points))
+    for cycle in re.findall(r"\(([\d ]+)\)", name):
+        moved = [int(point) for point in cycle.split()]
+        for here, there in zip(moved, [*moved[1:], moved[0]], strict=True):
+            images[here] = there
+    return tuple(images)
+
+
+def symmetry(name: str, corners: int) -> Mapping:
+    """The images of the corners of a polygon under rK, or under s and then rK."""
+    kind, turn = name.rstrip("0123456789"), int(name.lstrip("sr"))
+    return tuple(((-i if kind == "sr" else i) + turn) % corners for i in range(corners))
+
+
+def addition(name: str, order: int) -> Mapping:
+    """An integer modulo n as a permutation: it is added to each integer."""
+    return tuple((i + int(name)) % order for i in range(order))
+
+
+MEANING: dict[str, tuple[Callable[[str, int], Mapping], int, int]] = {  # what a name means, points, elements
+    "alternating-5": (permutation, 5, 60),
+    "symmetric-5": (permutation, 5, 120),
+    "symmetric-2": (permutation, 2, 2),
+    "alternating-3": (permutation, 3, 3),
+    "cyclic-60": (addition, 60, 60),
+    "cyclic-2": (addition, 2, 2),
+    "dihedral-8": (symmetry, 8, 16),
+    "dihedral-3": (symmetry, 3, 6),
+    "dihedral-5": (symmetry, 5, 10),
+}
+
+
+def prefixes(word: list[Mapping]) -> list[Mapping]:
+    """The product of each prefix, by following every point through the word from the left to the right."""
+    paths = []
+    for start in range(len(word[0])):
+        place, path = start, []
+        for step in word:
+            place = step[place]
+            path.append(place)
+        paths.append(path)
+    return [tuple(images) for images in zip(*paths, strict=True)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("group", MEANING)
+def test_target_is_rederived(group: str, every: bool) -> None:
+    """In every split; no source is in two of them."""
+    meaning, points, order = MEANING[group]
+    seen: list[set[tuple[int, ...]]] = []
+    for split in SPLITS:
+        task, found = rows("group-word", split=split, group=group, all_prefixes=every, length_mean=20, length_std=2)
+        names = task.id_names
+        maps = {i: meaning(name, points) for i, name in enumerate(names) if i >= 3}
+        assert len(set(maps.values())) == len(names) - 3 == order
+        for row in found:
+            expected = prefixes([maps[i] for i in row["source_ids"]])
+            assert [maps[i] for i in row["target_ids"]] == (expected if every else expected[-1:])
+            assert row["target_positions"] == list(range(len(row["target_ids"])))
+            assert row["source_positions"] == list(range(row["size"]))
+            assert row["size"] == len(row["source_ids"])
+        seen.append({tuple(row["source_ids"]) for row in found})
+        assert len(found) == ROWS
+    assert not any(x & y for x, y in itertools.combinations(seen, 2))
+
+
+def test_the_left_factor_acts_first_by_hand() -> None:
+    """(0 1) and then (1 2): 0 goes to 1 and then to 2; 1 goes to 0; 2 goes to 1. So it is (0 2 1), not (0 1 2)."""
+    task = tasks.make("group-word", group="symmetric-3")
+    names, products = task.elements.names, task.elements.products
+
+    def product(left: str, right: str) -> str:
+        return names[products[names.index(left), names.index(right)]]
+
+    assert names == ["()", "(1 2)", "(0 1)", "(0 1 2)", "(0 2 1)", "(0 2)"]  # 012 021 102 120 201 210
+    assert product("(0 1)", "(1 2)") == "(0 2 1)"
+    assert product("(1 2)", "(0 1)") == "(0 1 2)"
+
+
+def test_dihedral_groups_by_hand() -> None:
+    """s r1 s = r-1 in the octagon, and both are no reflections."""
+    found = tasks.make("group-word", group="dihedral-8").elements
+    assert found.names[:3] + found.names[8:10] == ["r0", "r1", "r2", "sr0", "sr1"]
+    place = {name: i for i, name in enumerate(found.names)}
+    assert found.names[found.products[place["sr1"], place["sr0"]]] == "r7"
+    assert found.names[found.products[place["r1"], place["sr0"]]] == "sr7"
+    assert found.names[found.products[place["sr0"], place["r1"]]] == "sr1"
+
+
+@pytest.mark.parametrize("group", [*MEANING, "symmetric-4", "cyclic-7"])
+def test_groups_satisfy_the_laws(group: str) -> None:
+    """Every row and column is a permutation; the product is associative (200 triples) and has an identity."""
+    products = tasks.make("group-word", group=group).elements.products
+    order = len(products)
+    assert all(sorted(line) == list(range(order)) for line in [*products.tolist(), *products.T.tolist()])
+    assert products[0].tolist() == products[:, 0].tolist() == list(range(order))
+    a, b, c = np.random.default_rng(1).integers(order, size=(3, 200))
+    assert (products[products[a, b], c] == products[a, products[b, c]]).all()
+    abelian = group.startswith("cyclic") or order <= 3
+    assert (products == products.T).all() == abelian
+
+
+def test_the_sign_of_a_product_is_the_product_of_the_signs() -> None:
+    """The sign is a homomorphism to cyclic-2, and alternating-4 is its kernel."""
+    whole, even = (tasks.make("group-word", group=f"{name}-4").elements for name in ("symmetric", "alternating"))
+
+    def sign(name: str) -> int:
+        return sum(len(cycle.split()) - 1 for cycle in re.findall(r"\(([\d ]+)\)", name)) % 2
+
+    signs = np.array([sign(name) for name in whole.names])
+    assert (signs[whole.products] == (signs[:, None] + signs) % 2).all()
+    assert even.names == [name for name in whole.names if sign(name) == 0]
+    assert len(whole.names) == math.factorial(4)
+
+
+def test_elements_are_uniform() -> None:
+    """Those of the source, and so the products."""
+    found = rows("group-word", group="dihedral-4", length_mean=10, length_std=1)[1]
+    for counts in (
+        Counter(i for row in found for i in row["source_ids"]),
+        Counter(row["target_ids"][0] for row in found),
+    ):
+        mean = counts.total() / 8
+        assert len(counts) == 8
+        assert sum((n - mean) ** 2 / mean for n in counts.values()) < 30  # 7 degrees of freedom: p = 1e-4
+
+
+def test_sizes_are_lengths() -> None:
+    found = rows("group-word", count=300, group="cyclic-5", sizes=(1, 4, 9), all_prefixes=True)[1]
+    for number, row in enumerate(found):
+        assert len(row["source_ids"]) == len(row["target_ids"]) == row["size"] == (1, 4, 9)[number % 3]
+        if row["size"] == 1:
+            assert row["target_ids"] == row["source_ids"]
+
+
+# Tables in files ----------------------------------------------------------------------------------
+
+KLEIN = ["e a b c", "a e c b", "b c e a", "c b a e"]
+
+
+def table(folder: Path, lines: list[str] | str, name: str = "table.txt") -> str:
+    path = folder / name
+    path.write_text(lines if isinstance(lines, str) else "\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_a_table_of_names(tmp_path: Path) -> None:
+    task, found = rows("group-word", count=500, group=table(tmp_path, KLEIN), length_mean=8, length_std=2)
+    assert task.id_names[3:] == ["e", "a", "b", "c"]
+    product = {
+        (line[0], other): entry for line in map(str.split, KLEIN) for other, entry in zip("eabc", line, strict=True)
+    }
+    for row in found:
+        state = "e"
+        for i in row["source_ids"]:
+            state = product[state, task.id_names[i]]
+        assert task.id_names[row["target_ids"][0]] == state
+
+
+def test_the_forms_of_a_table_are_equal(tmp_path: Path) -> None:
+    """Spaces, commas, a byte-order mark, empty lines and JSON are the same table and have the same digest."""
+    commas = "\ufeff" + "\n\n".join(line.replace(" ", ", ") for line in KLEIN)
+    forms = [
+        table(tmp_path, KLEIN, "spaces.txt"),
+        table(tmp_path, commas, "commas.csv"),
+        table(tmp_path, json.dumps([line.split() for line in KLEIN]), "lists.json"),
+    ]
+    made = [tasks.make("group-word", group=form) for form in forms]
+    assert len({task.elements.sha256 for task in made}) == 1
+    assert len({task.sample(rows=range(5), split="test", seed=1).to_pandas().to_json() for task in made}) == 1
+
+
+def test_numbers_are_places_in_the_table(tmp_path: Path) -> None:
+    """Addition modulo 3 where element 0 stands for 1, element 1 for 2, and element 2, the identity, for 0."""
+    lines = [[1, 2, 0], [2, 0, 1], [0, 1, 2]]
+    for name, text in (("a.json", json.dumps(lines)), ("a.csv", "\n".join(",".join(map(str, x)) for x in lines))):
+        task, found = rows("group-word", count=200, group=table(tmp_path, text, name), length_mean=6, length_std=1)
+        assert task.id_names[3:] == ["0", "1", "2"]
+        for row in found:
+            total = sum(i - 3 + 1 for i in row["source_ids"]) % 3
+            assert (row["target_ids"][0] - 3 + 1) % 3 == total
+
+
+def test_names_with_spaces(tmp_path: Path) -> None:
+    named = tasks.make("group-word", group="symmetric-3").elements
+    lines = [",".join(named.names[i] for i in line) for line in named.products]
+    own = tasks.make("group-word", group=table(tmp_path, lines)).elements
+    assert own.names == named.names
+    assert own.sha256 == named.sha256
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("e a\na e e\n", r"not square[\s\S]*3 entries in line 2[\s\S]*2 entries"),
+        ("e\n", "1 lines"),
+        ("", "0 lines"),
+        ("e a\na x\n", r"not closed[\s\S]*a \* a = x"),
+        ("0 1\n1 2\n", r"not closed[\s\S]*1 \* 1 = 2"),
+        ("0 1\n1 -1\n", r"not closed[\s\S]*1 \* 1 = -1"),
+        ("e a\ne a\n", "it has no identity"),
+        ("1 0\n0 0\n", "it has no identity"),
+        ("e a a\na e e\na e e\n", r"a twice"),
+        # multiplication modulo 2 and 3: 0 has no inverse
+        ("e o\no o\n", r"an element has no inverse[\s\S]*got: *o"),
+        ("0 0 0\n0 1 2\n0 2 1\n", r"an element has no inverse[\s\S]*got: *0"),
+        # a loop of five elements, each its own inverse: 2 1 = 4 and 4 1 = 3, but 1 1 = 0 and 2 0 = 2
+        (
+            "0 1 2 3 4\n1 0 3 4 2\n2 4 0 1 3\n3 2 4 0 1\n4 3 1 2 0\n",
+            r"not associative[\s\S]*\(2 \* 1\) \* 1 = 3, 2 \* \(1 \* 1\) = 2",
+        ),
+        ("e <pad>\n<pad> e\n", "cannot have this name"),
+        (f"e {'a' * 65}\n{'a' * 65} e\n", "cannot have this name"),
+        (",a\na,\n", "cannot have this name"),
+        ("\n".join(["0 " * 257] * 257), "257 lines"),
+    ],
+)
+def test_each_law_has_its_error(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        tasks.make("group-word", group=table(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[0, 1], [1, 0]", "another form"),
+        ('{"a": 1}', "not a list of lists"),
+        ("[1, 2]", "not a list of lists"),
+        ("[[0, true], [true, 0]]", "neither a whole number nor a text"),
+        ("[[0, 1.0], [1.0, 0]]", "neither a whole number nor a text"),
+        ("[[0, 1], [[], 0]]", "neither a whole number nor a text"),
+        ("[" * 100_000, "another form"),
+    ],
+)
+def test_json_of_another_form_is_an_error(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        tasks.make("group-word", group=table(tmp_path, text, "table.json"))
+
+
+def test_files_that_are_no_tables_are_errors(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "large.txt").write_text("0" * (2**20 + 1))
+    cases = [
+        ("missing.txt", "No such file"),
+        ("pipe.txt", "no regular file"),
+        (".", "no regular file"),
+        ("bytes.txt", "another form"),
+        ("large.txt", "more than 1,048,576 bytes"),
+    ]
+    for name, message in cases:
+        with pytest.raises(DataError, match=message):
+            tasks.make("group-word", group=f"{tmp_path}/{name}")
+    with pytest.raises(UsageError, match="this machine"):
+        tasks.make("group-word", group="s3://bucket/table.txt")
+
+
+def test_the_manifest_has_the_digest_of_the_table(tmp_path: Path) -> None:
+    """The folder of the file is not in the manifest; another table under the same name is refused."""
+    path = table(tmp_path, KLEIN)
+    task = tasks.make("group-word", group=path, length_mean=5, length_std=1)
+    products = [[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
+    digest = hashlib.sha256(json.dumps([["e", "a", "b", "c"], products]).encode()).hexdigest()
+    assert task.parameters == {
+        "length_mean": 5,
+        "length_std": 1,
+        "group": "./table.txt",
+        "all_prefixes": False,
+        "sha256": digest,
+    }
+    plan = generation.plan(task, seed=1, rows={"train": 9, "validation": 3, "test": 3}, shard_rows=10)
+    generation.generate(task, plan, tmp_path / "data")
+    assert read_manifest(tmp_path / "data").plan.parameters == task.parameters
+    assert str(tmp_path) not in (tmp_path / "data" / "manifest.json").read_text()
+    assert f"--group ./table.txt --sha256 {digest}" in (tmp_path / "data" / "README.md").read_text()
+    again = tasks.make("group-word", **(task.parameters | {"group": path}))
+    assert again.sample(rows=range(9), split="train", seed=1).equals(task.sample(rows=range(9), split="train", seed=1))
+    table(tmp_path, ["0 1 2 3", "1 2 3 0", "2 3 0 1", "3 0 1 2"])
+    with pytest.raises(DataError, match="another table"):
+        _ = tasks.make("group-word", **(task.parameters | {"group": path})).parameters
+
+
+def test_a_task_of_a_manifest_is_made_without_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Greedy decoding does this, and reports with sizes, which leave out what they cannot draw."""
+    task = tasks.make("group-word", group=table(tmp_path, KLEIN), length_mean=5, length_std=1)
+    monkeypatch.chdir(tmp_path.parent)
+    made = tasks.make("group-word", **task.parameters)
+    assert made.structure == "seq"
+    with pytest.raises(DataError, match="No such file"):
+        made.sample(rows=range(3), split="train", seed=1)
+    trained = {"task": "group-word", "order": None, "parameters": task.parameters, "rows": {"train": 9}, "seed": 1}
+    assert by_size.seen(trained) is None
+    monkeypatch.chdir(tmp_path)
+    sizes = task.sample(rows=range(9), split="train", seed=1)["size"].to_pylist()
+    assert by_size.seen(trained) == (min(sizes), max(sizes))
+
+
+def test_a_table_in_several_sizes(tmp_path: Path) -> None:
+    task = tasks.make("group-word", group=table(tmp_path, KLEIN), sizes=(3, 5))
+    assert task.parameters["sizes"] == [3, 5]
+    assert task.sample(rows=range(4), split="train", seed=1)["size"].to_pylist() == [3, 5, 3, 5]
+
+
+def test_mistakes_are_explained() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"group": "alternating-7"}, r"unknown group[\s\S]*alternating-3 to alternating-6[\s\S]*table.csv"),
+        ({"group": "monster"}, "unknown group"),
+        ({"group": "cyclic-1"}, r"unknown group[\s\S]*cyclic-2 to cyclic-1000"),
+        ({"group": "cyclic-1001"}, "unknown group"),
+        ({"group": "dihedral-2"}, "unknown group"),
+        ({"group": ""}, "unknown group"),
+        ({"group": 5}, "bad group"),
+        ({"group": "cyclic-5", "sha256": "0"}, "only a group in a file has a digest"),
+        ({"length_mean": 0}, "length_mean"),
+        ({"length_std": 1e9}, "reaches too far"),
+        ({"sizes": (0,)}, "size 0: bad length"),
+        ({"all_prefixes": 1}, "true or false"),
+        ({"vocabulary": 3}, "unknown option of group-word"),
+    ]
+    for options, message in cases:
+        with pytest.raises(UsageError, match=message):
+            tasks.make("group-word", **options)

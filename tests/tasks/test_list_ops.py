@@ -1,0 +1,291 @@
+"""list-ops and list-ops-tree: values re-derived by recursion, and the two forms hold the same rows."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import SPLITS
+from tests.tasks.contract import ORDERS, ROWS, make, rows, sides
+
+Nested = tuple[Any, ...]  # (name, argument, ...) for an operator and (name,) for a digit
+FORMS: list[dict[str, Any]] = [
+    {"depth_mean": 3, "depth_std": 1},
+    {"depth_mean": 5, "depth_std": 1, "arguments": 2},
+    {"depth_mean": 2, "depth_std": 0.5, "arguments": 10},
+]
+
+
+def value(tree: Nested) -> int:
+    name, *arguments = tree
+    if not arguments:
+        return int(name)
+    found = [value(argument) for argument in arguments]
+    return {
+        "MIN": lambda: min(found),
+        "MAX": lambda: max(found),
+        "MED": lambda: int(statistics.median(found)),
+        "SM": lambda: int(str(sum(found))[-1]),
+    }[name]()
+
+
+def depth(tree: Nested) -> int:
+    return 1 + max(map(depth, tree[1:])) if tree[1:] else 0
+
+
+def closing(tree: Nested) -> list[Nested]:
+    """The operators in the order in which their brackets close."""
+    return [*(found for child in tree[1:] for found in closing(child)), tree] if tree[1:] else []
+
+
+def nodes(tree: Nested) -> list[Nested]:
+    return [tree, *(found for child in tree[1:] for found in nodes(child))]
+
+
+def read(tokens: Iterator[str]) -> Nested | None:
+    """Reads one argument of a list, or None for its closing bracket."""
+    token = next(tokens)
+    if token == "]":
+        return None
+    if not token.startswith("["):
+        return (token,)
+    return (token.removeprefix("["), *iter(lambda: read(tokens), None))
+
+
+def read_line(names: list[str]) -> Nested:
+    tokens = iter(names)
+    tree = read(tokens)
+    assert tree is not None
+    assert next(tokens, None) is None
+    return tree
+
+
+def at(heap: int, k: int, named: dict[int, str]) -> Nested:
+    """The subtree at a heap index. An operator has its arguments at its first places."""
+    below = [k * (heap - 1) + 1 + c for c in range(1, k + 1)]
+    there = [place in named for place in below]
+    assert there == sorted(there, reverse=True)
+    return (named.pop(heap), *(at(place, k, named) for place in below if place in named))
+
+
+def read_nodes(task: tasks.Task, row: dict[str, Any], k: int) -> Nested:
+    named = {p: task.id_names[i] for p, i in zip(row["source_positions"], row["source_ids"], strict=True)}
+    assert len(named) == len(row["source_ids"])
+    tree = at(1, k, named)
+    assert not named
+    return tree
+
+
+def places(tree: Nested, k: int, order: str, heap: int = 1) -> list[tuple[int, Nested]]:
+    """The operators of a tree with their heap indices."""
+    if not tree[1:]:
+        return []
+    below = [places(child, k, "depth", k * (heap - 1) + 1 + c) for c, child in enumerate(tree[1:], 1)]
+    found = [(heap, tree), *itertools.chain(*below)]
+    return sorted(found, key=lambda pair: pair[0]) if order == "breadth" else found
+
+
+def check_tree(tree: Nested, row: dict[str, Any], k: int) -> None:
+    """The drawn depth, 2..k arguments, and a digit for each leaf."""
+    assert depth(tree) == row["size"]
+    for name, *arguments in nodes(tree):
+        assert name in ({"MIN", "MAX", "MED", "SM"} if arguments else set("0123456789"))
+        assert not arguments or 2 <= len(arguments) <= k
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_lists_are_rederived(form: dict[str, Any], every: bool) -> None:
+    """In every split; no source is in two of them."""
+    seen: list[set[Nested]] = []
+    for split in SPLITS:
+        task, found = rows("list-ops", split=split, intermediate=every, **form)
+        trees = []
+        for row in found:
+            tree = read_line([task.id_names[i] for i in row["source_ids"]])
+            check_tree(tree, row, form.get("arguments", 5))
+            expected = [value(part) for part in closing(tree)]
+            assert [int(task.id_names[i]) for i in row["target_ids"]] == (expected if every else expected[-1:])
+            for side in ("source", "target"):
+                assert row[f"{side}_positions"] == list(range(len(row[f"{side}_ids"])))
+            trees.append(tree)
+        assert len(trees) == ROWS
+        seen.append(set(trees))
+    assert not any(x & y for x, y in itertools.combinations(seen, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_trees_are_rederived(form: dict[str, Any], order: str, every: bool) -> None:
+    k, (source_order, target_order) = form.get("arguments", 5), sides(order)
+    for split in SPLITS:
+        task = make("list-ops-tree", order, intermediate=every, **form)
+        for row in task.sample(rows=range(ROWS if order == "breadth" else 300), split=split, seed=42).to_pylist():
+            tree = read_nodes(task, row, k)
+            check_tree(tree, row, k)
+            expected = [(place, value(part)) for place, part in places(tree, k, target_order)]
+            answer = [int(task.id_names[i]) for i in row["target_ids"]]
+            wanted = expected if every else expected[:1]
+            assert list(zip(row["target_positions"], answer, strict=True)) == wanted
+            heaps = row["source_positions"]
+            inner = [p for p, i in zip(heaps, row["source_ids"], strict=True) if not task.id_names[i].isdecimal()]
+            assert inner == [place for place, _ in places(tree, k, source_order)]
+            assert heaps == sorted(heaps) or source_order == "depth"
+
+
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_both_forms_hold_the_same_rows(form: dict[str, Any], every: bool) -> None:
+    lists, trees = (
+        rows(name, count=300, split="validation", intermediate=every, **form) for name in ("list-ops", "list-ops-tree")
+    )
+    k = form.get("arguments", 5)
+    for one, other in zip(lists[1], trees[1], strict=True):
+        tree = read_nodes(trees[0], other, k)
+        assert read_line([lists[0].id_names[i] for i in one["source_ids"]]) == tree
+        assert one["size"] == other["size"]
+        assert Counter(one["target_ids"]) == Counter(other["target_ids"])
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("[MIN 3 1 2 ]", "1"),
+        ("[MAX 3 1 2 ]", "3"),
+        ("[MED 9 1 2 ]", "2"),
+        ("[MED 9 1 2 4 ]", "3"),  # (2 + 4) / 2
+        ("[MED 9 1 2 5 ]", "3"),  # 3.5, rounded down
+        ("[MED 0 1 ]", "0"),  # 0.5, rounded down
+        ("[MED 0 0 1 7 ]", "0"),
+        ("[SM 9 9 9 ]", "7"),
+        ("[SM 5 5 ]", "0"),
+        ("[MIN 9 [MAX 2 8 [SM 4 4 4 ] ] 5 [MED 7 7 3 ] ]", "2 8 7 5"),
+        ("[MAX [MIN [MIN 8 9 ] 7 ] 1 ]", "8 7 7"),
+        ("[SM [SM 1 1 ] [SM 2 2 ] [SM [SM 1 2 ] 4 ] ]", "2 4 3 7 3"),
+    ],
+)
+def test_by_hand(text: str, values: str) -> None:
+    """Through `answer` and `store`, with other trees before and after it."""
+    task = tasks.make("list-ops", intermediate=True, arguments=5)
+    lines = [[(1, "MIN"), (2, "9"), (3, "4")], heaps(read_line(text.split())), [(1, "SM"), (2, "4"), (3, "4")]]
+    number = {name.strip("["): i for i, name in enumerate(task.id_names)}
+    pairs = [pair for line in lines for pair in sorted(line)]
+    source = tasks.Source(
+        starts=np.cumsum([0, *map(len, lines)]),
+        position=np.array([place for place, _ in pairs]),
+        symbol=np.array([number[name] for _, name in pairs]),
+        size=np.array([1, depth(read_line(text.split())), 1]),
+    )
+    for found, expected in ((source, text), (task.answer(source), values)):
+        stored = task.store(found)
+        middle = stored.symbol[stored.starts[1] : stored.starts[2]]
+        assert " ".join(task.id_names[i] for i in middle) == expected
+
+
+def heaps(tree: Nested, heap: int = 1) -> list[tuple[int, str]]:
+    below = [heaps(child, 5 * (heap - 1) + 1 + c) for c, child in enumerate(tree[1:], 1)]
+    return [(heap, tree[0]), *itertools.chain(*below)]
+
+
+def test_laws_of_the_operators() -> None:
+    """The order of arguments does not matter, and MIN <= MED <= MAX."""
+    task = tasks.make("list-ops-tree", arguments=4)
+    every = list(itertools.product(range(4, 8), repeat=4))
+    results: dict[str, list[int]] = {}
+    for operator in ("MIN", "MAX", "MED", "SM"):
+        symbol = [[task.id_names.index(operator), *(3 + digit for digit in digits)] for digits in every]
+        count = len(every)
+        source = tasks.Source(
+            np.arange(count + 1) * 5,
+            np.tile([1, 2, 3, 4, 5], count),
+            np.array(symbol).ravel(),
+            np.ones(count, dtype=int),
+        )
+        results[operator] = (task.answer(source).symbol - 3).tolist()
+        by_content: dict[tuple[int, ...], set[int]] = {}
+        for digits, result in zip(every, results[operator], strict=True):
+            by_content.setdefault(tuple(sorted(digits)), set()).add(result)
+        assert all(len(found) == 1 for found in by_content.values())
+    assert all(a <= b <= c for a, b, c in zip(results["MIN"], results["MED"], results["MAX"], strict=True))
+
+
+@pytest.mark.slow
+def test_what_is_drawn_is_uniform() -> None:
+    """Digits, operators, numbers of arguments, the place of the deep argument, and depths of the others."""
+    k = 4
+    task, found = rows("list-ops-tree", depth_mean=4, depth_std=0, arguments=k)
+    trees = [read_nodes(task, row, k) for row in found]
+    every = [node for tree in trees for node in nodes(tree)]
+    operators = [node for node in every if node[1:]]
+    pairs = [tuple(map(depth, tree[1:])) for tree in trees if len(tree) == 3]  # roots with two arguments
+    drawn = [
+        (Counter(node[0] for node in every if not node[1:]), 10),
+        (Counter(node[0] for node in operators), 4),
+        (Counter(len(node) - 1 for node in operators), 3),
+        (Counter((tree[0], len(tree)) for tree in trees), 12),  # together: they are independent
+        (Counter(a == 3 for a, b in pairs if a != b), 2),
+        (Counter(min(pair) for pair in pairs), 4),
+    ]
+    for counts, kinds in drawn:
+        mean = counts.total() / kinds
+        assert len(counts) == kinds
+        assert sum((n - mean) ** 2 / mean for n in counts.values()) < 35  # at most 11 degrees of freedom: p < 3e-4
+
+
+def test_sizes_are_depths() -> None:
+    for name in ("list-ops", "list-ops-tree"):
+        task, found = rows(name, count=300, sizes=(3, 1), arguments=3)
+        assert [row["size"] for row in found] == [1, 3] * 150
+        assert task.mean_size == 2
+        # of depth 1: 2.5 arguments. of depth 2: one more level for one, and half a chance of it for the others
+        two = 1 + 3.5 + 1.5 * (1 + 3.5) / 2
+        three = 1 + two + 1.5 * (1 + 3.5 + two) / 3
+        assert task.mean_nodes == pytest.approx((3.5 + three) / 2)
+
+
+@pytest.mark.parametrize("name", ["list-ops", "list-ops-tree"])
+def test_the_means_of_targets(name: str) -> None:
+    for every in (False, True):
+        task, found = rows(name, depth_std=0, depth_mean=3, intermediate=every)
+        mean = np.mean([len(row["target_ids"]) for row in found])
+        assert abs(mean / task.mean_answer_tokens - 1) < 0.03
+
+
+def test_structures_and_symbols() -> None:
+    tree, line = (tasks.make(name, arguments=7) for name in ("list-ops-tree", "list-ops"))
+    assert (tree.structure, line.structure) == ("tree(7)", "seq")
+    assert tree.id_names[3:] == [*"0123456789", "MIN", "MAX", "MED", "SM"]
+    assert line.id_names[3:] == [*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]"]
+    assert (tree.title, line.title) == ("list-ops-tree-breadth", "list-ops")
+
+
+def test_mistakes_are_explained() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"arguments": 1}, r"bad arguments[\s\S]*2\.\.100"),
+        ({"arguments": 101}, "bad arguments"),
+        ({"depth_mean": 0}, "depth_mean"),
+        ({"depth_mean": 0, "depth_std": 0}, r"bad depth[\s\S]*1 to 26 \(the deepest tree\(5\)"),
+        ({"depth_mean": 25}, "reaches too far"),
+        ({"depth_mean": 20, "depth_std": 0}, r"too large[\s\S]*at depth 20 with up to 5 arguments"),
+        ({"sizes": (0,)}, "size 0: bad depth"),
+        ({"sizes": (2, 20)}, "size 20: the trees would be too large"),
+        ({"intermediate": 1}, "true or false"),
+        ({"branching": 3}, "unknown option"),
+    ]
+    for name in ("list-ops", "list-ops-tree"):
+        for options, message in cases:
+            with pytest.raises(UsageError, match=message):
+                tasks.make(name, **options)
+    with pytest.raises(UsageError, match="list-ops is not a task on trees"):
+        tasks.make("list-ops", "depth")

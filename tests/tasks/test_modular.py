@@ -1,0 +1,201 @@
+"""modular: values re-derived by Python's own parser of the printed text, and parities by counting ones."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import SPLITS
+from tests.tasks.contract import ROWS, rows
+
+
+def value(node: ast.expr) -> int:
+    """The value of a parsed expression, as a Python int without a modulus."""
+    if isinstance(node, ast.Constant):
+        assert isinstance(node.value, int)
+        return node.value
+    assert isinstance(node, ast.BinOp)
+    x, y = value(node.left), value(node.right)
+    return {ast.Add: x + y, ast.Sub: x - y, ast.Mult: x * y}[type(node.op)]
+
+
+def parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def printed(task: tasks.Task, ids: list[int]) -> str:
+    return "".join(task.id_names[i] for i in ids)
+
+
+def operations(node: ast.expr) -> list[ast.BinOp]:
+    return [x for x in ast.walk(node) if isinstance(x, ast.BinOp)]
+
+
+def digits(node: ast.expr) -> int:
+    return sum(isinstance(x, ast.Constant) for x in ast.walk(node))
+
+
+def written(node: ast.expr) -> str:
+    """The text of an expression with brackets around every operation."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    assert isinstance(node, ast.BinOp)
+    sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}[type(node.op)]
+    return f"({written(node.left)}{sign}{written(node.right)})"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [{"length_mean": 12}, {"modulus": 2, "length_mean": 8}, {"modulus": 100, "length_mean": 9, "length_std": 3}],
+    ids=str,
+)
+def test_values_are_rederived(options: dict[str, Any]) -> None:
+    """In every split; no source is in two of them. Python's parser checks the brackets too."""
+    seen: list[set[str]] = []
+    for split in SPLITS:
+        task, found = rows("modular", split=split, **({"length_std": 1} | options))
+        texts = []
+        for row in found:
+            text = printed(task, row["source_ids"])
+            tree = parsed(text)
+            assert text == written(tree)
+            assert digits(tree) == row["size"]
+            assert len(row["source_ids"]) == 4 * row["size"] - 3
+            (answer,) = row["target_ids"]
+            assert int(task.id_names[answer]) == value(tree) % options.get("modulus", 5)
+            assert row["source_positions"] == list(range(len(row["source_ids"])))
+            assert row["target_positions"] == [0]
+            assert all(0 <= int(number) < options.get("modulus", 5) for number in re.findall(r"\d+", text))
+            texts.append(text)
+        assert len(found) == ROWS
+        seen.append(set(texts))
+    assert not any(x & y for x, y in itertools.combinations(seen, 2))
+
+
+def test_parity_is_rederived() -> None:
+    """In every split; no source is in two of them."""
+    seen: list[set[str]] = []
+    for split in SPLITS:
+        task, found = rows("modular", split=split, kind="parity", length_mean=30)
+        texts = [printed(task, row["source_ids"]) for row in found]
+        for text, row in zip(texts, found, strict=True):
+            assert row["size"] == len(text)
+            assert printed(task, row["target_ids"]) == str(text.count("1") % 2)
+            assert set(text) <= {"0", "1"}
+        seen.append(set(texts))
+        ones = Counter("".join(texts))
+        assert abs(ones["1"] / ones.total() - 0.5) < 0.01
+    assert not any(x & y for x, y in itertools.combinations(seen, 2))
+
+
+@pytest.mark.parametrize(
+    ("text", "modulus", "expected"),
+    [
+        ("4", 5, 4),
+        ("(1-3)", 5, 3),
+        ("((1-3)*2)", 5, 1),  # -4
+        ("(1-(3*2))", 5, 0),  # -5
+        ("((2*(3+4))-(1-(4*4)))", 5, 4),  # 14 + 15 = 29
+        ("(((1-2)-3)-4)", 7, 6),  # -8
+        ("(1-(2-(3-4)))", 7, 5),  # 1 - 3 = -2
+    ],
+)
+def test_by_hand(text: str, modulus: int, expected: int) -> None:
+    """Through `answer`, with other expressions before and after it."""
+    task = tasks.make("modular", modulus=modulus)
+    number = {name: i for i, name in enumerate(task.id_names)}
+    for place in range(3):
+        lines = [[number["3"]] for _ in range(3)]
+        lines[place] = [number[sign] for sign in text]
+        source = tasks.Source(**columns(lines))
+        assert task.answer(source).symbol[place] == number[str(expected)]
+
+
+def columns(lines: list[list[int]]) -> dict[str, Any]:
+    """The arrays of a `Source` with these expressions."""
+    sizes = [len(line) for line in lines]
+    return {
+        "starts": np.cumsum([0, *sizes]),
+        "position": np.concatenate([np.arange(n) for n in sizes]),
+        "symbol": np.concatenate(lines),
+        "size": np.array([(n + 3) // 4 for n in sizes]),
+    }
+
+
+@pytest.mark.slow
+def test_what_is_drawn_is_uniform() -> None:
+    """Digits, operators, and the number of digits on the left of the outermost operator."""
+    task, found = rows("modular", length_mean=9, length_std=0)
+    trees = [parsed(printed(task, row["source_ids"])) for row in found]
+    every = [operation for tree in trees for operation in operations(tree)]
+    drawn = [
+        (Counter(sign for tree in trees for sign in re.findall(r"\d", written(tree))), 5),
+        (Counter(type(operation.op) for operation in every), 3),
+        (Counter(digits(tree.left) for tree in trees if isinstance(tree, ast.BinOp)), 8),
+        (Counter(digits(x.left) for x in every if digits(x) == 4), 3),
+    ]
+    for counts, kinds in drawn:
+        mean = counts.total() / kinds
+        assert len(counts) == kinds
+        assert sum((n - mean) ** 2 / mean for n in counts.values()) < 30  # at most 7 degrees of freedom: p < 1e-4
+
+
+def test_parts_of_an_expression_are_independent() -> None:
+    """Of expressions (x . y) . z and x . (y . z), the two operators and any two digits are all combinations alike."""
+    task, found = rows("modular", length_mean=3, length_std=0, modulus=10)
+    for left in (True, False):
+        texts = [printed(task, row["source_ids"]) for row in found]
+        texts = [text for text in texts if text.startswith("((") == left]
+        signs = Counter("".join(re.findall(r"[-+*]", text)) for text in texts)
+        assert len(signs) == 9
+        assert max(signs.values()) < 1.5 * len(texts) / 9
+        for i, j in ((0, 1), (1, 2), (0, 2)):
+            pairs = Counter((numbers[i], numbers[j]) for numbers in (re.findall(r"\d", text) for text in texts))
+            assert len(pairs) > 90
+            assert max(pairs.values()) < 3.5 * len(texts) / 100
+
+
+@pytest.mark.parametrize("kind", ["arithmetic", "parity"])
+def test_sizes_are_digits_or_bits(kind: str) -> None:
+    task, found = rows("modular", count=300, kind=kind, sizes=(7, 3, 5))
+    for number, row in enumerate(found):
+        assert row["size"] == (3, 5, 7)[number % 3]
+        assert len(row["source_ids"]) == (row["size"] if kind == "parity" else 4 * row["size"] - 3)
+    assert task.mean_size == 5
+    assert task.mean_tokens == (5 if kind == "parity" else 17)
+
+
+def test_parity_has_no_modulus() -> None:
+    assert tasks.make("modular", kind="parity").parameters == {"length_mean": 40.0, "length_std": 4.0, "kind": "parity"}
+    for kind in ("arithmetic", "parity"):
+        task = tasks.make("modular", kind=kind)
+        assert tasks.make("modular", **task.parameters) == task
+    assert tasks.make("modular", kind="parity").id_names[3:] == ["0", "1"]
+    assert tasks.make("modular", modulus=2).id_names[3:] == ["0", "1", "+", "-", "*", "(", ")"]
+
+
+def test_mistakes_are_explained() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"kind": "parity", "modulus": 5}, r"parity has the modulus 2[\s\S]*--modulus"),
+        ({"kind": "sum"}, r"unknown kind[\s\S]*arithmetic, parity"),
+        ({"problem": "parity"}, "unknown option of modular"),
+        ({"modulus": 1}, r"bad modulus[\s\S]*2\.\.1000"),
+        ({"modulus": 1001}, "bad modulus"),
+        ({"modulus": 2.0}, r"bad modulus[\s\S]*a whole number"),
+        ({"length_mean": 0}, "length_mean"),
+        ({"length_mean": 10_000}, r"reaches too far[\s\S]*10000 \(digits"),
+        ({"sizes": (0,)}, "size 0: bad length"),
+        ({"sizes": (3,), "length_mean": 3}, "replaces the normal"),
+    ]
+    for options, message in cases:
+        with pytest.raises(UsageError, match=message):
+            tasks.make("modular", **options)
