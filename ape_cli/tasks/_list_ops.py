@@ -11,6 +11,7 @@ Shapes: R trees (rows), T nodes in all, I inner nodes (operators), k the largest
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -47,6 +48,10 @@ class ListOperations(Sized):
     """
 
     extent: ClassVar[str] = "depth"
+    preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "small": {"depth_mean": 3, "depth_std": 0.5, "arguments": 4, "intermediate": True},
+        "tiny": {"arguments": 3, "intermediate": True},
+    }
     source = "Nangia and Bowman 2018, arXiv:1804.06028; Tay et al. 2020, arXiv:2011.04006"
 
     depth_mean: float = option(5.0, "Mean depth of a tree, in levels.")

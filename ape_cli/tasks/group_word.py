@@ -9,6 +9,7 @@ Shapes: R rows, T elements of all words together, N elements of the group.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
@@ -53,6 +54,9 @@ class GroupWord(Sized):
     summary = "the product of a word over a finite group: (1 2) (0 1) -> (0 1 2)"
     source = "Merrill et al. 2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749"
     extent: ClassVar[str] = "length"
+    preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        preset: {"group": "symmetric-3", "all_prefixes": True} for preset in ("small", "tiny")
+    }
 
     length_mean: float = option(100.0, "Mean length of a word, in symbols.")
     length_std: float = option(10.0, "Standard deviation of the length.")
@@ -60,19 +64,19 @@ class GroupWord(Sized):
         "alternating-5", "Group: cyclic-N, dihedral-N, symmetric-N, alternating-N, or a file with its table."
     )
     all_prefixes: bool = option(False, "Ask for the product of every prefix, not only of the whole word.")
-    sha256: str = option("", "SHA-256 of the group's table in a file; another table is refused.", late=True)
+    sha256: str | None = option(None, "SHA-256 of the group's table in a file; another table is refused.", late=True)
 
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is bad, and `DataError` if a file is not a group's table."""
         super().__post_init__()
         if not _groups.is_file(self.group):
             _groups.check_name(self.group)
-            if self.sha256:
+            if self.sha256 is not None:
                 fix = "leave --sha256 out, or name a file"
                 raise UsageError(
                     "only a group in a file has a digest", got=self.group, allowed="a file, as ./table.csv", fix=fix
                 )
-        elif not self.sha256:
+        elif self.sha256 is None:
             _ = self.elements
 
     @cached_property
@@ -81,7 +85,7 @@ class GroupWord(Sized):
         if not _groups.is_file(self.group):
             return _groups.named(self.group)
         found = read_group(self.group)
-        if self.sha256 not in ("", found.sha256):
+        if self.sha256 not in (None, found.sha256):
             raise DataError(
                 f"{self.group} has another table than the one that is asked for",
                 got=f"sha256 {found.sha256}",
