@@ -123,12 +123,11 @@ def _identity(config: dict[str, Any], fingerprint: str) -> tuple[str, str]:
 
 
 def _form(trained: dict[str, Any]) -> str:
-    """The form of a task: `branching 3, binarised`, empty for the paper's own form; for images `digits (shuffled)`."""
-    parameters = trained["parameters"]
-    if trained.get("image"):
-        return str(parameters["source"]) + " (shuffled)" * bool(parameters.get("shuffled"))
-    parts = [f"branching {parameters['branching']}"] if parameters.get("branching", 2) != 2 else []
-    return ", ".join(parts + ["binarised"] * bool(parameters.get("binarise")))
+    """The form of a task's dataset, as the task names it: `branching 3, binarised`. Empty if the task is not known."""
+    try:
+        return tasks.load(trained["task"]).form(trained["parameters"])
+    except (ApeError, LookupError):
+        return ""
 
 
 def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:

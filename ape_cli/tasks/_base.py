@@ -98,6 +98,7 @@ class BaseTask(RowWriter):
     ops: ClassVar[list[str]] = []  # the names of the values of the `op` column
     default_for: ClassVar[str | None] = None  # the structure whose data is this task's if no dataset is named
     table_place: ClassVar[int | None] = None  # the place of its columns in tables; None: after the others
+    form_options: ClassVar[tuple[str, ...]] = ()  # options that columns of tables name if they are not the default
     places_given: ClassVar[bool] = False  # of targets that are trees: whether the source alone shows where nodes are
     preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # by preset: options beside those of the preset
     why_shared: ClassVar[str] = "there are too few sources like theirs for each split to have its own"
@@ -160,6 +161,19 @@ class BaseTask(RowWriter):
     def given(self) -> dict[str, Any]:
         """The options of the command that generates the dataset again."""
         return self.parameters
+
+    @classmethod
+    def form(cls, parameters: Mapping[str, Any]) -> str:
+        """The form of a dataset, as columns of tables name it: `branching 3, binarise`; empty for the task's own form.
+
+        `parameters` are those of the dataset's manifest.
+        """
+        own, parts = options_of(cls), []
+        for name in cls.form_options:
+            value = parameters.get(name, own[name].default)
+            if value != own[name].default:
+                parts.append(name.replace("_", " ") + ("" if value is True else f" {value}"))
+        return ", ".join(parts)
 
     @classmethod
     def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:

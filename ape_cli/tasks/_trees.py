@@ -13,6 +13,7 @@ Shapes: R rows, T nodes in all, k branches.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -43,6 +44,7 @@ class Trees(Sized):
     ordered: ClassVar[bool] = True
     extent: ClassVar[str] = "depth"
     least_depth: ClassVar[int] = 0
+    form_options = ("branching", "binarise")
 
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth.")
@@ -50,6 +52,11 @@ class Trees(Sized):
     binarise: bool = option(
         False, "Store trees as binary trees: left is the first child, right the next sibling.", late=True
     )
+
+    @classmethod
+    def form(cls, parameters: Mapping[str, Any]) -> str:
+        """The form of a dataset, as columns of tables name it: `branching 3, binarised`."""
+        return super().form(parameters).replace("binarise", "binarised")
 
     @property
     def _form(self) -> str:

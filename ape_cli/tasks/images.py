@@ -64,6 +64,11 @@ class Images(BaseTask):
             what = "images have the size that their source gives them"
             raise UsageError(what, got=f"sizes {options['sizes']!r}", allowed="none", fix="leave --sizes out")
 
+    @classmethod
+    def form(cls, parameters: Mapping[str, Any]) -> str:
+        """The source of a dataset, as columns of tables name it: `digits (shuffled)`."""
+        return str(parameters["source"]) + " (shuffled)" * bool(parameters.get("shuffled"))
+
     @cached_property
     def _source(self) -> ImageSource:
         return open_source(self.where, self.label)

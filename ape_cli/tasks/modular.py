@@ -47,6 +47,7 @@ class Modular(Sized):
     ('(((0+0)+3)*2)', '1')
     """
 
+    form_options = ("kind", "modulus")
     summary = "the value of an expression modulo 5, or the parity of bits: ((1-3)*2) -> 1"
     source = "Deletang et al. 2023, arXiv:2207.02098"
     extent: ClassVar[str] = "length"

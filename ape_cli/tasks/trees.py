@@ -108,6 +108,13 @@ class UserTrees(BaseTask):
             other = "depth" if self.order == "breadth" else "breadth"
             object.__setattr__(self, "source_order", other)
 
+    @classmethod
+    def form(cls, parameters: Mapping[str, Any]) -> str:
+        """The form of a dataset, as columns of tables name it: `json, rotate, kind labels, binarised`."""
+        branching = parameters.get("branching")
+        stored = "binarised" if branching is None else f"branching {branching}"
+        return f"{parameters['source']}, {parameters['task']}, {parameters['labels']} labels, {stored}"
+
     @cached_property
     def _source(self) -> TreeSource:
         if self.where is None:
