@@ -11,6 +11,8 @@ Words and keys are uint64, and their arithmetic wraps.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -102,6 +104,25 @@ def normal(key: U64, mean: float, std: float, low: int, high: int) -> I64:
         if not pending.size:
             return out
     raise AssertionError("the caller has to see to it that low..high holds some of the distribution")
+
+
+def normal_chances(mean: float, std: float, low: int, high: int) -> NDArray[np.float64]:
+    """The probability of each value that `normal` may draw, low to high. float64 [high - low + 1]"""
+    edges = np.arange(low, high + 2) - 0.5 - mean
+    if std == 0:
+        chance = np.diff((edges > 0).astype(float))
+    else:
+        chance = np.diff([math.erf(x / (std * math.sqrt(2))) for x in edges])
+    return chance / chance.sum()
+
+
+def mean_of_largest(chance: NDArray[np.float64], low: int, count: int = 2) -> float:
+    """The mean of the largest of `count` independent values.
+
+    `chance`: float64 [n], the probabilities of the values low, low + 1 and so on.
+    """
+    largest = np.diff(np.cumsum(chance) ** count, prepend=0.0)
+    return float(largest @ np.arange(low, low + chance.size))
 
 
 def fold(position: U64 | I64) -> U64:

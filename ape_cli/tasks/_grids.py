@@ -10,7 +10,6 @@ Shapes: R grids, T cells in all, C dimensions.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -82,10 +81,8 @@ class Grids(Sized):
     @property
     @over_sizes
     def mean_size(self) -> float:
-        """The mean of the longest side, in cells: the sum over n of n P(the longest side is n)."""
-        chance = self._side_chances()
-        longest = np.diff(np.cumsum(chance) ** len(self.axes), prepend=0.0)
-        return float(longest @ np.arange(1, _MAX_SIDE + 1))
+        """The mean of the longest side, in cells."""
+        return rng.mean_of_largest(self._side_chances(), 1, len(self.axes))
 
     @property
     @over_sizes
@@ -94,16 +91,8 @@ class Grids(Sized):
         return float(self._side_chances() @ np.arange(1, _MAX_SIDE + 1)) ** len(self.axes)
 
     def _side_chances(self) -> np.ndarray:
-        """The probability that a side is n, for n = 1..1000: float64 [1000].
-
-        The distribution is the discretised normal with its tails cut off.
-        """
-        edges = np.arange(1, _MAX_SIDE + 2) - 0.5 - self.side_mean
-        if self.side_std == 0:
-            chance = np.diff((edges > 0).astype(float))
-        else:
-            chance = np.diff([math.erf(x / (self.side_std * math.sqrt(2))) for x in edges])
-        return chance / chance.sum()
+        """The probability that a side is n, for n = 1..1000: float64 [1000]."""
+        return rng.normal_chances(self.side_mean, self.side_std, 1, _MAX_SIDE)
 
 
 def cells(*sides: I64) -> tuple[I64, I64, I64]:
