@@ -96,9 +96,10 @@ def settle(config: Config, data: Facts) -> Config:
     """The configuration with the values filled in that depend on scheme, attention and data: locality bias and size.
 
     For images the steps of augmentation are filled in too. The size of bounded schemes is exactly the mean of the
-    data's distribution (paper, appendix B). A kind of attention that takes no locality bias gets none; if one is
-    asked for, it raises `UsageError`. Raises `UsageError` also if the configuration is for data of another kind, or
-    has a size for a scheme that is not bounded.
+    data's distribution (paper, appendix B). For data of sequences, and for any data that is read along its
+    linearisation, this is the mean number of tokens of a source. A kind of attention that takes no locality bias gets
+    none; if one is asked for, it raises `UsageError`. Raises `UsageError` also if the configuration is for data of
+    another kind, or has a size for a scheme that is not bounded.
     """
     if config.kind != data.kind:
         what = f"the configuration is of a model for {config.kind}s"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -46,6 +48,14 @@ def test_a_scheme_that_is_not_flat_reads_what_the_data_is(scheme: str) -> None:
         assert found.reads(Seq())
     elif "grid(n)" in found.structures or "any" in found.structures:
         assert factory.reading(scheme, grid(2)) == grid(2)
+
+
+@pytest.mark.parametrize("structure", [None, "seq"])
+def test_bounded_schemes_on_sequences_are_sized_in_tokens(tmp_path: Path, structure: str | None) -> None:
+    """The size of a sum is a number of digits, but positions count tokens: 2 * 9 digits and a plus."""
+    data = write(tmp_path / "sums", "addition", digits_mean=9, digits_std=0)
+    assert (data.mean_size, data.mean_tokens) == (9, 19)
+    assert factory.settle(wanted("relative", structure), data).max_size == 19
 
 
 def test_a_run_keeps_its_name_unless_a_structure_is_asked_for(grids: Dataset, tmp_path: StoragePath) -> None:
