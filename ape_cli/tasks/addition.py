@@ -1,0 +1,254 @@
+"""The task `addition`: the target is the sum of two numbers, digit by digit.
+
+Sources:
+
+- McLeish et al. 2024, "Transformers Can Do Arithmetic with the Right Embeddings", arXiv:2405.17399. They reverse the
+  numbers and train on up to 20 digits.
+- Zhou et al. 2024, "Transformers Can Achieve Length Generalization But Not Robustly", arXiv:2402.09371. They
+  reverse the numbers and use index hints with a random start.
+
+Deviations:
+
+- The sources train a decoder on `12+34=46`. Here the encoder reads `12+34`. The source has no `=`, because the EOS
+  token that ends it has the same role.
+- The number of digits is drawn from a normal distribution.
+- Zhou et al. write index hints as letters. Here they are `#0`, `#1` and so on. They count from the least significant
+  digit whether or not numbers are reversed, so digits of equal place value always have equal hints.
+
+Shapes: R rows, so 2R numbers that are added; N numbers, D digits in all. In arrays of digits, the least significant
+digit of a number comes first. The place of a digit is its distance from that digit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ape_cli.core import ragged, rng
+from ape_cli.core.errors import UsageError
+from ape_cli.core.rng import I64, U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.tasks import Source, Tokens, check_whole, option
+from ape_cli.tasks._sized import Sized, over_sizes
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_MOST_DIGITS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Addition(Sized):
+    """Add two numbers.
+
+    The source consists of the digits of one number, the symbol `+`, and the digits of another number. The target
+    consists of the digits of the sum, of which there may be one more than in the longer number.
+
+    The numbers of digits of both numbers are drawn independently, each from the discretised N(20, 5). Then each digit
+    is drawn uniformly, but the most significant digit of a number of two or more digits is not 0. So a number of one
+    digit may be 0, and no other number has leading zeros. The two digits of a place pass a carry on with
+    probability 1/base, so long chains of carries are rare: in base 10, a carry is passed on over the next k places with
+    probability 10^-k. The size of a source is the number of digits of the longer number. With `sizes`, both numbers
+    have exactly that many digits.
+
+    Arguments: `digits_mean` and `digits_std`, of the distribution of the number of digits; `base`; `reverse`, whether
+    all numbers are written with the least significant digit first; `pad`, whether all three numbers get leading zeros
+    up to one digit more than the longer number has, so that digits of equal place value have equal distances;
+    `index_hints`, the number of index symbols, of which one precedes each digit; 0 means that there are no hints;
+    `random_start`, whether the hint of the ones is drawn uniformly from those that leave enough hints for the sum.
+    Without it, the hint `#p` precedes the digit of base^p. Raises `UsageError` if an option is out of range, or if
+    there are fewer index symbols than a sum may have digits.
+
+    >>> task = Addition(digits_mean=3, digits_std=1)
+    >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
+    >>> " ".join(task.id_names[i] for i in row["source_ids"]), " ".join(task.id_names[i] for i in row["target_ids"])
+    ('8 3 5 2 + 1 8 9', '8 5 4 1')
+    """
+
+    summary = "the sum of two numbers: 12+34 -> 46"
+    source = "McLeish et al. 2024, arXiv:2405.17399; index hints: Zhou et al. 2024, arXiv:2402.09371"
+    extent: ClassVar[str] = "digits"
+    preset_options: ClassVar = {
+        "small": {"digits_mean": 5, "digits_std": 1},
+        "tiny": {"digits_mean": 2, "digits_std": 0.5},
+    }
+
+    digits_mean: float = option(20.0, "Mean number of digits of each number.")
+    digits_std: float = option(5.0, "Standard deviation of the number of digits.")
+    base: int = option(10, "Base of the numbers.")
+    reverse: bool = option(False, "Write numbers with the least significant digit first.")
+    pad: bool = option(False, "Pad numbers and sum with leading zeros to one common width.")
+    index_hints: int = option(0, "Number of index symbols, one of which precedes each digit; 0 for no hints.")
+    random_start: bool = option(False, "Draw the index symbol of the ones at random.")
+
+    @property
+    def limits(self) -> tuple[int, int, str]:
+        """The smallest and the largest number of digits of the options, and an empty reason."""
+        return 1, _MOST_DIGITS, ""
+
+    def check(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range, or if there are too few index symbols."""
+        super().check()
+        check_whole("base", self.base, 2, len(_DIGITS))
+        check_whole("index_hints", self.index_hints, 0, 30_000)
+        if self.index_hints and self.index_hints <= self._most:
+            raise UsageError(
+                "too few index hints for the digits of a sum",
+                got=self.index_hints,
+                allowed=f"at least {self._most + 1}, or 0 for no hints",
+                fix="choose more index hints, or fewer digits",
+            )
+        if self.random_start and not self.index_hints:
+            raise UsageError(
+                "there are no index hints whose start could be random",
+                got="random_start without index_hints",
+                fix="give --index-hints as well, or leave --random-start out",
+            )
+
+    @property
+    def structure(self) -> str:
+        """The expression of the structure of the positions: a sequence."""
+        return "seq"
+
+    @property
+    def _most(self) -> int:
+        """The largest number of digits that is drawn: 6 standard deviations above the mean."""
+        return math.floor(self.digits_mean + 6 * self.digits_std + 0.5)
+
+    @property
+    def _plus(self) -> int:
+        """The id of the symbol `+`. The ids of index symbols follow it."""
+        return FIRST_SYMBOL + self.base
+
+    def draw(self, key: U64) -> Source:
+        """Draw two numbers for each key. uint64 [R] -> `Source` of R rows"""
+        assert not self.sizes
+        number = np.column_stack([rng.child(key, "first"), rng.child(key, "second")]).ravel()  # [2R]
+        count = rng.normal(rng.child(number, "digits"), self.digits_mean, self.digits_std, 1, self._most)
+        size = count.reshape(-1, 2).max(axis=1)
+        width = np.repeat(size + 1, 2) if self.pad else count
+        _, place = _places(width)
+        beyond = place - np.repeat(count, width)  # -1 at the most significant digit, 0 and more at padding
+        leading = (beyond == -1) & (place > 0)
+        word = rng.bits(np.repeat(rng.child(number, "values"), width), place)
+        digit = np.where(beyond < 0, leading + rng.below(word, self.base - leading), 0)
+        first = np.zeros_like(size)
+        if self.random_start:
+            first = rng.below(rng.child(key, "start"), self.index_hints - size)
+        starts, symbol = self._written(digit, width, np.repeat(first, 2))
+        symbol = np.insert(symbol, starts[1::2], self._plus)
+        starts = starts[::2] + np.arange(size.size + 1)
+        return Source(starts, _places(np.diff(starts))[1], symbol, size)
+
+    def answer(self, source: Source) -> Tokens:
+        """The target of each source: the sum of its two numbers, which is exact for any number of digits."""
+        rows = source.size.size
+        row = ragged.rows_of(source.starts)
+        at = np.flatnonzero(source.symbol < self._plus)  # the digits
+        number = (2 * row + np.cumsum(source.symbol == self._plus) - row)[at]  # of the two of each row
+        count = np.bincount(number, minlength=2 * rows)
+        _, place = _places(count)
+        if not self.reverse:
+            place = count[number] - 1 - place
+        width = count.reshape(rows, 2).max(axis=1) + (not self.pad)
+        starts = ragged.starts_of(width)
+        total = np.zeros(starts[-1], dtype=np.int64)
+        for which in (0, 1):
+            own = number % 2 == which
+            total[starts[number[own] // 2] + place[own]] += source.symbol[at[own]] - FIRST_SYMBOL
+        digit = carried(total, starts, self.base)
+        if not self.pad:
+            kept = np.ones(digit.size, dtype=bool)
+            kept[starts[1:] - 1] = digit[starts[1:] - 1] > 0  # whether the last carry gave the sum a digit more
+            digit, width = digit[kept], np.add.reduceat(kept, starts[:-1], dtype=np.int64)
+        first = np.zeros(rows, dtype=np.int64)
+        if self.index_hints:
+            ones = at[(place == 0) & (number % 2 == 0)]
+            first = source.symbol[ones - 1] - self._plus - 1
+        starts, symbol = self._written(digit, width, first)
+        return Tokens(starts, _places(np.diff(starts))[1], symbol)
+
+    def _written(self, digit: I64, width: I64, first: I64) -> tuple[I64, I64]:
+        """Write numbers as symbols, in the order of the options and with their index hints.
+
+        `digit`: int64 [D]; `width`: int64 [N], the number of digits of each number; `first`: int64 [N], the index hint
+        of its ones. Returns where each number begins, and the end, int64 [N+1]; and the symbols, int64 [D], or [2D]
+        with hints.
+        """
+        begin, place = _places(width)
+        if not self.reverse:
+            place = np.repeat(width, width) - 1 - place
+        starts, symbol = ragged.starts_of(width), FIRST_SYMBOL + digit[begin + place]
+        if not self.index_hints:
+            return starts, symbol
+        hint = self._plus + 1 + np.repeat(first, width) + place
+        return 2 * starts, np.column_stack([hint, symbol]).ravel()
+
+    def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on: the digits, `+`, and the index symbols `#0`, `#1` and so on."""
+        return [*_DIGITS[: self.base], "+", *(f"#{i}" for i in range(self.index_hints))]
+
+    @property
+    @over_sizes
+    def mean_size(self) -> float:
+        """The mean number of digits of the longer number."""
+        return self._mean_longer
+
+    @property
+    @over_sizes
+    def mean_tokens(self) -> float:
+        """The mean number of tokens of a source: two numbers with their hints, and `+`."""
+        chance = self._chances
+        mean = self._mean_longer + 1 if self.pad else float(chance @ np.arange(1, chance.size + 1))
+        return 2 * mean * self._for_each + 1
+
+    @property
+    @over_sizes
+    def mean_answer_tokens(self) -> float:
+        """The mean number of tokens of a target, at most: one digit more than the longer number has, with hints."""
+        return (self._mean_longer + 1) * self._for_each
+
+    @property
+    def _for_each(self) -> int:
+        """The number of tokens for each digit."""
+        return 2 if self.index_hints else 1
+
+    @property
+    def _chances(self) -> np.ndarray:
+        """The probability that a number has n digits, for n = 1 .. `_most`: float64 [`_most`]."""
+        return rng.normal_chances(self.digits_mean, self.digits_std, 1, self._most)
+
+    @property
+    def _mean_longer(self) -> float:
+        """The mean number of digits of the longer number."""
+        return rng.mean_of_largest(self._chances, 1)
+
+
+def carried(total: I64, starts: I64, base: int) -> I64:
+    """The digits of sums, from the sums of the digits at each place.
+
+    A place whose digits sum to base - 1 passes on the carry that it gets. Any other place carries if and only if its
+    digits sum to base or more. So the carry into a place comes from the nearest lower place that is not base - 1, and
+    no loop over places is needed (carry lookahead).
+
+    `total`: int64 [D], from 0 to 2 (base - 1), where row r is `total[starts[r]:starts[r + 1]]`; no row is empty.
+    `starts`: int64 [N+1]. Returns int64 [D]. A carry out of the last place of a row is dropped.
+
+    >>> carried(np.array([9, 10, 9, 0, 10, 9, 9, 0]), np.array([0, 4, 8]), 10)
+    array([9, 0, 0, 1, 0, 0, 0, 1])
+    """
+    decides = np.where(total == base - 1, 0, np.arange(total.size))
+    decides[starts[:-1]] = starts[:-1]  # no carry comes from below the ones
+    carries = total[np.maximum.accumulate(decides)] >= base
+    into = np.zeros_like(total)
+    into[1:] = carries[:-1]
+    into[starts[:-1]] = 0
+    return (total + into) % base
+
+
+def _places(width: I64) -> tuple[I64, I64]:
+    """Enumerate the elements of rows. int64 [N] -> the start of the row of each, and its number in it, int64 [D]"""
+    starts = ragged.starts_of(width)
+    begin = np.repeat(starts[:-1], width)
+    return begin, np.arange(starts[-1]) - begin

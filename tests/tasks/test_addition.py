@@ -1,0 +1,259 @@
+"""addition: sums re-derived with Python's integers, every form of writing numbers, and what is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core import ragged
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.tasks import Source
+from ape_cli.tasks.addition import carried
+from tests.tasks.contract import ROWS, rows
+
+FORMS: list[dict[str, Any]] = [
+    {},
+    {"reverse": True},
+    {"pad": True},
+    {"reverse": True, "pad": True, "base": 2},
+    {"index_hints": 60},
+    {"index_hints": 60, "reverse": True, "random_start": True, "base": 36},
+    {"index_hints": 60, "pad": True, "random_start": True},
+    {"digits_mean": 1.2, "digits_std": 0.5, "base": 3},
+    {"digits_mean": 1.2, "digits_std": 0.5, "base": 2, "pad": True, "reverse": True, "index_hints": 6},
+]
+
+
+def read(names: list[str], task: Any) -> tuple[int, int, list[int]]:
+    """The value of a number as it is written, its number of digits, and the places that its hints name."""
+    hints = []
+    if task.index_hints:
+        hints, names = [int(name.removeprefix("#")) for name in names[::2]], names[1::2]
+    ordered = names[::-1] if task.reverse else names
+    return int("".join(ordered), task.base), len(ordered), hints
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("split", SPLITS)
+def test_target_is_rederived(split: str, form: dict[str, Any]) -> None:
+    task, found = rows("addition", split=split, **form)
+    for row in found:
+        names = [task.id_names[i] for i in row["source_ids"]]
+        plus = names.index("+")
+        parts = [names[:plus], names[plus + 1 :], [task.id_names[i] for i in row["target_ids"]]]
+        (a, m, _), (b, n, _), (total, width, _) = (read(part, task) for part in parts)
+        assert total == a + b
+        if task.pad:
+            assert m == n == width == row["size"] + 1
+            assert max(a, b) >= task.base ** (row["size"] - 1) - (row["size"] == 1)
+        else:
+            assert row["size"] == max(m, n)
+            for value, count in ((a, m), (b, n), (total, width)):
+                assert count == 1 if value == 0 else task.base ** (count - 1) <= value < task.base**count
+        check_hints(parts, task)
+        assert row["source_positions"] == list(range(len(names)))
+        assert row["target_positions"] == list(range(len(parts[2])))
+
+
+def check_hints(parts: list[list[str]], task: Any) -> None:
+    """In each number, hints count on from the same start, beginning at the least significant digit."""
+    if task.index_hints:
+        starts = set()
+        for part in parts:
+            _, count, hints = read(part, task)
+            upwards = hints if task.reverse else hints[::-1]
+            assert upwards == list(range(upwards[0], upwards[0] + count))
+            starts.add(upwards[0])
+        assert len(starts) == 1
+        assert task.random_start or starts == {0}
+
+
+@pytest.mark.parametrize(
+    ("form", "source", "target"),
+    [
+        ({}, "9 9 + 1", "1 0 0"),
+        ({}, "0 + 0", "0"),
+        ({}, "5 + 3 0 7", "3 1 2"),
+        ({}, "4 4 5 + 5 5 4", "9 9 9"),
+        ({"reverse": True}, "9 9 + 1", "0 0 1"),
+        ({"pad": True}, "0 9 9 + 0 0 1", "1 0 0"),
+        ({"pad": True}, "0 0 + 0 0", "0 0"),
+        ({"pad": True, "reverse": True}, "2 1 0 + 3 0 0", "5 1 0"),
+        ({"base": 16}, "f f + f f", "1 f e"),
+        ({"base": 2}, "1 + 1 1", "1 0 0"),
+        ({"index_hints": 9}, "#1 1 #0 2 + #0 9", "#1 2 #0 1"),
+        ({"index_hints": 9}, "#4 5 #3 2 + #4 7 #3 9", "#5 1 #4 3 #3 1"),
+        ({"index_hints": 9, "reverse": True}, "#6 5 + #6 2 #7 8 #8 1", "#6 7 #7 8 #8 1"),
+    ],
+    ids=str,
+)
+def test_sums_by_hand(form: dict[str, Any], source: str, target: str) -> None:
+    """Each sum is in a batch after a sum that ends with a carry, which must not reach the next one."""
+    task = tasks.make("addition", digits_mean=3, digits_std=0, **form)
+    before = "0 9 9 + 0 9 9" if task.pad else "9 9 + 9 9"
+    if task.index_hints:
+        before = "#0 9 #1 9 + #0 9 #1 9" if task.reverse else "#1 9 #0 9 + #1 9 #0 9"
+    if task.base == 2:
+        before = "1 1 + 1 1"
+    ids = [[task.id_names.index(name) for name in text.split()] for text in (before, source, before)]
+    starts = ragged.starts_of(np.array([len(row) for row in ids]))
+    flat = np.array([i for row in ids for i in row])
+    found = task.answer(Source(starts, np.arange(flat.size), flat, np.array([3, 3, 3])))
+    middle = slice(found.starts[1], found.starts[2])
+    assert " ".join(task.id_names[i] for i in found.symbol[middle]) == target
+    assert found.position[middle].tolist() == list(range(len(target.split())))
+
+
+@pytest.mark.parametrize("base", [2, 3, 10])
+def test_carries_run_as_far_as_digits_let_them(base: int) -> None:
+    """base^n - 1 and 1: one carry passes through all places. Neighbours without carries stay as they are."""
+    widths = [1, 2, 5, 700]
+    totals, starts = [], ragged.starts_of(np.repeat([w + 1 for w in widths], 2))
+    for width in widths:
+        totals += [base, *[base - 1] * (width - 1), 0]  # passes through
+        totals += [*[base - 1] * width, 0]  # nothing to pass on
+    digits = carried(np.array(totals), starts, base)
+    for number, width in enumerate(widths):
+        through = digits[starts[2 * number] : starts[2 * number + 1]].tolist()
+        still = digits[starts[2 * number + 1] : starts[2 * number + 2]].tolist()
+        assert through == [0] * width + [1]
+        assert still == [base - 1] * width + [0]
+
+
+@pytest.mark.slow
+def test_hundreds_of_digits_are_exact() -> None:
+    task, found = rows("addition", count=300, digits_mean=600, digits_std=50)
+    for row in found:
+        source, target = ("".join(task.id_names[i] for i in row[f"{side}_ids"]) for side in ("source", "target"))
+        assert sum(map(int, source.split("+"))) == int(target)
+
+
+def test_addition_commutes() -> None:
+    """The sum does not change if the numbers change places."""
+    task = tasks.make("addition", digits_mean=4, digits_std=1)
+    for row in task.sample(rows=range(200), split="train", seed=3).to_pylist():
+        ids = row["source_ids"]
+        plus = ids.index(task.id_names.index("+"))
+        turned = np.array([*ids[plus + 1 :], ids[plus], *ids[:plus]])
+        swapped = Source(np.array([0, turned.size]), np.arange(turned.size), turned, np.array([row["size"]]))
+        assert task.answer(swapped).symbol.tolist() == row["target_ids"]
+
+
+@pytest.mark.slow
+def test_numbers_are_drawn_as_described() -> None:
+    """Lengths are those of the normal distribution; leading digits are 1..9, the others 0..9, all of them uniform."""
+    task, found = rows("addition", count=20_000, digits_mean=6, digits_std=1.5)
+    first: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+    lengths, alike = [], 0
+    for row in found:
+        numbers = "".join(task.id_names[i] for i in row["source_ids"]).split("+")
+        lengths += map(len, numbers)
+        alike += numbers[0] == numbers[1]
+        for number in numbers:
+            if len(number) > 1:
+                first[number[0]] += 1
+                others.update(number[1:])
+    assert alike < 5  # the two numbers have streams of their own
+    assert abs(np.mean(lengths) - 6) < 4 * 1.5 / 40_000**0.5
+    assert abs(np.corrcoef(lengths[::2], lengths[1::2])[0, 1]) < 0.03
+    assert sorted(first) == list("123456789")
+    assert sorted(others) == list("0123456789")
+    for counts in (first, others):
+        expected = counts.total() / len(counts)
+        assert sum((n - expected) ** 2 / expected for n in counts.values()) < 35  # 9 degrees of freedom: p < 1e-4
+
+
+def test_one_digit_may_be_zero() -> None:
+    task, found = rows("addition", digits_mean=1, digits_std=0)
+    sources = Counter("".join(task.id_names[i] for i in row["source_ids"]) for row in found)
+    assert {number for source in sources for number in source.split("+")} == set("0123456789")
+
+
+def test_the_start_of_hints_is_uniform_and_leaves_enough_for_the_sum() -> None:
+    task, found = rows("addition", digits_mean=3, digits_std=0, index_hints=8, random_start=True)
+    starts = Counter(task.id_names[row["source_ids"][4]] for row in found)  # of the ones of the first number
+    assert sorted(starts) == ["#0", "#1", "#2", "#3", "#4"]  # a sum has up to 4 digits
+    assert sum((n - ROWS / 5) ** 2 / (ROWS / 5) for n in starts.values()) < 24  # 4 degrees of freedom: p < 1e-4
+    assert any(task.id_names[row["target_ids"][0]] == "#7" for row in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [{}, {"pad": True}, {"index_hints": 12}, {"sizes": (2, 7), "pad": True}], ids=str)
+def test_the_means_are_those_of_the_rows(form: dict[str, Any]) -> None:
+    if "sizes" not in form:
+        form = form | {"digits_mean": 3, "digits_std": 1.3}
+    task, found = rows("addition", count=20_000, **form)
+    tokens = np.array([len(row["source_ids"]) for row in found])
+    sizes = np.array([row["size"] for row in found])
+    answers = np.array([len(row["target_ids"]) for row in found])
+    assert abs(tokens.mean() - task.mean_tokens) <= 4 * tokens.std() / 20_000**0.5
+    assert abs(sizes.mean() - task.mean_size) <= 4 * sizes.std() / 20_000**0.5
+    assert task.mean_answer_tokens - 2 < answers.mean() <= task.mean_answer_tokens + 0.05
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize(
+    "form", [{}, {"index_hints": 8, "random_start": True}, {"reverse": True, "pad": True}], ids=str
+)
+def test_sizes_are_the_digits_of_both_numbers(split: str, form: dict[str, Any]) -> None:
+    """The ids of hints are those of the whole task, so those of rows of different sizes mean the same."""
+    task, found = rows("addition", split=split, count=300, sizes=(7, 2, 4), **form)
+    for number, row in enumerate(found):
+        names = [task.id_names[i] for i in row["source_ids"]]
+        plus = names.index("+")
+        (a, m, _), (b, n, _) = read(names[:plus], task), read(names[plus + 1 :], task)
+        total, _, _ = read([task.id_names[i] for i in row["target_ids"]], task)
+        assert (total, row["size"]) == (a + b, (2, 4, 7)[number % 3])
+        assert m == n == row["size"] + task.pad
+
+
+@pytest.mark.slow
+def test_no_source_is_in_two_splits() -> None:
+    held = [
+        {tuple(row["source_ids"]) for row in rows("addition", split=split, digits_mean=3, digits_std=1)[1]}
+        for split in SPLITS
+    ]
+    assert all(len(sources) > 1_000 for sources in held)
+    assert not held[0] & held[1]
+    assert not held[0] & held[2]
+    assert not held[1] & held[2]
+
+
+def test_names_are_digits_plus_and_hints() -> None:
+    assert tasks.make("addition").symbols() == [*"0123456789", "+"]
+    assert tasks.make("addition", base=16, sizes=(2,), index_hints=3).symbols() == [
+        *"0123456789abcdef+",
+        "#0",
+        "#1",
+        "#2",
+    ]
+    assert len(set(tasks.make("addition", base=36, index_hints=60).id_names)) == 3 + 36 + 1 + 60
+
+
+def test_mistakes_are_explained() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"base": 1}, r"bad base[\s\S]*2..36"),
+        ({"base": 37}, r"bad base[\s\S]*2..36"),
+        ({"digits_mean": 0.5}, "bad digits_mean"),
+        ({"digits_mean": 0, "digits_std": 0}, r"bad digits[\s\S]*1 to 10000"),
+        ({"digits_mean": math.nan}, "bad digits_mean"),
+        ({"digits_mean": 9_990}, "reaches too far"),
+        ({"index_hints": -1}, "bad index_hints"),
+        ({"index_hints": 50}, r"too few index hints[\s\S]*at least 51"),  # 20 + 6 * 5 digits, and a carry
+        ({"sizes": (3, 9), "index_hints": 9}, r"size 9: too few index hints[\s\S]*at least 10"),
+        ({"random_start": True}, r"no index hints[\s\S]*--index-hints"),
+        ({"sizes": (3,), "digits_mean": 3.0}, r"replaces the normal[\s\S]*--digits-mean"),
+        ({"pad": 1}, "true or false"),
+    ]
+    for options, message in cases:
+        with pytest.raises(UsageError, match=message):
+            tasks.make("addition", **options)
+    assert tasks.make("addition", index_hints=51).index_hints == 51
