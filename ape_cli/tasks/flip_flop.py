@@ -1,0 +1,134 @@
+"""The task `flip-flop`: a memory is written and read, and the target has what each read returns.
+
+Source: Liu et al. 2023, "Exposing Attention Glitches with Flip-Flop Language Modeling", arXiv:2306.00946, section 3.
+
+Deviations: the source trains a decoder on one sequence, in which the answer follows each `read`. Here the encoder
+reads the instructions without the answers, and the decoder writes all answers in order. Sequences of the source have
+512 tokens, which is 256 instructions. Here the number of instructions is drawn from a normal distribution with a mean
+of 50. The source stores one of two symbols. Here their number is an option.
+
+Shapes: R rows, I instructions in all, T tokens in all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ape_cli.core import ragged, rng
+from ape_cli.core.errors import UsageError
+from ape_cli.core.rng import U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.tasks import Source, Tokens, check_whole, option
+from ape_cli.tasks._sized import Sized, over_sizes
+
+_NAMES = ["write", "ignore", "read"]
+_WRITE, _IGNORE, _READ = range(FIRST_SYMBOL, FIRST_SYMBOL + len(_NAMES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlipFlop(Sized):
+    """Return what was written last, at each read.
+
+    The source consists of instructions. `write` and `ignore` are followed by a symbol that is drawn uniformly, and
+    `read` stands alone. The target has one symbol for each `read`, in order: the symbol of the last `write` before it.
+    As in the paper, the first instruction is `write` and the last one is `read`, so every target has a symbol. The
+    instructions between them are drawn independently. The size of a source is its number of instructions.
+
+    Arguments: `length_mean` and `length_std`, of the distribution of the number of instructions;
+    `ignore_probability`, the probability that an instruction is `ignore`; `read_share`, the share of `read` among the
+    other instructions; `vocabulary`, the number of symbols that can be stored. With the default `read_share` of 0.5, an
+    `ignore_probability` of p gives the paper's FFL(p). The default is FFL(0.8), the data on which the paper trains. It
+    also evaluates on FFL(0.98) and FFL(0.1). Raises `UsageError` if an option is out of range.
+
+    >>> task = FlipFlop(length_mean=6, ignore_probability=0.4)
+    >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
+    >>> " ".join(task.id_names[i] for i in row["source_ids"]), " ".join(task.id_names[i] for i in row["target_ids"])
+    ('write 1 read write 0 ignore 1 read', '1 0')
+    """
+
+    summary = "the symbol that was written last, at each read: write 1 ignore 0 read -> 1"
+    source = "Liu et al. 2023, arXiv:2306.00946"
+    extent: ClassVar[str] = "length"
+
+    length_mean: float = option(50.0, "Mean number of instructions of flip-flop.")
+    length_std: float = option(5.0, "Standard deviation of the number of instructions of flip-flop.")
+    ignore_probability: float = option(0.8, "Probability of ignore between the first and the last instruction.")
+    read_share: float = option(0.5, "Share of read among the instructions that are read or write.")
+    vocabulary: int = option(2, "Number of symbols that flip-flop can store.")
+
+    @property
+    def limits(self) -> tuple[int, int, str]:
+        """The smallest and the largest number of instructions, and an empty reason."""
+        return 2, 30_000, ""
+
+    def check(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range."""
+        super().check()
+        check_whole("vocabulary", self.vocabulary, 1, 60_000)
+        for name in ("ignore_probability", "read_share"):
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise UsageError(f"bad {name}", got=value, allowed="a number from 0 to 1", fix="choose such a value")
+
+    @property
+    def structure(self) -> str:
+        """The expression of the structure of the positions: a sequence."""
+        return "seq"
+
+    @property
+    def _read(self) -> float:
+        """The probability of `read` between the first and the last instruction."""
+        return (1 - self.ignore_probability) * self.read_share
+
+    def draw(self, key: U64) -> Source:
+        """Draw instructions and their symbols for each key. uint64 [R] -> `Source` of R rows"""
+        assert not self.sizes
+        size = rng.normal(rng.child(key, "size"), self.length_mean, self.length_std, *self.limits[:2])
+        begin = ragged.starts_of(size)
+        place = np.arange(begin[-1]) - np.repeat(begin[:-1], size)  # [I]
+        uniform = (rng.bits(np.repeat(rng.child(key, "orders"), size), place) >> np.uint64(11)) * 2.0**-53
+        order = np.where(uniform < self._read, _READ, _WRITE)
+        order[uniform >= 1 - self.ignore_probability] = _IGNORE
+        order[begin[:-1]] = _WRITE
+        order[begin[1:] - 1] = _READ
+        data = rng.below(rng.bits(np.repeat(rng.child(key, "data"), size), place), self.vocabulary)
+        pair = np.column_stack([order, _READ + 1 + data])  # [I, 2]
+        kept = np.column_stack([np.ones(order.size, dtype=bool), order != _READ])
+        starts = ragged.starts_of(np.add.reduceat(kept.sum(axis=1), begin[:-1]))
+        position = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
+        return Source(starts, position, pair[kept], size)
+
+    def answer(self, source: Source) -> Tokens:
+        """The target of each source: the stored symbol at each read."""
+        written = np.where(source.symbol == _WRITE, np.arange(source.symbol.size), 0)
+        last = np.maximum.accumulate(written)  # [T] place of the last write; the first token of a row is a write
+        reads = source.symbol == _READ
+        count = np.add.reduceat(reads, source.starts[:-1], dtype=np.int64)
+        starts = ragged.starts_of(count)
+        position = np.arange(starts[-1]) - np.repeat(starts[:-1], count)
+        return Tokens(starts, position, source.symbol[last[reads] + 1])
+
+    def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on: the instructions, then the symbols 0, 1 and so on."""
+        return _NAMES + [str(i) for i in range(self.vocabulary)]
+
+    @property
+    @over_sizes
+    def mean_size(self) -> float:
+        """The mean number of instructions."""
+        return self.length_mean
+
+    @property
+    @over_sizes
+    def mean_tokens(self) -> float:
+        """The mean number of tokens of a source: 3 of the first and the last instruction, 1 or 2 of each other one."""
+        return 3 + (self.length_mean - 2) * (2 - self._read)
+
+    @property
+    @over_sizes
+    def mean_answer_tokens(self) -> float:
+        """The mean number of reads."""
+        return 1 + (self.length_mean - 2) * self._read

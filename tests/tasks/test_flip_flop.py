@@ -1,0 +1,174 @@
+"""flip-flop: a memory that is simulated instruction by instruction, and instructions distributed as in the paper."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core import ragged
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.tasks import Source
+from tests.tasks.contract import rows
+
+FORMS: list[dict[str, Any]] = [
+    {},
+    {"ignore_probability": 0.1, "length_mean": 12, "length_std": 3},
+    {"ignore_probability": 0.98, "vocabulary": 30},
+    {"ignore_probability": 0.0, "read_share": 0.9, "length_mean": 6},
+    {"ignore_probability": 1.0, "length_mean": 9, "length_std": 2},
+    {"ignore_probability": 0.5, "read_share": 0.0, "length_mean": 10},
+    {"ignore_probability": 0.0, "read_share": 1.0, "length_mean": 10, "vocabulary": 400},
+    {"sizes": (20, 2, 5), "vocabulary": 7},
+]
+
+
+def instructions(row: dict[str, Any], task: Any) -> list[tuple[str, str]]:
+    """The instructions of a source, each with its symbol, or without one."""
+    names = iter([task.id_names[i] for i in row["source_ids"]])
+    return [(name, "" if name == "read" else next(names)) for name in names]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("split", SPLITS)
+def test_target_is_rederived(split: str, form: dict[str, Any]) -> None:
+    task, found = rows("flip-flop", split=split, **form)
+    for number, row in enumerate(found):
+        steps = instructions(row, task)
+        memory, returned = None, []
+        for name, symbol in steps:
+            if name == "write":
+                memory = symbol
+            elif name == "read":
+                returned.append(memory)
+            else:
+                assert name == "ignore"
+            assert (name == "read") == (symbol == "")
+            assert symbol in {"", *map(str, range(task.vocabulary))}
+        assert [task.id_names[i] for i in row["target_ids"]] == returned
+        assert (steps[0][0], steps[-1][0]) == ("write", "read")
+        assert row["size"] == len(steps)
+        assert "sizes" not in form or row["size"] == (2, 5, 20)[number % 3]
+        assert row["source_positions"] == list(range(len(row["source_ids"])))
+        assert row["target_positions"] == list(range(len(returned)))
+
+
+def test_answers_by_hand() -> None:
+    task = tasks.make("flip-flop", vocabulary=4)
+    texts = [
+        "write 1 read",
+        "write 3 ignore 0 read read write 0 read",
+        "write 2 write 1 ignore 2 read",
+        "write 0 read ignore 1 write 2 ignore 3 ignore 3 read",
+    ]
+    ids = [[task.id_names.index(name) for name in text.split()] for text in texts]
+    starts = ragged.starts_of(np.array([len(row) for row in ids]))
+    flat = np.concatenate(ids)
+    found = task.answer(Source(starts, np.arange(flat.size), flat, np.array([2, 5, 4, 6])))
+    assert [task.id_names[i] for i in found.symbol] == ["1", "3", "3", "0", "1", "0", "2"]
+    assert found.starts.tolist() == [0, 1, 4, 5, 7]
+    assert found.position.tolist() == [0, 0, 1, 2, 0, 0, 1]
+
+
+def test_what_is_ignored_does_not_matter() -> None:
+    """The target does not change if all symbols after `ignore` change."""
+    task = tasks.make("flip-flop", length_mean=10, ignore_probability=0.5)
+    zero = task.id_names.index("0")
+    for row in task.sample(rows=range(200), split="train", seed=3).to_pylist():
+        ids = np.array(row["source_ids"])
+        after = np.flatnonzero(ids == task.id_names.index("ignore")) + 1
+        ids[after] = 2 * zero + 1 - ids[after]
+        changed = Source(np.array([0, ids.size]), np.arange(ids.size), ids, np.array([row["size"]]))
+        assert task.answer(changed).symbol.tolist() == row["target_ids"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [  # the paper's FFL(p): p, (1 - p) / 2, (1 - p) / 2
+        ({}, {"ignore": 0.8, "write": 0.1, "read": 0.1}),
+        ({"ignore_probability": 0.98}, {"ignore": 0.98, "write": 0.01, "read": 0.01}),
+        ({"ignore_probability": 0.1}, {"ignore": 0.1, "write": 0.45, "read": 0.45}),
+        ({"ignore_probability": 0.5, "read_share": 0.2}, {"ignore": 0.5, "write": 0.4, "read": 0.1}),
+    ],
+    ids=str,
+)
+def test_instructions_are_drawn_as_in_the_paper(form: dict[str, Any], expected: dict[str, float]) -> None:
+    """Independently of each other, between the first and the last one."""
+    task, found = rows("flip-flop", count=4_000, length_mean=30, length_std=3, **form)
+    names: Counter[str] = Counter()
+    twice: Counter[tuple[str, str]] = Counter()
+    symbols: Counter[tuple[str, str]] = Counter()
+    for row in found:
+        steps = instructions(row, task)
+        inner = [name for name, _ in steps[1:-1]]
+        names.update(inner)
+        twice.update(zip(inner[::2], inner[1::2], strict=False))
+        symbols.update(steps)
+    for name, chance in expected.items():
+        n = names.total()
+        assert abs(names[name] / n - chance) < 4 * math.sqrt(chance * (1 - chance) / n)
+    for (one, two), count in twice.items():
+        chance, n = expected[one] * expected[two], twice.total()
+        assert abs(count / n - chance) < 4.5 * math.sqrt(chance * (1 - chance) / n)
+    for name in ("write", "ignore"):
+        zeros, ones = symbols[name, "0"], symbols[name, "1"]
+        assert abs(zeros - ones) < 4 * math.sqrt(zeros + ones)
+    sizes = np.array([row["size"] for row in found])
+    assert abs(sizes.mean() - 30) < 4 * 3 / 4_000**0.5
+    assert abs(sizes.std() - 3) < 0.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [{"length_std": 0}, {"sizes": (4, 30), "ignore_probability": 0.3}], ids=str)
+def test_the_means_are_those_of_the_rows(form: dict[str, Any]) -> None:
+    task, found = rows("flip-flop", count=5_000, read_share=0.7, **form)
+    tokens = np.array([len(row["source_ids"]) for row in found])
+    answers = np.array([len(row["target_ids"]) for row in found])
+    assert abs(tokens.mean() - task.mean_tokens) <= 4 * tokens.std() / 5_000**0.5
+    assert abs(answers.mean() - task.mean_answer_tokens) <= 4 * answers.std() / 5_000**0.5
+    assert task.mean_size == np.mean([row["size"] for row in found])
+
+
+@pytest.mark.slow
+def test_no_source_is_in_two_splits() -> None:
+    held = [
+        {tuple(row["source_ids"]) for row in rows("flip-flop", split=split, length_mean=8, length_std=1)[1]}
+        for split in SPLITS
+    ]
+    assert all(len(sources) > 800 for sources in held)
+    assert not held[0] & held[1]
+    assert not held[0] & held[2]
+    assert not held[1] & held[2]
+
+
+def test_the_shortest_sources_have_a_target() -> None:
+    task, found = rows("flip-flop", count=50, length_mean=2, length_std=0, vocabulary=300)
+    for row in found:
+        (first, symbol), (last, _) = instructions(row, task)
+        assert (first, last) == ("write", "read")
+        assert [task.id_names[i] for i in row["target_ids"]] == [symbol]
+
+
+def test_mistakes_are_explained() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"ignore_probability": 1.5}, r"bad ignore_probability[\s\S]*from 0 to 1"),
+        ({"ignore_probability": -0.1}, "bad ignore_probability"),
+        ({"ignore_probability": math.nan}, "bad ignore_probability"),
+        ({"read_share": 2}, r"bad read_share[\s\S]*from 0 to 1"),
+        ({"length_mean": 1}, r"bad length_mean[\s\S]*from 2"),
+        ({"length_mean": 29_990}, "reaches too far"),
+        ({"vocabulary": 0}, "bad vocabulary"),
+        ({"sizes": (1, 5)}, r"size 1: bad length[\s\S]*2 to 30000"),
+        ({"sizes": (5,), "length_std": 1.0}, r"replaces the normal[\s\S]*--length-std"),
+        ({"length_mean": "long"}, "a number"),
+    ]
+    for options, message in cases:
+        with pytest.raises(UsageError, match=message):
+            tasks.make("flip-flop", **options)
