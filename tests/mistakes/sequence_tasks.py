@@ -14,7 +14,7 @@ MISTAKES = [
         "carried",
         "into[starts[:-1]] = 0",
         "",
-        f"{_ADDITION}::test_sums_by_hand",
+        f"{_ADDITION}::test_carries_run_as_far_as_digits_let_them",
     ),
     Mistake(
         "addition: a carry that passes through the ones from the row before",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from typing import Any
@@ -95,9 +96,11 @@ def check_hints(parts: list[list[str]], task: Any) -> None:
     ids=str,
 )
 def test_sums_by_hand(form: dict[str, Any], source: str, target: str) -> None:
-    """Each sum is in a batch after a sum that ends with a carry, which must not reach the next one."""
+    """Each sum stands in a batch between two other sums."""
     task = tasks.make("addition", digits_mean=3, digits_std=0, **form)
-    before = "0 9 9 + 0 9 9" if task.pad else "9 9 + 9 9"
+    before = "9 9 + 9 9"
+    if task.pad:
+        before = "9 9 0 + 9 9 0" if task.reverse else "0 9 9 + 0 9 9"
     if task.index_hints:
         before = "#0 9 #1 9 + #0 9 #1 9" if task.reverse else "#1 9 #0 9 + #1 9 #0 9"
     if task.base == 2:
@@ -113,18 +116,18 @@ def test_sums_by_hand(form: dict[str, Any], source: str, target: str) -> None:
 
 @pytest.mark.parametrize("base", [2, 3, 10])
 def test_carries_run_as_far_as_digits_let_them(base: int) -> None:
-    """base^n - 1 and 1: one carry passes through all places. Neighbours without carries stay as they are."""
-    widths = [1, 2, 5, 700]
-    totals, starts = [], ragged.starts_of(np.repeat([w + 1 for w in widths], 2))
-    for width in widths:
-        totals += [base, *[base - 1] * (width - 1), 0]  # passes through
-        totals += [*[base - 1] * width, 0]  # nothing to pass on
-    digits = carried(np.array(totals), starts, base)
-    for number, width in enumerate(widths):
-        through = digits[starts[2 * number] : starts[2 * number + 1]].tolist()
-        still = digits[starts[2 * number + 1] : starts[2 * number + 2]].tolist()
-        assert through == [0] * width + [1]
-        assert still == [base - 1] * width + [0]
+    """base^n - 1 and 1: one carry passes through all places. No carry reaches the next sum."""
+    sums = []  # the digits of each sum, and the sums of digits that they come from
+    for width in (1, 2, 5, 700):
+        sums.append(([0] * width + [1], [base, *[base - 1] * (width - 1), 0]))  # passes through
+        sums.append(([0] * width, [base, *[base - 1] * (width - 1)]))  # the last carry has no place, and is dropped
+        sums.append(([base - 1] * width + [0], [*[base - 1] * width, 0]))  # nothing to pass on
+        sums.append(([0] * width, [base, *[base - 1] * (width - 1)]))
+        sums.append(([0] * width, [0] * width))
+    expected, totals = map(list, zip(*sums, strict=True))
+    starts = ragged.starts_of(np.array([len(row) for row in totals]))
+    digits = carried(np.concatenate(totals), starts, base)
+    assert [digits[a:b].tolist() for a, b in itertools.pairwise(starts)] == expected
 
 
 @pytest.mark.slow
