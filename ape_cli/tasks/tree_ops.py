@@ -11,19 +11,18 @@ from typing import ClassVar
 import numpy as np
 
 from ape_cli.core import ragged, rng
-from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
-from ape_cli.tasks import Source, Tokens, option
+from ape_cli.tasks import Source, Tokens
 from ape_cli.tasks._sized import over_sizes
-from ape_cli.tasks._trees import PlainTrees
+from ape_cli.tasks._unique_trees import UniqueTrees
 
 EXTRACT, FLIP_EXTRACT, TRUNCATE, NO_OP = range(4)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreeOps(PlainTrees):
+class TreeOps(UniqueTrees):
     """Apply one of four operators to a tree, whose symbols are unique, and one of its subtrees.
 
     The source is operator(index, tree). The index is a leaf that carries the symbol of the root of the chosen subtree;
@@ -38,7 +37,7 @@ class TreeOps(PlainTrees):
     leaf symbols is drawn again. No symbol occurs twice in a tree. For any branching, the root of the source has its two
     children, the index and the tree, at the heap indices 2 and 3.
 
-    Arguments: those of `PlainTrees`. Raises `UsageError` if an option is out of range, or if the vocabulary is too
+    Arguments: those of `UniqueTrees`. Raises `UsageError` if an option is out of range, or if the vocabulary is too
     small for unique symbols.
 
     >>> task = TreeOps(order="breadth", depth_mean=3, depth_std=0, vocabulary=16)
@@ -54,26 +53,6 @@ class TreeOps(PlainTrees):
     summary = "extract, flip-extract, truncate or leave a subtree that a leaf points to"
     table_place = 7
     ops: ClassVar[list[str]] = ["extract", "flip-extract", "truncate", "no-op"]
-    least_depth: ClassVar[int] = 1
-
-    vocabulary: int = option(128, "Number of symbols.")
-
-    def check(self) -> None:
-        """Check the options.
-
-        Raises `UsageError` if one is out of range, or if trees of the greatest depth would rarely fit the vocabulary.
-        """
-        super().check()
-        reach = self.greatest_depth
-        fits = trees.leaves_distribution(reach - 1, max(self.leaves, 2048), self.branching)[-1].cumsum()
-        if fits[self.leaves] < 0.01:
-            need = next((n for n, chance in enumerate(fits) if chance >= 0.5), None)
-            raise UsageError(
-                "vocabulary is too small for unique nodes at this depth",
-                got=f"{self.leaves} leaf symbols for source trees of depth up to {reach}",
-                allowed="enough for one tree in a hundred of depth mean + 4 std to fit",
-                fix=f"--vocabulary {2 * need}, or shallower trees" if need else "shallower trees",
-            )
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: leaves, operators of the tree, then the four operators."""
@@ -101,43 +80,6 @@ class TreeOps(PlainTrees):
         position[cut[:-1]], symbols[cut[:-1]] = 1, FIRST_SYMBOL + self.leaves + self.operators + op
         position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, symbol[pointed]
         return Source(starts=cut, position=position, symbol=symbols, size=depth, op=op, chosen=heap[pointed])
-
-    def _grow(self, depth: I64, key: U64) -> tuple[I64, I64, np.ndarray]:
-        """Draw trees whose leaves are at most as many as the leaf symbols, each the first such tree of its stream.
-
-        `depth`: int64 [R]; `key`: uint64 [R]. Returns heap int64 [T], starts int64 [R+1], and leaf bool [T], like
-        `structure.trees.grow`.
-        """
-        parts: list[tuple[I64, I64, np.ndarray]] = []
-        chosen, pending, drawn = np.zeros(depth.size, dtype=np.int64), np.arange(depth.size), 0
-        attempt = 0
-        while pending.size:
-            words = rng.bits(key[pending], np.array(attempt))
-            heap, starts, leaf = trees.grow(depth[pending], words, self.branching)
-            nodes = np.diff(starts)
-            # A full tree of n nodes has n // branching inner nodes; all others are leaves.
-            fits = nodes - nodes // self.branching <= self.leaves
-            chosen[pending[fits]] = drawn + np.flatnonzero(fits)
-            parts.append((heap, nodes, leaf))
-            drawn += pending.size
-            pending = pending[~fits]
-            attempt += 1
-        heap, sizes, leaf = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        place, starts = ragged.take(ragged.starts_of(sizes), chosen)
-        return heap[place], starts, leaf[place]
-
-    def _unique(self, starts: I64, leaf: np.ndarray, key: U64) -> I64:
-        """A symbol for each node, counted from 0, so that no symbol occurs twice in a tree: int64 [T].
-
-        The symbols come from a random permutation of the leaf symbols and one of the operators. `starts`: int64 [R+1];
-        `leaf`: bool [T]; `key`: uint64 [R].
-        """
-        symbol = np.empty(leaf.size, dtype=np.int64)
-        for kind, count, first in ((leaf, self.leaves, 0), (~leaf, self.operators, self.leaves)):
-            used = np.add.reduceat(kind, starts[:-1], dtype=np.int64)
-            shuffled = np.argsort(rng.bits(key[:, None], np.arange(first, first + count)), axis=1)
-            symbol[np.flatnonzero(kind)] = first + shuffled[np.arange(count) < used[:, None]]
-        return symbol
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: the result of the operator."""
