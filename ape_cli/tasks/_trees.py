@@ -31,6 +31,8 @@ from ape_cli.tasks._sized import Sized, over_sizes
 _MOST_NODES = 1_000_000  # the expected number of nodes of a tree of the greatest depth must not exceed it
 _MEASURED = 2_000  # number of draws by which the mean size is measured
 
+NONE, EVERY = -1, -2  # instead of the operator symbol that is a leaf in a target: no symbol, and every symbol
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trees(Sized):
@@ -168,23 +170,25 @@ class Trees(Sized):
     # How a target grows, for decoding when the positions of its nodes are not given -----------
 
     def closing(self, op: I64, pointer: I64) -> I64:
-        """The operator symbol that is a leaf in each target, or -1 if there is none.
+        """The operator symbol that is a leaf in each target, `NONE` if there is none, or `EVERY` if all are leaves.
 
         int64 [R], int64 [R] -> int64 [R]
 
-        `op`: the row's operator; `pointer`: the symbol at the index leaf. Only tree-ops uses them.
+        `op`: the row's operator; `pointer`: the symbol at the index leaf. Only tree-ops and tree-query use them.
         """
-        return np.full_like(op, -1)
+        return np.full_like(op, NONE)
 
     def opens(self, position: I64, symbol: I64, closing: I64) -> I64:
         """The positions that open when a node is written. int64 [R] each -> int64 [R, branches of the stored tree]
 
-        Position 0 stands for none. An operator opens its children; a leaf and the row's `closing` symbol open none. In
-        a binarised tree an operator opens its left child, and a node that has later siblings opens its right child. A
-        position that no heap index can hold does not open. A node at position 0 opens nothing.
+        Position 0 stands for none. An operator opens its children; a leaf and the row's `closing` symbol open none, and
+        no symbol does if that is `EVERY`. In a binarised tree an operator opens its left child, and a node that has
+        later siblings opens its right child. A position that no heap index can hold does not open. A node at position 0
+        opens nothing.
         """
         first = FIRST_SYMBOL + self.leaves
-        grows = (position > 0) & (symbol >= first) & (symbol < first + self.operators) & (symbol != closing)
+        grows = (position > 0) & (symbol >= first) & (symbol < first + self.operators)
+        grows &= (symbol != closing) & (closing != EVERY)
         if self.binarise:
             earlier = (
                 bit_length(position ^ (position + 1)) - 1

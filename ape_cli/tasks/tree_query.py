@@ -1,0 +1,216 @@
+"""The task `tree_query`: a question about a tree, whose nodes are addressed by their paths or by their labels.
+
+Shapes: R rows, T nodes in all, k branches, Q query nodes in all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ape_cli.core import ragged, rng
+from ape_cli.core.errors import pick
+from ape_cli.core.rng import I64, U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.structure import Tree, trees
+from ape_cli.tasks import Source, Tokens, option
+from ape_cli.tasks._sized import over_sizes
+from ape_cli.tasks._trees import EVERY, NONE
+from ape_cli.tasks._unique_trees import UniqueTrees
+
+SUBTREE, NODE, PARENT, ANCESTOR = range(4)
+_MEASURED = 2_000  # number of draws by which the mean length of queries is measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeQuery(UniqueTrees):
+    """Answer one of four questions about a tree, whose symbols are unique.
+
+    The source is operator(at(address, ...), tree). For any branching, the node `at` is at heap index 2 and the tree's
+    root is at heap index 3. Each child of `at` begins the address of one node. The operator determines the target:
+
+    - `subtree`: the subtree at the addressed node;
+    - `node`: the label of the addressed node;
+    - `parent`: the label of the addressed node's parent;
+    - `ancestor`: the label of the lowest common ancestor of the two addressed nodes.
+
+    A label is the symbol of a node, and a target that is a label is a tree of one node. An address has one of two
+    forms:
+
+    - `path`: the numbers of the branches, 1..k, that lead from the tree's root to the node. They form a chain of nodes,
+      each of which is the first child of the one before it. The tree's root has the empty path, so `at` is a leaf.
+    - `label`: a leaf with the label of the node. Then the answer to `node` is the address itself.
+
+    The addressed node is drawn uniformly from the nodes of the tree; for `parent`, from those below the root. For
+    `ancestor` the answer is drawn first, uniformly from the inner nodes, because the lowest common ancestor of two
+    uniform nodes is the root too often. Each of the two addressed nodes is then drawn uniformly below another one of
+    its children. The task is ours.
+
+    Arguments: those of `UniqueTrees`, and `by`, the form of addresses. Raises `UsageError` if an option is out of
+    range, or if the vocabulary is too small for unique symbols.
+
+    >>> task = TreeQuery(order="depth", depth_mean=3, depth_std=0, vocabulary=16)
+    >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
+    >>> [task.id_names[i] for i in row["source_ids"]]  # the parent of x1, in f3(f6(x0, x1), f1(x4, x3))
+    ['parent', 'at', '1', '2', 'f3', 'f6', 'x0', 'x1', 'f1', 'x4', 'x3']
+    >>> row["source_positions"]
+    [1, 2, 4, 8, 3, 6, 12, 13, 7, 14, 15]
+    >>> [task.id_names[i] for i in row["target_ids"]], row["target_positions"]
+    (['f6'], [1])
+    """
+
+    summary = "the subtree, label, parent or common ancestor of nodes that a path or a label addresses"
+    source = "ours; the trees of Algebraic Positional Encodings, section 4.1"
+    ops: ClassVar[list[str]] = ["subtree", "node", "parent", "ancestor"]
+    least_depth: ClassVar[int] = 2  # the tree below the root has a node that is not its root
+
+    by: str = option("path", "How the query addresses a node: path or label.")
+
+    def check(self) -> None:
+        """Check the options.
+
+        Raises `UsageError` if one is out of range, or if trees of the greatest depth would rarely fit the vocabulary.
+        """
+        pick("by", self.by, ("path", "label"))
+        super().check()
+
+    def symbols(self) -> list[str]:
+        """The readable names of the ids from 3 on.
+
+        These are leaves, operators of the tree, the four operators, `at`, and the branches of paths, from 1 on.
+        """
+        branches = [str(c) for c in range(1, self.branching + 1)] if self.by == "path" else []
+        return [*super().symbols(), *self.ops, "at", *branches]
+
+    @property
+    def _first_operator(self) -> int:
+        """The id of the first of the four operators. The ids of `at` and of the branches follow."""
+        return FIRST_SYMBOL + self.leaves + self.operators
+
+    @property
+    @over_sizes
+    def mean_tokens(self) -> float:
+        """The expected number of nodes of a source that has the mean depth, rounded."""
+        return trees.mean_nodes(max(1, round(self.depth_mean) - 1), self.branching) + 2 + self._query_length
+
+    @cached_property
+    def _query_length(self) -> float:
+        """The mean number of nodes of the addresses of a source that has the mean depth, rounded.
+
+        That of paths is measured on 2,000 draws of one fixed stream, and is a function of the options alone.
+        """
+        if self.by == "label":
+            return 1.25  # two for one of the four operators
+        task = replace(self, depth_mean=float(round(self.depth_mean)), depth_std=0.0)
+        keys = rng.rows(0, "queries", np.arange(_MEASURED))
+        nodes = trees.mean_nodes(round(self.depth_mean), self.branching)
+        parts = [task.draw(part) for part in np.array_split(keys, 1 + int(_MEASURED * nodes / 1_000_000))]
+        return float(sum((part.symbol > self._first_operator + 4).sum() for part in parts) / _MEASURED)
+
+    def draw(self, key: U64) -> Source:
+        """Draw one source for each key. uint64 [R] -> `Source` of R rows with `op` and `chosen`
+
+        `chosen` is the heap index of the node that is the answer, or its root, counted from the tree's own root. The
+        tree's nodes are the last ones of each row.
+        """
+        depth = self.depths(key)
+        heap, starts, leaf = self._grow(depth - 1, rng.child(key, "shape"))
+        symbol = FIRST_SYMBOL + self._unique(starts, leaf, rng.child(key, "symbols"))
+        op = rng.below(rng.child(key, "operator"), 4)
+        addressed, chosen = self._question(heap, starts, leaf, op, rng.child(key, "node"))
+        counts, chain, chain_symbol = self._addresses(heap, symbol, addressed)
+        # Each row has the operator at heap index 1, `at` at 2, its addresses, and its tree.
+        cut = ragged.starts_of(2 + counts + np.diff(starts))
+        position, symbols = np.empty(cut[-1], dtype=np.int64), np.empty(cut[-1], dtype=np.int64)
+        first = self._first_operator
+        position[cut[:-1]], symbols[cut[:-1]] = 1, first + op
+        position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, first + 4
+        place = _places(cut[:-1] + 2, counts)
+        position[place], symbols[place] = chain, chain_symbol
+        place = _places(cut[:-1] + 2 + counts, np.diff(starts))
+        position[place], symbols[place] = trees.graft(heap, 3, self.branching), symbol
+        return Source(starts=cut, position=position, symbol=symbols, size=depth, op=op, chosen=chosen)
+
+    def _question(self, heap: I64, starts: I64, leaf: np.ndarray, op: I64, key: U64) -> tuple[I64, I64]:
+        """Draw the addressed nodes of each row, and find the node that is the answer.
+
+        `heap`: int64 [T]; `starts`: int64 [R+1]; `leaf`: bool [T]; `op`: int64 [R]; `key`: uint64 [R]. Returns the flat
+        places of the addressed nodes, int64 [R, 2], where -1 stands for none, and the answers' heap indices, int64 [R].
+        """
+        k, first, nodes = self.branching, starts[:-1], np.diff(starts)
+        word = rng.bits(key[:, None], np.arange(5))
+        parent = op == PARENT
+        one = first + parent + rng.below(word[:, 0], nodes - parent)  # the root is the first node of its tree
+        addressed = np.stack([one, np.full_like(one, -1)], axis=1)
+        chosen = heap[one]
+        chosen[parent] = Tree(k).ancestor(chosen[parent], 1)
+        two = np.flatnonzero(op == ANCESTOR)
+        inner = np.flatnonzero(~leaf)
+        before = np.searchsorted(inner, first[two])
+        top = heap[inner[before + rng.below(word[two, 0], nodes[two] // k)]]  # n nodes have n // k inner ones
+        branch = rng.below(word[two, 1], k)
+        other = (branch + 1 + rng.below(word[two, 2], k - 1)) % k
+        for side, below in enumerate((branch, other)):
+            addressed[two, side] = self._node_below(heap, starts, two, k * (top - 1) + 2 + below, word[two, 3 + side])
+        chosen[two] = top
+        return addressed, chosen
+
+    def _node_below(self, heap: I64, starts: I64, rows: I64, root: I64, word: U64) -> I64:
+        """The flat place of a uniform node of the subtree at `root`, in each of N rows.
+
+        `heap`: int64 [T]; `starts`: int64 [R+1]; `rows` and `root`: int64 [N]; `word`: uint64 [N]. Returns int64 [N].
+        """
+        tree = Tree(self.branching)
+        place, cut = ragged.take(starts, rows)
+        row, node = ragged.rows_of(cut), heap[place]
+        up = np.maximum(tree.level(node) - tree.level(root)[row], 0)
+        inside = np.flatnonzero(tree.ancestor(node, up) == root[row])
+        counts = np.bincount(row[inside], minlength=rows.size)
+        return place[inside[ragged.starts_of(counts)[:-1] + rng.below(word, counts)]]
+
+    def _addresses(self, heap: I64, symbol: I64, addressed: I64) -> tuple[I64, I64, I64]:
+        """The nodes that write down the addresses, row by row.
+
+        `heap` and `symbol`: int64 [T]; `addressed`: int64 [R, 2], flat places, where -1 stands for none. Returns the
+        number of nodes in each row, int64 [R], their heap indices and their ids, int64 [Q] each.
+        """
+        k, tree, node = self.branching, Tree(self.branching), addressed.ravel()
+        steps = tree.level(heap[node]) if self.by == "path" else np.ones_like(node)
+        steps[node < 0] = 0
+        address = np.repeat(np.arange(node.size), steps)
+        step = _places(np.zeros_like(steps), steps)
+        # The address number i of a row begins at child i of `at`, and goes on to the first child each time.
+        position = (k + 1 + address % 2) * trees.power(k, step) + tree.level_start(step)
+        if self.by == "label":
+            return steps.reshape(-1, 2).sum(axis=1), position, symbol[node[address]]
+        branch = tree.branch(tree.ancestor(heap[node[address]], steps[address] - 1 - step))
+        return steps.reshape(-1, 2).sum(axis=1), position, self._first_operator + 5 + branch
+
+    def answer(self, source: Source) -> Tokens:
+        """The target of each source: the subtree at the chosen node, or this node alone."""
+        assert source.op is not None
+        assert source.chosen is not None
+        k, tree, rows = self.branching, Tree(self.branching), source.size.size
+        root = np.flatnonzero(source.position == 3)
+        nodes = source.starts[1:] - root
+        place, row = _places(root, nodes), np.repeat(np.arange(rows), nodes)
+        heap, top = trees.reroot(source.position[place], 3, k), source.chosen[row]
+        down = np.maximum(tree.level(heap) - tree.level(source.chosen)[row], 0)
+        inside = (tree.ancestor(heap, down) == top) & ((heap == top) | (source.op == SUBTREE)[row])
+        kept = np.flatnonzero(inside)
+        row, down = row[kept], down[kept]
+        heap = heap[kept] - (source.chosen - 1)[row] * trees.power(k, down)  # as `trees.reroot` does
+        return Tokens(ragged.starts_of(np.bincount(row, minlength=rows)), heap, source.symbol[place[kept]])
+
+    def closing(self, op: I64, pointer: I64) -> I64:
+        """`EVERY` symbol is a leaf of a target that is a label; `NONE` for `subtree`. int64 [R] each -> int64 [R]"""
+        return np.where(op == SUBTREE, NONE, EVERY)
+
+
+def _places(first: I64, counts: I64) -> I64:
+    """Count up from each first number: `first[0]`, `first[0] + 1` and so on. int64 [R] each -> int64 [sum of counts]"""
+    starts = ragged.starts_of(counts)
+    return np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])
