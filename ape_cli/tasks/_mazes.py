@@ -18,7 +18,8 @@ from ape_cli.tasks._grids import cells
 
 Bool = NDArray[np.bool_]
 
-_RANDOM = np.uint64(0xFFFFFFFFFF000000)  # the bits of a weight that are random; the others number the pairs
+_LOW = np.uint64(2**24 - 1)  # the bits of a weight that give way to the number of the edge
+_MOST_NUMBERED = 2**24
 
 
 def carve(height: I64, width: I64, key: U64) -> tuple[I64, I64, Bool]:
@@ -55,9 +56,7 @@ def lightest_trees(one: I64, other: I64, weight: U64, count: int) -> I64:
     `one` and `other`: int64 [E], the nodes of each edge; `weight`: uint64 [E]; `count`: the number of nodes. Returns
     the numbers of the chosen edges in ascending order, int64.
     """
-    word = (weight & _RANDOM) | np.arange(one.size, dtype=np.uint64)
-    word.sort()
-    edge = (word[::-1] & ~_RANDOM).astype(np.int64)  # heaviest first
+    edge = _heaviest_first(weight)
     one, other = one[edge], other[edge]
     tree = np.arange(count)  # the tree that each root belongs to after a round
     roots, taken = tree, []
@@ -81,6 +80,19 @@ def lightest_trees(one: I64, other: I64, weight: U64, count: int) -> I64:
         apart = np.flatnonzero(one != other)
         edge, one, other = edge[apart], one[apart], other[apart]
     return np.unique(np.concatenate(taken)) if taken else edge
+
+
+def _heaviest_first(weight: U64) -> I64:
+    """The numbers of the edges by weight. Equal ones are in descending order. uint64 [E] -> int64 [E]
+
+    A sort of values that have the number of the edge in their lowest bits is several times faster than an argsort.
+    """
+    word = weight & ~_LOW
+    if weight.size > _MOST_NUMBERED:
+        return np.argsort(word, kind="stable")[::-1]
+    word |= np.arange(weight.size, dtype=np.uint64)
+    word.sort()
+    return (word[::-1] & _LOW).astype(np.int64)
 
 
 def on_path(starts: I64, position: I64, free: Bool, end: Bool) -> Bool:

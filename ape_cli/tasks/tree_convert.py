@@ -62,7 +62,7 @@ class TreeConvert(Sized):
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""
         for name, value in (("from", self.source_notation), ("to", self.target_notation)):
-            pick(name, value, NOTATIONS)
+            pick(f"notation --{name}", value, NOTATIONS)
         _ = self._trees  # its constructor checks the other options
 
     @cached_property

@@ -74,7 +74,7 @@ class TreeQuery(UniqueTrees):
 
         Raises `UsageError` if one is out of range, or if trees of the greatest depth would rarely fit the vocabulary.
         """
-        pick("by", self.by, ("path", "label"))
+        pick("kind of address --by", self.by, ("path", "label"))
         super().check()
 
     def symbols(self) -> list[str]:

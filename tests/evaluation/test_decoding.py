@@ -130,9 +130,22 @@ def test_the_pointer_closes_its_node_in_truncate_alone() -> None:
         assert written([[F1, X0, F0, X1, X2]], batch, task) == [3]
 
 
+def test_a_target_that_is_a_label_has_no_children() -> None:
+    """The label is the operator f0. It is a leaf, except as the root of a subtree, whose children follow."""
+    task = tasks.make("tree-query", "breadth", vocabulary=20, depth_mean=3, depth_std=0)
+    labels, none = torch.tensor([[F0]] * 4), torch.zeros(4, dtype=torch.int64).numpy()
+    source, nodes = torch.tensor([[23, 27, F0]] * 4), torch.ones(4, 1, dtype=torch.int64)
+    batch = Batch(source, source, source > 0, labels, labels, labels, none, none, torch.arange(4).numpy(), nodes)
+    growth = decoding._Growth(task, batch, 3)
+    assert growth.next().tolist() == [1] * 4
+    growth.write(growth.next(), none + F0)
+    assert growth.next().tolist() == [2 if op == "subtree" else 0 for op in task.ops]
+    assert written([[F0, X0, X1]] * 4, batch, task) == [1] * 4
+
+
 CASES = [
     (name, order, options)
-    for name in ("tree-copy", "tree-rotate", "c3", "tree-ops")
+    for name in ("tree-copy", "tree-rotate", "c3", "tree-ops", "tree-query")
     for order in ORDERS
     for options in ({}, {"branching": 3}, {"branching": 3, "binarise": True})
 ]

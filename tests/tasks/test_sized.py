@@ -27,7 +27,14 @@ ANSWERS: dict[str, Any] = {
     "tree-ops": expected,
 }
 FORMS: list[dict[str, Any]] = [{}, {"branching": 3}, {"branching": 3, "binarise": True}]
-MEAN: dict[str, Any] = {"reverse": "length", "tree-copy": "depth", "tree-ops": "depth", "grid-copy": "side"}
+MEAN: dict[str, Any] = {
+    "reverse": "length",
+    "tree-copy": "depth",
+    "tree-ops": "depth",
+    "tree-query": "depth",
+    "tree-convert": "depth",
+    "grid-copy": "side",
+}
 
 
 def test_words_have_the_sizes_in_turn() -> None:

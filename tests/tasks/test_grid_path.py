@@ -1,0 +1,236 @@
+"""grid-path: mazes that are spanning trees, their paths by breadth-first search, and how both are drawn."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from itertools import permutations, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core import rng
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.tasks import _mazes
+from tests.tasks.contract import rows
+
+Cell = tuple[int, int]
+
+
+def cells(task: tasks.Task, row: dict[str, Any], side: str) -> dict[Cell, str]:
+    """Returns the name of the symbol of each cell, in the order of the row."""
+    places = [tuple(place) for place in row[f"{side}_positions"]]
+    assert len(set(places)) == len(places)
+    return {place: task.id_names[i] for place, i in zip(places, row[f"{side}_ids"], strict=True)}
+
+
+def beside(cell: Cell) -> list[Cell]:
+    i, j = cell
+    return [(i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1)]
+
+
+def shortest_path(free: set[Cell], start: Cell, goal: Cell) -> set[Cell]:
+    """Breadth-first search. Fails if the goal cannot be reached."""
+    before: dict[Cell, Cell] = {start: start}
+    agenda = deque([start])
+    while agenda:
+        cell = agenda.popleft()
+        for other in beside(cell):
+            if other in free and other not in before:
+                before[other] = cell
+                agenda.append(other)
+    assert before.keys() == free, "a cell cannot be reached"
+    path = {goal}
+    while goal != start:
+        goal = before[goal]
+        path.add(goal)
+    return path
+
+
+def check(task: tasks.Task, row: dict[str, Any]) -> tuple[Cell, set[Cell], set[Cell]]:
+    """Checks a row and returns its numbers of cells along both sides, its free cells, and the path."""
+    maze, target = cells(task, row, "source"), cells(task, row, "target")
+    height, width = (1 + max(axis) for axis in zip(*maze, strict=True))
+    assert list(maze) == [(i, j) for i in range(height) for j in range(width)]
+    assert height % 2 == width % 2 == 1
+    assert row["size"] == max(height, width)
+    free = {cell for cell, name in maze.items() if name != "#"}
+    assert {(i, j) for i in range(0, height, 2) for j in range(0, width, 2)} <= free, "a room is walled up"
+    assert not {(i, j) for i in range(1, height, 2) for j in range(1, width, 2)} & free, "a corner is open"
+    joined = sum(other in free for cell in free for other in beside(cell)) // 2
+    assert joined == len(free) - 1, "the free cells are not a tree"
+    assert Counter(maze.values()) - Counter("#" * 10_000 + "." * 10_000) == Counter("SG")
+    (start,), (goal,) = ([cell for cell, name in maze.items() if name == end] for end in "SG")
+    path = shortest_path(free, start, goal)
+    assert list(target) == sorted(free)
+    assert target == {cell: "*" if cell in path else "." for cell in free}
+    return (height, width), free, path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"side_mean": 7, "side_std": 1}, {"side_mean": 4, "side_std": 2}], ids=str)
+@pytest.mark.parametrize("split", SPLITS)
+def test_target_is_rederived(split: str, options: dict[str, Any]) -> None:
+    task, found = rows("grid-path", split=split, **options)
+    shapes = Counter(check(task, row)[0] for row in found)
+    assert any(h < w for h, w in shapes)
+    assert any(h > w for h, w in shapes)
+    assert (task.structure, task.order, task.title) == ("grid(2)", None, "grid-path")
+
+
+def solved(maze: list[str]) -> list[str]:
+    task = tasks.make("grid-path")
+    lines = [list(line) for line in maze]
+    place = np.array([(i, j) for i, line in enumerate(lines) for j in range(len(line))])
+    symbol = np.array([task.id_names.index(name) for line in lines for name in line])
+    source = tasks.Source(np.array([0, symbol.size]), place, symbol, np.array([max(len(lines), len(lines[0]))]))
+    target = task.answer(source)
+    for line in lines:
+        line[:] = [" " if name == "#" else "?" for name in line]
+    for (i, j), s in zip(target.position.tolist(), target.symbol.tolist(), strict=True):
+        assert lines[i][j] == "?"
+        lines[i][j] = task.id_names[s]
+    return ["".join(line) for line in lines]
+
+
+def test_paths_by_hand() -> None:
+    assert solved(["S.G", "#.#", "..."]) == ["***", " . ", "..."]
+    assert solved(["G.S", "#.#", "..."]) == ["***", " . ", "..."]  # the way back is the same
+    assert solved(["SG.", "#.#", "..."]) == ["**.", " . ", "..."]  # dead ends behind the goal are no way
+    assert solved([".#.", ".#.", "S.G"]) == [". .", ". .", "***"]
+    assert solved(["S#...", ".###.", "..G..", ".#.#.", ".#.#."]) == ["* ...", "*   .", "***..", ". . .", ". . ."]
+
+
+def test_the_path_back_is_the_same() -> None:
+    """Exchanging start and goal, and turning the maze by half a turn, change the target accordingly."""
+    task = tasks.make("grid-path")
+    drawn = task.draw(np.arange(500, dtype=np.uint64) * np.uint64(7919))
+    answer = task.answer(drawn)
+    start, goal = (task.id_names.index(name) for name in "SG")
+    exchange = {start: goal, goal: start}
+    back = np.array([exchange.get(s, s) for s in drawn.symbol.tolist()])
+    assert (task.answer(type(drawn)(drawn.starts, drawn.position, back, drawn.size)).symbol == answer.symbol).all()
+    turned = np.concatenate([part[::-1] for part in np.split(drawn.symbol, drawn.starts[1:-1])])
+    expected = np.concatenate([part[::-1] for part in np.split(answer.symbol, answer.starts[1:-1])])
+    assert (task.answer(type(drawn)(drawn.starts, drawn.position, turned, drawn.size)).symbol == expected).all()
+
+
+@pytest.mark.slow
+def test_mazes_have_the_distribution_of_kruskal_s_algorithm() -> None:
+    """2 x 3 rooms have 7 pairs and 15 spanning trees. The chance of each is counted over all orders of the pairs."""
+    rooms = list(product(range(2), range(3)))
+    pairs = [(a, b) for a in rooms for b in rooms if a < b and b in beside(a)]
+    chance: Counter[frozenset[Cell]] = Counter()
+    for order in permutations(pairs):
+        group = {room: room for room in rooms}
+        walls = set()
+        for a, b in order:
+            if group[a] != group[b]:
+                gone = group[b]
+                group = {room: group[a] if g == gone else g for room, g in group.items()}
+                walls.add((a[0] + b[0], a[1] + b[1]))
+        chance[frozenset(walls)] += 1
+    assert len(chance) == 15
+    assert len(set(chance.values())) > 1, "the distribution is not uniform"
+    count = 20_000
+    keys = rng.rows(3, "mazes", np.arange(count))
+    starts, position, free = _mazes.carve(np.full(count, 2), np.full(count, 3), keys)
+    found: Counter[frozenset[Cell]] = Counter()
+    for maze in free.reshape(count, 15):
+        open_cells = [tuple(place) for place in position[: starts[1]][maze].tolist()]
+        found[frozenset(cell for cell in open_cells if sum(cell) % 2)] += 1
+    expected = {tree: count * times / 5_040 for tree, times in chance.items()}
+    assert found.keys() == expected.keys()
+    assert sum((found[t] - e) ** 2 / e for t, e in expected.items()) < 43  # 14 degrees of freedom: p = 1e-4
+
+
+def lightest(one: list[int], other: list[int], weight: list[int], count: int) -> list[int]:
+    """Kruskal's algorithm, with the numbers of the edges where the upper 40 bits of the weights are equal."""
+    group, taken = list(range(count)), []
+    for edge in sorted(range(len(one)), key=lambda e: (weight[e] >> 24, e)):
+        a, b = group[one[edge]], group[other[edge]]
+        if a != b:
+            taken.append(edge)
+            group = [a if g == b else g for g in group]
+    return sorted(taken)
+
+
+@pytest.mark.parametrize("numbered", [2**24, 0])  # with 0, there are more edges than numbers
+@pytest.mark.parametrize("weights", [2**63, 2**25])  # with 2^25, only two weights differ
+def test_the_lightest_trees_are_kruskal_s(monkeypatch: pytest.MonkeyPatch, weights: int, numbered: int) -> None:
+    """Ten random graphs with parallel edges, with nodes of their own."""
+    random = np.random.default_rng(1)
+    one, other = np.sort(random.integers(0, 30, (2, 800)), axis=0)
+    kept = one < other
+    graph = random.integers(0, 10, 800)[kept] * 30
+    one, other = one[kept] + graph, other[kept] + graph
+    weight = random.integers(0, weights, one.size, dtype=np.uint64)
+    monkeypatch.setattr(_mazes, "_MOST_NUMBERED", numbered)
+    found = _mazes.lightest_trees(one, other, weight, 300)
+    assert found.tolist() == lightest(one.tolist(), other.tolist(), weight.tolist(), 300)
+
+
+def test_ends_are_drawn_uniformly() -> None:
+    """Mazes of 3 x 3 cells have seven free cells. Each ordered pair of them has the chance 1/42."""
+    task = tasks.make("grid-path", side_mean=3, side_std=0)
+    drawn = task.draw(np.arange(8_400, dtype=np.uint64) * np.uint64(7919))
+    lines = drawn.symbol.reshape(-1, 9)
+    free = lines[lines != 3].reshape(-1, 7)
+    pairs = Counter(zip((free == 5).argmax(1).tolist(), (free == 6).argmax(1).tolist(), strict=True))
+    assert sum((pairs[p] - 200) ** 2 / 200 for p in permutations(range(7), 2)) < 82  # 41 d. of f.: p = 1e-4
+
+
+@pytest.mark.parametrize(("mean", "std"), [(11.0, 2.0), (7.0, 1.0), (3.0, 2.0), (4.4, 1.0), (9.0, 0.0)])
+def test_the_means_are_those_of_the_draws(mean: float, std: float) -> None:
+    task = tasks.make("grid-path", side_mean=mean, side_std=std)
+    drawn = task.draw(np.arange(10_000, dtype=np.uint64) * np.uint64(7919))
+    count, free = np.diff(drawn.starts), np.diff(task.answer(drawn).starts)
+    for values, expected in (
+        (drawn.size, task.mean_size),
+        (count, task.mean_tokens),
+        (free, task.mean_answer_tokens),
+    ):
+        assert abs(values.mean() - expected) <= 4 * values.std() / 100 + 1e-9
+    sides = drawn.position[drawn.starts[1:] - 1] + 1
+    assert (sides % 2 == 1).all()
+    assert sides.min() >= 3
+    assert abs(np.corrcoef(sides.T)[0, 1] if std else 0) < 4 / 100
+    assert len(np.unique(sides)) > 2 or std == 0
+
+
+def test_sizes_are_squares() -> None:
+    task, found = rows("grid-path", count=300, sizes=(7, 3, 5))
+    for number, row in enumerate(found):
+        side = (3, 5, 7)[number % 3]
+        assert check(task, row)[0] == (side, side)
+    assert (task.mean_size, task.mean_tokens) == (5, (9 + 25 + 49) / 3)
+    assert task.mean_answer_tokens == (7 + 17 + 31) / 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"side_mean": 5, "side_std": 1}], ids=str)
+def test_no_maze_with_its_ends_is_in_two_splits(options: dict[str, Any]) -> None:
+    found = [
+        {(tuple(row["source_ids"]), row["size"]) for row in rows("grid-path", split=split, **options)[1]}
+        for split in SPLITS
+    ]
+    assert not found[0] & found[1]
+    assert not found[0] & found[2]
+    assert not found[1] & found[2]
+
+
+def test_mistakes_are_explained() -> None:
+    cases = [
+        ({"side_mean": 10, "side_std": 0}, r"bad side[\s\S]*10[\s\S]*odd numbers from 3"),
+        ({"side_mean": 7.5, "side_std": 0}, r"bad side[\s\S]*odd numbers from 3"),
+        ({"sizes": (5, 6)}, r"size 6: bad side[\s\S]*odd numbers from 3"),
+        ({"sizes": (1,)}, r"size 1: bad side[\s\S]*3 to 999"),
+        ({"side_mean": 2}, "side_mean"),
+        ({"side_mean": 995}, "reaches too far"),
+        ({"vocabulary": 4}, "unknown option of grid-path"),
+    ]
+    for options, message in cases:
+        with pytest.raises(UsageError, match=message):
+            tasks.make("grid-path", **options)

@@ -1,0 +1,193 @@
+"""tree-convert: targets re-derived by parsers and writers with plain recursion, and what the notations share."""
+
+from __future__ import annotations
+
+from itertools import chain, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.tasks._notations import NOTATIONS, written
+from tests import recursive
+from tests.tasks.contract import rows
+
+PAIRS = list(product(NOTATIONS, NOTATIONS))
+
+
+def parse(line: list[str], notation: str, k: int) -> recursive.Tree:
+    """Reads a tree from its symbols alone: x0, x1, ... are leaves, f0, f1, ... are operators."""
+    left = list(line)
+
+    def prefix() -> recursive.Tree:
+        name = left.pop(0)
+        return (name, *(prefix() for _ in range(k))) if name[0] == "f" else (name,)
+
+    def infix() -> recursive.Tree:
+        name = left.pop(0)
+        if name != "(":
+            return (name,)
+        first, operator = infix(), left.pop(0)
+        tree = (operator, first, *(infix() for _ in range(k - 1)))
+        assert left.pop(0) == ")"
+        return tree
+
+    def postfix() -> recursive.Tree:
+        stack: list[recursive.Tree] = []
+        while left:
+            name = left.pop(0)
+            below = [stack.pop() for _ in range(k)] if name[0] == "f" else []
+            stack.append((name, *reversed(below)))
+        (tree,) = stack
+        return tree
+
+    def level() -> recursive.Tree:
+        nodes: list[list[Any]] = [[name] for name in left]
+        waiting = iter(nodes[1:])
+        for node in nodes:
+            if node[0][0] == "f":
+                node += [next(waiting) for _ in range(k)]
+        left.clear()
+
+        def frozen(node: list[Any]) -> recursive.Tree:
+            return (node[0], *map(frozen, node[1:]))
+
+        assert next(waiting, None) is None
+        return frozen(nodes[0])
+
+    tree = {"prefix": prefix, "infix": infix, "postfix": postfix, "level": level}[notation]()
+    assert not left, "symbols are left over"
+    return tree
+
+
+def write(tree: recursive.Tree, notation: str) -> list[str]:
+    name, *children = tree
+    if notation == "level":
+        return [symbol for symbol, _ in recursive.level_order(tree, max(len(children), 1))]
+    lines = [write(child, notation) for child in children]
+    if notation == "infix" and children:
+        return ["(", *lines[0], name, *chain(*lines[1:]), ")"]
+    below = list(chain(*lines))
+    return [*below, name] if notation == "postfix" else [name, *below]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("branching", [2, 3])
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_target_is_rederived(source: str, target: str, branching: int) -> None:
+    options = {"from": source, "to": target, "branching": branching, "depth_mean": 3}
+    for split in SPLITS:
+        task, found = rows("tree-convert", split=split, count=2_000 if branching == 2 else 500, **options)
+        for row in found:
+            line, answer = ([task.id_names[i] for i in row[f"{side}_ids"]] for side in ("source", "target"))
+            tree = parse(line, source, branching)
+            assert answer == write(tree, target)
+            assert parse(answer, target, branching) == tree
+            assert row["source_positions"] == list(range(len(line)))
+            assert row["target_positions"] == list(range(len(answer)))
+            assert row["size"] == len(line)
+    assert (task.structure, task.order, task.title) == ("seq", None, "tree-convert")
+    assert ("(" in task.id_names) == ("infix" in (source, target))
+
+
+def test_the_default_size_too() -> None:
+    task, found = rows("tree-convert", count=500)
+    for row in found:
+        line, answer = ([task.id_names[i] for i in row[f"{side}_ids"]] for side in ("source", "target"))
+        assert answer == write(parse(line, "prefix", 2), "postfix")
+
+
+def test_notations_by_hand() -> None:
+    """f(a, g(h(b, c), d)) with heap indices 1..3, 6, 7, 12, 13, and a tree of one node before it."""
+    names = ["z", "f", "a", "g", "h", "d", "b", "c"]
+    starts, heap = np.array([0, 1, 8]), np.array([1, 1, 2, 3, 6, 7, 12, 13])
+    for notation, line, cut in [
+        ("level", "z f a g h d b c", 1),
+        ("prefix", "z f a g h b c d", 1),
+        ("postfix", "z a b c h d g f", 1),
+        ("infix", "z ( a f ( ( b h c ) g d ) )", 1),
+    ]:
+        begin, place = written(starts, heap, notation, 2)
+        assert " ".join({-1: "(", -2: ")"}.get(p, names[p]) for p in place.tolist()) == line
+        assert begin.tolist() == [0, cut, len(line.split())]
+    ternary = np.array([1, 2, 3, 4, 8, 9, 10])  # f(a, g(h, d, b), c): the children of 3 are 8, 9, 10
+    names = ["f", "a", "g", "c", "h", "d", "b"]
+    for notation, line in [
+        ("prefix", "f a g h d b c"),
+        ("postfix", "a h d b g c f"),
+        ("infix", "( a f ( h g d b ) c )"),
+    ]:
+        _, place = written(np.array([0, 7]), ternary, notation, 3)
+        assert " ".join({-1: "(", -2: ")"}.get(p, names[p]) for p in place.tolist()) == line
+
+
+@pytest.mark.parametrize(("source", "target"), [("prefix", "infix"), ("level", "postfix")])
+def test_the_way_back_is_the_inverse(source: str, target: str) -> None:
+    """The rows hold the same trees whatever the notations are, so source and target change places."""
+    _, there = rows("tree-convert", count=300, **{"from": source, "to": target})
+    _, back = rows("tree-convert", count=300, **{"from": target, "to": source})
+    assert [r["source_ids"] for r in there] == [r["target_ids"] for r in back]
+    assert [r["target_ids"] for r in there] == [r["source_ids"] for r in back]
+
+
+def test_the_trees_are_those_of_tree_copy() -> None:
+    for notation, order in (("level", "breadth"), ("prefix", "depth")):
+        _, lines = rows("tree-convert", count=300, **{"from": notation, "to": notation}, branching=3, depth_mean=3)
+        _, trees = rows("tree-copy", order, count=300, branching=3, depth_mean=3)
+        for line, tree in zip(lines, trees, strict=True):
+            assert line["source_ids"] == line["target_ids"] == tree["source_ids"]
+
+
+def test_sizes_are_depths() -> None:
+    task, found = rows("tree-convert", count=600, sizes=(4, 1, 2))
+    for number, row in enumerate(found):
+        tree = parse([task.id_names[i] for i in row["source_ids"]], "prefix", 2)
+        assert recursive.depth(tree) == (1, 2, 4)[number % 3]
+        assert row["size"] == len(row["source_ids"])
+
+
+@pytest.mark.slow
+def test_no_tree_is_in_two_splits() -> None:
+    found = []
+    for split, notation in zip(SPLITS, ("prefix", "postfix", "infix"), strict=True):
+        task, table = rows("tree-convert", split=split, depth_mean=3, **{"from": notation})
+        found.append({parse([task.id_names[i] for i in row["source_ids"]], notation, 2) for row in table})
+    assert all(len(trees) > 500 for trees in found)
+    assert not found[0] & found[1]
+    assert not found[0] & found[2]
+    assert not found[1] & found[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("source", "target"), [("infix", "level"), ("prefix", "infix")])
+@pytest.mark.parametrize(
+    "form", [{"depth_std": 0}, {"depth_std": 0, "branching": 4, "depth_mean": 3}, {"sizes": (2, 5)}]
+)
+def test_the_means_are_those_of_the_draws(source: str, target: str, form: dict[str, Any]) -> None:
+    task, found = rows("tree-convert", count=4_000, **{"from": source, "to": target}, **form)
+    for side, mean in (("source", task.mean_tokens), ("target", task.mean_answer_tokens)):
+        assert abs(np.mean([len(row[f"{side}_ids"]) for row in found]) / mean - 1) < 0.03
+    assert task.mean_size == task.mean_tokens
+    hand = tasks.make("tree-convert", depth_mean=1, depth_std=0, **{"from": "infix"})
+    assert (hand.mean_tokens, hand.mean_answer_tokens) == (5, 3)  # ( x f x ) and x x f
+
+
+def test_mistakes_are_explained() -> None:
+    cases = [
+        ({"from": "sideways"}, r"unknown notation --from[\s\S]*infix, level, postfix, prefix"),
+        ({"to": "polish"}, r"unknown notation --to[\s\S]*infix, level, postfix, prefix"),
+        ({"source_notation": "prefix"}, "unknown option of tree-convert"),
+        ({"branching": 1}, "branching"),
+        ({"vocabulary": 1}, "vocabulary"),
+        ({"depth_mean": 62}, "reaches too far"),
+        ({"sizes": (63,)}, r"size 63: bad depth[\s\S]*0 to 62"),
+        ({"sizes": (3,), "depth_std": 0}, "replaces the normal"),
+    ]
+    for options, message in cases:
+        with pytest.raises(UsageError, match=message):
+            tasks.make("tree-convert", **options)
+    with pytest.raises(UsageError, match="not a task on trees, so it has no order"):
+        tasks.make("tree-convert", "depth")

@@ -1,0 +1,238 @@
+"""tree-query: the answers re-derived by following the addresses, what is drawn, and how the two forms agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import tasks
+from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import SPLITS
+from tests import recursive
+from tests.tasks.contract import FORMS, ORDERS, rows, sides
+
+OPS = ["subtree", "node", "parent", "ancestor"]
+
+
+def build(symbols: list[Any], positions: list[int], k: int) -> recursive.Tree:
+    """Builds a nested tree whose nodes have any number of children up to k. Fails if an earlier sibling is missing."""
+    nodes = dict(zip(positions, symbols, strict=True))
+    assert len(nodes) == len(positions), "two nodes at one place"
+
+    def at(heap: int) -> recursive.Tree:
+        symbol, places = nodes.pop(heap), [place for place in recursive.children(heap, k) if place in nodes]
+        assert places == recursive.children(heap, k)[: len(places)]
+        return (symbol, *map(at, places))
+
+    tree = at(1)
+    assert not nodes, "nodes without a parent"
+    return tree
+
+
+def lineages(tree: recursive.Tree) -> list[list[recursive.Tree]]:
+    """Returns the nodes from the root to each node, for all nodes. The root comes first."""
+    return [[tree], *([tree, *rest] for child in tree[1:] for rest in lineages(child))]
+
+
+def addressed(address: recursive.Tree, tree: recursive.Tree, by: str) -> list[recursive.Tree]:
+    """Returns the nodes from the root of the tree to the node that an address names."""
+    if by == "label":
+        (label,) = address
+        (found,) = [line for line in lineages(tree) if line[-1][0] == label]
+        return found
+    child = tree[int(address[0])]
+    assert len(address) <= 2, "a path is a chain"
+    return [tree, *(addressed(address[1], child, by) if address[1:] else [child])]
+
+
+def expected(source: recursive.Tree, by: str) -> recursive.Tree:
+    operator, (at, *addresses), tree = source
+    assert at == "at"
+    lines = [addressed(address, tree, by) for address in addresses] or [[tree]]  # the empty path
+    assert len(lines) == (2 if operator == "ancestor" else 1)
+    if operator == "ancestor":
+        shared = [a for a, b in zip(*lines, strict=False) if a is b]
+        assert len(shared) < min(map(len, lines)), "neither node is above the other"
+        return (shared[-1][0],)
+    return {"subtree": lines[0][-1], "node": lines[0][-1][:1], "parent": lines[0][-2:][0][:1]}[operator]
+
+
+def check(order: str, by: str, split: str, **options: Any) -> list[tuple[recursive.Tree, dict[str, Any]]]:
+    """Checks each row: the orders of both sides, the labels, and the answer. Returns the sources, not binarised."""
+    k, binary = options.get("branching", 2), options.get("binarise", False)
+    task, table = rows("tree-query", order, split=split, by=by, **options)
+
+    def linear(tree: recursive.Tree, side: str) -> list[tuple[int, int]]:
+        return recursive.linear_binary(recursive.binarise(tree), side) if binary else recursive.linear(tree, side, k)
+
+    found = []
+    for row in table:
+        source_ids, target_ids = ([task.id_names[i] for i in row[f"{side}_ids"]] for side in ("source", "target"))
+        if binary:
+            source = recursive.unbinarise(recursive.build_binary(source_ids, row["source_positions"]))
+        else:
+            source = build(source_ids, row["source_positions"], k)
+        assert source[0] == row["op"]
+        labels = recursive.symbols(source[2])
+        assert len(set(labels)) == len(labels), "a label is repeated"
+        assert {len(node) - 1 for node in recursive.nodes(source[2])} == {0, k}
+        assert recursive.depth(source[1]) <= recursive.depth(source[2]), "the query is no deeper than the tree"
+        deep = max(row["source_positions"]).bit_length() - 1 if binary else recursive.depth(source)
+        assert row["size"] == deep
+        source_order, target_order = sides(order)
+        assert list(zip(source_ids, row["source_positions"], strict=True)) == linear(source, source_order)
+        answer = list(zip(target_ids, row["target_positions"], strict=True))
+        assert answer == linear(expected(source, by), target_order)
+        found.append((source, row))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("by", ["path", "label"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_target_is_rederived(split: str, by: str, form: dict[str, Any]) -> None:
+    order = {"train": "breadth", "validation": "depth", "test": "depth-to-breadth"}[split]
+    check(order, by, split, **form)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [{}, {"branching": 3}, {"branching": 3, "binarise": True}], ids=str)
+@pytest.mark.parametrize("by", ["path", "label"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_sizes_are_the_depths_of_sources(order: str, by: str, form: dict[str, Any]) -> None:
+    found = check(order, by, "train", sizes=(2, 4), **form)
+    assert [recursive.depth(source) for source, _ in found] == [2, 4] * 1_000
+
+
+def test_answers_by_hand() -> None:
+    """f0(f1(x0, x1), x2): branch 1, then 2 leads to x1. The ids of x0, ... start at 3 and those of f0, ... at 5."""
+    task = tasks.make("tree-query", vocabulary=6, depth_mean=3, depth_std=0)
+    assert task.id_names[3:] == ["x0", "x1", "x2", "f0", "f1", "f2", *OPS, "at", "1", "2"]
+    tree = [("f0", 3), ("f1", 6), ("x2", 7), ("x0", 12), ("x1", 13)]
+    cases: list[tuple[str, list[tuple[str, int]], int, list[tuple[str, int]]]] = [
+        ("subtree", [("1", 4)], 2, [("f1", 1), ("x0", 2), ("x1", 3)]),
+        ("subtree", [], 1, [("f0", 1), ("f1", 2), ("x2", 3), ("x0", 4), ("x1", 5)]),
+        ("node", [("1", 4), ("2", 8)], 5, [("x1", 1)]),
+        ("parent", [("1", 4), ("2", 8)], 2, [("f1", 1)]),
+        ("ancestor", [("1", 4), ("2", 8), ("2", 5)], 1, [("f0", 1)]),
+    ]
+    for op, address, chosen, answer in cases:
+        tokens = [(op, 1), ("at", 2), *address, *tree]
+        symbol = np.array([task.id_names.index(name) for name, _ in tokens])
+        source = tasks.Source(
+            np.array([0, len(tokens)]),
+            np.array([place for _, place in tokens]),
+            symbol,
+            np.array([3]),
+            np.array([OPS.index(op)]),
+            np.array([chosen]),
+        )
+        found = task.answer(source)
+        assert [(task.id_names[s], p) for s, p in zip(found.symbol, found.position, strict=True)] == answer
+        assert expected(build([name for name, _ in tokens], [place for _, place in tokens], 2), "path") == build(
+            [name for name, _ in answer], [place for _, place in answer], 2
+        )
+
+
+@pytest.mark.parametrize("form", [{}, {"branching": 4, "depth_mean": 3, "depth_std": 0.5}])
+def test_both_forms_ask_the_same_questions(form: dict[str, Any]) -> None:
+    """A draw has the same tree, question and answer. Only the nodes below `at` differ."""
+    keys = np.arange(2_000, dtype=np.uint64) * np.uint64(7919)
+    path, label = (tasks.make("tree-query", by=by, **form) for by in ("path", "label"))
+    drawn = [task.draw(keys) for task in (path, label)]
+    answers = [task.answer(source) for task, source in zip((path, label), drawn, strict=True)]
+    assert all((getattr(drawn[0], x) == getattr(drawn[1], x)).all() for x in ("op", "chosen", "size"))
+    assert all((getattr(answers[0], x) == getattr(answers[1], x)).all() for x in ("starts", "position", "symbol"))
+    branches = [i for i, name in enumerate(path.id_names) if name.isdigit()]
+    labels = np.bincount(drawn[1].op) @ [1, 1, 1, 2]
+    assert drawn[0].symbol.size - np.isin(drawn[0].symbol, branches).sum() == drawn[1].symbol.size - labels
+
+
+@pytest.mark.slow
+def test_questions_are_drawn_as_documented() -> None:
+    """Operators are uniform; so is the place of the node, for `ancestor` that of the answer among the inner nodes."""
+    places: dict[str, list[float]] = {op: [] for op in OPS}
+    for source, row in check("depth", "label", "train", depth_mean=5, depth_std=0):
+        tree = source[2]
+        candidates = {
+            "parent": recursive.nodes(tree)[1:],
+            "ancestor": [node for node in recursive.nodes(tree) if node[1:]],
+        }.get(row["op"], recursive.nodes(tree))
+        answer = expected(source, "label") if row["op"] == "ancestor" else source[1][1]
+        index = [node[0] for node in candidates].index(answer[0])
+        places[row["op"]].append((index + 0.5) / len(candidates))
+    assert all(abs(len(found) - 500) < 4 * (2_000 * 3 / 16) ** 0.5 for found in places.values())
+    for op, found in places.items():
+        assert abs(np.mean(found) - 0.5) < 4 * (1 / 12 / 500) ** 0.5, op
+        assert min(found) < 0.1, op
+        assert max(found) > 0.9, op
+
+
+def test_pairs_are_uniform_below_different_children() -> None:
+    """Trees of depth 1 with three branches: each ordered pair of different children has the chance 1/6."""
+    counts = Counter()
+    for source, row in check("breadth", "path", "train", sizes=(2,), branching=3, vocabulary=12):
+        if row["op"] == "ancestor":
+            counts[tuple(address[0] for address in source[1][1:])] += 1
+    total = sum(counts.values())
+    assert set(counts) == {(a, b) for a in "123" for b in "123" if a != b}
+    assert sum((n - total / 6) ** 2 / (total / 6) for n in counts.values()) < 26  # 5 degrees of freedom: p = 1e-4
+
+
+@pytest.mark.slow
+def test_no_source_is_in_two_splits() -> None:
+    for by in ("path", "label"):
+        found = [
+            {(tuple(r["source_ids"]), tuple(r["source_positions"])) for r in rows("tree-query", split=split, by=by)[1]}
+            for split in SPLITS
+        ]
+        assert not found[0] & found[1]
+        assert not found[0] & found[2]
+        assert not found[1] & found[2]
+
+
+@pytest.mark.parametrize("by", ["path", "label"])
+@pytest.mark.parametrize("form", [{}, {"branching": 3, "depth_mean": 4}, {"sizes": (3, 5)}])
+def test_mean_tokens_are_those_of_the_draws(by: str, form: dict[str, Any]) -> None:
+    options = form if "sizes" in form else {"depth_std": 0, **form}
+    task = tasks.make("tree-query", by=by, **options)
+    lengths = [len(x) for x in task.sample(rows=range(4_000), split="train", seed=9)["source_ids"].to_pylist()]
+    assert abs(np.mean(lengths) / task.mean_tokens - 1) < 0.03
+
+
+@pytest.mark.parametrize(("k", "depth"), [(2, 61), (3, 38)])
+def test_the_deepest_path_fits_heap_indices(k: int, depth: int) -> None:
+    """A path to the deepest node of a tree has its last node on the last level that heap indices hold."""
+    task = tasks.make("tree-query", branching=k, depth_mean=3, depth_std=0)
+    assert task.max_depth == depth + 1
+    last = 1
+    for _ in range(depth):
+        last = recursive.children(last, k)[-1]
+    node = np.array([[0, 1]])
+    counts, position, symbol = task._addresses(np.array([last, last]), np.array([3, 4]), node)
+    expected = []
+    for place in recursive.children(2, k)[:2]:
+        for _ in range(depth):
+            expected.append(place)
+            place = recursive.children(place, k)[0]  # noqa: PLW2901
+    assert (counts.tolist(), position.tolist()) == ([2 * depth], expected)
+    assert max(expected) < 2**63
+    assert {task.id_names[i] for i in symbol} == {str(k)}
+
+
+def test_mistakes_are_explained() -> None:
+    cases = [
+        ({"by": "name"}, r"unknown kind of address --by[\s\S]*label, path"),
+        ({"by": 3}, "bad by"),
+        ({"depth_mean": 1.5}, "depth_mean"),
+        ({"sizes": (1,)}, r"size 1: bad depth[\s\S]*2 to 62"),
+        ({"vocabulary": 16}, "too small for unique nodes"),
+        ({"branching": 1}, "branching"),
+    ]
+    for options, message in cases:
+        with pytest.raises(UsageError, match=message):
+            tasks.make("tree-query", **options)
