@@ -58,7 +58,7 @@ class GridPath(Sized):
     extent: ClassVar[str] = "side"
     preset_options: ClassVar = {"small": {"side_mean": 7}}
 
-    side_mean: float = option(11.0, "Mean height and width of a maze, in cells. Sides are odd.")
+    side_mean: float = option(11.0, "Mean height and width of a grid, in cells.")
     side_std: float = option(2.0, "Standard deviation of height and width.")
 
     @property

@@ -34,7 +34,7 @@ class TreeConvert(Sized):
     is the number of its symbols. `sizes` lists depths.
 
     Arguments: `depth_mean` and `depth_std`, of the distribution of depths, in levels; `branching`, the number of
-    children of an inner node; `vocabulary`, the number of symbols of leaves and operators together; `from` and `to`,
+    children of an inner node; `vocabulary`, the number of symbols, brackets not counted; `from` and `to`,
     the notations of source and target (`source_notation` and `target_notation` in Python). Raises `UsageError` if an
     option is out of range or if the trees would be too large.
 
@@ -53,7 +53,7 @@ class TreeConvert(Sized):
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth.")
     branching: int = option(2, "Number of children of an inner node.")
-    vocabulary: int = option(20, "Number of symbols, apart from brackets.")
+    vocabulary: int = option(20, "Number of symbols.")
     source_notation: str = option(
         "prefix", "Notation of the source: prefix, postfix, infix (with brackets) or level.", name="from"
     )

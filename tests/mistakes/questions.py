@@ -97,7 +97,7 @@ MISTAKES = [
         "tasks/test_tree_convert.py::test_sizes_are_depths",
     ),
     Mistake(
-        "a notation that needs the positions: brackets without the operator's own place",
+        "operators of bracketed subtrees in reverse order",
         "_infix",
         "place[begin[inner] + 1 + width[child]] = inner",
         "place[begin[inner] + 1 + width[child]] = inner[::-1]",
