@@ -111,10 +111,10 @@ MISTAKES = [
         "tasks/test_grid_path.py::test_mazes_have_the_distribution_of_kruskal_s_algorithm",
     ),
     Mistake(
-        "a maze that takes an edge that is not the lightest",
-        "lightest_trees",
-        "np.maximum(lightest[other], second)",
-        "np.where(second >= 0, second, lightest[other])",
+        "mazes of the heaviest edges",
+        "_heaviest_first",
+        "(word[::-1] & _LOW)",
+        "(word & _LOW)",
         "tasks/test_grid_path.py::test_the_lightest_trees_are_kruskal_s",
     ),
     Mistake(
