@@ -46,6 +46,20 @@ IMAGE_PARTS = 2**18  # the pieces that an encoded image is read in
 IMAGE_SCANS = 50  # the passes over a progressive JPEG; usual ones have 10
 IMAGE_PIXELS = 2**25  # an image, decoded
 EXPANSION = 500  # bytes of decoded images for each byte of their files, if they have more pixels than that together
+TREE_ENTRIES = 2_000_000  # files and folders in a folder of sources of trees
+TREE_FILES = 500_000  # the files of them that are read
+TREE_FILE_BYTES = 256 * 2**20  # one of them
+TREE_BYTES = 4 * 2**30  # all of them
+PROGRAM_BYTES = 8 * 2**20  # a file in a programming language
+PROGRAM_TOKENS = 1_000_000  # words and signs in it; a parser needs hundreds of bytes for each
+DOTTED_NAMES = 100  # names that dots join, as in `import a.b.c`: Python's parser needs quadratic memory for them
+SENTENCE_WORDS = 10_000  # lines of a sentence of CoNLL-U
+LINE_BYTES = 2**16  # an algebraic expression
+TREE_DEPTH = 1_000  # nodes from the root of a tree to a leaf
+TREE_SIZE = 2_000_000  # nodes of a tree
+TREES = 1_000_000  # the trees of a source
+TREE_NODES = 20_000_000  # their nodes
+COLUMN_EXPANSION = 100  # bytes of text in a column of a Parquet file for each byte of the file
 
 
 def memory() -> int:

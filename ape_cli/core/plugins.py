@@ -1,4 +1,4 @@
-"""Plug-ins: tasks, schemes, kinds of attention, loggers, views and engines are classes that are found by name.
+"""Plug-ins: tasks, schemes, kinds of attention, loggers, views, engines and formats of trees are found by name.
 
 A name is found in two ways:
 
@@ -38,6 +38,7 @@ GROUPS = {
     "ape_cli.tasks": "ape_cli.tasks",
     "ape_cli.attention": "ape_cli.attentions",
     "ape_cli.training.loggers": "ape_cli.loggers",
+    "ape_cli.storage.tree_formats": "ape_cli.tree_formats",
 }
 _NAMES: dict[type, str] = {}  # the names of classes that come from entry points
 

@@ -1,1 +1,5 @@
-"""Storage: paths and object stores, atomic file writes, locks, the rows of Parquet files, and sources of images."""
+"""Storage: paths and object stores, atomic writes, locks, rows of Parquet files, and sources of images and trees."""
+
+import pkgutil
+
+__path__ = pkgutil.extend_path(__path__, __name__)  # so that plug-ins in another ape_cli/storage are found

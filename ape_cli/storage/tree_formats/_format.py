@@ -6,14 +6,17 @@ Shapes: N nodes of a tree.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
+
+from ape_cli.core import budget
+from ape_cli.core.errors import DataError
 
 Unit = Literal["file", "document", "function", "sentence", "subtree"]
 
 
-@dataclass
+@dataclass(slots=True)
 class ParsedTree:
     """One tree of a source, in pre-order: a node comes before its children, and the first node is the root."""
 
@@ -22,6 +25,7 @@ class ParsedTree:
     rank: list[int] = field(default_factory=list)  # [N] place of each node among its siblings, from 0; 0 for the root
     kind: list[str] = field(default_factory=list)  # [N] what each node is, for example `Call`
     token: list[str] = field(default_factory=list)  # [N] the text of each node if it has one, for example `print`
+    _children: list[int] = field(default_factory=list, init=False, repr=False, compare=False)  # [N] how many
 
     def __post_init__(self) -> None:
         """Count the children of the nodes that are there."""
@@ -34,28 +38,104 @@ class ParsedTree:
         """Add a node as the last child of `parent`; -1 adds the root. Returns its number.
 
         A node without a text of its own has its kind as its token. Nodes have to be added in pre-order.
+
+        Raises `DataError` if the tree gets too many nodes.
         """
+        number = len(self.parent)
+        if number >= budget.TREE_SIZE:
+            raise _too_large()
+        if parent >= 0:
+            self.rank.append(self._children[parent])
+            self._children[parent] += 1
+        else:
+            self.rank.append(0)
         self.parent.append(parent)
-        self.rank.append(self._children[parent] if parent >= 0 else 0)
         self.kind.append(kind)
         self.token.append(kind if token is None else token)
         self._children.append(0)
-        if parent >= 0:
-            self._children[parent] += 1
-        return len(self.parent) - 1
+        return number
+
+    def add_tree(self, parent: int, tree: ParsedTree) -> None:
+        """Add a whole tree, whose root becomes the last child of `parent`.
+
+        Raises `DataError` if this tree gets too many nodes.
+        """
+        first = len(self.parent)
+        if first + len(tree.parent) > budget.TREE_SIZE:
+            raise _too_large()
+        self.parent += [first + above for above in tree.parent]
+        self.rank += tree.rank
+        self.kind += tree.kind
+        self.token += tree.token
+        self._children += tree._children
+        self.parent[first] = parent
+        self.rank[first] = self._children[parent]
+        self._children[parent] += 1
+
+    def depth(self) -> int:
+        """The number of nodes on the longest path from the root to a leaf.
+
+        >>> ParsedTree(parent=[-1, 0, 1, 0], rank=[0, 0, 0, 1], kind=list("abcd"), token=list("abcd")).depth()
+        3
+        """
+        depths: list[int] = []
+        for parent in self.parent:
+            depths.append(depths[parent] + 1 if parent >= 0 else 1)
+        return max(depths, default=0)
+
+
+def _too_large() -> DataError:
+    """The error for a tree with too many nodes."""
+    return DataError(
+        "a tree is too large",
+        got=f"more than {budget.TREE_SIZE:,} nodes",
+        allowed=f"{budget.TREE_SIZE:,} nodes",
+        fix="split the file, or choose a smaller unit",
+    )
+
+
+def joined(kind: str, trees: Iterable[ParsedTree], document: int = 0) -> ParsedTree:
+    """Join trees under a new root. Raises `DataError` if they have too many nodes together.
+
+    >>> leaf = ParsedTree(parent=[-1], rank=[0], kind=["a"], token=["a"])
+    >>> joined("file", [leaf, leaf])
+    ParsedTree(document=0, parent=[-1, 0, 0], rank=[0, 0, 1], kind=['file', 'a', 'a'], token=['file', 'a', 'a'])
+    """
+    whole = ParsedTree(document)
+    root = whole.add(-1, kind)
+    for tree in trees:
+        whole.add_tree(root, tree)
+    return whole
 
 
 class TreeFormat(ABC):
-    """A format of files that have trees. The file's stem in this folder is the name for `--format`."""
+    """A format of files that have trees. The file's stem in this folder is the name for `--format`.
 
-    suffixes: ClassVar[tuple[str, ...]] = ()  # of the files that have this format: `.py`
+    `variant` is the rest of a name `NAME-VARIANT`. Only a format with `variants` gets one.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are read in this format if no format is named: `.py`
     units: ClassVar[tuple[Unit, ...]]  # what one tree can be, the default first; `subtree` is possible for all
     needs: ClassVar[str | None] = None  # a package that the format needs and that ape-cli does not install
     extra: ClassVar[str | None] = None  # the extra of ape-cli that installs it
+    variants: ClassVar[bool] = False  # whether the format has variants, such as languages, that a name can choose
+
+    def __init__(self, variant: str | None = None) -> None:
+        """Choose the variant."""
+        self.variant = variant
 
     @abstractmethod
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
-        """The trees of a file, one for each `unit`, in the order of the file.
+        """The trees of a file, one for each `unit`, in the order of the file. `unit` is one of `units`.
 
         Raises `DataError` if the content is not of this format. The caller adds the name of the file.
         """
+
+    def reads(self, suffix: str) -> bool:
+        """Whether files with this suffix, in lower case, have this format."""
+        return suffix in self.suffixes
+
+    def variant_of(self, suffix: str) -> str | None:
+        """The variant for files with this suffix; None if the format has no variants."""
+        del suffix
+        return None

@@ -1,0 +1,96 @@
+"""Formats of files of trees: one file per format. Its stem, with `_` replaced by `-`, is the name for `--format`.
+
+| format | one tree is | kind | token |
+|---|---|---|---|
+| `algebra` | an expression on a line (document) | SymPy's class | symbol or number |
+| `conllu` | a sentence | dependency relation | form |
+| `html`, `xml` | a document | tag, `@attribute`, `#text` | value of the attribute, text |
+| `json`, `json-lines` | a document | `object`, `key`, `array`, `string` … | the JSON text of the key or value |
+| `python` | an outermost function | class of the syntax tree | name or constant |
+| `s-expr` | an expression in brackets (sentence) | label, `#atom`, `#list` | label or atom |
+| `tree-sitter-LANGUAGE` | a file | type of the node | text of a leaf |
+
+Every format can also join the trees of a file under one root (`file`). No file is ever executed, and a file that is
+damaged, deeply nested or too large for the input budget is a `DataError`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import pkgutil
+import sys
+from pathlib import PurePath
+
+from ape_cli.core import plugins
+from ape_cli.core.errors import UsageError, unknown
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
+
+__all__ = ["ParsedTree", "TreeFormat", "Unit", "by_suffix", "chosen_unit", "joined", "load", "names"]
+
+__path__ = pkgutil.extend_path(__path__, __name__)  # so that formats in another ape_cli/storage/tree_formats are found
+
+
+def names() -> list[str]:
+    """The names of all formats, from the files in this folder and from entry points.
+
+    >>> names()
+    ['algebra', 'conllu', 'html', 'json', 'json-lines', 'python', 's-expr', 'tree-sitter', 'xml']
+    """
+    return plugins.names(sys.modules[__name__])
+
+
+def load(name: str) -> TreeFormat:
+    """The format that is called `name`. A name such as `tree-sitter-javascript` chooses a variant of a format.
+
+    Raises `UsageError` for an unknown name and for a format whose package is missing, and `ApeError` if the file of the
+    format cannot be imported.
+    """
+    known = names()
+    stem = name if name in known else max((k for k in known if name.startswith(f"{k}-")), key=len, default=name)
+    found = plugins.load(sys.modules[__name__], "format", stem, TreeFormat)  # type: ignore[type-abstract]
+    if name != stem and (not found.variants or name == f"{stem}-"):
+        raise unknown("format", name, known)
+    if found.needs and importlib.util.find_spec(found.needs) is None:
+        how = f"pip install 'ape-cli[{found.extra}]'" if found.extra else f"pip install {found.needs}"
+        raise UsageError(f"the format {stem} needs {found.needs}", got="it is not installed", fix=how)
+    return found(name.removeprefix(f"{stem}-") if name != stem else None)
+
+
+def by_suffix(path: PurePath | str) -> str | None:
+    """The name of the format that files with this suffix have; None if no format has it.
+
+    >>> by_suffix("a/b.py"), by_suffix("b.PY"), by_suffix("c.txt")
+    ('python', 'python', None)
+
+    Raises `UsageError` if several formats have the suffix, and `ApeError` if the file of a format cannot be imported.
+    """
+    suffix = PurePath(path).suffix.lower()
+    found = []
+    for name in names() if suffix else ():
+        kind = plugins.load(sys.modules[__name__], "format", name, TreeFormat)  # type: ignore[type-abstract]
+        if suffix in kind.suffixes:
+            variant = kind().variant_of(suffix)
+            found.append(f"{name}-{variant}" if variant else name)
+    if len(found) > 1:
+        raise UsageError(
+            f"several formats have files {suffix}", got=", ".join(found), allowed="one", fix="name it with --format"
+        )
+    return found[0] if found else None
+
+
+def chosen_unit(name: str, kind: TreeFormat, unit: str | None) -> Unit:
+    """The unit that a file of the format `name` is read in. The default is the format's first.
+
+    `subtree` is read as the default, because the caller cuts the subtrees. Raises `UsageError` for a unit that the
+    format does not have.
+    """
+    if unit is None or unit == "subtree":
+        return kind.units[0]
+    if unit not in kind.units:
+        raise UsageError(
+            f"the format {name} has no such unit",
+            got=repr(unit),
+            allowed=", ".join([*kind.units, "subtree"]),
+            fix=f"the default is --unit {kind.units[0]}",
+        )
+    return unit

@@ -1,0 +1,106 @@
+"""Python programs: the abstract syntax trees of Python's own `ast` module. No program is executed.
+
+The children of a node are those of `ast.iter_child_nodes`, without the contexts `Load`, `Store` and `Del`. The kind is
+the name of the node's class. The token is the node's own text:
+
+- an identifier, an attribute, an argument, a keyword, or the name of a function, class or imported module;
+- a constant as Python writes it (`repr`), with hexadecimal digits for whole numbers of more than 4,300 digits;
+- names of `global`, `nonlocal` and keyword patterns, separated by spaces; `a as b` for an import with another name;
+- leading dots of a relative import; `!r`, `!s` or `!a` of an f-string; `async` of an asynchronous comprehension.
+
+Comments and line breaks are not part of the tree. A later version of Python may parse the same file to another tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
+from ape_cli.storage.tree_formats._programs import parsed_module
+from ape_cli.storage.tree_formats._text import damaged, decoded
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class PythonFormat(TreeFormat):
+    """A function is an outermost one: of the module, or a method of a class, but not one within a function."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".py", ".pyi")
+    units: ClassVar[tuple[Unit, ...]] = ("function", "file")
+
+    def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
+        """The functions of a file with their decorators, or the whole file, whose root is `Module`."""
+        module = parsed_module(decoded(content, _encoding(content)))
+        for root in [module] if unit == "file" else _functions(module):
+            yield _tree(root)
+
+
+def _encoding(content: bytes) -> str:
+    """The encoding that a program declares in its first two lines; UTF-8 if it declares none. Raises `DataError`."""
+    try:
+        return tokenize.detect_encoding(io.BytesIO(content[:1000]).readline)[0]
+    except (SyntaxError, ValueError) as error:
+        # a character may be cut at the end of the first 1,000 bytes; decoding then finds what is wrong with the file
+        if "invalid or missing encoding" in str(error):
+            return "utf-8"
+        raise damaged(f"no valid Python: {error}", 1) from error
+
+
+def _functions(module: ast.Module) -> Iterator[ast.AST]:
+    """The outermost functions, in the order of the file."""
+    stack: list[ast.AST] = [module]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, _FUNCTIONS):
+            yield node
+        elif not isinstance(node, ast.expr):  # an expression has no function, only lambdas
+            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def _tree(root: ast.AST) -> ParsedTree:
+    """The tree of a node."""
+    tree = ParsedTree()
+    stack = [(root, -1)]
+    while stack:
+        node, parent = stack.pop()
+        texts: list[str] = []
+        below: list[ast.AST] = []
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                for item in value:
+                    if isinstance(item, ast.AST):
+                        below.append(item)
+                    elif item is not None:  # a key of a dictionary or a default may be missing
+                        texts.append(item)
+            elif isinstance(value, str):
+                texts.append(value)
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                below.append(value)
+        kind = type(node)
+        number = tree.add(parent, kind.__name__, _TOKENS[kind](node) if kind in _TOKENS else " ".join(texts) or None)
+        for child in reversed(below):
+            stack.append((child, number))
+    return tree
+
+
+def _literal(value: Any) -> str:
+    """A constant as Python writes it. Python refuses to write whole numbers of more than 4,300 digits as decimals."""
+    try:
+        return repr(value)
+    except ValueError:
+        return hex(value)
+
+
+_TOKENS: dict[type, Callable[[Any], str | None]] = {  # nodes whose token is not just their texts
+    ast.Constant: lambda node: _literal(node.value),
+    ast.MatchSingleton: lambda node: _literal(node.value),
+    ast.alias: lambda node: f"{node.name} as {node.asname}" if node.asname else node.name,
+    ast.ImportFrom: lambda node: "." * (node.level or 0) + (node.module or ""),
+    ast.FormattedValue: lambda node: f"!{chr(node.conversion)}" if node.conversion > 0 else None,
+    ast.comprehension: lambda node: "async" if node.is_async else None,
+}

@@ -1,0 +1,118 @@
+"""JSON documents as trees, against the recursion over `json.loads`."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from ape_cli.core.errors import DataError
+from tests.storage.tree_formats.reading import Nested, depths, flat, nested, parsed
+
+
+def by_hand(value: Any) -> Nested:
+    """Returns the tree of a value that Python's own module has read."""
+    match value:
+        case dict():
+            keys = tuple(("key", json.dumps(key, ensure_ascii=False), (by_hand(v),)) for key, v in value.items())
+            return ("object", "object", keys)
+        case list():
+            return ("array", "array", tuple(map(by_hand, value)))
+        case bool() | None:
+            kind = "null" if value is None else "boolean"
+            return (kind, json.dumps(value), ())
+        case str():
+            return ("string", json.dumps(value, ensure_ascii=False), ())
+    return ("number", repr(value), ())
+
+
+def test_a_document_worked_out_by_hand() -> None:
+    (tree,) = parsed("json", '\ufeff {"a": [1, "x\\u00e9"], "b": {"": null}, "c": -2.50e3}\n')
+    assert tree.parent == [-1, 0, 1, 2, 2, 0, 5, 6, 7, 0, 9]
+    assert tree.rank == [0, 0, 0, 0, 1, 1, 0, 0, 0, 2, 0]
+    assert tree.kind == ["object", "key", "array", "number", "string", "key", "object", "key", "null", "key", "number"]
+    assert tree.token == ["object", '"a"', "array", "1", '"xé"', '"b"', "object", '""', "null", '"c"', "-2.50e3"]
+
+
+@pytest.mark.parametrize("text", ["0", "[]", "{}", '""', "true", "[[], {}]", '[{"a": []}, 1]'])
+def test_small_documents(text: str) -> None:
+    assert nested(*parsed("json", text)) == by_hand(json.loads(text))
+    assert nested(*parsed("json", text, "file")) == by_hand(json.loads(text))
+
+
+def drawn(draw: random.Random, depth: int) -> Any:
+    """Returns a random value."""
+    kind = draw.randrange(7 if depth else 5)
+    if kind == 5:
+        return [drawn(draw, depth - 1) for _ in range(draw.randrange(5))]
+    if kind == 6:
+        return {f'k{i}\n"é': drawn(draw, depth - 1) for i in range(draw.randrange(5))}
+    return [None, True, False, draw.randrange(-(10**20), 10**20), f'"\\{draw.random()}\t'][kind]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_random_documents(indent: int | None) -> None:
+    draw = random.Random(3)
+    for _ in range(25):
+        value = [drawn(draw, 7) for _ in range(5)]
+        text = json.dumps(value, indent=indent, ensure_ascii=draw.random() < 0.5)
+        assert depths(*parsed("json", text)) == flat(by_hand(value))
+
+
+def test_objects_with_labels_and_children_are_the_tree_that_they_describe() -> None:
+    text = '{"label": "S", "children": [{"children": [{"label": 7}], "label": "NP"}, {"label": "", "children": []}]}'
+    (tree,) = parsed("json", text)
+    assert (tree.parent, tree.rank) == ([-1, 0, 1, 0], [0, 0, 0, 1])
+    assert tree.kind == tree.token == ["S", "NP", "7", '""']
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"label": "S", "children": [1]}',
+        '{"label": "S", "children": [{"label": "a", "more": 1}]}',
+        '{"label": "S", "children": [{"children": []}]}',
+        '{"label": ["S"], "children": []}',
+        '{"label": "S", "children": {}}',
+        '{"children": []}',
+        '[{"label": "S"}]',
+    ],
+)
+def test_other_objects_are_objects(text: str) -> None:
+    (tree,) = parsed("json", text)
+    assert depths(tree) == flat(by_hand(json.loads(text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "line 1: no valid JSON: a JSON value"),
+        ("[1,\n2,]", "line 2: no valid JSON: a JSON value"),
+        ("[1 2]", "a comma or a closing bracket"),
+        ("[1}", "a comma or a closing bracket"),
+        ("[1]\n]", "line 2: .*more text"),
+        ('{"a" 1}', "a colon"),
+        ("{a: 1}", "a key in quotation marks"),
+        ('{"a": 1,}', "a key in quotation marks"),
+        ('{"a": 1, "b": 2, "a": 3}', "a key occurs twice"),
+        ("01", "more text"),
+        ("NaN", "a JSON value"),
+        ("[1.]", "a comma"),
+        ("[+1]", "a JSON value"),
+        ("[١]", "a JSON value"),
+        ('"a\nb"', "no valid string"),
+        ('["a', "no valid string"),
+        ("'a'", "a JSON value"),
+        ("[" * 10**6, "more than 2,000 objects and arrays"),
+        ("[" * 10**6 + "]" * 10**6, "more than 2,000 objects and arrays"),
+        ('{"a":' * 10**6, "more than 2,000 objects and arrays"),
+        (b"\xff", "line 1: it is not text in the encoding utf-8"),
+        ('["a"]'.encode("utf-16"), "it is not text"),
+        (b"\0" * 1000, "a NUL character"),
+    ],
+)
+def test_bad_documents(text: str | bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        parsed("json", text)
