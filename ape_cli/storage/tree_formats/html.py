@@ -1,0 +1,50 @@
+"""HTML documents as trees. `xml.py` describes their nodes. It needs the package lxml, `pip install 'ape-cli[lxml]'`.
+
+The parser is that of libxml2. As in a browser, a missing or unexpected tag is no error, `html` and `body` are added if
+they are missing, and names of characters such as `&nbsp;` become these characters. The encoding is the one that the
+document declares, else UTF-8.
+
+Deviation from browsers: text in another encoding, more than 256 elements in each other and texts of more than 10 MB are
+errors. Nothing is fetched, and scripts are not executed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
+from ape_cli.storage.tree_formats._markup import markup_text, markup_tree
+from ape_cli.storage.tree_formats._text import damaged
+
+_DECLARED = re.compile(rb"""<meta\s[^>]*?charset\s*=\s*["']?\s*([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
+_COST = re.compile(r"<|\s++")  # an attribute needs no value
+
+
+class HtmlFormat(TreeFormat):
+    """A file has one document."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm")
+    units: ClassVar[tuple[Unit, ...]] = ("document", "file")
+    needs: ClassVar[str | None] = "lxml"
+    extra: ClassVar[str | None] = "lxml"
+
+    def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
+        """The only document of a file."""
+        del unit  # a document is a file
+        from lxml import etree
+
+        text = markup_text(content, _DECLARED, _COST)
+        parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+        try:
+            root = etree.fromstring(text.encode(), parser)
+        except etree.XMLSyntaxError as error:
+            raise damaged(f"no valid HTML: {error.msg}") from error
+        # beyond its limits, the parser leaves out the rest of the document without an exception
+        failed = next((entry for entry in parser.error_log if entry.level_name == "FATAL"), None)
+        if failed is not None:
+            raise damaged(f"no valid HTML: {failed.message}", failed.line)
+        if root is None:
+            raise damaged("no valid HTML: the document is empty")
+        yield markup_tree(root)

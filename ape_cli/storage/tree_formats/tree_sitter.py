@@ -1,0 +1,155 @@
+"""Programs in many languages: the syntax trees of tree-sitter. No program is executed.
+
+It needs the package tree-sitter, `pip install 'ape-cli[tree-sitter]'`, and the package of the language, for example
+`pip install tree-sitter-javascript`. The name `tree-sitter-javascript` chooses the language. The name `tree-sitter`
+chooses it by the suffix of each file.
+
+The nodes are those that have a name in the grammar, without comments. The kind is the type of the node, for example
+`call_expression`. The token of a leaf is its text, and that of a node with a field `operator` is the operator. A file
+with errors of syntax is refused.
+
+Source: https://tree-sitter.github.io
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from ape_cli.core.errors import UsageError
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
+from ape_cli.storage.tree_formats._programs import check_program
+from ape_cli.storage.tree_formats._text import damaged, decoded
+
+_LANGUAGES = {  # language -> suffixes; the first of two languages with one suffix has it if none is named
+    "javascript": (".js", ".mjs", ".cjs", ".jsx"),
+    "typescript": (".ts", ".mts", ".cts"),
+    "tsx": (".tsx",),
+    "java": (".java",),
+    "c": (".c", ".h"),
+    "cpp": (".cpp", ".cc", ".cxx", ".hpp", ".hh", ".h"),
+    "c-sharp": (".cs",),
+    "go": (".go",),
+    "rust": (".rs",),
+    "ruby": (".rb",),
+    "php": (".php",),
+    "bash": (".sh", ".bash"),
+    "haskell": (".hs",),
+    "ocaml": (".ml",),
+    "scala": (".scala",),
+    "julia": (".jl",),
+    "css": (".css",),
+    "python": (".py", ".pyi"),
+    "json": (".json",),
+    "html": (".html", ".htm"),
+}
+_OTHERS = frozenset({"python", "json", "html"})  # languages whose files have a format of their own
+_MODULES = {"tsx": "typescript"}  # the package of a language that is in another one's
+_LANGUAGE = re.compile(r"[a-z][a-z0-9-]*")
+
+
+class TreeSitterFormat(TreeFormat):
+    """A file in the language `variant`."""
+
+    suffixes: ClassVar[tuple[str, ...]] = tuple(
+        suffix for language, found in _LANGUAGES.items() if language not in _OTHERS for suffix in found
+    )
+    units: ClassVar[tuple[Unit, ...]] = ("file",)
+    needs: ClassVar[str | None] = "tree_sitter"
+    extra: ClassVar[str | None] = "tree-sitter"
+    variants: ClassVar[bool] = True
+
+    def __init__(self, variant: str | None = None) -> None:
+        """Load the language. Raises `UsageError` if its package is missing or does not fit."""
+        super().__init__(variant)
+        self._language = _language(variant) if variant else None
+
+    def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
+        """The tree of a file."""
+        del unit  # there is only one
+        from tree_sitter import Parser
+
+        if self._language is None:
+            raise UsageError(
+                "the format tree-sitter needs a language",
+                got="tree-sitter",
+                allowed=", ".join(f"tree-sitter-{language}" for language in _LANGUAGES),
+                fix="name it with --format",
+            )
+        text = decoded(content)
+        check_program(text)
+        source = text.encode()
+        parsed = Parser(self._language).parse(source)
+        if parsed.root_node.has_error:
+            raise damaged(f"no valid {self.variant}", _line_of_error(parsed))
+        yield _tree(parsed, source)
+
+    def reads(self, suffix: str) -> bool:
+        """Whether files with this suffix are in this language, or in any if none was chosen."""
+        return suffix in (self.suffixes if self.variant is None else _LANGUAGES.get(self.variant, ()))
+
+    def variant_of(self, suffix: str) -> str | None:
+        """The language of files with this suffix."""
+        return next((language for language, found in _LANGUAGES.items() if suffix in found), None)
+
+
+def _language(name: str) -> Any:
+    """The grammar of a language. Raises `UsageError` if its package is missing or does not fit."""
+    package = f"tree-sitter-{_MODULES.get(name, name)}"
+    module = package.replace("-", "_")
+    if not _LANGUAGE.fullmatch(name) or importlib.util.find_spec(module) is None:
+        raise UsageError(
+            f"the format tree-sitter-{name} needs {package}",
+            got="it is not installed",
+            fix=f"pip install 'ape-cli[tree-sitter]' {package}",
+        )
+    from tree_sitter import Language
+
+    found = importlib.import_module(module)
+    make = getattr(found, f"language_{name.replace('-', '_')}", None) or getattr(found, "language", None)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # grammars of another version give a plain number, which still works
+            return Language(make())  # type: ignore[misc]
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"{package} does not fit the installed tree-sitter", got=error, fix=f"pip install -U tree-sitter {package}"
+        ) from error
+
+
+def _tree(parsed: Any, source: bytes) -> ParsedTree:
+    """The tree of the nodes that have a name."""
+    tree = ParsedTree()
+    cursor = parsed.walk()
+    above = [-1]  # the node of each node on the way from the root to the cursor
+    while True:
+        node = cursor.node
+        inner = False
+        if node.is_named and not (node.is_extra and "comment" in node.type):
+            number = tree.add(above[-1], node.type, _token(node, source))
+            inner = cursor.goto_first_child()
+            if inner:
+                above.append(number)
+        while not inner and not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return tree
+            above.pop()
+
+
+def _token(node: Any, source: bytes) -> str | None:
+    """The text of a leaf, or the operator of an expression; None if there is none."""
+    found = node.child_by_field_name("operator") if node.child_count else node
+    return source[found.start_byte : found.end_byte].decode() or None if found is not None else None
+
+
+def _line_of_error(parsed: Any) -> int:
+    """The line of the first error."""
+    cursor = parsed.walk()
+    while not (cursor.node.is_error or cursor.node.is_missing) and cursor.goto_first_child():
+        while not cursor.node.has_error and cursor.goto_next_sibling():
+            pass
+    return int(cursor.node.start_point[0]) + 1

@@ -1,0 +1,115 @@
+"""Dependency trees of CoNLL-U."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ape_cli.core.errors import DataError
+from tests.storage.tree_formats.reading import Nested, nested, parsed
+
+TEXT = """\
+# newdoc id = one
+# sent_id = 1
+# text = They don't buy books
+1\tThey\tthey\tPRON\tPRP\tCase=Nom|Number=Plur\t4\tnsubj\t4:nsubj\t_
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdo\tdo\tAUX\tVBP\t_\t4\taux\t_\t_
+3\tn't\tnot\tPART\tRB\t_\t4\tadvmod\t_\t_
+4\tbuy\tbuy\tVERB\tVB\t_\t0\troot\t_\t_
+5\tbooks\tbook\tNOUN\tNNS\t_\t4\tobj\t_\tSpaceAfter=No
+5.1\tbuy\tbuy\t_\t_\t_\t_\t_\t4:conj\t_
+
+# sent_id = 2
+1\tNew\tnew\t_\t_\t_\t2\tamod\t_\t_
+2\tYork\tYork\t_\t_\t_\t0\troot\t_\t_
+
+# newdoc
+1\t_\t_\t_\t_\t_\t0\troot\t_\t_
+"""
+
+
+def word(relation: str, form: str, *below: Nested) -> Nested:
+    return (relation, form, below)
+
+
+FIRST = word(
+    "root", "buy", word("nsubj", "They"), word("aux", "do"), word("advmod", "n't"), word("obj", "books")
+)  # in the order of the sentence, without 2-3 and 5.1
+SECOND = word("root", "York", word("amod", "New"))
+THIRD = word("root", "_")
+
+
+@pytest.mark.parametrize(
+    "text", [TEXT, TEXT.replace("\n", "\r\n"), TEXT.rstrip(), "\n\n" + TEXT.replace("\n\n", "\n\n \n")]
+)
+def test_sentences(text: str) -> None:
+    trees = parsed("conllu", text)
+    assert [nested(tree) for tree in trees] == [FIRST, SECOND, THIRD]
+    assert [tree.document for tree in trees] == [0, 0, 1]
+    assert trees[0].parent == [-1, 0, 0, 0, 0]
+    assert trees[0].rank == [0, 0, 1, 2, 3]
+
+
+def test_documents() -> None:
+    trees = parsed("conllu", TEXT, "document")
+    assert [nested(tree) for tree in trees] == [
+        ("document", "document", (FIRST, SECOND)),
+        ("document", "document", (THIRD,)),
+    ]
+    assert [tree.document for tree in trees] == [0, 1]
+    (file,) = parsed("conllu", TEXT, "file")
+    assert nested(file) == ("file", "file", tuple(nested(tree) for tree in trees))
+
+
+def test_sentences_before_the_first_document_are_one() -> None:
+    one = "1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+    text = one + one + "# newdoc\n" + one + "#newdoc id = 3\n" + one + "# newdocs = no\n" + one
+    assert [tree.document for tree in parsed("conllu", text)] == [0, 0, 1, 2, 2]
+
+
+def test_random_trees() -> None:
+    """Heads that are drawn, against the recursion over them."""
+    draw = random.Random(2)
+    for _ in range(50):
+        size = draw.randrange(1, 30)
+        order = draw.sample(range(1, size + 1), size)
+        heads = {word: draw.choice(order[:i]) if i else 0 for i, word in enumerate(order)}
+
+        def tree(root: int, heads: dict[int, int] = heads) -> Nested:
+            return (f"r{root}", f"w{root}", tuple(tree(n, heads) for n in sorted(heads) if heads[n] == root))
+
+        text = "\n".join(f"{n}\tw{n}\t_\t_\t_\t_\t{heads[n]}\tr{n}\t_\t_" for n in sorted(heads))
+        assert [nested(found) for found in parsed("conllu", text)] == [tree(order[0])]
+
+
+def rows(*heads: object) -> str:
+    return "".join(f"{n}\tw\t_\t_\t_\t_\t{head}\tr\t_\t_\n" for n, head in enumerate(heads, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (rows(0) + "\n" + rows(0, 0), "line 3: a sentence has 2 roots"),
+        (rows(2, 1), "line 1: a sentence has 0 roots"),
+        (rows(0, 3, 2), "line 1: the heads of a sentence form a cycle"),
+        (rows(0, 2), "line 1: the heads of a sentence form a cycle"),
+        (rows(0, 3), "line 1: the head 3 of a word is not in its sentence"),
+        (rows(0, -1), "line 1: the head -1"),
+        (rows(0, "_"), "line 2: a word without a head"),
+        (rows(0, "x"), "line 2: no word of CoNLL-U"),
+        (rows(0, "9" * 5000), "line 2: no word of CoNLL-U"),
+        (rows(0).replace("\tr\t", "\t_\t"), "line 1: a word without a head or a relation"),
+        ("# a\n2\tw\t_\t_\t_\t_\t0\tr\t_\t_\n", "line 2: word 1 of a sentence is expected, got 2"),
+        ("1\tw\t_\n", "line 1: a word without a head"),
+        ("no columns", "line 1: no word of CoNLL-U"),
+        ("# global.columns = ID FORM\n" + rows(0), "CoNLL-U Plus"),
+        (rows(*range(10**6)), "a sentence of more than 10,000 lines"),
+        ("(" * 10**6, "no word of CoNLL-U"),
+        (b"1\t\xff", "line 1: it is not text"),
+    ],
+)
+def test_bad_sentences(text: str | bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        parsed("conllu", text)

@@ -1,0 +1,154 @@
+"""What all formats have in common: names, units, missing packages, plug-ins, and trees that are built node by node."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ape_cli.core import budget
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.storage import tree_formats
+from ape_cli.storage.tree_formats import ParsedTree, joined
+from tests.core.test_plugins import distribution, put
+from tests.storage.tree_formats.reading import check_laws, nested
+
+ROOT = Path(__file__).parents[3]
+NAMES = tree_formats.names()
+
+
+def leaf(kind: str) -> ParsedTree:
+    tree = ParsedTree()
+    tree.add(-1, kind)
+    return tree
+
+
+def test_nodes_are_numbered_and_ranked_as_they_are_added() -> None:
+    tree = ParsedTree(3)
+    root = tree.add(-1, "a")
+    first = tree.add(root, "b", "x")
+    tree.add(first, "c")
+    tree.add_tree(root, tree_of_two())
+    tree.add(root, "e")
+    assert tree.parent == [-1, 0, 1, 0, 3, 0]
+    assert tree.rank == [0, 0, 0, 1, 0, 2]
+    assert tree.token == ["a", "x", "c", "d", "d2", "e"]
+    assert tree.depth() == 3
+    check_laws(tree)
+    again = ParsedTree(3, tree.parent[:], tree.rank[:], tree.kind[:], tree.token[:])
+    assert again == tree
+    assert again.add(1, "f") == 6
+    assert again.rank[6] == 1
+
+
+def tree_of_two() -> ParsedTree:
+    tree = leaf("d")
+    tree.add(0, "d2")
+    return tree
+
+
+def test_joined_trees() -> None:
+    whole = joined("file", [tree_of_two(), leaf("e"), tree_of_two()], 4)
+    assert nested(whole) == (
+        "file",
+        "file",
+        (("d", "d", (("d2", "d2", ()),)), ("e", "e", ()), ("d", "d", (("d2", "d2", ()),))),
+    )
+    assert whole.document == 4
+    check_laws(whole)
+
+
+def test_a_tree_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "TREE_SIZE", 3)
+    whole = joined("file", [leaf("a"), leaf("b")])
+    for more in (lambda: whole.add(0, "c"), lambda: whole.add_tree(0, leaf("c"))):
+        with pytest.raises(DataError, match="more than 3 nodes"):
+            more()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_format_has_a_test_units_and_suffixes(name: str) -> None:
+    assert (Path(__file__).parent / f"test_{name.replace('-', '_')}.py").exists()
+    kind = type(tree_formats.load(name)) if not missing(name) else None
+    if kind is not None:
+        assert kind.units
+        assert "file" in kind.units
+        assert all(suffix.startswith(".") and suffix == suffix.lower() for suffix in kind.suffixes)
+
+
+def missing(name: str) -> bool:
+    needs = {"conllu": "conllu", "xml": "lxml", "html": "lxml", "tree-sitter": "tree_sitter", "algebra": "sympy"}
+    return name in needs and importlib.util.find_spec(needs[name]) is None
+
+
+def test_names() -> None:
+    with pytest.raises(UsageError, match=r"unknown format\n.*'pyhton'\n.*algebra.*\n.*did you mean 'python'"):
+        tree_formats.load("pyhton")
+    with pytest.raises(UsageError, match="unknown format"):
+        tree_formats.load("python-3")
+    assert type(tree_formats.load("json-lines")).__name__ == "JsonLinesFormat"
+
+
+def test_units() -> None:
+    kind = tree_formats.load("python")
+    assert tree_formats.chosen_unit("python", kind, None) == "function"
+    assert tree_formats.chosen_unit("python", kind, "subtree") == "function"
+    assert tree_formats.chosen_unit("python", kind, "file") == "file"
+    with pytest.raises(UsageError, match=r"'sentence'\n  allowed: function, file, subtree"):
+        tree_formats.chosen_unit("python", kind, "sentence")
+
+
+@pytest.mark.parametrize("name", ["conllu", "xml", "html", "tree-sitter", "algebra", "tree-sitter-javascript"])
+def test_a_missing_package_is_one_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
+    with pytest.raises(
+        UsageError, match=r"the format .* needs .*\n  got:     it is not installed\n.*'ape-cli\[[a-z-]*\]'"
+    ):
+        tree_formats.load(name)
+
+
+FORMAT = """
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat
+
+
+class Lines(TreeFormat):
+    suffixes = (".words",)
+    units = ("file",)
+
+    def trees(self, content, unit):
+        tree = ParsedTree()
+        tree.add(-1, "words")
+        for word in content.decode().split():
+            tree.add(0, "word", word)
+        yield tree
+"""
+USE = "from ape_cli.storage.tree_sources import read_trees; s = read_trees('.'); print(s.formats, s.trees[0][2].token)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["folder", "entry point"])
+def test_a_plug_in(tmp_path: Path, how: str) -> None:
+    if how == "folder":
+        put(tmp_path / "mine", "words", FORMAT, "storage/tree_formats")
+    else:
+        distribution(tmp_path / "mine", "ape_cli.tree_formats", "words", "their_words:Lines", FORMAT)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.words").write_text("x y")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "mine"), str(ROOT)])}
+    command = [sys.executable, "-c", USE]
+    done = subprocess.run(command, cwd=tmp_path / "data", env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "['words'] ['words', 'x', 'y']\n", done.stderr
+
+
+@pytest.mark.slow
+def test_no_package_is_imported_before_it_is_needed() -> None:
+    code = (
+        "import sys; from ape_cli.storage import tree_formats as t; [t.load(n) for n in ('json', 'python', 's-expr')]; "
+        "t.by_suffix('a.xml'); print(*sorted({'lxml', 'sympy', 'conllu', 'tree_sitter', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"

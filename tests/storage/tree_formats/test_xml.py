@@ -1,0 +1,139 @@
+"""XML documents, against Python's own parser."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from ape_cli.core.errors import DataError
+from tests.storage.tree_formats.reading import Nested, depths, flat, nested, parsed
+
+MATHML = """<?xml version="1.0" encoding="UTF-8"?>
+<!-- (a+b)/2 -->
+<math xmlns="http://www.w3.org/1998/Math/MathML" xmlns:x="urn:x" display="block" x:id="">
+  <mfrac><mrow><mi>a</mi><mo> + </mo><mi>b</mi></mrow><mn>2<!-- two --></mn></mfrac>
+  <?a program?>
+</math>
+"""
+
+
+def text(words: str) -> Nested:
+    return ("#text", words, ())
+
+
+def element(name: str, *below: Nested) -> Nested:
+    return (name, name, below)
+
+
+def test_mathml_worked_out_by_hand() -> None:
+    (tree,) = parsed("xml", MATHML)
+    row = element("mrow", element("mi", text("a")), element("mo", text("+")), element("mi", text("b")))
+    assert nested(tree) == element(
+        "math", ("@display", "block", ()), ("@id", "@id", ()), element("mfrac", row, element("mn", text("2")))
+    )
+    assert tree.parent == [-1, 0, 0, 0, 3, 4, 5, 4, 7, 4, 9, 3, 11]
+    assert tree.rank == [0, 0, 1, 2, 0, 0, 0, 1, 0, 2, 0, 1, 0]
+    assert [nested(found) for found in parsed("xml", MATHML, "file")] == [nested(tree)]
+
+
+def test_text_around_what_is_left_out_is_one() -> None:
+    assert nested(*parsed("xml", "<a>b<!--c-->d<?e f?> g<h/>\n<i/>j&lt;&#65;<![CDATA[<k>]]></a>")) == element(
+        "a", text("bd g"), element("h"), element("i"), text("j<A<k>")
+    )
+
+
+def by_hand(root: ElementTree.Element) -> Nested:
+    """Returns the tree of an element of Python's own parser, which has no comments."""
+    below: list[Nested] = [(f"@{name.split('}')[-1]}", value or f"@{name}", ()) for name, value in root.items()]
+    below += [text(" ".join(words.split())) for words in [root.text or ""] if words.strip()]
+    for child in root:
+        below.append(by_hand(child))
+        below += [text(" ".join(words.split())) for words in [child.tail or ""] if words.strip()]
+    return element(root.tag.split("}")[-1], *below)
+
+
+def drawn(draw: random.Random, depth: int) -> str:
+    """Returns a random element."""
+    name = draw.choice(["a", "b:c", "d-e"])
+    attributes = "".join(
+        f' {key}="{draw.choice(["x &amp; y", "1", "é"])}"' for key in draw.sample("pqr", draw.randrange(4))
+    )
+    parts = [draw.choice([" ", "t ", "&#233;\n", "<!-- x -->", "u"]) for _ in range(draw.randrange(3))]
+    parts += [drawn(draw, depth - 1) for _ in range(draw.randrange(4) if depth else 0)]
+    draw.shuffle(parts)
+    return f'<{name} xmlns:b="urn:b"{attributes}>{"".join(parts)}</{name}>'
+
+
+def test_random_documents() -> None:
+    draw = random.Random(7)
+    for _ in range(40):
+        document = drawn(draw, 5)
+        assert depths(*parsed("xml", document)) == flat(by_hand(ElementTree.fromstring(document)))
+
+
+def test_encodings() -> None:
+    wanted = element("a", text("é"))
+    for content in (
+        '<?xml version="1.0" encoding="ISO-8859-1"?><a>é</a>'.encode("latin-1"),
+        '<?xml version="1.0" encoding="UTF-16"?><a>é</a>'.encode("utf-16"),
+        b"\xef\xbb\xbf<a>\xc3\xa9</a>",
+    ):
+        assert nested(*parsed("xml", content)) == wanted
+
+
+def test_nothing_else_is_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the secret")
+    outer = f'<!DOCTYPE a SYSTEM "file://{tmp_path}/a.dtd"><a>x&e;y</a>'
+    (tmp_path / "a.dtd").write_text('<!ENTITY e "the secret"><!ATTLIST a b CDATA "the secret">')
+    assert nested(*parsed("xml", outer)) == element("a", text("x&e;y"))
+    for declared in (f'SYSTEM "file://{secret}"', '"the secret"'):
+        with pytest.raises(DataError, match="it declares entities"):
+            parsed("xml", f"<!DOCTYPE a [<!ENTITY e {declared}>]><a>&e;</a>")
+    included = f'<a xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include href="file://{secret}" parse="text"/></a>'
+    assert "the secret" not in parsed("xml", included)[0].token
+
+
+def test_a_reference_that_would_be_lost_is_refused() -> None:
+    doctype = '<!DOCTYPE a SYSTEM "a.dtd">\n'
+    for attribute in ('"x&nbsp;y"', "'x&amp;&nbsp;y'", '"&lt;&e;"'):
+        with pytest.raises(DataError, match="line 2: an attribute has a reference"):
+            parsed("xml", f"{doctype}<a b={attribute}/>")
+    assert nested(*parsed("xml", f'{doctype}<a b="&amp;&#65;">x&nbsp;y</a>')) == element(
+        "a", ("@b", "&A", ()), text("x&nbsp;y")
+    )
+
+
+LAUGHS = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ("", "no valid XML: Document is empty"),
+        ("<a>\n</b>", "no valid XML: .*line 2"),
+        ("<a/><b/>", "no valid XML"),
+        ("<a>&nbsp;</a>", "no valid XML: Entity 'nbsp' not defined"),
+        ('<a b="1" b="2"/>', "no valid XML"),
+        ("<x:a/>", "no valid XML"),
+        ("plain text", "no valid XML"),
+        (f'<!DOCTYPE a [<!ENTITY e0 "lol">{LAUGHS}]><a>&e11;</a>', "it declares entities|amplification"),
+        (f'<!DOCTYPE a [<!ENTITY e0 "lol">{LAUGHS}]><a b="&e11;"/>', "it declares entities|amplification"),
+        ("<a>" * 10**6 + "</a>" * 10**6, "no valid XML: Excessive depth"),
+        ("<a>" * 10**6, "no valid XML: Excessive depth"),
+        ("<a>" + "x" * (11 * 2**20) + "</a>", "no valid XML"),
+        ("<a>" + "<b/>" * 2_000_001 + "</a>", "the document is too large"),
+        (b"<a>\xff</a>", "line 1: it is not text in the encoding utf-8"),
+        (b'<?xml version="1.0" encoding="cp037"?><a/>', "it is not text|no valid XML"),
+        (b'<?xml version="1.0" encoding="utf-7"?><a/>', "which is not supported"),
+        (b'<?xml version="1.0" encoding="none"?><a/>', "which is not supported"),
+        ("<a>".encode("utf-16-le"), "a NUL character"),
+    ],
+)
+@pytest.mark.slow
+def test_bad_documents(document: str | bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        parsed("xml", document)
