@@ -1,0 +1,100 @@
+"""A column of texts in a Parquet file, as a source of trees: each row is a document."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ape_cli.core import budget
+from ape_cli.core.errors import DataError, UsageError, unknown
+from ape_cli.storage.dictionaries import check_indices
+
+_AT_ONCE = 256  # rows in memory at once
+
+
+def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:
+    """The texts of a column of a Parquet file, row by row, in UTF-8; None for a null.
+
+    `column` may be None if there is only one column of texts.
+
+    Raises `UsageError` if there is no such column, or if it is not clear which one is meant, and `DataError` if the
+    file cannot be read, or if its texts are much larger than the file. The caller adds the name of the file.
+    """
+    try:
+        _check_footer(content)
+        with pq.ParquetFile(pa.BufferReader(content)) as file:
+            name = _chosen(file.schema_arrow, column)
+            _check_groups(file, name, len(content))
+        yield from _texts(content, name)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError("no complete Parquet file", got=str(error).partition("\n")[0]) from error
+
+
+def _texts(content: bytes, name: str) -> Iterator[bytes | None]:
+    """The texts of the column `name`. Equal texts are in memory only once."""
+    most, total, rows = _most(len(content)), 0, 0
+    with pq.ParquetFile(pa.BufferReader(content), read_dictionary=[name]) as file:
+        for batch in file.iter_batches(_AT_ONCE, columns=[name]):
+            part = batch.column(0)
+            check_indices(part)
+            rows += len(part)
+            if rows > file.metadata.num_rows:
+                break
+            known = part.dictionary.cast(pa.large_binary()) if pa.types.is_dictionary(part.type) else None
+            for value in part.indices if known is not None else part.cast(pa.large_binary()):
+                found = (known[value.as_py()] if known is not None else value) if value.is_valid else None
+                text = None if found is None else found.as_py()
+                total += len(text or b"")
+                if total > most:
+                    raise DataError("the texts are much larger than the file", got=f"more than {most:,} bytes")
+                yield text
+        if rows != file.metadata.num_rows:
+            raise DataError("no complete Parquet file", got=f"another number of rows than {file.metadata.num_rows:,}")
+
+
+def _most(size: int) -> int:
+    """The most bytes of texts in a file of `size` bytes."""
+    return max(budget.SOLID_BYTES, budget.COLUMN_EXPANSION * size)
+
+
+def _check_footer(content: bytes) -> None:
+    """Check the length of the footer, which is parsed at once. Raises `DataError`."""
+    length = struct.unpack("<I", content[-8:-4])[0] if len(content) >= 8 else 0
+    if min(length, len(content)) > budget.FOOTER_BYTES:
+        raise DataError("the footer is too large", got=f"{length:,} bytes", allowed=f"{budget.FOOTER_BYTES:,} bytes")
+
+
+def _check_groups(file: pq.ParquetFile, name: str, size: int) -> None:
+    """Check that no row group has too many bytes of texts. Raises `DataError`."""
+    for group in map(file.metadata.row_group, range(file.num_row_groups)):
+        columns = (group.column(i) for i in range(group.num_columns))
+        found = sum(c.total_uncompressed_size for c in columns if c.path_in_schema == name)
+        if found > _most(size):
+            raise DataError("a row group is too large", got=f"{found:,} bytes", allowed=f"{_most(size):,} bytes")
+
+
+def _chosen(schema: pa.Schema, column: str | None) -> str:
+    """The name of the column of texts. Raises `UsageError` if there is none, or if it is not clear which."""
+    names = [field.name for field in schema if _is_text(field.type)]
+    if column is not None:
+        if column not in names or names.count(column) > 1:
+            raise unknown("column of texts", column, names)
+        return column
+    if len(names) != 1:
+        raise UsageError(
+            "the column of texts is not clear" if names else "the file has no column of texts",
+            got=", ".join(schema.names),
+            allowed=", ".join(names) or "a column of strings",
+            fix="name it with --column" if names else "choose another file",
+        )
+    return names[0]
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type has texts."""
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)

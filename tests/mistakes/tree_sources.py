@@ -1,0 +1,171 @@
+"""Mistakes in reading a user's own trees. Each still gives trees, but wrong ones, or reads what it must not read."""
+
+from __future__ import annotations
+
+from tests.mistakes._mistake import Mistake
+
+_FORMATS = "storage/tree_formats"
+
+MISTAKES = [
+    Mistake(
+        "children of a node of Python in reverse order",
+        "_tree",
+        "for child in reversed(below):\n    stack.append((child, number))",
+        "for child in below:\n    stack.append((child, number))",
+        f"{_FORMATS}/test_python.py::test_a_file_is_a_module",
+    ),
+    Mistake(
+        "functions within functions of Python are trees of their own",
+        "_functions",
+        "yield node",
+        "yield node\nstack.extend(reversed(list(ast.iter_child_nodes(node))))",
+        f"{_FORMATS}/test_python.py::test_functions_are_the_outermost_ones",
+    ),
+    Mistake(
+        "a name of many parts in an import of Python parsed with quadratic memory",
+        "_parsed",
+        "long = _DOTTED.search(text)",
+        "long = None",
+        f"{_FORMATS}/test_python.py::test_a_name_of_many_parts",
+    ),
+    Mistake(
+        "warnings of Python's parser printed",
+        "_parsed",
+        'warnings.simplefilter("ignore")',
+        'warnings.simplefilter("always")',
+        f"{_FORMATS}/test_python.py::test_no_warning_is_printed",
+    ),
+    Mistake(
+        "the rest of an HTML page lost without a message",
+        "HtmlFormat.trees",
+        "failed is not None",
+        "False",
+        f"{_FORMATS}/test_html.py::test_bad_documents",
+    ),
+    Mistake(
+        "a reference in an attribute of XML lost without a message",
+        "XmlFormat.trees",
+        "unknown and (found := _IN_ATTRIBUTE.search(text))",
+        "False",
+        f"{_FORMATS}/test_xml.py::test_a_reference_that_would_be_lost_is_refused",
+    ),
+    Mistake(
+        "entities of XML expanded",
+        "XmlFormat.trees",
+        "resolve_entities=False",
+        "resolve_entities=True",
+        f"{_FORMATS}/test_xml.py::test_nothing_else_is_read",
+    ),
+    Mistake(
+        "documents of XML that declare entities accepted",
+        "XmlFormat.trees",
+        "dtd is not None and any(True for _ in dtd.iterentities())",
+        "False",
+        f"{_FORMATS}/test_xml.py::test_nothing_else_is_read",
+    ),
+    Mistake(
+        "text after a comment of XML lost",
+        "markup_tree",
+        'texts.append(child.tail or "")\ncontinue',
+        "continue",
+        f"{_FORMATS}/test_xml.py::test_text_around_what_is_left_out_is_one",
+    ),
+    Mistake(
+        "dependents of CoNLL-U in the order of a traversal from the right",
+        "_tree",
+        "stack += [(child, placed) for child in reversed(below[number])]",
+        "stack += [(child, placed) for child in below[number]]",
+        f"{_FORMATS}/test_conllu.py::test_random_trees",
+    ),
+    Mistake(
+        "words of CoNLL-U that form a cycle left out",
+        "_tree",
+        "len(tree.parent) != len(words)",
+        "False",
+        f"{_FORMATS}/test_conllu.py::test_bad_sentences",
+    ),
+    Mistake(
+        "the unlabelled pair of the Penn Treebank kept",
+        "_Builder.closed",
+        'unlabelled and tree.parent.count(0) == 1 and tree.kind[1] != "#atom"',
+        "False",
+        f"{_FORMATS}/test_s_expr.py::test_the_penn_treebank",
+    ),
+    Mistake(
+        "other separators of lines end a document of JSON lines",
+        "_documents",
+        'text.split("\\n")',
+        "text.splitlines()",
+        f"{_FORMATS}/test_json_lines.py::test_each_line_is_a_document",
+    ),
+    Mistake(
+        "the last of two equal keys of JSON kept",
+        "_Reader._key",
+        "key in keys",
+        "False",
+        f"{_FORMATS}/test_json.py::test_bad_documents",
+    ),
+    Mistake(
+        "a part of a JSON document with labels read as a tree",
+        "_labelled",
+        'tree.kind[number] != "object" or values or label is None or tree.kind[label] not in ("string", "number")',
+        'tree.kind[number] != "object" or label is None or tree.kind[label] not in ("string", "number")',
+        f"{_FORMATS}/test_json.py::test_other_objects_are_objects",
+    ),
+    Mistake(
+        "algebra simplified by SymPy",
+        "_many",
+        "evaluate=False",
+        "evaluate=True",
+        f"{_FORMATS}/test_algebra.py::test_one_of_each",
+    ),
+    Mistake(
+        "programs with errors of syntax read by tree-sitter",
+        "TreeSitterFormat.trees",
+        "parsed.root_node.has_error",
+        "False",
+        f"{_FORMATS}/test_tree_sitter.py::test_bad_programs",
+    ),
+    Mistake(
+        "ranks counted over the whole tree",
+        "ParsedTree.add_tree",
+        "self.rank[first] = self._children[parent]",
+        "self.rank[first] = first",
+        f"{_FORMATS}/test_formats.py::test_nodes_are_numbered_and_ranked_as_they_are_added",
+    ),
+    Mistake(
+        "symbolic links in a source of trees followed",
+        "_entries",
+        "follow_symlinks=False",
+        "follow_symlinks=True",
+        "storage/test_tree_sources.py::test_links_are_not_followed_but_named",
+    ),
+    Mistake(
+        "files of a source of trees in the order of the file system",
+        "_below",
+        "found.paths.sort()",
+        "found.paths.sort(reverse=True)",
+        "storage/test_tree_sources.py::test_a_folder_is_read_in_the_order_of_paths",
+    ),
+    Mistake(
+        "special files of a source of trees opened",
+        "content",
+        "not stat.S_ISREG(about.st_mode)",
+        "False",
+        "storage/test_tree_sources.py::test_special_files_are_not_opened",
+    ),
+    Mistake(
+        "a damaged file of trees read in part",
+        "_Reader.read",
+        "self._bad(path, error)\nself.nodes, self.count = counted\ncontinue",
+        "self._bad(path, error)\ntrees = []",
+        "storage/test_tree_sources.py::test_a_file_is_read_as_a_whole_or_not_at_all",
+    ),
+    Mistake(
+        "only the first texts of a Parquet file read",
+        "texts",
+        "yield from _texts(content, name)",
+        "yield from list(_texts(content, name))[:256]",
+        "storage/test_tree_sources.py::test_many_rows",
+    ),
+]

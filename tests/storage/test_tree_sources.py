@@ -1,0 +1,440 @@
+"""Sources of trees: files, folders, patterns and Parquet files; bad files of every kind; and the input budget."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ape_cli.core import budget
+from ape_cli.core.errors import ApeError, DataError, UsageError
+from ape_cli.storage.tree_sources import TreeSource, read_trees
+from tests.storage.tree_formats.reading import NEEDS, check_laws
+
+FUNCTION = "def f(x):\n    return x\n"
+
+
+def put(folder: Path, **files: str | bytes) -> str:
+    """Writes files and returns the folder; `a__b_py` is the file `a/b.py`."""
+    for name, content in files.items():
+        stem, _, suffix = name.replace("__", "/").rpartition("_")
+        path = folder / f"{stem}.{suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(folder)
+
+
+def tokens(source: TreeSource) -> list[tuple[int, int, list[str]]]:
+    for _, _, tree in source.trees:
+        check_laws(tree)
+    return [(file, document, tree.token) for file, document, tree in source.trees]
+
+
+# Which files are read ---------------------------------------------------------------------------
+
+
+def test_a_folder_is_read_in_the_order_of_paths(tmp_path: Path) -> None:
+    files = {"b_json": "2", "a__z_json": "3", "a_json": "1", "a__A_JSON": "4", "c_txt": "no", "_hidden__x_json": "{"}
+    put(tmp_path / "my data", **files)
+    (tmp_path / "my data" / ".git").mkdir()
+    (tmp_path / "my data" / ".git" / "x.json").write_text("{")
+    (tmp_path / "my data" / "_hidden" / "x.json").unlink()
+    source = read_trees(str(tmp_path / "my data"))
+    paths = ["a.json", "a/A.JSON", "a/z.json", "b.json"]
+    assert source.files == [(p, hashlib.sha256((tmp_path / "my data" / p).read_bytes()).hexdigest()) for p in paths]
+    assert tokens(source) == [(0, 0, ["1"]), (1, 0, ["4"]), (2, 0, ["3"]), (3, 0, ["2"])]
+    assert (source.name, source.formats, source.unit, source.skipped) == ("my-data", ["json"], "document", [])
+
+
+def test_documents_are_numbered_within_their_file(tmp_path: Path) -> None:
+    source = read_trees(put(tmp_path, a_jsonl="1\n2\n", b_jsonl="3\n"))
+    assert tokens(source) == [(0, 0, ["1"]), (0, 1, ["2"]), (1, 0, ["3"])]
+    source = read_trees(str(tmp_path), unit="file")
+    assert tokens(source) == [(0, 0, ["file", "1", "2"]), (1, 0, ["file", "3"])]
+
+
+def test_one_file_needs_no_suffix_if_its_format_is_named(tmp_path: Path) -> None:
+    put(tmp_path, a_txt="(S (NP a))")
+    source = read_trees(str(tmp_path / "a.txt"), format="s-expr")
+    assert (source.files[0][0], source.name, tokens(source)) == ("a.txt", "a", [(0, 0, ["S", "NP", "a"])])
+    with pytest.raises(DataError, match=r"no file of a known format\n  got:     1 file: 1 .txt"):
+        read_trees(str(tmp_path / "a.txt"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "paths"),
+    [
+        ("*.json", ["a.json"]),
+        ("**/*.json", ["a.json", "x/b.json", "x/y/c.json"]),
+        ("x/**", ["b.json", "y/c.json"]),
+        ("*/?.json", ["x/b.json"]),
+        ("x/[a-b].json", ["b.json"]),
+        ("**/y/*", ["x/y/c.json"]),
+        ("**/**/*.json", ["a.json", "x/b.json", "x/y/c.json"]),
+    ],
+)
+def test_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, paths: list[str]) -> None:
+    put(tmp_path, a_json="1", x__b_json="2", x__y__c_json="3", x__y__d_txt="no")
+    assert [path for path, _ in read_trees(str(tmp_path / pattern)).files] == paths
+    monkeypatch.chdir(tmp_path)
+    assert [path for path, _ in read_trees(pattern).files] == paths
+
+
+def test_a_pattern_with_a_suffix_and_a_format(tmp_path: Path) -> None:
+    put(tmp_path, a_txt="(a)", b_sexp="(b)")
+    assert tokens(read_trees(str(tmp_path / "*.txt"), format="s-expr")) == [(0, 0, ["a"])]
+    assert tokens(read_trees(str(tmp_path / "*"), format="s-expr")) == [(0, 0, ["b"])]
+    assert tokens(read_trees(str(tmp_path), format="s-expr")) == [(0, 0, ["b"])]
+
+
+def test_a_name_with_signs_of_a_pattern_is_a_file(tmp_path: Path) -> None:
+    put(tmp_path, **{"[a]_json": "1", "a_json": "2"})
+    assert tokens(read_trees(str(tmp_path / "[a].json"))) == [(0, 0, ["1"])]
+
+
+def test_what_is_found_is_counted_if_nothing_fits(tmp_path: Path) -> None:
+    put(tmp_path, a_txt="", b_txt="", c_csv="")
+    (tmp_path / "none").touch()
+    (tmp_path / "link.py").symlink_to(tmp_path / "a.txt")
+    counted = "4 files: 2 .txt, 1 .csv, 1 without a suffix; 1 symbolic link, which is not followed"
+    for name in (None, "python"):
+        with pytest.raises(DataError, match=counted):
+            read_trees(str(tmp_path), format=name)
+    with pytest.raises(DataError, match=r"no file of a known format\n  got:     0 files"):
+        read_trees(str(tmp_path / "*.json"))
+
+
+def test_several_formats_need_a_choice(tmp_path: Path) -> None:
+    put(tmp_path, a_json="1", b_py=FUNCTION, c_py=FUNCTION)
+    with pytest.raises(UsageError, match="files of several formats\n  got:     json: 1, python: 2"):
+        read_trees(str(tmp_path))
+    assert read_trees(str(tmp_path), format="json").formats == ["json"]
+
+
+def test_languages_of_tree_sitter_are_told_by_suffixes(tmp_path: Path) -> None:
+    pytest.importorskip("tree_sitter_javascript")
+    put(tmp_path, a_js="a", b_json="1", c_py="x")
+    source = read_trees(str(tmp_path / "*.js"))
+    assert (source.formats, tokens(source)[0][2][-1]) == (["tree-sitter-javascript"], "a")
+    put(tmp_path / "only", a_js="b")
+    assert read_trees(str(tmp_path / "only"), format="tree-sitter").formats == ["tree-sitter-javascript"]
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [("none", "no such file or folder"), ("", "has no name"), ("s3://a/b", "only be read"), ("a\0b", "not UTF-8")],
+)
+def test_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ApeError, match=message):
+        read_trees(where)
+
+
+def test_units_and_no_trees(tmp_path: Path) -> None:
+    where = put(tmp_path, a_py="x = 1\n")
+    with pytest.raises(DataError, match=r"no tree of the unit function\n  got:     1 file: 1 .py"):
+        read_trees(where)
+    with pytest.raises(UsageError, match="allowed: function, file, subtree"):
+        read_trees(where, unit="sentence")
+    put(tmp_path, a_py=FUNCTION)
+    source = read_trees(where, unit="subtree")
+    assert (source.unit, tokens(source)[0][2][0]) == ("subtree", "f")
+
+
+# Links and special files ------------------------------------------------------------------------
+
+
+def test_links_are_not_followed_but_named(tmp_path: Path) -> None:
+    put(tmp_path / "outside", secret_json='"secret"')
+    put(tmp_path / "in", a_json="1", sub__b_json="2")
+    (tmp_path / "in" / "sub" / "loop").symlink_to(tmp_path / "in")
+    (tmp_path / "in" / "self").symlink_to("self")
+    (tmp_path / "in" / "link.json").symlink_to(tmp_path / "outside" / "secret.json")
+    (tmp_path / "in" / "far").symlink_to(tmp_path / "outside")
+    for where in ("in", "in/**"):
+        source = read_trees(str(tmp_path / where))
+        assert tokens(source) == [(0, 0, ["1"]), (1, 0, ["2"])]
+        assert [path for path, _ in source.skipped] == ["far", "link.json", "self", "sub/loop"]
+        assert {reason for _, reason in source.skipped} == {"a symbolic link, which is not followed"}
+    (tmp_path / "named").symlink_to(tmp_path / "in")  # the user names this one
+    assert len(read_trees(str(tmp_path / "named")).trees) == 2
+    with pytest.raises(DataError, match="cannot read"):
+        read_trees(str(tmp_path / "in" / "self"), format="json")
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_special_files_are_not_opened(tmp_path: Path, alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    put(tmp_path, b_json="1")
+    opened: list[str] = []
+    real = os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest, **more: opened.append(str(path)) or real(path, *rest, **more))
+    where = str(tmp_path / "a.json") if alone else str(tmp_path)
+    with pytest.raises(DataError, match=r"cannot read .*a.json\n  got:     it is no regular file"):
+        read_trees(where)
+    if not alone:
+        assert read_trees(where, skip_bad=True).skipped == [("a.json", "it is no regular file")]
+    assert not any(path.endswith("a.json") for path in opened)
+    with pytest.raises(DataError, match="it is no regular file"):
+        read_trees("/dev/zero", format="json")
+
+
+def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
+    deep = tmp_path
+    for _ in range(20):  # a path that is too long for the system
+        deep = deep / ("x" * 250)
+        try:
+            deep.mkdir()
+        except OSError:
+            break
+    put(tmp_path, a_json="1")
+    assert len(read_trees(str(tmp_path)).trees) == 1
+
+
+def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
+    put(tmp_path, a_json="1")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff.json")).write_text("2")
+    with pytest.raises(DataError, match="its name is not UTF-8 text"):
+        read_trees(str(tmp_path))
+    source = read_trees(str(tmp_path), skip_bad=True)
+    assert [reason for _, reason in source.skipped] == ["its name is not UTF-8 text"]
+    assert json.dumps([source.skipped, source.files], ensure_ascii=False).encode()
+    assert source.skipped[0][0] == "b\\udcff.json"
+
+
+# Bad files --------------------------------------------------------------------------------------
+
+
+def test_a_bad_file_is_named_with_its_line(tmp_path: Path) -> None:
+    where = put(tmp_path, a_json="1", b_json="[1,\n2", c_json=b"\xff", d_json="4")
+    with pytest.raises(DataError) as caught:
+        read_trees(where)
+    assert str(caught.value) == (
+        f"cannot read {tmp_path}/b.json\n"
+        "  got:     line 2: no valid JSON: a comma or a closing bracket is expected\n"
+        "  fix:     correct it, or leave out such files with --skip-bad"
+    )
+    source = read_trees(where, skip_bad=True)
+    assert [path for path, _ in source.files] == ["a.json", "d.json"]
+    assert tokens(source) == [(0, 0, ["1"]), (1, 0, ["4"])]
+    assert [path for path, _ in source.skipped] == ["b.json", "c.json"]
+    assert source.skipped[0][1] == "line 2: no valid JSON: a comma or a closing bracket is expected"
+
+
+def test_a_file_is_read_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    source = read_trees(put(tmp_path, a_jsonl="1\n2\n{", b_jsonl="3"), skip_bad=True)
+    assert tokens(source) == [(0, 0, ["3"])]
+    assert [path for path, _ in source.files] == ["b.jsonl"]
+
+
+def test_a_source_of_bad_files_only(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no file that can be read\n  got:     2 that .* the first is a.json: line 1"):
+        read_trees(put(tmp_path, a_json="{", b_json="["), skip_bad=True)
+
+
+def test_half_of_a_character_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="half of a character"):
+        read_trees(put(tmp_path, a_json='"\\ud800"'))
+
+
+DEEP = {
+    "json": "[" * 10**6 + "]" * 10**6,
+    "json-lines": "[" * 10**6,
+    "python": "(" * 10**6,
+    "s-expr": "(" * 10**6 + ")" * 10**6,
+    "conllu": "".join(f"{n + 1}\tw\t_\t_\t_\t_\t{n}\tr\t_\t_\n" for n in range(10**4)),
+    "xml": "<a>" * 10**6 + "</a>" * 10**6,
+    "html": "<b>" * 10**6,
+    "tree-sitter-javascript": "1" + "+1" * 400_000,
+    "algebra": "x" + "+x" * 30_000,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DEEP)
+def test_deep_nesting_is_one_message(tmp_path: Path, name: str) -> None:
+    """In a process of its own, because an overflow of the stack would end the interpreter."""
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    (tmp_path / "deep.x").write_text(DEEP[name])
+    code = (
+        "from ape_cli.core.errors import DataError\n"
+        "from ape_cli.storage.tree_sources import read_trees\n"
+        f"try: read_trees('deep.x', format={name!r})\n"
+        "except DataError as error: print(error)\n"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    *lines, memory = done.stdout.splitlines()
+    assert lines[0] == "cannot read deep.x"
+    assert "deep" in lines[1] or "nest" in lines[1] or "in each other" in lines[1] or "Excessive depth" in lines[1]
+    assert int(memory) < 2**20  # KiB
+
+
+# The budget -------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    put(tmp_path, b_json="1")
+    with (tmp_path / "a.json").open("wb") as file:
+        file.truncate(10 * 2**30)  # a hole
+    started = time.process_time()
+    with pytest.raises(DataError, match=r"cannot read .*a.json\n  got:     it has more than 268,435,456 bytes"):
+        read_trees(str(tmp_path))
+    source = read_trees(str(tmp_path), skip_bad=True)
+    assert source.skipped == [("a.json", "it has more than 268,435,456 bytes")]
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("TREE_ENTRIES", 2, "more than 2 files and folders"),
+        ("TREE_FILES", 2, "too many files\n  got:     3 files"),
+        ("TREE_BYTES", 8, "too many bytes of files"),
+        ("TREES", 2, "too many trees"),
+        ("TREE_NODES", 8, "too many nodes of trees"),
+    ],
+)
+def test_limits_of_the_whole_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: int, message: str
+) -> None:
+    where = put(tmp_path, a_json="[1]", b_json="[2]", c_json="[3, 4, 5, 6]")
+    assert len(read_trees(where).trees) == 3
+    monkeypatch.setattr(budget, name, value)
+    with pytest.raises(DataError, match=message):
+        read_trees(where, skip_bad=True)
+
+
+def test_files_that_are_left_out_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = put(tmp_path, a_jsonl="1\n2\n{", b_jsonl="3", c_jsonl="4")
+    monkeypatch.setattr(budget, "TREES", 2)
+    monkeypatch.setattr(budget, "TREE_NODES", 2)
+    assert tokens(read_trees(where, skip_bad=True)) == [(0, 0, ["3"]), (1, 0, ["4"])]
+
+
+@pytest.mark.parametrize(("name", "message"), [("TREE_SIZE", "a tree is too large"), ("TREE_DEPTH", "too deep")])
+def test_limits_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str) -> None:
+    where = put(tmp_path, a_json="1", b_json="[[2]]")
+    monkeypatch.setattr(budget, name, 2)
+    with pytest.raises(DataError, match=message):
+        read_trees(where)
+    source = read_trees(where, skip_bad=True)
+    assert message in source.skipped[0][1]
+    assert tokens(source) == [(0, 0, ["1"])]
+
+
+def test_digest_and_content_are_of_one_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = put(tmp_path, a_json="1")
+    real, times = os.read, []
+
+    def read(handle: int, size: int) -> bytes:
+        found = real(handle, size)
+        times.append(len(found))
+        (tmp_path / "a.json").write_text("2")  # another process changes the file
+        return found
+
+    monkeypatch.setattr(os, "read", read)
+    source = read_trees(where)
+    assert (source.files[0][1], tokens(source)) == (hashlib.sha256(b"1").hexdigest(), [(0, 0, ["1"])])
+    assert times == [1]
+
+
+# Parquet ----------------------------------------------------------------------------------------
+
+
+def parquet(folder: Path, **columns: object) -> str:
+    pq.write_table(pa.table(columns), folder / "x.parquet")
+    return str(folder / "x.parquet")
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_each_row_of_a_column_is_a_document(tmp_path: Path, kind: pa.DataType) -> None:
+    rows = ["1\n2", "", "é" and '"é"', "3"]
+    where = parquet(tmp_path, number=[1, 2, 3, 4], text=pa.array(rows, pa.string()).cast(kind))
+    source = read_trees(where, format="json-lines")
+    assert tokens(source) == [(0, 0, ["1"]), (0, 0, ["2"]), (0, 2, ['"é"']), (0, 3, ["3"])]
+    assert source.files == [("x.parquet", hashlib.sha256(Path(where).read_bytes()).hexdigest())]
+    assert (source.name, source.formats) == ("x", ["json-lines"])
+
+
+def test_many_rows(tmp_path: Path) -> None:
+    rows = [str(i % 7) for i in range(1000)]
+    source = read_trees(parquet(tmp_path, text=rows), format="json")
+    assert tokens(source) == [(0, row, [text]) for row, text in enumerate(rows)]
+
+
+def test_the_column_of_a_parquet_file(tmp_path: Path) -> None:
+    where = parquet(tmp_path, a=["1"], b=["2"], c=[3])
+    assert tokens(read_trees(where, format="json", column="b")) == [(0, 0, ["2"])]
+    with pytest.raises(UsageError, match=r"not clear\n.*a, b, c\n  allowed: a, b\n.*--column"):
+        read_trees(where, format="json")
+    for name in ("c", "d"):
+        with pytest.raises(UsageError, match="unknown column of texts"):
+            read_trees(where, format="json", column=name)
+    with pytest.raises(UsageError, match="need a format"):
+        read_trees(where)
+    with pytest.raises(UsageError, match="only a Parquet file has columns"):
+        read_trees(put(tmp_path / "other", a_json="1"), column="a")
+    with pytest.raises(UsageError, match="no column of texts"):
+        read_trees(parquet(tmp_path, c=[3]), format="json")
+
+
+def test_bad_rows(tmp_path: Path) -> None:
+    where = parquet(tmp_path, text=["1", "{", None, "4"])
+    with pytest.raises(DataError, match=r"cannot read .*x.parquet\n  got:     row 1: line 1: no valid JSON"):
+        read_trees(where, format="json")
+    source = read_trees(where, format="json", skip_bad=True)
+    assert tokens(source) == [(0, 0, ["1"]), (0, 3, ["4"])]
+    assert [path for path, _ in source.skipped] == ["x.parquet row 1", "x.parquet row 2"]
+    assert source.skipped[1][1] == "a null instead of a text"
+
+
+def not_utf_8() -> pa.Array:
+    return pa.array([b"\xff"], pa.binary()).view(pa.string())
+
+
+def test_texts_that_are_not_utf_8(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="it is not text in the encoding utf-8"):
+        read_trees(parquet(tmp_path, text=not_utf_8()), format="json")
+
+
+@pytest.mark.parametrize("damage", ["cut", "start", "empty", "text", "footer"])
+def test_damaged_parquet_files(tmp_path: Path, damage: str) -> None:
+    where = Path(parquet(tmp_path, text=["1"] * 1000))
+    content = where.read_bytes()
+    changed = {
+        "cut": content[: len(content) // 2],
+        "start": content[50:],
+        "empty": b"",
+        "text": b"text",
+        "footer": content[:-8] + b"\xff\xff\xff\x7fPAR1",
+    }
+    where.write_bytes(changed[damage])
+    with pytest.raises(DataError, match=r"cannot read .*x.parquet"):
+        read_trees(str(where), format="json")
+
+
+@pytest.mark.slow
+def test_a_small_file_with_huge_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One text of 5 MB that 5,000 rows repeat has 25 GB."""
+    monkeypatch.setattr(budget, "SOLID_BYTES", 2**24)
+    again = pa.DictionaryArray.from_arrays(pa.array([0] * 5000, pa.int32()), pa.array([" " * 5_000_000 + "1"]))
+    pq.write_table(pa.table({"text": again}), tmp_path / "x.parquet", compression="zstd")
+    started = time.process_time()
+    with pytest.raises(DataError, match=r"the texts are much larger than the file|a row group is too large"):
+        read_trees(str(tmp_path / "x.parquet"), format="json")
+    assert time.process_time() - started < 20
