@@ -46,7 +46,7 @@ class Trees(Sized):
     ordered: ClassVar[bool] = True
     extent: ClassVar[str] = "depth"
     least_depth: ClassVar[int] = 0
-    form_options = ("branching", "binarise")
+    form_options: ClassVar[tuple[str, ...]] = ("branching", "binarise")
 
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth.")

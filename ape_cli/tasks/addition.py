@@ -69,6 +69,7 @@ class Addition(Sized):
     summary = "the sum of two numbers: 12+34 -> 46"
     source = "McLeish et al. 2024, arXiv:2405.17399; index hints: Zhou et al. 2024, arXiv:2402.09371"
     extent: ClassVar[str] = "digits"
+    form_options = ("base", "reverse", "pad", "index_hints", "random_start")
     preset_options: ClassVar = {
         "small": {"digits_mean": 5, "digits_std": 1},
         "tiny": {"digits_mean": 2, "digits_std": 0.5},

@@ -47,6 +47,7 @@ class AssociativeRecall(Sized):
     summary = "the values of queried keys: k2 v7 k5 v1 k5 -> v1"
     source = "Arora et al. 2023, arXiv:2312.04927"
     extent: ClassVar[str] = "pairs"
+    form_options = ("queries",)
     preset_options: ClassVar = {
         "small": {"pairs": 8, "keys": 16, "values": 16},
         "tiny": {"pairs": 3, "keys": 6, "values": 6},

@@ -49,6 +49,7 @@ class TreeConvert(Sized):
     summary = "a tree from one notation to another: + 1 * 2 3 -> 1 2 3 * +"
     source = "ours; the trees of Algebraic Positional Encodings, section 4.1"
     extent: ClassVar[str] = "depth"
+    form_options = ("branching", "from", "to")
 
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth.")

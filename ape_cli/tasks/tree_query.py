@@ -64,6 +64,7 @@ class TreeQuery(UniqueTrees):
 
     summary = "the subtree, label, parent or common ancestor of nodes that a path or a label addresses"
     source = "ours; the trees of Algebraic Positional Encodings, section 4.1"
+    form_options = ("branching", "binarise", "by")
     ops: ClassVar[list[str]] = ["subtree", "node", "parent", "ancestor"]
     least_depth: ClassVar[int] = 2  # the tree below the root has a node that is not its root
 
