@@ -55,10 +55,10 @@ class Addition(Sized):
     Arguments: `digits_mean` and `digits_std`, of the distribution of the number of digits; `base`; `reverse`, whether
     all numbers are written with the least significant digit first; `pad`, whether all three numbers get leading zeros
     up to one digit more than the longer number has, so that digits of equal place value have equal distances;
-    `index_hints`, the number of index symbols, of which one precedes each digit; 0 means that there are no hints;
-    `random_start`, whether the hint of the ones is drawn uniformly from those that leave enough hints for the sum.
-    Without it, the hint `#p` precedes the digit of base^p. Raises `UsageError` if an option is out of range, or if
-    there are fewer index symbols than a sum may have digits.
+    `index_hints`, whether an index symbol precedes each digit; `index_symbols`, how many there are, by default as many
+    as a sum may have digits; `random_start`, whether the hint of the ones is drawn uniformly from those that leave
+    enough hints for the sum. Without it, the hint `#p` precedes the digit of base^p. Raises `UsageError` if an option
+    is out of range, or if there are fewer index symbols than a sum may have digits.
 
     >>> task = Addition(digits_mean=3, digits_std=1)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
@@ -69,7 +69,7 @@ class Addition(Sized):
     summary = "the sum of two numbers: 12+34 -> 46"
     source = "McLeish et al. 2024, arXiv:2405.17399; index hints: Zhou et al. 2024, arXiv:2402.09371"
     extent: ClassVar[str] = "digits"
-    form_options = ("base", "reverse", "pad", "index_hints", "random_start")
+    form_options = ("base", "reverse", "pad", "index_hints", "index_symbols", "random_start")
     preset_options: ClassVar = {
         "small": {"digits_mean": 5, "digits_std": 1},
         "tiny": {"digits_mean": 2, "digits_std": 0.5},
@@ -80,7 +80,8 @@ class Addition(Sized):
     base: int = option(10, "Base of the numbers.")
     reverse: bool = option(False, "Write numbers with the least significant digit first.")
     pad: bool = option(False, "Pad numbers and sum with leading zeros to one common width.")
-    index_hints: int = option(0, "Number of index symbols, one of which precedes each digit; 0 for no hints.")
+    index_hints: bool = option(False, "Write an index symbol before each digit, the same for equal place values.")
+    index_symbols: int = option(0, "Number of index symbols for index hints; 0 for as many as a sum may have digits.")
     random_start: bool = option(False, "Draw the index symbol of the ones at random.")
 
     @property
@@ -92,19 +93,25 @@ class Addition(Sized):
         """Check the options. Raises `UsageError` if one is out of range, or if there are too few index symbols."""
         super().check()
         check_whole("base", self.base, 2, len(_DIGITS))
-        check_whole("index_hints", self.index_hints, 0, 30_000)
-        if self.index_hints and self.index_hints <= self._most:
+        check_whole("index_symbols", self.index_symbols, 0, 30_000)
+        if self.index_symbols and not self.index_hints:
             raise UsageError(
-                "too few index hints for the digits of a sum",
-                got=self.index_hints,
-                allowed=f"at least {self._most + 1}, or 0 for no hints",
-                fix="choose more index hints, or fewer digits",
+                "there are no index hints",
+                got=f"index_symbols {self.index_symbols} without index_hints",
+                fix="give --index-hints as well, or leave --index-symbols out",
             )
-        if self.random_start and not self.index_hints:
+        if 0 < self.index_symbols <= self._most:
             raise UsageError(
-                "there are no index hints whose start could be random",
-                got="random_start without index_hints",
-                fix="give --index-hints as well, or leave --random-start out",
+                "too few index symbols for the digits of a sum",
+                got=self.index_symbols,
+                allowed=f"at least {self._most + 1}",
+                fix="choose more index symbols, or fewer digits",
+            )
+        if self.random_start and not self.index_symbols:
+            raise UsageError(
+                "a random start needs a number of index symbols to choose from",
+                got="random_start without index_symbols",
+                fix=f"give --index-hints and --index-symbols {2 * self._most}, or leave --random-start out",
             )
 
     @property
@@ -116,6 +123,11 @@ class Addition(Sized):
     def _most(self) -> int:
         """The largest number of digits that is drawn: 6 standard deviations above the mean."""
         return math.floor(self.digits_mean + 6 * self.digits_std + 0.5)
+
+    @property
+    def _hints(self) -> int:
+        """The number of index symbols in the vocabulary."""
+        return (self.index_symbols or max(part._most for part in self.parts) + 1) if self.index_hints else 0
 
     @property
     def _plus(self) -> int:
@@ -136,7 +148,7 @@ class Addition(Sized):
         digit = np.where(beyond < 0, leading + rng.below(word, self.base - leading), 0)
         first = np.zeros_like(size)
         if self.random_start:
-            first = rng.below(rng.child(key, "start"), self.index_hints - size)
+            first = rng.below(rng.child(key, "start"), self.index_symbols - size)
         starts, symbol = self._written(digit, width, np.repeat(first, 2))
         symbol = np.insert(symbol, starts[1::2], self._plus)
         starts = starts[::2] + np.arange(size.size + 1)
@@ -188,7 +200,7 @@ class Addition(Sized):
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the digits, `+`, and the index symbols `#0`, `#1` and so on."""
-        return [*_DIGITS[: self.base], "+", *(f"#{i}" for i in range(self.index_hints))]
+        return [*_DIGITS[: self.base], "+", *(f"#{i}" for i in range(self._hints))]
 
     @property
     @over_sizes

@@ -75,8 +75,8 @@ MISTAKES = [
     Mistake(
         "addition: a random start that leaves the last carry without a hint of its own",
         "Addition.draw",
-        "self.index_hints - size",
-        "self.index_hints - size + 1",
+        "self.index_symbols - size",
+        "self.index_symbols - size + 1",
         f"{_ADDITION}::test_the_start_of_hints_is_uniform_and_leaves_enough_for_the_sum",
     ),
     Mistake(

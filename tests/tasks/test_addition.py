@@ -23,11 +23,19 @@ FORMS: list[dict[str, Any]] = [
     {"reverse": True},
     {"pad": True},
     {"reverse": True, "pad": True, "base": 2},
-    {"index_hints": 60},
-    {"index_hints": 60, "reverse": True, "random_start": True, "base": 36},
-    {"index_hints": 60, "pad": True, "random_start": True},
+    {"index_hints": True, "index_symbols": 60},
+    {"index_hints": True, "index_symbols": 60, "reverse": True, "random_start": True, "base": 36},
+    {"index_hints": True, "index_symbols": 60, "pad": True, "random_start": True},
     {"digits_mean": 1.2, "digits_std": 0.5, "base": 3},
-    {"digits_mean": 1.2, "digits_std": 0.5, "base": 2, "pad": True, "reverse": True, "index_hints": 6},
+    {
+        "digits_mean": 1.2,
+        "digits_std": 0.5,
+        "base": 2,
+        "pad": True,
+        "reverse": True,
+        "index_hints": True,
+        "index_symbols": 6,
+    },
 ]
 
 
@@ -89,9 +97,9 @@ def check_hints(parts: list[list[str]], task: Any) -> None:
         ({"pad": True, "reverse": True}, "2 1 0 + 3 0 0", "5 1 0"),
         ({"base": 16}, "f f + f f", "1 f e"),
         ({"base": 2}, "1 + 1 1", "1 0 0"),
-        ({"index_hints": 9}, "#1 1 #0 2 + #0 9", "#1 2 #0 1"),
-        ({"index_hints": 9}, "#4 5 #3 2 + #4 7 #3 9", "#5 1 #4 3 #3 1"),
-        ({"index_hints": 9, "reverse": True}, "#6 5 + #6 2 #7 8 #8 1", "#6 7 #7 8 #8 1"),
+        ({"index_hints": True, "index_symbols": 9}, "#1 1 #0 2 + #0 9", "#1 2 #0 1"),
+        ({"index_hints": True, "index_symbols": 9}, "#4 5 #3 2 + #4 7 #3 9", "#5 1 #4 3 #3 1"),
+        ({"index_hints": True, "index_symbols": 9, "reverse": True}, "#6 5 + #6 2 #7 8 #8 1", "#6 7 #7 8 #8 1"),
     ],
     ids=str,
 )
@@ -181,7 +189,7 @@ def test_one_digit_may_be_zero() -> None:
 
 
 def test_the_start_of_hints_is_uniform_and_leaves_enough_for_the_sum() -> None:
-    task, found = rows("addition", digits_mean=3, digits_std=0, index_hints=8, random_start=True)
+    task, found = rows("addition", digits_mean=3, digits_std=0, index_hints=True, index_symbols=8, random_start=True)
     starts = Counter(task.id_names[row["source_ids"][4]] for row in found)  # of the ones of the first number
     assert sorted(starts) == ["#0", "#1", "#2", "#3", "#4"]  # a sum has up to 4 digits
     assert sum((n - ROWS / 5) ** 2 / (ROWS / 5) for n in starts.values()) < 24  # 4 degrees of freedom: p < 1e-4
@@ -189,7 +197,9 @@ def test_the_start_of_hints_is_uniform_and_leaves_enough_for_the_sum() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", [{}, {"pad": True}, {"index_hints": 12}, {"sizes": (2, 7), "pad": True}], ids=str)
+@pytest.mark.parametrize(
+    "form", [{}, {"pad": True}, {"index_hints": True, "index_symbols": 12}, {"sizes": (2, 7), "pad": True}], ids=str
+)
 def test_the_means_are_those_of_the_rows(form: dict[str, Any]) -> None:
     if "sizes" not in form:
         form = form | {"digits_mean": 3, "digits_std": 1.3}
@@ -204,7 +214,9 @@ def test_the_means_are_those_of_the_rows(form: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize(
-    "form", [{}, {"index_hints": 8, "random_start": True}, {"reverse": True, "pad": True}], ids=str
+    "form",
+    [{}, {"index_hints": True, "index_symbols": 8, "random_start": True}, {"reverse": True, "pad": True}],
+    ids=str,
 )
 def test_sizes_are_the_digits_of_both_numbers(split: str, form: dict[str, Any]) -> None:
     """The ids of hints are those of the whole task, so those of rows of different sizes mean the same."""
@@ -232,13 +244,13 @@ def test_no_source_is_in_two_splits() -> None:
 
 def test_names_are_digits_plus_and_hints() -> None:
     assert tasks.make("addition").symbols() == [*"0123456789", "+"]
-    assert tasks.make("addition", base=16, sizes=(2,), index_hints=3).symbols() == [
+    assert tasks.make("addition", base=16, sizes=(2,), index_hints=True, index_symbols=3).symbols() == [
         *"0123456789abcdef+",
         "#0",
         "#1",
         "#2",
     ]
-    assert len(set(tasks.make("addition", base=36, index_hints=60).id_names)) == 3 + 36 + 1 + 60
+    assert len(set(tasks.make("addition", base=36, index_hints=True, index_symbols=60).id_names)) == 3 + 36 + 1 + 60
 
 
 def test_mistakes_are_explained() -> None:
@@ -249,14 +261,31 @@ def test_mistakes_are_explained() -> None:
         ({"digits_mean": 0, "digits_std": 0}, r"bad digits[\s\S]*1 to 10000"),
         ({"digits_mean": math.nan}, "bad digits_mean"),
         ({"digits_mean": 9_990}, "reaches too far"),
-        ({"index_hints": -1}, "bad index_hints"),
-        ({"index_hints": 50}, r"too few index hints[\s\S]*at least 51"),  # 20 + 6 * 5 digits, and a carry
-        ({"sizes": (3, 9), "index_hints": 9}, r"size 9: too few index hints[\s\S]*at least 10"),
-        ({"random_start": True}, r"no index hints[\s\S]*--index-hints"),
+        ({"index_hints": True, "index_symbols": -1}, "bad index_symbols"),
+        ({"index_symbols": 60}, "there are no index hints"),
+        ({"index_hints": 3}, "bad index_hints"),
+        (
+            {"index_hints": True, "index_symbols": 50},
+            r"too few index symbols[\s\S]*at least 51",
+        ),  # 20 + 6 * 5 digits, and a carry
+        (
+            {"sizes": (3, 9), "index_hints": True, "index_symbols": 9},
+            r"size 9: too few index symbols[\s\S]*at least 10",
+        ),
+        ({"random_start": True}, r"a random start needs[\s\S]*--index-symbols 100"),
         ({"sizes": (3,), "digits_mean": 3.0}, r"replaces the normal[\s\S]*--digits-mean"),
         ({"pad": 1}, "true or false"),
     ]
     for options, message in cases:
         with pytest.raises(UsageError, match=message):
             tasks.make("addition", **options)
-    assert tasks.make("addition", index_hints=51).index_hints == 51
+    assert tasks.make("addition", index_hints=True, index_symbols=51).index_symbols == 51
+
+
+def test_there_are_as_many_index_symbols_as_needed() -> None:
+    """By default, one more than the largest number has digits."""
+    for options, symbols in [({"digits_mean": 3.0, "digits_std": 0.0}, 4), ({"sizes": (2, 5)}, 6)]:
+        task, found = rows("addition", count=300, index_hints=True, **options)
+        assert task.id_names[-symbols:] == [f"#{i}" for i in range(symbols)]
+        largest = max(i for row in found for i in row["target_ids"])
+        assert task.id_names[largest] == f"#{symbols - 1}"
