@@ -166,12 +166,16 @@ def named_tasks(text: str, names: set[str]) -> set[str]:
     return found
 
 
+# Options, and values of options, that are words which other tasks have for a name.
+OWN_WORDS = {"addition": {"reverse"}, "_tree_portion": {"copy"}, "trees": {"copy"}}
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_file_names_a_task(path: Path) -> None:
     """What is special about a task is a property of the task, so that a new task changes no other file."""
     from ape_cli import tasks
 
-    found = named_tasks(path.read_text(), set(tasks.names()))
+    found = named_tasks(path.read_text(), set(tasks.names()) - OWN_WORDS.get(path.stem, set()))
     assert not found, f"{path.relative_to(PACKAGE)} names {found}"
 
 

@@ -70,7 +70,7 @@ class UserTrees(BaseTask):
     branching: int | None = option(None, "Number of children of an inner node.")
     binarise: bool = option(False, "Store trees as binary trees: left is the first child, right the next sibling.")
     most_nodes: int = option(256, "Larger trees are left out.")
-    mask_rate: float = option(0.15, "Share of nodes whose labels --task mask hides.")
+    mask_rate: float = option(0.15, "Share of nodes whose labels are masked.")
 
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:

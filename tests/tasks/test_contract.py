@@ -113,7 +113,7 @@ def test_the_order_of_the_source_is_that_of_the_target_unless_it_is_given() -> N
     assert task.options == tasks.make("tree-copy").options
 
 
-@pytest.mark.parametrize("name", [n for n in tasks.names() if tasks.load(n).ordered])
+@pytest.mark.parametrize("name", [n for n in DRAWN if tasks.load(n).ordered])
 def test_each_side_is_that_of_the_dataset_in_its_own_order(name: str) -> None:
     """Four linearisations have the same rows in the same splits, with sources of one order and targets of the other."""
     options = {"list-ops-tree": {"intermediate": True}}.get(name, {})  # without it, every target is one node
