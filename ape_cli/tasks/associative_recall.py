@@ -34,6 +34,10 @@ class AssociativeRecall(Sized):
     consists of the value of each query, in the order of the queries. The keys of a row are a uniform draw without
     repetition, and so are its queries. Values are drawn uniformly, so several keys may have the same value.
 
+    A model that sees which values a source has, but not to which keys they belong, can guess among those that it has
+    not written yet. With 8 pairs, 16 values and a query of each key, such guesses give 42% of the values. The fewer
+    queries there are, the less this helps: with 2 queries it is 26%.
+
     Arguments: `pairs`, the number P of pairs; `queries`, the number Q of queries, at most P, where 0 means that each
     key is queried once; `keys` and `values`, the number of symbols for keys and for values. The size of a source is P.
     Raises `UsageError` if an option is out of range.
@@ -49,7 +53,7 @@ class AssociativeRecall(Sized):
     extent: ClassVar[str] = "pairs"
     form_options = ("queries",)
     preset_options: ClassVar = {
-        "small": {"pairs": 8, "keys": 16, "values": 16},
+        "small": {"pairs": 4, "queries": 1, "keys": 6, "values": 6},  # what 800 steps can learn
         "tiny": {"pairs": 3, "keys": 6, "values": 6},
     }
 
