@@ -47,7 +47,8 @@ def small(name: str, root: Path) -> dict[str, Any]:
             "".join(json.dumps({"label": a, "children": [{"label": b}, {"label": c}]}) + "\n" for a, b, c in labels)
         )
         return {"source": str(file), "branching": 3}
-    return {"depth_mean": 2, "depth_std": 0.5} if tasks.load(name).ordered else {}
+    depths = {"depth_mean": 2, "depth_std": 0.5} if tasks.load(name).ordered else {}
+    return depths | dict(tasks.load(name).preset_options.get("tiny", {}))
 
 
 # Tasks that are trained with every scheme. The others have the structure of one of these.
