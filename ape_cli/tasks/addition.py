@@ -71,8 +71,7 @@ class Addition(Sized):
     extent: ClassVar[str] = "digits"
     form_options = ("base", "reverse", "pad", "index_hints", "index_symbols", "random_start")
     preset_options: ClassVar = {
-        # This is what 800 steps can learn. As a string, `reverse` would be taken for the task of that name.
-        "small": dict(digits_mean=3, digits_std=1, reverse=True, pad=True),  # noqa: C408
+        "small": {"digits_mean": 3, "digits_std": 1, "reverse": True, "pad": True},  # what 800 steps can learn
         "tiny": {"digits_mean": 2, "digits_std": 0.5},
     }
 
