@@ -75,9 +75,12 @@ def _plan(found: _tree_files.FoundFiles, name: str | None, in_parquet: bool) -> 
             allowed=", ".join(kind.suffixes) or None if kind else "a file whose suffix tells its format",
             fix="name a file, or choose the format with --format",
         )
-    if len(plan) > budget.TREE_FILES:
-        got, allowed = f"{len(plan):,} files", f"{budget.TREE_FILES:,}"
-        raise DataError("too many files", got=got, allowed=allowed, fix="take a part of them")
+    length = sum(len(path.encode(errors="replace")) for path in plan)
+    if len(plan) > budget.TREE_FILES or length > budget.TREE_PATHS_BYTES:
+        got = f"{len(plan):,} files, whose paths have {length:,} bytes"
+        allowed = f"{budget.TREE_FILES:,} files, {budget.TREE_PATHS_BYTES:,} bytes"
+        fix = "take a part of them, or write the texts into a Parquet file (--column)"
+        raise DataError("too many files", got=got, allowed=allowed, fix=fix)
     if len(set(plan.values())) > 1 and name is None:
         counts = [f"{each}: {sum(1 for x in plan.values() if x == each):,}" for each in sorted(set(plan.values()))]
         raise UsageError(
