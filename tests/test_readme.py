@@ -85,4 +85,4 @@ def test_the_commands_it_names_exist() -> None:
         table = README[README.index(f"\n| {head} ") :].split("\n\n")[0]
         named = {name for row in table.splitlines()[3:] for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
         assert len(named) > 7
-        assert named <= set(names)
+        assert named == set(names)

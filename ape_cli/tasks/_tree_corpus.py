@@ -1,37 +1,31 @@
 """The trees of a user's source, as the task `trees` uses them: filtered, labelled, without copies in two splits.
 
 - Trees that are too large, or that do not fit the heap indices of their stored form, are left out and counted.
-- Documents are divided among the splits: a tenth is held out for test and a tenth for validation. A document is a file,
-  or a part of a file that its format calls a document. The order of the documents' digests decides, so the division
-  depends on nothing but the content of the source. If there are fewer than three documents, the trees themselves are
-  divided, in three contiguous parts.
+- Documents are divided among the splits, and copies are kept together (`_tree_splits.py`).
 - Labels are numbered by their frequency in the documents of the training split. Rarer ones are `<unknown>`.
-- Trees that are equal in shape and labels are in one split, so that no test tree is also a training tree. If one of
-  them is in a document for training, all of them are training trees.
 
 Shapes: R trees, T nodes in all.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from ape_cli.core import budget, ragged, rng
+from ape_cli.core import budget, ragged
 from ape_cli.core.errors import DataError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage.tree_formats import ParsedTree
 from ape_cli.storage.tree_sources import TreeSource
 from ape_cli.structure.ranked_trees import RankedTrees, levels
+from ape_cli.tasks._tree_splits import divided, together
 
 UNKNOWN = "<unknown>"
 _LONGEST = 80  # characters of a label
-_ONE_OF = 10  # one of how many documents is held out for test, and as many for validation
 
 
 @dataclass(frozen=True)
@@ -79,14 +73,15 @@ def corpus(source: TreeSource, choice: Choice) -> Corpus:
             kept.append(tree)
             documents.append((file, document))
             _check_count(len(kept))
-    division = _divided(source, documents, dropped, choice)
+    _check_enough(len(kept), dropped, choice)
+    division = divided(source, documents)
     trees = _flat(kept)
     texts = [t.token if choice.labels == "token" else t.kind for t in kept]
     if choice.labels == "anonymous":
         label, names = _anonymous(texts), list[str]()
     else:
         label, names = _numbered(texts, division == SPLITS.index("train"), choice)
-    home, key, copies = _together(trees, label, division)
+    home, key, copies = together(trees, label, division)
     split_of_node = np.repeat(home, np.diff(trees.starts))
     strange = np.bincount(split_of_node[label == 0] if names else [], minlength=3)
     return Corpus(
@@ -147,33 +142,17 @@ def _check_count(trees: int) -> None:
         )
 
 
-def _divided(source: TreeSource, documents: list[tuple[int, int]], dropped: Counter[str], choice: Choice) -> I64:
-    """The split of the document of each tree, as an index into `SPLITS`: int64 [R]. Raises `DataError`."""
-    if len(documents) < len(SPLITS):
+def _check_enough(trees: int, dropped: Counter[str], choice: Choice) -> None:
+    """Raise `DataError` if too few trees are left for three splits."""
+    if trees < len(SPLITS):
         left_out = "; ".join(f"{count:,} have {reason}" for reason, count in dropped.most_common())
         raise DataError(
             "too few trees are left for three splits",
-            got=f"{len(documents)} trees" + (f"; {left_out}" if left_out else ""),
+            got=f"{trees} trees" + (f"; {left_out}" if left_out else ""),
             allowed="at least 3",
             fix="choose a larger source, or other options"
             + (" (--binarise fits trees with many children)" if choice.branching else ""),
         )
-    distinct = list(dict.fromkeys(documents))
-    if len(distinct) < len(SPLITS):
-        number = np.arange(len(documents))  # the trees themselves, in their order
-    else:
-        digests = {each: _digest(f"{source.files[each[0]][1]} {each[1]}") for each in distinct}
-        place = {each: at for at, each in enumerate(sorted(distinct, key=lambda each: (digests[each], each)))}
-        number = np.array([place[each] for each in documents])
-    groups = int(number.max()) + 1
-    held = max(1, round(groups / _ONE_OF))
-    train, validation, test = range(3)
-    return np.select([number < held, number < 2 * held], [test, validation], train)
-
-
-def _digest(text: str) -> bytes:
-    """A hash that orders documents."""
-    return hashlib.sha256(text.encode()).digest()
 
 
 def _flat(trees: list[ParsedTree]) -> RankedTrees:
@@ -220,27 +199,6 @@ def _anonymous(texts: list[list[str]]) -> I64:
         number: dict[str, int] = {}
         flat += [number.setdefault(text, len(number)) for text in labels]
     return np.array(flat, dtype=np.int64)
-
-
-def _together(trees: RankedTrees, label: I64, division: I64) -> tuple[I64, U64, int]:
-    """Put equal trees into one split. `label`: int64 [T]; `division`: int64 [R].
-
-    Returns the split of each tree, int64 [R]; a key for each tree, uint64 [R]; and how many trees equal an earlier one.
-    """
-    content = np.stack([trees.parent, trees.rank, label], axis=1)
-    home: dict[bytes, int] = {}
-    digests: list[bytes] = []
-    before: list[int] = []  # how many equal trees come before each tree
-    seen: Counter[bytes] = Counter()
-    for tree, split in enumerate(division.tolist()):
-        rows = content[trees.starts[tree] : trees.starts[tree + 1]]
-        digest = hashlib.blake2b(rows.tobytes(), digest_size=16).digest()
-        home[digest] = min(home.get(digest, split), split)  # training comes first
-        digests.append(digest)
-        before.append(seen[digest])
-        seen[digest] += 1
-    first = np.array([int.from_bytes(digest[:8], "little") for digest in digests], dtype=np.uint64)
-    return np.array([home[d] for d in digests]), rng.bits(first, np.array(before)), len(digests) - len(seen)
 
 
 def described(source: TreeSource, found: Corpus, collisions: int) -> list[str]:

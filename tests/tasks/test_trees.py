@@ -16,6 +16,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import tree_sources
+from ape_cli.tasks._tree_splits import held_out
 from tests import recursive
 
 LETTERS = "abcdefgh"
@@ -240,6 +241,20 @@ def test_equal_trees_are_in_one_split_and_near_copies_with_their_document(tmp_pa
     assert "39 trees equal an earlier one; equal trees are in the same split" in notes
     counts = {split: len(rows(task, split, None)) for split in SPLITS}
     assert counts == {"train": 32 * 9 + 40, "validation": 4 * 9, "test": 4 * 9}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "held"),
+    [
+        ([10] * 10, [0]),  # a tenth
+        ([1] * 40, [0, 1, 2, 3]),
+        ([95, 2, 3], [1, 2]),  # the large one is passed over
+        ([40, 50, 60], [0]),  # all are too large, so the smallest one
+        ([30, 5, 1, 64], [1, 2]),  # less than a tenth, because the others are too large
+    ],
+)
+def test_documents_that_are_held_out(sizes: list[int], held: list[int]) -> None:
+    assert held_out(list(range(len(sizes))), sizes, sum(sizes)) == held
 
 
 def test_the_division_depends_on_the_content_alone(tmp_path: Path) -> None:
