@@ -100,6 +100,7 @@ class BaseTask(RowWriter):
     table_place: ClassVar[int | None] = None  # the place of its columns in tables; None: after the others
     form_options: ClassVar[tuple[str, ...]] = ()  # options that columns of tables name if they are not the default
     places_given: ClassVar[bool] = False  # of targets that are trees: whether the source alone shows where nodes are
+    size_words: ClassVar[tuple[str, str] | None] = None  # for reports: what a size is, and the label of its axis
     preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # by preset: options beside those of the preset
     why_shared: ClassVar[str] = "there are too few sources like theirs for each split to have its own"
 

@@ -40,6 +40,7 @@ class Forests(PlainTrees):
 
     source = "ours; the sequences of trees of Algebraic Positional Encodings, section 3.4.3"
     places_given = True  # the shape of each tree of the target is that of a tree of the source
+    size_words = ("depth", "depth of the deepest tree, steps from the root")
     preset_options: ClassVar = {
         "small": {"trees_mean": 4.0, "trees_std": 1.0, "depth_mean": 2.0, "depth_std": 0.5},
         "tiny": {"trees_mean": 2.0, "trees_std": 0.5, "depth_mean": 1.0, "depth_std": 0.5},

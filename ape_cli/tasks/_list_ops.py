@@ -49,6 +49,7 @@ class ListOperations(Sized):
 
     extent: ClassVar[str] = "depth"
     form_options = ("arguments", "intermediate")
+    size_words = ("depth", "depth of the expression, levels")
     preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "small": {"depth_mean": 3, "depth_std": 0.5, "arguments": 4, "intermediate": True},
         "tiny": {"arguments": 3, "intermediate": True},

@@ -70,6 +70,7 @@ class Addition(Sized):
     source = "McLeish et al. 2024, arXiv:2405.17399; index hints: Zhou et al. 2024, arXiv:2402.09371"
     extent: ClassVar[str] = "digits"
     form_options = ("base", "reverse", "pad", "index_hints", "index_symbols", "random_start")
+    size_words = ("digits", "digits of the longer number")
     preset_options: ClassVar = {
         "small": {"digits_mean": 3, "digits_std": 1, "reverse": True, "pad": True},  # what 800 steps can learn
         "tiny": {"digits_mean": 2, "digits_std": 0.5},

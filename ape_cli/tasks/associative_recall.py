@@ -52,6 +52,7 @@ class AssociativeRecall(Sized):
     source = "Arora et al. 2023, arXiv:2312.04927"
     extent: ClassVar[str] = "pairs"
     form_options = ("queries",)
+    size_words = ("pairs", "pairs of a key and a value")
     preset_options: ClassVar = {
         "small": {"pairs": 4, "queries": 1, "keys": 6, "values": 6},  # what 800 steps can learn
         "tiny": {"pairs": 3, "keys": 6, "values": 6},

@@ -51,6 +51,7 @@ class FlipFlop(Sized):
 
     summary = "the symbol that was written last, at each read: write 1 ignore 0 read -> 1"
     source = "Liu et al. 2023, arXiv:2306.00946"
+    size_words = ("instructions", "instructions of the source")
     extent: ClassVar[str] = "length"
 
     length_mean: float = option(50.0, "Mean number of instructions of flip-flop.")

@@ -51,6 +51,7 @@ class Modular(Sized):
     summary = "the value of an expression modulo 5, or the parity of bits: ((1-3)*2) -> 1"
     source = "Deletang et al. 2023, arXiv:2207.02098"
     extent: ClassVar[str] = "length"
+    size_words = ("digits", "digits or bits of the source")
     preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         preset: {"length_mean": 3, "length_std": 0.5} for preset in ("small", "tiny")
     }

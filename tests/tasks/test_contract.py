@@ -10,6 +10,7 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD, SOS, SPECIAL, SPLITS
+from ape_cli.runs.config import PRESETS
 from ape_cli.storage import sequence_rows
 from ape_cli.structure import parse_structure
 from ape_cli.tasks import Task, Tokens
@@ -213,3 +214,31 @@ def test_mistakes_are_explained() -> None:
     for mistaken, message in cases:
         with pytest.raises(UsageError, match=message):
             mistaken()
+
+
+def test_the_form_of_a_dataset_is_named_in_tables() -> None:
+    """Options that change what is asked are named, if they differ from their default. Sizes are not."""
+    for name, options, expected in [
+        ("copy", {"length_mean": 7}, ""),
+        ("tree-copy", {"branching": 3, "binarise": True}, "branching 3, binarised"),
+        ("addition", {"reverse": True, "base": 2, "digits_mean": 9}, "base 2, reverse"),
+        ("group-word", {"group": "cyclic-60", "all_prefixes": True}, "group cyclic-60, all prefixes"),
+        ("modular", {"kind": "parity"}, "kind parity"),
+        ("tree-query", {"by": "label", "binarise": True}, "binarised, by label"),
+        ("tree-convert", {"to": "infix"}, "to infix"),
+        ("list-ops", {"intermediate": True}, "intermediate"),
+    ]:
+        task = tasks.make(name, **options)
+        assert type(task).form(task.parameters) == expected
+    own = {"source": "json", "task": "mask", "labels": "token", "binarise": True}
+    assert tasks.load("trees").form(own) == "json, mask, token labels, binarised"
+    assert tasks.load("trees").form(own | {"branching": 5}) == "json, mask, token labels, branching 5"
+    assert tasks.load("images").form({"source": "digits", "shuffled": True}) == "digits (shuffled)"
+
+
+def test_every_form_option_is_an_option() -> None:
+    for name in tasks.names():
+        assert set(tasks.load(name).form_options) <= set(tasks.options_of(tasks.load(name))), name
+        for preset, options in tasks.load(name).preset_options.items():
+            assert preset in PRESETS
+            assert set(options) <= set(tasks.options_of(tasks.load(name))), name

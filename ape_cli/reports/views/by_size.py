@@ -12,6 +12,7 @@ a function of the task, its parameters and the seed. They are drawn again, so th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,7 +112,7 @@ def panels(sizes: Sizes) -> list[Panel]:
         if drawn["x"].n_unique() == 1:
             continue
         first = drawn.row(0, named=True)
-        axis = _word(first["structure"])[1]
+        axis = _word(first["task"], first["structure"])[1]
         made.append(Panel(title, axis, drawn, sizes.seen[first["trained_fingerprint"]]))
     return made
 
@@ -207,7 +208,7 @@ def apart(values: pl.DataFrame) -> pl.DataFrame:
 def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     """The table of the lines of one title and preset."""
     first = group.row(0, named=True)
-    word = _word(first["structure"])[0]
+    word = _word(first["task"], first["structure"])[0]
     ends = group.select("first", "last", "seen").unique().sort("first").rows()
     cells = {(line["row"], line["first"]): cell(line) for line in group.iter_rows(named=True)}
     limits = sizes.seen[first["trained_fingerprint"]]
@@ -231,8 +232,11 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     return Table(f"{first['column']} by {word}, {name}", notes, columns, body, unit, interval, foot=foot)
 
 
-def _word(structure: str) -> tuple[str, str]:
-    """The meaning of a size for a structure, and the label of its axis."""
+def _word(task: str, structure: str) -> tuple[str, str]:
+    """The meaning of a size for a task, or for a structure, and the label of its axis."""
+    with suppress(ApeError):  # the task may not be installed here
+        if own := tasks.load(task).size_words:
+            return own
     return _WORDS.get(structure.partition("(")[0], ("size", "size of the source"))
 
 

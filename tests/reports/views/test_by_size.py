@@ -353,3 +353,16 @@ def test_images_have_one_size_and_no_table(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"a": {5: (1, 2)}})
     (shown,) = VIEW.tables(read(tmp_path))
     assert shown.title == "reverse by length, token accuracy"
+
+
+def test_a_size_is_named_by_the_task_or_by_the_structure() -> None:
+    for task, structure, expected in [
+        ("copy", "seq", "length"),
+        ("addition", "seq", "digits"),
+        ("tree-rotate", "tree(2)", "depth"),
+        ("forest-reverse", "seq*tree(2)", "depth"),
+        ("word-grid-rotate", "grid(2)*seq", "longer side"),
+        ("a-plug-in-that-is-not-here", "seq", "length"),
+        ("a-plug-in-that-is-not-here", "seq*tree(2)", "size"),
+    ]:
+        assert by_size._word(task, structure)[0] == expected
