@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from ape_cli import tasks
-from ape_cli.core.errors import DataError, RunError, UsageError, pick
+from ape_cli.core.errors import ApeError, DataError, RunError, UsageError, pick
 from ape_cli.data.batches import Labelled
 from ape_cli.data.collation import Reading
 from ape_cli.data.facts import Facts
@@ -213,6 +213,13 @@ def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
             allowed=f"{own['name']}: {ours}",
             fix="generate a dataset with the run's own --branching, --binarise or --ring",
         )
+    if (asked := _answers(own["task"], own["parameters"])) != (there := _answers(plan.task, plan.parameters)):
+        return DataError(
+            "the dataset asks for other answers than the one the run was trained on",
+            got=f"{data.name}: {there}",
+            allowed=f"{own['name']}: {asked}",
+            fix="generate a dataset with the options of the run's own dataset; sizes may differ",
+        )
     if own.get("image") != (list(data.image) if data.image else None):
         return DataError(
             "the images are of another size than those the run was trained on",
@@ -228,6 +235,16 @@ def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
             fix="generate a dataset of the same task and --vocabulary",
         )
     return None
+
+
+def _answers(task: str, parameters: dict[str, Any]) -> str:
+    """The options of a dataset that decide its answers, as text. Empty if the task is not known here."""
+    try:
+        found = tasks.load(task)
+    except ApeError:
+        return ""
+    known = tasks.options_of(found)
+    return ", ".join(f"{name} {parameters.get(name, known[name].default)}" for name in found.answer_options)
 
 
 def _size(image: Sequence[int] | None) -> str:

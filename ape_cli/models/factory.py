@@ -109,6 +109,7 @@ def settle(config: Config, data: Facts) -> Config:
     own, tokens = _extent(config, data)
     on_line = data.structure == Seq() or LINE in (columns(read, data.structure) or [])
     mean = tokens if on_line else own
+    _check_bound(config, data, read)
     size = (config.max_size or max(1, round(mean))) if found.bounded else None
     if config.max_size is not None and not found.bounded:
         raise UsageError(
@@ -118,6 +119,20 @@ def settle(config: Config, data: Facts) -> Config:
         )
     settled = {"structure": None if read == plain else read, "max_size": size, "decay": locality(config)}
     return config.model_copy(update=settled | _augmentation(config, data))
+
+
+def _check_bound(config: Config, data: Facts, read: Structure) -> None:
+    """Check that the size of a bounded scheme is known. Raises `UsageError` if it has to be given.
+
+    The size of data that is a product says nothing about its factor `seq`.
+    """
+    needed = position.load(config.scheme).bounded and config.max_size is None
+    if needed and read == Seq() and left_out(read, data.structure):
+        raise UsageError(
+            f"{config.scheme} needs the size of the factor that it reads",
+            got=f"structure {read} of {data.structure}",
+            fix="give it, for example --set max_size=20, or read the linearisation: --structure line",
+        )
 
 
 def _extent(config: Config, data: Facts) -> tuple[float, float]:

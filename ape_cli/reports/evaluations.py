@@ -137,9 +137,10 @@ def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
         # validation rows are held out of the images for training; equal images decide how many
         everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
         return _form(trained) == paper.IMAGES and everything
-    if preset != "paper" or trained["task"] not in tasks.names():
+    if preset != "paper" or trained["task"] not in tasks.names() or tasks.load(trained["task"]).fixed_rows:
         return False
-    own = tasks.make(trained["task"], *linearisation.parse(trained["order"])).parameters
+    options = tasks.load(trained["task"]).preset_options.get(preset, {})
+    own = tasks.make(trained["task"], *linearisation.parse(trained["order"]), **options).parameters
     return bool(trained["parameters"] == own and rows == PRESETS["paper"].rows)
 
 

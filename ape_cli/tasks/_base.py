@@ -61,7 +61,7 @@ class RowWriter(ABC):
     @property
     @abstractmethod
     def mean_tokens(self) -> float:
-        """The number of tokens of a source of mean size."""
+        """The mean number of tokens of a source; for the paper's tasks, that of a source of mean size."""
 
     @property
     @abstractmethod
@@ -99,6 +99,7 @@ class BaseTask(RowWriter):
     default_for: ClassVar[str | None] = None  # the structure whose data is this task's if no dataset is named
     table_place: ClassVar[int | None] = None  # the place of its columns in tables; None: after the others
     form_options: ClassVar[tuple[str, ...]] = ()  # options that columns of tables name if they are not the default
+    answer_options: ClassVar[tuple[str, ...]] = ()  # options by which the same source has another answer or form
     places_given: ClassVar[bool] = False  # of targets that are trees: whether the source alone shows where nodes are
     size_words: ClassVar[tuple[str, str] | None] = None  # for reports: what a size is, and the label of its axis
     preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # by preset: options beside those of the preset

@@ -113,5 +113,5 @@ class Forests(PlainTrees):
     @property
     @over_sizes
     def mean_tokens(self) -> float:
-        """The expected number of nodes of the mean number of trees that have the mean depth, rounded."""
-        return self.trees_mean * trees.mean_nodes(round(self.depth_mean), self.branching)
+        """The expected number of nodes of all trees."""
+        return self.trees_mean * self.expected(lambda depth: trees.mean_nodes(depth, self.branching))

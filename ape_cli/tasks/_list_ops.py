@@ -48,6 +48,7 @@ class ListOperations(Sized):
     """
 
     extent: ClassVar[str] = "depth"
+    answer_options = ("intermediate",)
     form_options = ("arguments", "intermediate")
     size_words = ("depth", "depth of the expression, levels")
     preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -158,8 +159,8 @@ class ListOperations(Sized):
     @property
     @over_sizes
     def mean_nodes(self) -> float:
-        """The expected number of nodes of a tree that has the mean depth, rounded."""
-        return trees.mean_nodes(round(self.depth_mean), self._mean_arguments)
+        """The expected number of nodes of a tree."""
+        return self.expected(lambda depth: trees.mean_nodes(depth, self._mean_arguments))
 
     @property
     def mean_operators(self) -> float:

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import U64
 from ape_cli.tasks import Source, Task, join, option
@@ -115,6 +116,16 @@ class Sized(Task):
                 allowed=f"mean + 6 std of at most {high}{why}",
                 fix="choose smaller ones",
             )
+
+    def expected(self, value: Callable[[int], float]) -> float:
+        """The mean of a function of the size, over the distribution that sizes are drawn from."""
+        assert not self.sizes
+        low, high, _ = self.limits
+        mean, std = (getattr(self, name) for name in self._replaced())
+        first, last = (min(max(math.floor(mean + side * std), low), high) for side in (-7, 7))
+        last = min(last + 1, high)
+        chances = rng.normal_chances(mean, std, first, last)
+        return float(sum(chance * value(size) for size, chance in enumerate(chances.tolist(), first) if chance))
 
     @property
     def parts(self) -> tuple[Self, ...]:

@@ -55,6 +55,13 @@ class Task(BaseTask):
         """The rows as a dataset holds them. The default is unchanged; a task may draw and answer in another form."""
         return rows
 
+    def identity(self, source: Source) -> Tokens:
+        """What decides the split of each source. Sources with equal identities are in one split.
+
+        The default is the source itself. A task overrides it if the same question can be written in several ways.
+        """
+        return source
+
     # These follow from them -------------------------------------------------------------------
 
     @property
@@ -119,7 +126,7 @@ class Task(BaseTask):
         while pending.size and attempt < _TRIES:
             at_once = min(_TRIES - attempt, max(least, _AT_ONCE // pending.size))
             part = self.draw(rng.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel())
-            mine = (_split_of(part) == split).reshape(pending.size, at_once)
+            mine = (_split_of(self.identity(part)) == split).reshape(pending.size, at_once)
             settled = mine.any(axis=1)
             first = np.where(settled, mine.argmax(axis=1), at_once - 1)
             chosen[pending] = drawn + np.arange(pending.size) * at_once + first

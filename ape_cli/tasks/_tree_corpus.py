@@ -63,17 +63,25 @@ def corpus(source: TreeSource, choice: Choice) -> Corpus:
     dropped: Counter[str] = Counter()
     kept: list[ParsedTree] = []
     documents: list[tuple[int, int]] = []
-    read = 0
+    read = nodes = 0
     for file, document, whole in source.trees:
-        for tree in _subtrees(whole) if choice.subtrees else (whole,):
+        for tree in _subtrees(whole, choice.most_nodes) if choice.subtrees else (whole,):
             read += 1
             if reason := _reason(tree, choice):
                 dropped[reason] += 1
                 continue
             kept.append(tree)
             documents.append((file, document))
-            _check_count(len(kept))
+            nodes += len(tree.parent)
+            _check_count(len(kept), nodes)
     _check_enough(len(kept), dropped, choice)
+    if choice.subtrees and len(set(documents)) < len(SPLITS):
+        raise DataError(
+            "subtrees of one tree would be in several splits",
+            got=f"{len(set(documents))} documents",
+            allowed=f"at least {len(SPLITS)} for --unit subtree",
+            fix="choose a larger source, or another --unit",
+        )
     division = divided(source, documents)
     trees = _flat(kept)
     texts = [t.token if choice.labels == "token" else t.kind for t in kept]
@@ -98,13 +106,13 @@ def corpus(source: TreeSource, choice: Choice) -> Corpus:
     )
 
 
-def _subtrees(tree: ParsedTree) -> Iterator[ParsedTree]:
-    """Every subtree with at least two nodes, as a tree of its own."""
+def _subtrees(tree: ParsedTree, most: int) -> Iterator[ParsedTree]:
+    """Every subtree with 2 to `most` nodes, as a tree of its own."""
     count = [1] * len(tree.parent)
     for node in range(len(tree.parent) - 1, 0, -1):
         count[tree.parent[node]] += count[node]
     for first, nodes in enumerate(count):
-        if nodes > 1:
+        if 1 < nodes <= most:
             end = first + nodes  # a subtree is contiguous in pre-order
             yield ParsedTree(
                 document=tree.document,
@@ -131,14 +139,14 @@ def _reason(tree: ParsedTree, choice: Choice) -> str | None:
     return None
 
 
-def _check_count(trees: int) -> None:
-    """Raise `DataError` if there are too many trees."""
-    if trees > budget.TREES:
+def _check_count(trees: int, nodes: int) -> None:
+    """Raise `DataError` if the trees are too many, or have too many nodes together."""
+    if trees > budget.TREES or nodes > budget.TREE_NODES:
         raise DataError(
             "the source has too many trees",
-            got=f"more than {budget.TREES:,}",
-            allowed=f"{budget.TREES:,}",
-            fix="take a part of it, or another --unit",
+            got=f"{trees:,} trees with {nodes:,} nodes or more",
+            allowed=f"{budget.TREES:,} trees, {budget.TREE_NODES:,} nodes",
+            fix="take a part of it, a smaller --most-nodes, or another --unit",
         )
 
 

@@ -113,9 +113,15 @@ class TreePortion(RowWriter):
         """The id of each node's label: int64 [T]"""
         if not self.anonymous:
             return FIRST_SYMBOL + self.label
-        words = rng.bits(rng.child(self.stream, "names")[:, None], np.arange(self.labels))
-        names = np.argsort(words, axis=1, kind="stable")  # [R, labels]
-        return FIRST_SYMBOL + names[ragged.rows_of(self.trees.starts), self.label]
+        names = np.empty_like(self.label)
+        at_once = max(1, _BLOCK_NODES // self.labels)
+        for first in range(0, self.key.size, at_once):
+            rows = np.arange(first, min(self.key.size, first + at_once))
+            words = rng.bits(rng.child(self.stream[rows], "names")[:, None], np.arange(self.labels))
+            order = np.argsort(words, axis=1, kind="stable")  # [rows, labels]
+            place, starts = ragged.take(self.trees.starts, rows)
+            names[place] = order[ragged.rows_of(starts), self.label[place]]
+        return FIRST_SYMBOL + names
 
     def whole(self) -> Tokens:
         """The trees, with all their labels."""

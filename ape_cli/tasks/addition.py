@@ -69,6 +69,7 @@ class Addition(Sized):
     summary = "the sum of two numbers: 12+34 -> 46"
     source = "McLeish et al. 2024, arXiv:2405.17399; index hints: Zhou et al. 2024, arXiv:2402.09371"
     extent: ClassVar[str] = "digits"
+    answer_options = ("reverse", "pad", "index_hints")
     form_options = ("base", "reverse", "pad", "index_hints", "index_symbols", "random_start")
     size_words = ("digits", "digits of the longer number")
     preset_options: ClassVar = {
@@ -155,16 +156,37 @@ class Addition(Sized):
         starts = starts[::2] + np.arange(size.size + 1)
         return Source(starts, _places(np.diff(starts))[1], symbol, size)
 
-    def answer(self, source: Source) -> Tokens:
-        """The target of each source: the sum of its two numbers, which is exact for any number of digits."""
-        rows = source.size.size
+    def _read(self, source: Source) -> tuple[I64, I64, I64]:
+        """The digits of sources: the number that each belongs to, two for each row; its place; and where it is written.
+
+        Returns int64 [D] each.
+        """
         row = ragged.rows_of(source.starts)
         at = np.flatnonzero(source.symbol < self._plus)  # the digits
         number = (2 * row + np.cumsum(source.symbol == self._plus) - row)[at]  # of the two of each row
-        count = np.bincount(number, minlength=2 * rows)
+        count = np.bincount(number, minlength=2 * source.size.size)
         _, place = _places(count)
         if not self.reverse:
             place = count[number] - 1 - place
+        return number, place, at
+
+    def identity(self, source: Source) -> Tokens:
+        """The digits above 0 of both numbers with their places, which decide the split of a sum.
+
+        So a sum is in one split, however it is written: with the numbers exchanged, with hints from another start, or
+        padded. A few other sums are in the same split, because digits of one place may change between the numbers.
+        """
+        number, place, at = self._read(source)
+        value = source.symbol[at] - FIRST_SYMBOL
+        kept = np.flatnonzero(value)
+        starts = ragged.starts_of(np.bincount(number[kept] // 2, minlength=source.size.size))
+        return Tokens(starts, place[kept], value[kept])
+
+    def answer(self, source: Source) -> Tokens:
+        """The target of each source: the sum of its two numbers, which is exact for any number of digits."""
+        rows = source.size.size
+        number, place, at = self._read(source)
+        count = np.bincount(number, minlength=2 * rows)
         width = count.reshape(rows, 2).max(axis=1) + (not self.pad)
         starts = ragged.starts_of(width)
         total = np.zeros(starts[-1], dtype=np.int64)

@@ -44,7 +44,7 @@ class BoxRotate(Grids):
     ops: ClassVar[list[str]] = ["x", "y", "z"]
     preset_options: ClassVar = {"small": {"side_mean": 3.0, "side_std": 0.5}, "tiny": {"side_mean": 2.0}}
 
-    side_mean: float = option(5.0, "Mean height and width of a grid, in cells.")
+    side_mean: float = option(5.0, "Mean side of a box, in cells.")
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""

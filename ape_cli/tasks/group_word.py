@@ -51,6 +51,7 @@ class GroupWord(Sized):
     ['(1 2)', '(0 1 2)', '(0 2 1)', '()']
     """
 
+    answer_options = ("group", "sha256", "all_prefixes")
     form_options = ("group", "all_prefixes")
     summary = "the product of a word over a finite group: (1 2) (0 1) -> (0 1 2)"
     source = "Merrill et al. 2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749"

@@ -47,13 +47,15 @@ class Modular(Sized):
     ('(((0+0)+3)*2)', '1')
     """
 
+    answer_options = ("kind", "modulus")
     form_options = ("kind", "modulus")
     summary = "the value of an expression modulo 5, or the parity of bits: ((1-3)*2) -> 1"
     source = "Deletang et al. 2023, arXiv:2207.02098"
     extent: ClassVar[str] = "length"
     size_words = ("digits", "digits or bits of the source")
     preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        preset: {"length_mean": 3, "length_std": 0.5} for preset in ("small", "tiny")
+        "small": {"length_mean": 5.0, "length_std": 0.5, "modulus": 3},
+        "tiny": {"length_mean": 3.0, "length_std": 0.5},
     }
 
     length_mean: float = option(40.0, "Mean number of bits, or of digits of an expression.")

@@ -136,16 +136,16 @@ class QuadtreeExpand(Sized):
     @property
     @over_sizes
     def mean_tokens(self) -> float:
-        """The expected number of tokens of a tree that has the mean depth, rounded."""
-        nodes = trees.mean_nodes(round(self.depth_mean), _QUARTERS)
+        """The expected number of tokens: one for each inner node, and those of the leaves."""
+        nodes = self.expected(lambda depth: trees.mean_nodes(depth, _QUARTERS))
         inner = (nodes - 1) / _QUARTERS
         return inner + (nodes - inner) * self.leaf**2
 
     @property
     @over_sizes
     def mean_answer_tokens(self) -> float:
-        """The number of cells of the full grid of a tree one level deeper than the mean, which few exceed."""
-        return float((self.leaf << round(self.depth_mean + 1)) ** 2)
+        """The expected number of cells of the full grid."""
+        return self.expected(lambda depth: float((self.leaf << depth) ** 2))
 
 
 def _squares(heap: I64) -> tuple[I64, I64, I64]:

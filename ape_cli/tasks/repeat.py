@@ -23,6 +23,7 @@ class Repeat(Words):
     """
 
     summary = "the word twice in a row: abc -> abcabc"
+    answer_options = ("repeats",)
     table_place = 3
 
     repeats: int = option(2, "How often the word is written.")

@@ -46,9 +46,10 @@ class TreeConvert(Sized):
     '( x3 f3 ( x5 f1 x2 ) )'
     """
 
-    summary = "a tree from one notation to another: + 1 * 2 3 -> 1 2 3 * +"
+    summary = "a tree from one notation to another: f x g y z -> x y z g f"
     source = "ours; the trees of Algebraic Positional Encodings, section 4.1"
     extent: ClassVar[str] = "depth"
+    answer_options = ("from", "to")
     form_options = ("branching", "from", "to")
 
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
@@ -99,18 +100,18 @@ class TreeConvert(Sized):
     @property
     @over_sizes
     def mean_tokens(self) -> float:
-        """The expected number of symbols of a source whose tree has the mean depth, rounded."""
+        """The expected number of symbols of a source."""
         return self._mean_length(self.source_notation)
 
     @property
     @over_sizes
     def mean_answer_tokens(self) -> float:
-        """The expected number of symbols of a target whose tree has the mean depth, rounded."""
+        """The expected number of symbols of a target."""
         return self._mean_length(self.target_notation)
 
     def _mean_length(self, notation: str) -> float:
-        """The expected number of symbols of a tree that has the mean depth, rounded: its nodes and its brackets."""
-        nodes = trees.mean_nodes(round(self.depth_mean), self.branching)
+        """The expected number of symbols of a tree: its nodes and its brackets."""
+        nodes = self.expected(lambda depth: trees.mean_nodes(depth, self.branching))
         return nodes + 2 * (nodes - 1) / self.branching if notation == "infix" else nodes
 
     def draw(self, key: U64) -> Source:

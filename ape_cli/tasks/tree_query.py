@@ -5,7 +5,7 @@ Shapes: R rows, T nodes in all, k branches, Q query nodes in all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ from ape_cli.tasks._trees import EVERY, NONE
 from ape_cli.tasks._unique_trees import UniqueTrees
 
 SUBTREE, NODE, PARENT, ANCESTOR = range(4)
-_MEASURED = 2_000  # number of draws by which the mean length of queries is measured
+_MEASURED = 2_000  # number of draws by which the mean length of sources is measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,7 @@ class TreeQuery(UniqueTrees):
 
     summary = "the subtree, label, parent or common ancestor of nodes that a path or a label addresses"
     source = "ours; the trees of Algebraic Positional Encodings, section 4.1"
+    answer_options = ("by",)
     form_options = ("branching", "binarise", "by")
     ops: ClassVar[list[str]] = ["subtree", "node", "parent", "ancestor"]
     least_depth: ClassVar[int] = 2  # the tree below the root has a node that is not its root
@@ -94,22 +95,20 @@ class TreeQuery(UniqueTrees):
     @property
     @over_sizes
     def mean_tokens(self) -> float:
-        """The expected number of nodes of a source that has the mean depth, rounded."""
-        return trees.mean_nodes(max(1, round(self.depth_mean) - 1), self.branching) + 2 + self._query_length
+        """The mean number of nodes of a source, measured on 2,000 draws of one fixed stream.
+
+        It is a function of the options alone. It has no simple formula, because trees that need too many symbols are
+        drawn again.
+        """
+        return self._measured_tokens
 
     @cached_property
-    def _query_length(self) -> float:
-        """The mean number of nodes of the addresses of a source that has the mean depth, rounded.
-
-        That of paths is measured on 2,000 draws of one fixed stream, and is a function of the options alone.
-        """
-        if self.by == "label":
-            return 1.25  # two for one of the four operators
-        task = replace(self, depth_mean=float(round(self.depth_mean)), depth_std=0.0)
+    def _measured_tokens(self) -> float:
+        """See `mean_tokens`."""
         keys = rng.rows(0, "queries", np.arange(_MEASURED))
         nodes = trees.mean_nodes(round(self.depth_mean), self.branching)
-        parts = [task.draw(part) for part in np.array_split(keys, 1 + int(_MEASURED * nodes / 1_000_000))]
-        return float(sum((part.symbol > self._first_operator + 4).sum() for part in parts) / _MEASURED)
+        parts = np.array_split(keys, 1 + int(_MEASURED * nodes / 1_000_000))
+        return sum(self.draw(part).symbol.size for part in parts) / _MEASURED
 
     def draw(self, key: U64) -> Source:
         """Draw one source for each key. uint64 [R] -> `Source` of R rows with `op` and `chosen`

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.storage import sequence_rows
 from ape_cli.storage.tree_sources import TreeSource, read_trees
@@ -54,6 +55,7 @@ class UserTrees(BaseTask):
 
     summary = "copy, rotate, query, convert or complete trees of your own files (--source)"
     source = "your files"
+    answer_options = ("task", "labels")
     fixed_rows = True
     ordered = True
     places_given = True  # the shape of each target is that of the source, or of a part that the source points to
@@ -105,7 +107,7 @@ class UserTrees(BaseTask):
             allowed = "a number between 0 and 1"
             raise UsageError("bad mask_rate", got=self.mask_rate, allowed=allowed, fix="the default is 0.15")
         if self.task == "convert" and self.source_order is None:
-            other = "depth" if self.order == "breadth" else "breadth"
+            other = "breadth" if self.order == "depth" else "depth"
             object.__setattr__(self, "source_order", other)
 
     @classmethod
@@ -168,23 +170,31 @@ class UserTrees(BaseTask):
         """The readable name of each id: labels by their frequency, then the symbols that the task needs beside them."""
         return [*SPECIAL, *self._label_names, *extra_names(self.task, self._stored)]
 
+    @cached_property
+    def _levels(self) -> I64:
+        """The level of each node of the stored trees. int64 [T]"""
+        return Tree(self._stored).level(self._corpus.trees.heap(self.branching))
+
     @property
     def mean_size(self) -> float:
-        """The mean depth of the trees, as they are stored."""
-        trees = self._corpus.trees
-        return float(
-            np.maximum.reduceat(Tree(self._stored).level(trees.heap(self.branching)), trees.starts[:-1]).mean()
-        )
+        """The mean depth of the sources, as they are stored. In a query, the tree is one level below the root."""
+        depth = np.maximum.reduceat(self._levels, self._corpus.trees.starts[:-1])
+        return float(depth.mean()) + (self.task == "query")
 
     @property
     def mean_tokens(self) -> float:
-        """The mean number of nodes of a tree."""
-        return self._corpus.label.size / self._corpus.key.size
+        """The mean number of nodes of a source. A query has two nodes and a path beside the tree."""
+        found = self._corpus
+        nodes = found.label.size / found.key.size
+        if self.task != "query":
+            return nodes
+        below = np.diff(found.trees.starts) - 1  # any node below the root can be asked for; its path has its level
+        return nodes + 2 + float((np.add.reduceat(self._levels, found.trees.starts[:-1]) / below).mean())
 
     @property
     def mean_answer_tokens(self) -> float:
-        """The same, because no target has more nodes than its tree."""
-        return self.mean_tokens
+        """The mean number of nodes of a tree, because no target has more."""
+        return self._corpus.label.size / self._corpus.key.size
 
     @property
     def columns(self) -> pa.Schema:

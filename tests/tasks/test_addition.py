@@ -289,3 +289,19 @@ def test_there_are_as_many_index_symbols_as_needed() -> None:
         assert task.id_names[-symbols:] == [f"#{i}" for i in range(symbols)]
         largest = max(i for row in found for i in row["target_ids"])
         assert task.id_names[largest] == f"#{symbols - 1}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [{}, {"index_hints": True, "index_symbols": 60, "random_start": True}, {"pad": True}])
+def test_a_sum_is_in_one_split_however_it_is_written(form: dict[str, Any]) -> None:
+    """Neither with the numbers exchanged, nor with hints from another start."""
+    held = []
+    for split in SPLITS:
+        task, found = rows("addition", split=split, digits_mean=2, digits_std=0, **form)
+        sums = set()
+        for row in found:
+            text = "".join(name for name in (task.id_names[i] for i in row["source_ids"]) if name[0] != "#")
+            sums.add(frozenset(int(number) for number in text.split("+")))
+        held.append(sums)
+    assert min(map(len, held)) > 100
+    assert sum(map(len, held)) == len(set().union(*held))

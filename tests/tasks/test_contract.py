@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
+from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD, SOS, SPECIAL, SPLITS
 from ape_cli.runs.config import PRESETS
@@ -170,6 +171,21 @@ def test_mean_tokens_is_the_mean(name: str, order: str | None) -> None:
     table = task.sample(rows=range(3_000), split="train", seed=5)
     mean = np.mean([len(x) for x in table["source_ids"].to_pylist()])
     assert abs(mean / task.mean_tokens - 1) < 0.03
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["small", "paper"])
+@pytest.mark.parametrize("name", [n for n in DRAWN if tasks.load(n).table_place is None])
+def test_mean_tokens_is_the_mean_at_the_presets(name: str, preset: str) -> None:
+    """With the distribution of sizes that the presets have. The paper's tasks count a source of the mean size."""
+    found = tasks.load(name)
+    options = {k: v for k, v in PRESETS[preset].sizes.items() if k in tasks.options_of(found)}
+    task = tasks.make(name, **options | dict(found.preset_options.get(preset, {})))
+    assert isinstance(task, Task)
+    drawn = task.draw(rng.rows(3, "train", np.arange(4_000)))
+    lengths = np.diff(task.store(drawn).starts)
+    error = 4 * lengths.std() / 4_000**0.5  # of the mean of the draws
+    assert abs(lengths.mean() - task.mean_tokens) < error + 0.02 * task.mean_tokens
 
 
 def test_mistakes_are_explained() -> None:
