@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from ape_cli import tasks
 from ape_cli.core.errors import DataError, RunError, UsageError
-from ape_cli.data.loader import Dataset
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.data import generation
+from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
@@ -147,3 +151,46 @@ def test_another_form_of_the_task_is_refused(tmp_path: Path) -> None:
         for other in made[:i] + made[i + 1 :]:
             with pytest.raises(DataError, match="another structure"):
                 evaluate.evaluate(done, other, split="test", decode="teacher", device=CPU)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "difference"),
+    [
+        ("addition", {}, {"reverse": True}),
+        ("group-word", {"group": "cyclic-7"}, {"all_prefixes": True}),
+        ("list-ops", {}, {"intermediate": True}),
+        ("tree-convert", {"from": "prefix", "to": "postfix"}, {"from": "postfix", "to": "prefix"}),
+        ("repeat", {}, {"repeats": 3}),
+    ],
+)
+def test_a_dataset_with_other_answers_is_refused(
+    tmp_path: Path, task: str, options: dict[str, Any], difference: dict[str, Any]
+) -> None:
+    """The vocabulary, the structure and the order are the same, but the same source has another answer."""
+    rows = (40, 10, 10)
+    own = write(tmp_path / "own", task, rows=rows, **options)
+    there = write(tmp_path / "there", task, rows=rows, **{**options, **difference})
+    trained = {"task": task, "order": None, "structure": "seq", "parameters": own.parameters, "name": "own"}
+    trained |= {"image": None, "vocabulary": own.manifest.vocabulary}
+    assert own.manifest.vocabulary == there.manifest.vocabulary
+    assert evaluate._misfit(trained, own) is None
+    error = evaluate._misfit(trained, there)
+    assert error is not None
+    assert "the dataset asks for other answers" in str(error)
+
+
+def test_a_dataset_of_users_trees_with_another_task_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f'{{"label": "f", "children": [{{"label": "{n}"}}]}}\n' for n in range(60)))
+
+    def made(name: str) -> Dataset:
+        task = tasks.make("trees", source=str(path), task=name)
+        plan = generation.plan(task, seed=1, rows=dict.fromkeys(SPLITS), shard_rows=100)
+        generation.generate(task, plan, tmp_path / name)
+        return open_dataset(tmp_path / name)
+
+    own = made("copy")
+    trained = {"task": "trees", "order": "breadth", "structure": "tree(2)", "parameters": own.parameters, "name": "own"}
+    trained |= {"image": None, "vocabulary": own.manifest.vocabulary}
+    assert evaluate._misfit(trained, own) is None
+    assert "task rotate, labels kind" in str(evaluate._misfit(trained, made("rotate")))

@@ -170,3 +170,6 @@ def test_bounded_schemes_get_the_size_of_what_they_read(forests: Dataset) -> Non
         ("tree", None, manifest.mean_size),  # the depth of the deepest tree
     ]:
         assert factory.settle(wanted(scheme, structure), forests).max_size == round(size)
+    with pytest.raises(UsageError, match="needs the size of the factor"):  # how many trees there are is not known
+        factory.settle(wanted("learned", "seq"), forests)
+    assert factory.settle(wanted("learned", "seq", max_size=9), forests).max_size == 9

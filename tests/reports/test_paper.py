@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ape_cli.reports import paper, rendering
+from ape_cli import tasks
+from ape_cli.reports import evaluations, paper, rendering
 from tests.reports.test_aggregation import add, lines, tables_of
 
 PAPER = Path(paper.__file__).with_name("paper_tables.json")
@@ -81,3 +82,12 @@ def test_another_size_has_no_difference(tmp_path: Path) -> None:
         line = against(tmp_path / name, (0.96, 0.97, 0.965), **options)
         assert line["paper_mean"] == pytest.approx(0.97)
         assert (line["paper_difference"], line["paper_in_interval"]) == (None, None)
+
+
+def test_tasks_with_rows_of_their_own_have_no_size_of_the_paper() -> None:
+    """Whether a run has the paper's size is asked without reading the source of its data."""
+    trained = {"task": "trees", "order": "depth", "rows": {"train": 10_000, "validation": 1_000, "test": 1_000}}
+    trained |= {"parameters": {"source": "json", "task": "copy", "labels": "kind"}}
+    assert not evaluations._is_paper_size("paper", trained)
+    own = tasks.make("copy")
+    assert evaluations._is_paper_size("paper", trained | {"task": "copy", "order": None, "parameters": own.parameters})

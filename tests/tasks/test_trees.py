@@ -318,14 +318,42 @@ def test_names_of_labels_are_unique_and_printable(tmp_path: Path) -> None:
 
 def test_every_subtree_is_a_tree_of_its_own(tmp_path: Path, drawn: list[recursive.Tree]) -> None:
     few = drawn[:200]
-    task = tasks.make("trees", "depth", source=str(write(tmp_path / "a.jsonl", few)), unit="subtree", branching=3)
+    path = write(tmp_path / "a.jsonl", few)
+    task = tasks.make("trees", "depth", source=str(path), unit="subtree", branching=3, most_nodes=9)
     found = Counter(
         built(row["source"], row["source_positions"], {"branching": 3}, "depth")
         for split in SPLITS
         for row in rows(task, split, None)
     )
-    assert found.keys() <= {node for tree in few for node in recursive.nodes(tree)} | {None}
-    assert sum(found.values()) == sum(bool(node[1:]) for tree in few for node in recursive.nodes(tree))
+    nodes = [node for tree in few for node in recursive.nodes(tree)]
+    assert found == Counter(node for node in nodes if 2 <= len(recursive.nodes(node)) <= 9)
+
+
+def test_subtrees_of_one_document_are_refused(tmp_path: Path) -> None:
+    """A subtree in the test split would be a part of a training tree."""
+    path = write(tmp_path / "a.jsonl", [("r", *(("f", (str(n),), ("x",)) for n in range(40)))] * 2)
+    with pytest.raises(DataError, match="subtrees of one tree would be in several splits"):
+        tasks.make("trees", source=str(path), unit="subtree").rows(dict.fromkeys(SPLITS), 1)
+
+
+def test_subtrees_count_towards_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep: recursive.Tree = ("x",)
+    for n in range(40):
+        deep = (str(n), deep)
+    path = write(tmp_path / "a.jsonl", [deep] * 5)
+    monkeypatch.setattr("ape_cli.core.budget.TREE_NODES", 1_000)  # 205 are read, and their subtrees have 4,300
+    with pytest.raises(DataError, match="too many trees"):
+        tasks.make("trees", source=str(path), unit="subtree").rows(dict.fromkeys(SPLITS), 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["copy", "query", "mask"])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_means_are_those_of_the_rows(name: str, form: dict[str, Any], lines: Path) -> None:
+    task = tasks.make("trees", source=str(lines), task=name, **form)
+    found = [row for split in SPLITS for row in rows(task, split, None)]
+    assert abs(sum(len(row["source"]) for row in found) / len(found) / task.mean_tokens - 1) < 0.02
+    assert abs(sum(row["size"] for row in found) / len(found) - task.mean_size) < 0.1
 
 
 @pytest.mark.parametrize(
