@@ -93,7 +93,7 @@ def write(dataset: str, result: str) -> None:
     with tempfile.TemporaryDirectory(dir=Path(dataset).parent) as out:
         wall, cpu = time.perf_counter(), time.process_time()
         for i, groups in enumerate(shards):
-            with parquet.writer(Path(out) / f"{i}.parquet") as writer:
+            with parquet.writer(Path(out) / f"{i}.parquet", groups[0].schema) as writer:
                 for group in groups:
                     writer.write_table(group, row_group_size=parquet.ROW_GROUP)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
