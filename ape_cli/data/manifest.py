@@ -24,6 +24,9 @@ from ape_cli.storage.json_files import read_json
 from ape_cli.storage.paths import StoragePath
 
 VERSIONS = (1, 2, 3)
+_SHARD_BYTES = 400  # the most that a shard needs in a manifest
+_SHARD_VALUES = 10  # and how many values it has
+_PLAN_BYTES = 2**16  # the plan and what is left
 Sources = Annotated[dict[str, Annotated[str, Field(pattern=HEX)]], Field(max_length=budget.TREE_FILES)]
 
 
@@ -102,6 +105,25 @@ def manifest_path(folder: StoragePath) -> StoragePath:
 def write_manifest(folder: StoragePath, manifest: Manifest) -> None:
     """Write the manifest of a dataset with its digest. Raises `ApeError` if it cannot be written."""
     files.write_text(manifest_path(folder), digests.sealed(manifest.model_dump_json(indent=2)))
+
+
+def check_size(shards: int, vocabulary: list[str], sources: dict[str, str]) -> None:
+    """Check that the manifest of a dataset can be read again, before the dataset is made. Raises `DataError`.
+
+    `sources` has the digest of each file that the rows come from.
+    """
+    listed = json.dumps([vocabulary, sources], ensure_ascii=False, indent=2).encode()  # as they are in the manifest
+    size = len(listed) + _SHARD_BYTES * shards + _PLAN_BYTES
+    values = sum(map(listed.count, (b",", b"[", b"{"))) + _SHARD_VALUES * (shards + 100)  # as `parse_json` counts them
+    if size > budget.JSON_BYTES or values > budget.JSON_VALUES:
+        raise DataError(
+            "the manifest of the dataset would be too large",
+            got=f"{size:,} bytes with {len(sources):,} files of the source and {len(vocabulary):,} symbols",
+            allowed=f"{budget.JSON_BYTES:,} bytes, and {budget.JSON_VALUES:,} values",
+            fix="take fewer files, or put their texts into a column of one Parquet file"
+            if sources
+            else "choose a smaller vocabulary",
+        )
 
 
 def read_manifest(folder: StoragePath) -> Manifest:

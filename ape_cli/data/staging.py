@@ -18,7 +18,7 @@ from pyarrow import ArrowException
 from ape_cli.core.errors import ApeError, DataError, PlaceError
 from ape_cli.core.vocabulary import SPECIAL
 from ape_cli.data import verification
-from ape_cli.data.manifest import Manifest, Shard, manifest_path, read_manifest
+from ape_cli.data.manifest import Manifest, Shard, check_size, manifest_path, read_manifest
 from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import digests, files, folders
 from ape_cli.storage.json_files import read_json
@@ -83,12 +83,14 @@ def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest
 def begin(out: StoragePath, task: BaseTask, wanted: DatasetPlan) -> dict[str, Shard]:
     """Prepare the folder for a plan. Returns the shards of the plan that are complete already, by file name.
 
-    Nothing is removed before the free disk space has been checked. Raises `ApeError` if the dataset would not fit.
+    Nothing is removed before the free disk space and the size of the manifest have been checked. Raises `ApeError` if
+    the dataset would not fit, or if its manifest would be too large to be read again.
     """
     same = not manifest_path(out).exists() and _read_plan(out / _PLAN) == wanted
     found: dict[str, Shard] = {}
     for pieces in pieces_of(wanted).values() if same else ():
         found |= {piece.file: shard for piece in pieces if (shard := _adopt(out, piece, wanted))}
+    check_size(sum(map(len, pieces_of(wanted).values())), task.id_names, task.files)
     _check_space(out, task, wanted, found)
     if not same:
         _drop_records(out)  # first, so that no shard of another plan is taken for one of this plan

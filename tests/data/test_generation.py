@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ape_cli import tasks
+from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, BusyError, DataError, UsageError
 from ape_cli.core.executors.local import Local
 from ape_cli.core.vocabulary import SPLITS
@@ -397,6 +398,29 @@ def test_what_fits_is_not_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(staging.shutil, "disk_usage", lambda path: SimpleNamespace(free=size // 4))
         with pytest.raises(ApeError, match="would not fit"):
             generate(words, wanted, tmp_path / "does not fit")
+
+
+def test_a_manifest_that_could_not_be_read_is_refused_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names of the files of a source are in the manifest. The estimate is never smaller than the manifest."""
+    (tmp_path / "source").mkdir()
+    for number in range(60):
+        (tmp_path / "source" / f"{number} {'é,' * 60}.json").write_text(f"[{number}]")
+    trees = tasks.make("trees", source=str(tmp_path / "source"), labels="token")
+    wanted = generation.plan(trees, seed=7, rows=dict.fromkeys(SPLITS), shard_rows=1)
+    generate(trees, wanted, tmp_path / "measured")
+    content = (tmp_path / "measured" / "manifest.json").read_bytes()
+    values = sum(map(content.count, (b",", b"[", b"{")))
+    for name, value in (("JSON_BYTES", len(content) - 1), ("JSON_VALUES", values - 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(budget, name, value)
+            with pytest.raises(DataError, match=r"manifest of the dataset would be too large\n.*60 files"):
+                generate(trees, wanted, tmp_path / "refused")
+    assert not list((tmp_path / "refused").rglob("*.parquet"))
+    monkeypatch.setattr(budget, "JSON_BYTES", len(content) + 80_000)
+    monkeypatch.setattr(budget, "JSON_VALUES", values + 2_000)
+    generate(trees, wanted, tmp_path / "made")
 
 
 def test_empty_splits_are_files_too(tmp_path: Path, task: Any) -> None:
