@@ -168,4 +168,18 @@ MISTAKES = [
         "yield from list(_texts(content, name))[:256]",
         "storage/test_tree_sources.py::test_many_rows",
     ),
+    Mistake(
+        "a dataset of many files whose manifest is too large to be read",
+        "begin",
+        "check_size(sum(map(len, pieces_of(wanted).values())), task.id_names, task.files)",
+        "",
+        "data/test_generation.py::test_a_manifest_that_could_not_be_read_is_refused_before_it_starts",
+    ),
+    Mistake(
+        "the process ended by a damaged description of a column of texts",
+        "_check_groups",
+        "found = file.metadata.row_group(number).total_byte_size",
+        "found = file.metadata.row_group(number).column(0).total_uncompressed_size",
+        "storage/test_tree_sources.py::test_no_damage_of_a_footer_ends_the_process",
+    ),
 ]

@@ -429,6 +429,29 @@ def test_damaged_parquet_files(tmp_path: Path, damage: str) -> None:
 
 
 @pytest.mark.slow
+def test_no_damage_of_a_footer_ends_the_process(tmp_path: Path) -> None:
+    """pyarrow ends the process if the description of a column contradicts the schema, and is looked at."""
+    where = Path(parquet(tmp_path, text=["1", None, "2"]))
+    code = (
+        "from pathlib import Path\n"
+        "from ape_cli.core.errors import ApeError\n"
+        "from ape_cli.storage.tree_sources import read_trees\n"
+        "path = Path('x.parquet')\n"
+        "content = path.read_bytes()\n"
+        "for at in range(len(content) - 8 - int.from_bytes(content[-8:-4], 'little'), len(content)):\n"
+        "    path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1:])\n"
+        "    try: read_trees('x.parquet', format='json', skip_bad=True)\n"
+        "    except ApeError: pass\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=where.parent, env=environment, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
 def test_a_small_file_with_huge_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One text of 5 MB that 5,000 rows repeat has 25 GB."""
     monkeypatch.setattr(budget, "SOLID_BYTES", 2**24)
