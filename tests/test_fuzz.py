@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.__main__ import mutate
-from tests.fuzz.cases import CASES, BrokenRule, Registry
+from tests.fuzz.__main__ import CASES, mutate
+from tests.fuzz.cases import BrokenRule, Registry
 
 SEED, EACH = 1, 24
 

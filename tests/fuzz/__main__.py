@@ -19,9 +19,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz import mutations
-from tests.fuzz.cases import CASES, BrokenRule, Case
+from tests.fuzz import cases, mutations, trees
+from tests.fuzz.cases import BrokenRule, Case
 from tests.limits import MOST_BYTES, MOST_SECONDS, peak_of_this
+
+CASES = cases.CASES | trees.CASES
 
 
 def mutate(case: Case, name: str, seed: int, number: int) -> str:
@@ -33,9 +35,11 @@ def mutate(case: Case, name: str, seed: int, number: int) -> str:
     path = chosen.choice(case.files())
     before = path.read_bytes()
     kinds = ["bytes", "json", "sealed", "unsealed"] if case.json else ["bytes"]
-    kind = chosen.choice(kinds)
+    kind = chosen.choice(kinds + ["text"] * 3 * bool(case.words))
     made = mutations.of_bytes(before, chosen)
-    if kind != "bytes":
+    if kind == "text":
+        made = mutations.of_text(before, chosen, case.words)
+    elif kind != "bytes":
         made = mutations.of_json(before, chosen, kind)
     if made == before:
         return "same"

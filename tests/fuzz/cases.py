@@ -2,7 +2,7 @@
 
 What users see is compared with what they see of the unchanged files. Three outcomes are allowed: the same result, a
 refusal with a message, and a part that is left out and named. Files that the program did not write (sources of images,
-sweeps) have no digest, so any result is allowed there, but no traceback.
+sweeps) have no digest, so any result is allowed there, but no traceback. `trees.py` has the sources of trees.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class Case(ABC):
 
     written_by_us = True  # whether a change must be noticed
     json = False  # whether the files are JSON
+    words: tuple[bytes, ...] = ()  # of the files if they are text: pieces that mutations put anywhere
     roots: tuple[str, ...] = ()  # names of files that earlier versions wrote without a digest, as they then say
 
     def __init__(self, folder: Path) -> None:

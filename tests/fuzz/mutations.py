@@ -1,10 +1,12 @@
-"""Mutations of files: of any bytes, and of the values of JSON."""
+"""Mutations of files: of any bytes, of the values of JSON, and of the words of a text."""
 
 from __future__ import annotations
 
 import copy
 import json
 import random
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from ape_cli.storage import digests
@@ -41,6 +43,32 @@ VALUES: list[Any] = [
     float("nan"),
 ]
 
+# pieces of text that a reader may not expect anywhere
+TEXTS: list[bytes] = [
+    b"",
+    b" ",
+    b"\t",
+    b"\r",
+    b"\x0c",
+    b"\n",
+    b"\n\n",
+    b"\x00",
+    b"\x1b[2J",
+    b"\xff",
+    b"\xed\xa0\x80",  # half of a character
+    "\u202e\u2028\x9b".encode(),
+    "\ufeff".encode(),
+    "é\u0301\U0001f600".encode(),
+    b"0",
+    b"-1",
+    b"1e999",
+    b"9" * 5000,
+    b"x" * 70_000,
+    b"<pad>",
+    b"../../x",
+    b"|<script>",
+]
+
 
 def of_bytes(content: bytes, chosen: random.Random) -> bytes:
     """Returns the content with one of ten changes."""
@@ -67,6 +95,33 @@ def of_bytes(content: bytes, chosen: random.Random) -> bytes:
         other = chosen.randrange(max(1, size))
         changed[place : place + length] = changed[other : other + length]
     return bytes(changed)
+
+
+def of_text(content: bytes, chosen: random.Random, words: Sequence[bytes]) -> bytes:
+    """Returns the content with one of its lines or of `words` added, repeated, removed or moved."""
+    lines = content.split(b"\n")
+    place = chosen.randrange(len(lines))
+    word = chosen.choice([*words, *TEXTS])
+    column = chosen.choice((0, len(lines[place]), chosen.randrange(len(lines[place]) + 1)))
+    kind = chosen.randrange(10)
+    if kind <= 4:
+        times = min(chosen.choice((1, 1, 1, 2, 300, 1001, 100_000)), 2_000_000 // max(1, len(word)))
+        lines[place] = lines[place][:column] + word * times + lines[place][column:]
+    elif kind == 5:
+        lines[place : place + 1] = [lines[place]] * chosen.choice((0, 2, 1000))
+    elif kind == 6:
+        other = chosen.randrange(len(lines))
+        lines[place], lines[other] = lines[other], lines[place]
+    elif kind == 7:
+        parts = re.split(rb"(\W)", lines[place])
+        parts[chosen.randrange(len(parts))] = word
+        lines[place] = b"".join(parts)
+    elif kind == 8:
+        lines[place] = re.sub(rb"\w+", lambda found: word, lines[place])
+    else:
+        encoding = chosen.choice(("utf-16", "utf-32", "utf-8-sig", "latin-1", "cp037"))
+        return content.decode(errors="replace").encode(encoding, "replace")
+    return b"\n".join(lines)
 
 
 def _places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
