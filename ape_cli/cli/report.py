@@ -53,7 +53,7 @@ def report(
     by: Annotated[
         str | None,
         typer.Option(
-            help="`size`: scores by length or depth, over all evaluated datasets; `op`: by operator of tree-ops; "
+            help="`size`: scores by length or depth, over all evaluated datasets; `op`: by operator of the source; "
             "`epoch`: halfway through training and at its end."
         ),
     ] = None,

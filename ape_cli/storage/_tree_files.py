@@ -30,6 +30,7 @@ class FoundFiles:
     name: str  # what the source may be called
     paths: list[str] = field(default_factory=list)  # sorted; also special files, which `content` refuses
     links: list[str] = field(default_factory=list)  # symbolic links, which are not followed
+    datasets: list[str] = field(default_factory=list)  # folders that `ape gen` wrote, which are not read
     alone: bool = False  # whether the source is one file
     chosen: bool = False  # whether the source names its suffix: a file, or a pattern such as `*.txt`
 
@@ -110,7 +111,11 @@ def _below(found: FoundFiles, depth: int | None = None) -> FoundFiles:
     folders = [("", 1)]
     while folders:
         folder, level = folders.pop()
-        for name, about in _entries(found.base / folder):
+        inside = list(_entries(found.base / folder))
+        if {"manifest.json", "data"} <= {name for name, _ in inside}:
+            found.datasets.append(folder or ".")
+            continue
+        for name, about in inside:
             entries += 1
             if entries > budget.TREE_ENTRIES:
                 raise _too_many(found.base, f"more than {budget.TREE_ENTRIES:,} files and folders")

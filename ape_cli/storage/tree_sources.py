@@ -107,6 +107,7 @@ class _Reader:
     def read(self, in_parquet: bool, column: str | None) -> TreeSource:
         """Read all files. The texts of a Parquet file are in its column `column`."""
         self.source.skipped += [(_shown(path), "a symbolic link, which is not followed") for path in self.found.links]
+        self.source.skipped += [(_shown(path), "a dataset of this program") for path in self.found.datasets]
         for path, name in self.plan.items():
             counted = self.nodes, self.count
             try:
@@ -194,7 +195,7 @@ class _Reader:
         """Raise `DataError` if no file could be read, or if there is no tree."""
         if self.source.trees:
             return
-        bad = [entry for entry in self.source.skipped if entry[0] not in self.found.links]
+        bad = [entry for entry in self.source.skipped if entry[0] not in (*self.found.links, *self.found.datasets)]
         if bad:
             path, reason = bad[0]
             got = f"{len(bad):,} that cannot be read; the first is {path}: {reason}"

@@ -192,7 +192,7 @@ class BaseTask(RowWriter):
             raise UsageError(
                 f"{cls.name} has no sizes to choose from",
                 got=f"sizes {options['sizes']!r}",
-                allowed="--sizes for tasks on words, trees and grids",
+                allowed="--sizes for tasks whose sources are drawn in different sizes",
                 fix="leave --sizes out",
             )
 

@@ -47,7 +47,7 @@ class Sized(Task):
 
     sizes: tuple[int, ...] = option(
         (),
-        "Lengths, depths or sides of squares in place of a distribution; each gets the given number of rows.",
+        "Lengths, depths, sides, digits or pairs in place of a distribution; each gets the given number of rows.",
         late=True,
     )
 

@@ -215,21 +215,27 @@ def described(source: TreeSource, found: Corpus, collisions: int) -> list[str]:
     `collisions` is the number of rows that were left out later, because their sources equal those of another split.
     """
     kept = found.key.size
+
+    def many(count: int, what: str) -> str:
+        return f"{count:,} {what}" + "s" * (count != 1)
+
     what = f"{', '.join(source.formats)}, unit {source.unit}"
-    where = f"{found.documents:,} documents in {len(source.files):,} files ({what})"
-    lines = [f"{kept:,} of {found.read:,} trees from {where}"]
+    where = f"{many(found.documents, 'document')} in {many(len(source.files), 'file')} ({what})"
+    lines = [f"{kept:,} of {many(found.read, 'tree')} from {where}"]
     for reason, count in sorted(found.dropped.items(), key=lambda each: -each[1]):
-        lines.append(f"left out: {count:,} trees ({count / found.read:.1%}) with {reason}")
+        lines.append(f"left out: {many(count, 'tree')} ({count / found.read:.1%}) with {reason}")
     if found.documents < len(SPLITS):
         lines.append("the source has fewer than 3 documents, so its trees are divided in three contiguous parts")
     if found.copies:
-        lines.append(f"{found.copies:,} trees equal an earlier one; equal trees are in the same split")
+        lines.append(f"{many(found.copies, 'tree')} with an equal one before; equal trees are in the same split")
     if any(found.unknown):
         shares = ", ".join(f"{split} {share:.1%}" for split, share in zip(SPLITS, found.unknown, strict=True))
         lines.append(f"nodes whose label is {UNKNOWN}: {shares}")
     if collisions:
-        lines.append(f"left out: {collisions:,} rows whose source, with hidden labels, is that of another split too")
+        lines.append(
+            f"left out: {many(collisions, 'row')} whose source, with hidden labels, is that of another split too"
+        )
     if source.skipped:
         path, reason = source.skipped[0]
-        lines.append(f"left out: {len(source.skipped):,} files; the first is {path}: {reason}")
+        lines.append(f"left out: {many(len(source.skipped), 'file')} or parts of files; the first is {path}: {reason}")
     return lines

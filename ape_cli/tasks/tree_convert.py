@@ -31,7 +31,7 @@ class TreeConvert(Sized):
     copy a sequence. The task is ours.
 
     The split of a row is decided by its tree, so no tree is in two splits, in whichever notations. The size of a source
-    is the number of its symbols. `sizes` lists depths.
+    is the depth of its tree.
 
     Arguments: `depth_mean` and `depth_std`, of the distribution of depths, in levels; `branching`, the number of
     children of an inner node; `vocabulary`, the number of symbols, brackets not counted; `from` and `to`,
@@ -49,6 +49,7 @@ class TreeConvert(Sized):
     summary = "a tree from one notation to another: f x g y z -> x y z g f"
     source = "ours; the trees of Algebraic Positional Encodings, section 4.1"
     extent: ClassVar[str] = "depth"
+    size_words = ("depth", "depth of the tree that the source writes, steps from the root")
     answer_options = ("from", "to")
     form_options = ("branching", "from", "to")
 
@@ -93,9 +94,10 @@ class TreeConvert(Sized):
         return [*self._trees.symbols(), *brackets]
 
     @property
+    @over_sizes
     def mean_size(self) -> float:
-        """The mean number of symbols of a source, because its positions are those of a sequence."""
-        return self.mean_tokens
+        """The mean depth of the trees."""
+        return self.depth_mean
 
     @property
     @over_sizes
@@ -123,10 +125,7 @@ class TreeConvert(Sized):
         return self._trees.answer(source)
 
     def store(self, rows: Rows) -> Rows:
-        """The rows as the dataset holds them: sources in one notation, all others in the other notation.
-
-        The size of a source is the number of its symbols.
-        """
+        """The rows as the dataset holds them: sources in one notation, all others in the other notation."""
         notation = self.source_notation if isinstance(rows, Source) else self.target_notation
         starts, node = written(rows.starts, rows.position, notation, self.branching)
         names = FIRST_SYMBOL + self._trees.leaves + self._trees.operators  # brackets follow
@@ -135,6 +134,4 @@ class TreeConvert(Sized):
         sizes = np.diff(starts)
         changes: dict[str, Any] = {"starts": starts, "symbol": symbol}
         changes["position"] = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
-        if isinstance(rows, Source):
-            changes["size"] = sizes
         return replace(rows, **changes)

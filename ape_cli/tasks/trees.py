@@ -61,7 +61,11 @@ class UserTrees(BaseTask):
     places_given = True  # the shape of each target is that of the source, or of a part that the source points to
 
     where: str | None = option(None, "File, folder or pattern of your own trees.", name="source")
-    format: str | None = option(None, "Format of the files. Default: by their suffix.")
+    format: str | None = option(
+        None,
+        "Format of the files: json, json-lines, python, s-expr, conllu, xml, html, algebra or tree-sitter-LANGUAGE. "
+        "Default: by their suffix.",
+    )
     unit: str | None = option(None, "What a tree is: file, function, sentence, document or subtree.")
     column: str | None = option(None, "Column of texts of a Parquet file.")
     skip_bad: bool = option(False, "Leave out files that cannot be read.")
@@ -204,7 +208,8 @@ class UserTrees(BaseTask):
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """The options, as the manifest keeps them: the source by its name and content, not by its path."""
-        unused = {
+        unused = {"min_count"} if self.labels == "anonymous" else set[str]()
+        unused |= {
             "source",
             "skip_bad",
             "mask_rate" if self.task != "mask" else "",

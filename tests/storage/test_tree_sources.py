@@ -461,3 +461,15 @@ def test_a_small_file_with_huge_texts(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(DataError, match=r"the texts are much larger than the file|a row group is too large"):
         read_trees(str(tmp_path / "x.parquet"), format="json")
     assert time.process_time() - started < 20
+
+
+def test_a_dataset_in_the_folder_is_not_a_source(tmp_path: Path) -> None:
+    """`ape gen trees --source .` writes into a folder of its source. The second time, that is left out."""
+    (tmp_path / "a.json").write_text('{"a": 1}')
+    before = read_trees(str(tmp_path))
+    made = tmp_path / "datasets" / "made"
+    (made / "data").mkdir(parents=True)
+    (made / "manifest.json").write_text('{"b": 2}')
+    after = read_trees(str(tmp_path))
+    assert after.files == before.files
+    assert after.skipped == [("datasets/made/", "a dataset of this program")]

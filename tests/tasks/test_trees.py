@@ -238,7 +238,7 @@ def test_equal_trees_are_in_one_split_and_near_copies_with_their_document(tmp_pa
     assert all(len(where) == 1 for where in homes.values())
     notes = task.notes(42)
     assert notes[0] == "400 of 400 trees from 40 documents in 40 files (s-expr, unit sentence)"
-    assert "39 trees equal an earlier one; equal trees are in the same split" in notes
+    assert "39 trees with an equal one before; equal trees are in the same split" in notes
     counts = {split: len(rows(task, split, None)) for split in SPLITS}
     assert counts == {"train": 32 * 9 + 40, "validation": 4 * 9, "test": 4 * 9}
 
@@ -285,13 +285,13 @@ def test_what_is_left_out_is_counted_by_reason(tmp_path: Path) -> None:
     path = write(tmp_path / "odd.jsonl", [*trees, deep, ("single",)])
     notes = tasks.make("trees", source=str(path), branching=5, most_nodes=8).notes(1)
     assert notes[:3] == [
-        "9 of 12 trees from 9 documents in 1 files (json-lines, unit document)",
+        "9 of 12 trees from 9 documents in 1 file (json-lines, unit document)",
         "left out: 2 trees (16.7%) with more than 8 nodes (--most-nodes)",
-        "left out: 1 trees (8.3%) with a node with more than 5 children (--branching)",
+        "left out: 1 tree (8.3%) with a node with more than 5 children (--branching)",
     ]
     notes = tasks.make("trees", source=str(path), task="query").notes(1)
-    assert "left out: 1 trees (8.3%) with more than 61 levels as it is stored" in notes
-    assert "left out: 1 trees (8.3%) with fewer than 2 nodes" in notes
+    assert "left out: 1 tree (8.3%) with more than 61 levels as it is stored" in notes
+    assert "left out: 1 tree (8.3%) with fewer than 2 nodes" in notes
 
 
 def test_rare_labels_are_unknown(tmp_path: Path) -> None:
@@ -377,6 +377,20 @@ def test_means_are_those_of_the_rows(name: str, form: dict[str, Any], lines: Pat
 def test_bad_options_are_explained(options: dict[str, Any], message: str) -> None:
     with pytest.raises((UsageError, DataError), match=message):
         tasks.make("trees", **options).mean_size  # noqa: B018 - it reads the source
+
+
+@pytest.mark.parametrize("labels", ["kind", "token", "anonymous"])
+@pytest.mark.parametrize("name", ["copy", "rotate", "query", "convert", "mask"])
+def test_a_task_can_be_made_again_from_its_manifest(
+    name: str, labels: str, tmp_path: Path, drawn: list[recursive.Tree]
+) -> None:
+    """Greedy decoding does this. Then the source is not needed."""
+    path = write(tmp_path / "a.jsonl", drawn[:60])
+    task = tasks.make("trees", "depth", source=str(path), task=name, labels=labels, unit="document")
+    known = tasks.load("trees").recorded(task.parameters)
+    again = tasks.make("trees", task.order, task.source_order, **known)
+    assert (again.task, again.labels, again.structure) == (name, labels, "tree(2)")
+    assert "source" not in known
 
 
 def test_convert_needs_two_orders(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from ape_cli.runs.registry import Registry
 class ByOperator(View[pl.DataFrame]):
     """Shows a line for each cell and operator, with `row`, `column` and `rank` (`curves.label`)."""
 
-    about = "by operator of tree-ops"
+    about = "by operator of the source"
     by = "op"
     comparison = "over all operators"
     rank = 20

@@ -218,7 +218,7 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
         *standing_notes(group, interval),
         f"(seen): the training split has {word} {_span(*limits)}."
         if limits
-        else f"The {word} in the training split is unknown, because its task is not known here.",
+        else f"The {word} in the training split is unknown, because its rows cannot be drawn again here.",
         *([f"A column of more than one {word} pools its rows."] if any(a != b for a, b, _ in ends) else []),
         f"Evaluated on {first['on']}.",
         *([few] if has != of else []),
