@@ -160,6 +160,35 @@ def test_the_share_of_masked_nodes(tmp_path: Path) -> None:
     assert abs(sum(shares) / len(shares) - 0.3) < 0.02  # 160 rows of 97 nodes: a deviation of 0.004
 
 
+def test_which_nodes_are_masked_differs_from_tree_to_tree(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [("r", *((letter,) for letter in LETTERS), (str(n),)) for n in range(100)])
+    found = rows(tasks.make("trees", source=str(path), task="mask", branching=9), "train", None)
+    assert len({tuple(row["target_positions"]) for row in found}) > 20
+
+
+def test_no_masked_source_is_in_two_splits(tmp_path: Path) -> None:
+    """Trees of two nodes have one source, because both nodes are masked. They are left in one split, and counted."""
+    trees: list[recursive.Tree] = [(letter, (str(n),)) for n in range(20) for letter in LETTERS]
+    trees += [(letter, (str(n),), (letter,), (str(n),)) for n in range(20) for letter in LETTERS]
+    task = tasks.make("trees", source=str(write(tmp_path / "a.jsonl", trees)), task="mask", branching=3)
+    found = {split: [tuple(row["source"]) for row in rows(task, split, None)] for split in SPLITS}
+    for one, other in (("train", "validation"), ("train", "test"), ("validation", "test")):
+        assert not set(found[one]) & set(found[other])
+    left_out = len(trees) - sum(map(len, found.values()))
+    assert left_out >= 10
+    assert f"left out: {left_out} rows whose source, with hidden labels, is that of another split too" in task.notes(42)
+
+
+def test_rows_do_not_depend_on_where_a_shard_begins(tmp_path: Path, drawn: list[recursive.Tree]) -> None:
+    path = str(write(tmp_path / "a.jsonl", drawn[:400]))
+    for name in ("rotate", "mask", "query"):
+        task = tasks.make("trees", source=path, task=name)
+        whole = task.sample(rows=range(40), split="train", seed=3)
+        assert task.sample(rows=range(10, 20), split="train", seed=3) == whole.slice(10, 10)
+        part, _ = task.portion(range(10, 30), "train", 3).sample_counted(rows=range(15, 20), split="train", seed=3)
+        assert part == whole.slice(15, 5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("split", SPLITS)
@@ -222,25 +251,41 @@ def test_anonymous_labels_keep_only_which_labels_are_equal(tmp_path: Path, drawn
 
 @pytest.mark.slow
 def test_equal_trees_are_in_one_split_and_near_copies_with_their_document(tmp_path: Path) -> None:
-    """Forty documents of ten trees each. One tree is in all documents, and each other one in a single document."""
-    for number in range(40):
-        trees: list[recursive.Tree] = [("all", ("x",), ("y",))]
-        trees += [(LETTERS[number // 8], (LETTERS[number % 8],), (str(n),)) for n in range(9)]
-        text = "\n".join(f"({tree[0]} {' '.join(child[0] for child in tree[1:])})" for tree in trees)
-        (tmp_path / f"{number:02}.sexp").write_text(text)
-    task = tasks.make("trees", source=str(tmp_path), format="s-expr", labels="token", branching=3)
-    homes: dict[str, set[str]] = {}
+    """Forty documents. Each has 8 to 10 trees of its own, one that the next document has too, and one that all have.
+
+    A tree of several documents is in the first split that one of them is in, in the order of `SPLITS`. Trees are told
+    by their shapes, because labels of documents that are held out are not in the vocabulary.
+    """
+
+    def of_shape(number: int, below: int) -> str:
+        """A tree whose root has the number in binary as children, and a chain of nodes below the last one."""
+        bits = "".join("(a (a))" if number >> bit & 1 else "(a)" for bit in range(7))
+        return f"(a {bits} {'(a ' * below}{')' * below})"
+
+    own = [8 + number % 3 for number in range(40)]
+    for number, count in enumerate(own):
+        texts = [of_shape(number, below) for below in range(2, 2 + count)]
+        texts += [of_shape(40 + shared % 40, 1) for shared in (number, number + 1)] + [of_shape(127, 1)]
+        (tmp_path / f"{number:02}.sexp").write_text("\n".join(texts))
+    task = tasks.make("trees", "depth", source=str(tmp_path), branching=8)
+    homes: dict[int, Counter[str]] = {}
     for split in SPLITS:
         for row in rows(task, split, None):
-            homes.setdefault("".join(row["source"][:2]), set()).add(split)
-    assert homes.pop("allx") == {"train"}
-    assert len(homes) == 40  # one for each document
-    assert all(len(where) == 1 for where in homes.values())
+            places = set(row["source_positions"])
+            number = sum(1 << bit for bit in range(7) if recursive.children(2 + bit, 8)[0] in places)
+            homes.setdefault(number, Counter())[split] += 1
+    assert all(len(splits) == 1 for splits in homes.values())
+    home = {number: next(iter(splits)) for number, splits in homes.items()}
+    assert [homes[number].total() for number in range(40)] == own
+    held = Counter(home[number] for number in range(40))
+    assert 4 <= held["test"] <= held["validation"] + 1 <= 6  # a tenth of the trees
+    for number in range(40):
+        assert home[40 + number] == min(home[number], home[(number - 1) % 40], key=SPLITS.index)
+    assert home[127] == "train"
+    total = sum(own) + 3 * 40
     notes = task.notes(42)
-    assert notes[0] == "400 of 400 trees from 40 documents in 40 files (s-expr, unit sentence)"
-    assert "39 trees with an equal one before; equal trees are in the same split" in notes
-    counts = {split: len(rows(task, split, None)) for split in SPLITS}
-    assert counts == {"train": 32 * 9 + 40, "validation": 4 * 9, "test": 4 * 9}
+    assert notes[0] == f"{total} of {total} trees from 40 documents in 40 files (s-expr, unit sentence)"
+    assert "79 trees with an equal one before; equal trees are in the same split" in notes
 
 
 @pytest.mark.parametrize(
@@ -270,6 +315,7 @@ def test_the_division_depends_on_the_content_alone(tmp_path: Path) -> None:
         return {split: Counter(str(row["source"]) for row in rows(task, split, None, seed)) for split in SPLITS}
 
     assert sources("one", 1) == sources("one", 2)  # the seed only decides the order of the rows
+    assert sources("one", 1) == sources("two", 1)  # the names of the files decide nothing
     task = tasks.make("trees", source=str(tmp_path / "one"))
     assert [row["source"] for row in rows(task, "train", None, 1)] != [
         row["source"] for row in rows(task, "train", None, 2)
@@ -306,6 +352,29 @@ def test_rare_labels_are_unknown(tmp_path: Path) -> None:
     shares = ", ".join(f"{split} {share:.1%}" for split, share in unknown.items())
     assert f"nodes whose label is <unknown>: {shares}" in task.notes(1)
     assert min(unknown.values()) > 0
+
+
+def test_a_wide_tree_that_no_heap_index_holds_is_left_out(tmp_path: Path) -> None:
+    """As a binary tree, a node with 100 children has 100 levels. The limit is 62."""
+    trees: list[recursive.Tree] = [(letter, ("x",)) for letter in LETTERS]
+    trees += [("r", *((f"{n}",) for n in range(count))) for count in (62, 63, 100)]
+    path = str(write(tmp_path / "wide.jsonl", trees))
+    note = "left out: 2 trees (18.2%) with more than 62 levels as it is stored"
+    assert note in tasks.make("trees", source=path).notes(1)
+    assert not any("levels" in line for line in tasks.make("trees", source=path, branching=100).notes(1))
+
+
+def test_labels_are_counted_in_training_documents_only(tmp_path: Path) -> None:
+    """Each of 30 documents has a label of its own, twice in one tree."""
+    path = write(tmp_path / "a.jsonl", [("r", (f"own{n}",), (f"own{n}",)) for n in range(30)])
+    for least in (1, 2):
+        task = tasks.make("trees", source=str(path), min_count=least)
+        trained = {name for row in rows(task, "train", None) for name in row["source"]}
+        assert len(trained) == 25
+        assert set(task.id_names[3:]) == trained | {"<unknown>"}
+        held_out = [row["source"] for split in ("validation", "test") for row in rows(task, split, None)]
+        assert held_out == [["r", "<unknown>", "<unknown>"]] * 6
+    assert tasks.make("trees", source=str(path), min_count=3).id_names[3:] == ["<unknown>", "r"]
 
 
 def test_names_of_labels_are_unique_and_printable(tmp_path: Path) -> None:
