@@ -105,7 +105,7 @@ def of_text(content: bytes, chosen: random.Random, words: Sequence[bytes]) -> by
     column = chosen.choice((0, len(lines[place]), chosen.randrange(len(lines[place]) + 1)))
     kind = chosen.randrange(10)
     if kind <= 4:
-        times = min(chosen.choice((1, 1, 1, 2, 300, 1001, 100_000)), 2_000_000 // max(1, len(word)))
+        times = min(chosen.choice((1, 1, 1, 2, 300, 1001, 100_000)), 200_000 // max(1, len(word)))
         lines[place] = lines[place][:column] + word * times + lines[place][column:]
     elif kind == 5:
         lines[place : place + 1] = [lines[place]] * chosen.choice((0, 2, 1000))
