@@ -6,6 +6,27 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
+        "a bounded scheme whose size is that of another factor",
+        "_check_bound",
+        "needed and read == Seq() and left_out(read, data.structure)",
+        "False",
+        "models/test_factory.py::test_bounded_schemes_get_the_size_of_what_they_read",
+    ),
+    Mistake(
+        "a run that is evaluated on other answers",
+        "_answers",
+        "found.answer_options",
+        "found.answer_options[:0]",
+        "evaluation/test_evaluate.py::test_a_dataset_with_other_answers_is_refused",
+    ),
+    Mistake(
+        "the mean number of tokens taken at the mean size",
+        "Sized.expected",
+        "float(sum(chance * value(size) for size, chance in enumerate(chances.tolist(), first) if chance))",
+        "float(value(round(mean)))",
+        "tasks/test_contract.py::test_mean_tokens_is_the_mean_at_the_presets",
+    ),
+    Mistake(
         "a factor of a product that is read from the line",
         "columns",
         "match is not None",

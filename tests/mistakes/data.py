@@ -264,7 +264,7 @@ MISTAKES = [
     Mistake(
         "splits that share sources",
         "Task.settle",
-        "_split_of(part) == split",
+        "_split_of(self.identity(part)) == split",
         "np.ones(part.size.size, dtype=bool)",
         "tasks/test_contract.py::test_small_spaces_stay_apart_too",
     ),

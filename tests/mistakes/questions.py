@@ -90,10 +90,11 @@ MISTAKES = [
         "tasks/test_tree_convert.py::test_target_is_rederived",
     ),
     Mistake(
-        "depths as the sizes of sequences",
+        "lengths as the sizes of converted trees",
         "TreeConvert.store",
-        'changes["size"] = sizes',
-        'changes["size"] = rows.size',
+        'changes: dict[str, Any] = {"starts": starts, "symbol": symbol}',
+        'changes: dict[str, Any] = {"starts": starts, "symbol": symbol}\n'
+        'if isinstance(rows, Source):\n    changes["size"] = np.diff(starts)',
         "tasks/test_tree_convert.py::test_sizes_are_depths",
     ),
     Mistake(

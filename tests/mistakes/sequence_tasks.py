@@ -53,9 +53,9 @@ MISTAKES = [
     ),
     Mistake(
         "addition: numbers of unequal length aligned at their first digits",
-        "Addition.answer",
+        "Addition._read",
         "place = count[number] - 1 - place",
-        "place = count.reshape(rows, 2).max(axis=1)[number // 2] - 1 - place",
+        "place = count.reshape(-1, 2).max(axis=1)[number // 2] - 1 - place",
         f"{_ADDITION}::test_sums_by_hand",
     ),
     Mistake(
@@ -171,10 +171,17 @@ MISTAKES = [
         f"{_FLIP_FLOP}::test_instructions_are_drawn_as_in_the_paper",
     ),
     Mistake(
+        "a sum in two splits, with its numbers exchanged",
+        "Task.settle",
+        "_split_of(self.identity(part))",
+        "_split_of(part)",
+        "tasks/test_addition.py::test_a_sum_is_in_one_split_however_it_is_written",
+    ),
+    Mistake(
         "a bounded scheme on sequences sized in the unit of the task instead of tokens",
         "settle",
-        "read == data.structure and read != Seq()",
-        "read == data.structure",
+        "data.structure == Seq() or LINE in (columns(read, data.structure) or [])",
+        "LINE in (columns(read, data.structure) or []) and data.structure != Seq()",
         "models/test_factory.py::test_bounded_schemes_on_sequences_are_sized_in_tokens",
     ),
 ]

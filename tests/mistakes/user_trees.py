@@ -159,8 +159,8 @@ MISTAKES = [
     Mistake(
         "anonymous names equal in all trees",
         "TreePortion.symbols",
-        "rng.child(self.stream, 'names')[:, None]",
-        "rng.child(self.stream, 'names')[:1, None].repeat(self.key.size, axis=0)",
+        "rng.child(self.stream[rows], 'names')[:, None]",
+        "rng.child(self.stream[rows * 0], 'names')[:, None]",
         f"{_TEST}::test_anonymous_labels_keep_only_which_labels_are_equal",
     ),
     Mistake(
@@ -215,8 +215,8 @@ MISTAKES = [
     Mistake(
         "only the subtrees of the root's children cut",
         "_subtrees",
-        "nodes > 1",
-        "nodes > 1 and (first == 0 or tree.parent[first] == 0)",
+        "1 < nodes <= most",
+        "1 < nodes <= most and (first == 0 or tree.parent[first] == 0)",
         f"{_TEST}::test_every_subtree_is_a_tree_of_its_own",
     ),
     Mistake(

@@ -385,8 +385,9 @@ def test_names_of_labels_are_unique_and_printable(tmp_path: Path) -> None:
     assert all(name.isprintable() and name for name in names)
 
 
-def test_every_subtree_is_a_tree_of_its_own(tmp_path: Path, drawn: list[recursive.Tree]) -> None:
-    few = drawn[:200]
+def test_every_subtree_is_a_tree_of_its_own(tmp_path: Path) -> None:
+    rng = random.Random(6)
+    few = [random_tree(rng, depth=4) for _ in range(30)]
     path = write(tmp_path / "a.jsonl", few)
     task = tasks.make("trees", "depth", source=str(path), unit="subtree", branching=3, most_nodes=9)
     found = Counter(
