@@ -94,7 +94,7 @@ MISTAKES = [
     Mistake(
         "other separators of lines end a document of JSON lines",
         "_documents",
-        'text.split("\\n")',
+        "lines_of(text)",
         "text.splitlines()",
         f"{_FORMATS}/test_json_lines.py::test_each_line_is_a_document",
     ),
@@ -181,5 +181,12 @@ MISTAKES = [
         "found = file.metadata.row_group(number).total_byte_size",
         "found = file.metadata.row_group(number).column(0).total_uncompressed_size",
         "storage/test_tree_sources.py::test_no_damage_of_a_footer_ends_the_process",
+    ),
+    Mistake(
+        "a line that ends where a block of lines ends lost",
+        "lines_of",
+        "start = end + 1",
+        "start = end + 2",
+        "storage/tree_formats/test_formats.py::test_lines_of_a_text",
     ),
 ]

@@ -12,6 +12,8 @@ from ape_cli.storage.tree_formats._text import decoded
 
 _MARKS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
+_ADVICE = re.compile(r",? (?:try|use) XML_PARSE_HUGE.*", re.DOTALL)
+
 
 def markup_text(content: bytes, declared: re.Pattern[bytes], cost: re.Pattern[str]) -> str:
     """The text of a document. `declared` finds the encoding that it declares; UTF-8 if it declares none.
@@ -30,6 +32,15 @@ def markup_text(content: bytes, declared: re.Pattern[bytes], cost: re.Pattern[st
             got, allowed = f"up to {parts:,} elements and attributes", f"{budget.TREE_SIZE:,}"
             raise DataError("the document is too large", got=got, allowed=allowed, fix="split the file")
     return text
+
+
+def reason(message: str) -> str:
+    """What a message of the parser says, without the advice to lift its limits.
+
+    >>> reason("Resource limit exceeded: Buffer size limit exceeded, try XML_PARSE_HUGE\\n, line 4, column 1")
+    'Resource limit exceeded: Buffer size limit exceeded'
+    """
+    return _ADVICE.sub("", message).strip()
 
 
 def markup_tree(root: Any) -> ParsedTree:

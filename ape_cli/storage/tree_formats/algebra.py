@@ -28,7 +28,7 @@ from ape_cli.core import budget
 from ape_cli.core.errors import DataError
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
 from ape_cli.storage.tree_formats._programs import parsed_expression
-from ape_cli.storage.tree_formats._text import damaged, decoded
+from ape_cli.storage.tree_formats._text import damaged, decoded, lines_of
 
 _FUNCTIONS = {  # functions of SymPy, and how many arguments each has
     **dict.fromkeys(("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "acot", "asec", "acsc"), 1),
@@ -62,7 +62,7 @@ class AlgebraFormat(TreeFormat):
 def _expressions(text: str) -> Iterator[ParsedTree]:
     """The tree of each expression. Raises `DataError` with the line of an expression that is not valid."""
     number = 0
-    for line, content in enumerate(text.split("\n"), 1):
+    for line, content in enumerate(lines_of(text), 1):
         written = content.strip()
         if not written or written.startswith("#"):
             continue

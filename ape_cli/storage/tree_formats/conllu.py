@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from typing import ClassVar
 
 from ape_cli.core import budget
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
-from ape_cli.storage.tree_formats._text import damaged, decoded
+from ape_cli.storage.tree_formats._text import damaged, decoded, lines_of
 
 _FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")  # the last two fields are not read
 _NEW_DOCUMENT = re.compile(r"#\s*newdoc\b")
@@ -56,7 +56,7 @@ def _sentences(text: str) -> Iterator[ParsedTree]:
     """The sentences of a file. Empty lines separate them."""
     document, seen = 0, False
     block: list[str] = []
-    for line, content in enumerate([*text.split("\n"), ""], 1):
+    for line, content in enumerate(chain(lines_of(text), [""]), 1):
         if content.strip():
             block.append(content)
         if len(block) > budget.SENTENCE_WORDS:
@@ -83,6 +83,8 @@ def _words(block: list[str], first: int) -> list[_Word]:
     for line, content in enumerate(block, first):
         if content.startswith("#"):
             continue
+        if len(content) > budget.LINE_BYTES:
+            raise damaged(f"a word of more than {budget.LINE_BYTES:,} characters", line)
         try:
             word = parser.parse_line(content.strip(), _FIELDS, parsers)
         except (exceptions.ParseException, ValueError) as error:  # a number may have too many digits

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
-from ape_cli.storage.tree_formats._markup import markup_text, markup_tree
+from ape_cli.storage.tree_formats._markup import markup_text, markup_tree, reason
 from ape_cli.storage.tree_formats._text import damaged
 
 _DECLARED = re.compile(rb"""<meta\s[^>]*?charset\s*=\s*["']?\s*([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
@@ -40,11 +40,11 @@ class HtmlFormat(TreeFormat):
         try:
             root = etree.fromstring(text.encode(), parser)
         except etree.XMLSyntaxError as error:
-            raise damaged(f"no valid HTML: {error.msg}") from error
+            raise damaged(f"no valid HTML: {reason(error.msg)}") from error
         # beyond its limits, the parser leaves out the rest of the document without an exception
         failed = next((entry for entry in parser.error_log if entry.level_name == "FATAL"), None)
         if failed is not None:
-            raise damaged(f"no valid HTML: {failed.message}", failed.line)
+            raise damaged(f"no valid HTML: {reason(failed.message)}", failed.line)
         if root is None:
             raise damaged("no valid HTML: the document is empty")
         yield markup_tree(root)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
 from ape_cli.storage.tree_formats._json_text import json_tree
-from ape_cli.storage.tree_formats._text import decoded
+from ape_cli.storage.tree_formats._text import decoded, lines_of
 
 
 class JsonLinesFormat(TreeFormat):
@@ -26,9 +26,9 @@ class JsonLinesFormat(TreeFormat):
 
 
 def _documents(text: str) -> Iterator[ParsedTree]:
-    """The tree of each line. Only a line feed ends a line; a string may contain other separators of lines."""
+    """The tree of each line that is not empty."""
     number = 0
-    for line, document in enumerate(text.split("\n"), 1):
+    for line, document in enumerate(lines_of(text), 1):
         if document.strip(" \t\r"):
             tree = json_tree(document, line)
             tree.document = number

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
-from ape_cli.storage.tree_formats._markup import markup_text, markup_tree
+from ape_cli.storage.tree_formats._markup import markup_text, markup_tree, reason
 from ape_cli.storage.tree_formats._text import damaged, line_at
 
 _DECLARED = re.compile(rb"""\A\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
@@ -48,7 +48,7 @@ class XmlFormat(TreeFormat):
         try:
             root = etree.fromstring(text.encode(), parser)
         except etree.XMLSyntaxError as error:
-            raise damaged(f"no valid XML: {error.msg}") from error
+            raise damaged(f"no valid XML: {reason(error.msg)}") from error
         dtd = root.getroottree().docinfo.internalDTD
         if dtd is not None and any(True for _ in dtd.iterentities()):
             raise damaged("it declares entities, which are not expanded")

@@ -106,8 +106,9 @@ def rows(*heads: object) -> str:
         ("no columns", "line 1: no word of CoNLL-U"),
         ("# global.columns = ID FORM\n" + rows(0), "CoNLL-U Plus"),
         (rows(*range(10**6)), "a sentence of more than 10,000 lines"),
-        ("(" * 10**6, "no word of CoNLL-U"),
+        ("(" * 10**4, "no word of CoNLL-U"),
         (b"1\t\xff", "line 1: it is not text"),
+        (f"1\t{'x' * 2**16}\t_\t_\t_\t_\t0\troot\t_\t_", "line 1: a word of more than 65,536 characters"),
     ],
 )
 def test_bad_sentences(text: str | bytes, message: str) -> None:

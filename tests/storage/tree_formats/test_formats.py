@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,9 @@ import pytest
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.storage import tree_formats
-from ape_cli.storage.tree_formats import ParsedTree, joined
+from ape_cli.storage.tree_formats import ParsedTree, _text, joined
 from tests.core.test_plugins import distribution, put
-from tests.storage.tree_formats.reading import check_laws, nested
+from tests.storage.tree_formats.reading import NEEDS, check_laws, nested
 
 ROOT = Path(__file__).parents[3]
 NAMES = tree_formats.names()
@@ -49,6 +50,29 @@ def tree_of_two() -> ParsedTree:
     tree = leaf("d")
     tree.add(0, "d2")
     return tree
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 7, 2**20])
+def test_lines_of_a_text(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(_text, "_AT_ONCE", at_once)
+    for text in ("", "a", "\n", "a\n", "\n\na", "ab\r\n\x0b\u2028cd\n\n\nlong line\n.", "a\nb\nc\nd\n" * 5):
+        assert list(_text.lines_of(text)) == text.split("\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["json-lines", "conllu", "algebra"])
+def test_many_empty_lines_need_little_memory(name: str) -> None:
+    """A list of three million lines has 24 MB."""
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    kind, content = tree_formats.load(name), b"\n" * 3_000_000
+    list(kind.trees(b"", kind.units[0]))  # imports what it needs
+    tracemalloc.start()
+    try:
+        assert list(kind.trees(content, kind.units[0])) == []
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_joined_trees() -> None:
