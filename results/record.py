@@ -30,6 +30,8 @@ ABOUT = {  # the sweeps in the order of the page
     "table1": "the paper's table 1 at preset `small`, with `none` as a control",
     "table2": "the paper's table 2 at preset `small`, with `breadth-to-depth`",
     "ablation-locality": "the locality bias on and off",
+    "tasks": "the field's standard tasks and composite structures at preset `small`",
+    "trees": "functions of Python's standard library: copied, mirrored, with masked labels",
     "digits": "the paper's table 3, on scikit-learn's digits",
     "pixels": "the control: each pixel a token, pixels shuffled",
     "table3": "the paper's table 3, on CIFAR-10 at its own size (needs a GPU)",
