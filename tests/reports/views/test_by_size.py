@@ -270,7 +270,7 @@ def test_without_the_task_it_is_not_known_what_training_saw(tmp_path: Path) -> N
     assert VIEW.frame(found)["seen"].to_list() == [None, None]
     (table,) = VIEW.tables(found)
     assert table.columns == ["5", "6"]
-    assert any("is not known" in note for note in table.notes)
+    assert any("cannot be drawn again" in note for note in table.notes)
 
 
 def test_bins() -> None:
