@@ -22,6 +22,24 @@ def rows_of(starts: I64) -> I64:
     return np.repeat(np.arange(starts.size - 1), np.diff(starts))
 
 
+def ranges(first: I64 | int, starts: I64) -> I64:
+    """Count up from the first number of each row: `first[0]`, `first[0] + 1` and so on.
+
+    `first` is int64 [R], or one number for all rows, and `starts` is int64 [R+1]. Returns int64 [T].
+
+    >>> ranges(np.array([7, 0]), np.array([0, 2, 5]))
+    array([7, 8, 0, 1, 2])
+    """
+    place: I64 = np.repeat(first - starts[:-1], np.diff(starts))
+    place += np.arange(starts[-1])
+    return place
+
+
+def places_of(starts: I64) -> I64:
+    """The place of each value in its row, from 0. int64 [R+1] -> int64 [T]"""
+    return ranges(0, starts)
+
+
 def take(starts: I64, rows: I64) -> tuple[I64, I64]:
     """The values of the chosen rows, in the chosen order.
 
@@ -31,8 +49,5 @@ def take(starts: I64, rows: I64) -> tuple[I64, I64]:
     >>> take(np.array([0, 2, 2, 5]), np.array([2, 0]))
     (array([2, 3, 4, 0, 1]), array([0, 3, 5]))
     """
-    sizes = np.diff(starts)[rows]
-    cut = starts_of(sizes)
-    place = np.repeat(starts[rows] - cut[:-1], sizes)
-    place += np.arange(cut[-1])
-    return place, cut
+    cut = starts_of(np.diff(starts)[rows])
+    return ranges(starts[rows], cut), cut

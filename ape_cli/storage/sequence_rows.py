@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ape_cli.core import rng
+from ape_cli.core import ragged, rng
 from ape_cli.core.rng import I64, U64
 
 _LISTS = {
@@ -118,8 +118,7 @@ def _placed(starts: I64, at: U64) -> U64:
 
     `starts`: int64 [R+1]; `at`: uint64 [T], the hashes of the positions. Returns uint64 [T].
     """
-    place = np.arange(starts[-1])
-    place -= np.repeat(starts[:-1], np.diff(starts))
+    place = ragged.places_of(starts)
     place <<= 40
     return rng.mix(place.view(np.uint64) + at)
 

@@ -82,11 +82,10 @@ class RankedTrees:
 
     def subtrees(self, roots: I64) -> tuple[RankedTrees, I64]:
         """The subtree at one node of each tree, and the flat places of its nodes. `roots`: int64 [R], flat places."""
-        count = self.size[roots]
-        starts = ragged.starts_of(count)
-        place = np.repeat(roots - starts[:-1], count) + np.arange(starts[-1])  # a subtree is contiguous in pre-order
-        first = np.repeat(roots - self.starts[:-1], count)
-        is_root = place == np.repeat(roots, count)
+        starts = ragged.starts_of(self.size[roots])
+        place = ragged.ranges(roots, starts)  # a subtree is contiguous in pre-order
+        first = np.repeat(roots - self.starts[:-1], np.diff(starts))
+        is_root = ragged.places_of(starts) == 0
         parent = np.where(is_root, -1, self.parent[place] - first)
         return RankedTrees(starts, parent, np.where(is_root, 0, self.rank[place])), place
 

@@ -80,7 +80,7 @@ class Forests(PlainTrees):
         """Draw one sequence of trees for each key, each tree in level order. uint64 [R] -> `Source` of R rows"""
         count = rng.normal(rng.child(key, "count"), self.trees_mean, self.trees_std, 1, _MOST_TREES)
         first = ragged.starts_of(count)  # [R+1], the first tree of each row
-        place = np.arange(first[-1]) - np.repeat(first[:-1], count)  # [S], of each tree in its row
+        place = ragged.places_of(first)  # [S], of each tree in its row
         each = super().draw(rng.bits(np.repeat(rng.child(key, "trees"), count), place))
         position = np.stack([np.repeat(place, np.diff(each.starts)), each.position], axis=1)
         return Source(each.starts[first], position, each.symbol, np.maximum.reduceat(each.size, first[:-1]))

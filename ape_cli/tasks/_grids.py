@@ -103,7 +103,7 @@ def cells(*sides: I64) -> tuple[I64, I64, I64]:
     """
     count = np.multiply.reduce(sides)
     starts = ragged.starts_of(count)
-    cell = np.arange(starts[-1]) - np.repeat(starts[:-1], count)
+    cell = ragged.places_of(starts)
     rest, coordinates = cell, []
     for side in reversed(sides):
         rest, coordinate = np.divmod(rest, np.repeat(side, count))

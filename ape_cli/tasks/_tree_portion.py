@@ -172,7 +172,7 @@ def _query(rows: TreePortion) -> Sides:
     tree = Tree(k)
     steps = tree.level(whole.position[asked])
     chain = ragged.starts_of(steps)
-    step, of = np.arange(chain[-1]) - np.repeat(chain[:-1], steps), ragged.rows_of(chain)
+    step, of = ragged.places_of(chain), ragged.rows_of(chain)
     branch = tree.branch(tree.ancestor(whole.position[asked][of], steps[of] - 1 - step))
     first = FIRST_SYMBOL + rows.labels  # <query>, <at>, <1>, <2> and so on
     head = np.arange(nodes.size)

@@ -39,14 +39,14 @@ def divided(source: TreeSource, documents: list[tuple[int, int]]) -> I64:
     else:
         digests = [_digest(f"{source.files[file][1]} {document}") for file, document in distinct]
         order = sorted(range(len(distinct)), key=lambda each: (digests[each], each))
-        number = {each: at for at, each in enumerate(distinct)}
-        owner = np.array([number[each] for each in documents])
+        place = {each: at for at, each in enumerate(distinct)}
+        owner = np.array([place[each] for each in documents])
     sizes = np.bincount(owner).tolist()
     home = np.full(len(sizes), SPLITS.index("train"))
-    for split in ("test", "validation"):
+    for number in (SPLITS.index("test"), SPLITS.index("validation")):
         held = held_out(order, sizes, len(documents))
-        home[held] = SPLITS.index(split)
-        order = [each for each in order if each not in set(held)]
+        home[held] = number
+        order = [each for each in order if home[each] != number]
     return home[owner]
 
 

@@ -78,6 +78,6 @@ def random_words(key: U64, mean: float, std: float, symbols: int) -> Source:
     """
     size = rng.normal(rng.child(key, "size"), mean, std, 1, 65_535)
     starts = ragged.starts_of(size)
-    place = np.arange(starts[-1]) - np.repeat(starts[:-1], size)
+    place = ragged.places_of(starts)
     word = rng.bits(np.repeat(rng.child(key, "symbols"), size), place)
     return Source(starts, place, FIRST_SYMBOL + rng.below(word, symbols), size)

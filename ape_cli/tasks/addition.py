@@ -143,7 +143,7 @@ class Addition(Sized):
         count = rng.normal(rng.child(number, "digits"), self.digits_mean, self.digits_std, 1, self._most)
         size = count.reshape(-1, 2).max(axis=1)
         width = np.repeat(size + 1, 2) if self.pad else count
-        _, place = _places(width)
+        place = ragged.places_of(ragged.starts_of(width))
         beyond = place - np.repeat(count, width)  # -1 at the most significant digit, 0 and more at padding
         leading = (beyond == -1) & (place > 0)
         word = rng.bits(np.repeat(rng.child(number, "values"), width), place)
@@ -154,7 +154,7 @@ class Addition(Sized):
         starts, symbol = self._written(digit, width, np.repeat(first, 2))
         symbol = np.insert(symbol, starts[1::2], self._plus)
         starts = starts[::2] + np.arange(size.size + 1)
-        return Source(starts, _places(np.diff(starts))[1], symbol, size)
+        return Source(starts, ragged.places_of(starts), symbol, size)
 
     def _read(self, source: Source) -> tuple[I64, I64, I64]:
         """The digits of sources: the number that each belongs to, two for each row; its place; and where it is written.
@@ -165,7 +165,7 @@ class Addition(Sized):
         at = np.flatnonzero(source.symbol < self._plus)  # the digits
         number = (2 * row + np.cumsum(source.symbol == self._plus) - row)[at]  # of the two of each row
         count = np.bincount(number, minlength=2 * source.size.size)
-        _, place = _places(count)
+        place = ragged.places_of(ragged.starts_of(count))
         if not self.reverse:
             place = count[number] - 1 - place
         return number, place, at
@@ -203,7 +203,7 @@ class Addition(Sized):
             ones = at[(place == 0) & (number % 2 == 0)]
             first = source.symbol[ones - 1] - self._plus - 1
         starts, symbol = self._written(digit, width, first)
-        return Tokens(starts, _places(np.diff(starts))[1], symbol)
+        return Tokens(starts, ragged.places_of(starts), symbol)
 
     def _written(self, digit: I64, width: I64, first: I64) -> tuple[I64, I64]:
         """Write numbers as symbols, in the order of the options and with their index hints.
@@ -212,10 +212,11 @@ class Addition(Sized):
         of its ones. Returns where each number begins, and the end, int64 [N+1]; and the symbols, int64 [D], or [2D]
         with hints.
         """
-        begin, place = _places(width)
+        starts = ragged.starts_of(width)
+        place = ragged.places_of(starts)
         if not self.reverse:
             place = np.repeat(width, width) - 1 - place
-        starts, symbol = ragged.starts_of(width), FIRST_SYMBOL + digit[begin + place]
+        symbol = FIRST_SYMBOL + digit[np.repeat(starts[:-1], width) + place]
         if not self.index_hints:
             return starts, symbol
         hint = self._plus + 1 + np.repeat(first, width) + place
@@ -281,10 +282,3 @@ def carried(total: I64, starts: I64, base: int) -> I64:
     into[1:] = carries[:-1]
     into[starts[:-1]] = 0
     return (total + into) % base
-
-
-def _places(width: I64) -> tuple[I64, I64]:
-    """Enumerate the elements of rows. int64 [N] -> the start of the row of each, and its number in it, int64 [D]"""
-    starts = ragged.starts_of(width)
-    begin = np.repeat(starts[:-1], width)
-    return begin, np.arange(starts[-1]) - begin

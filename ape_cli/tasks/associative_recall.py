@@ -109,8 +109,7 @@ class AssociativeRecall(Sized):
         found = stated[np.searchsorted(name[stated], name[queried])]
         count = np.bincount(row[queried], minlength=source.size.size)
         starts = ragged.starts_of(count)
-        position = np.arange(starts[-1]) - np.repeat(starts[:-1], count)
-        return Tokens(starts, position, source.symbol[found + 1])
+        return Tokens(starts, ragged.places_of(starts), source.symbol[found + 1])
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the keys k0, k1 and so on, then the values v0, v1 and so on."""

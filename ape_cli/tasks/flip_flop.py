@@ -89,7 +89,7 @@ class FlipFlop(Sized):
         assert not self.sizes
         size = rng.normal(rng.child(key, "size"), self.length_mean, self.length_std, *self.limits[:2])
         begin = ragged.starts_of(size)
-        place = np.arange(begin[-1]) - np.repeat(begin[:-1], size)  # [I]
+        place = ragged.places_of(begin)  # [I]
         uniform = (rng.bits(np.repeat(rng.child(key, "orders"), size), place) >> np.uint64(11)) * 2.0**-53
         order = np.where(uniform < self._read, _READ, _WRITE)
         order[uniform >= 1 - self.ignore_probability] = _IGNORE
@@ -99,18 +99,15 @@ class FlipFlop(Sized):
         pair = np.column_stack([order, _READ + 1 + data])  # [I, 2]
         kept = np.column_stack([np.ones(order.size, dtype=bool), order != _READ])
         starts = ragged.starts_of(np.add.reduceat(kept.sum(axis=1), begin[:-1]))
-        position = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
-        return Source(starts, position, pair[kept], size)
+        return Source(starts, ragged.places_of(starts), pair[kept], size)
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: the stored symbol at each read."""
         written = np.where(source.symbol == _WRITE, np.arange(source.symbol.size), 0)
         last = np.maximum.accumulate(written)  # [T] place of the last write; the first token of a row is a write
         reads = source.symbol == _READ
-        count = np.add.reduceat(reads, source.starts[:-1], dtype=np.int64)
-        starts = ragged.starts_of(count)
-        position = np.arange(starts[-1]) - np.repeat(starts[:-1], count)
-        return Tokens(starts, position, source.symbol[last[reads] + 1])
+        starts = ragged.starts_of(np.add.reduceat(reads, source.starts[:-1], dtype=np.int64))
+        return Tokens(starts, ragged.places_of(starts), source.symbol[last[reads] + 1])
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the instructions, then the symbols 0, 1 and so on."""

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ape_cli.core import ragged
-from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Rows, Source
@@ -58,7 +57,7 @@ class ListOps(ListOperations):
             # Post-order is pre-order of the mirrored tree, read backwards.
             last = rows.starts.size - 2
             order = trees.linearise(last - row, trees.mirror(heap, k), "depth", k)[::-1]
-            return replace(rows, position=_places(rows.starts), symbol=rows.symbol[order])
+            return replace(rows, position=ragged.places_of(rows.starts), symbol=rows.symbol[order])
         order = trees.linearise(row, heap, "depth", k)
         level = Tree(k).level(heap[order])
         # Between a digit at depth d and a node at depth e, d - e brackets close. The next row begins at depth 0.
@@ -68,15 +67,10 @@ class ListOps(ListOperations):
         symbol = np.full(begin[-1], FIRST_SYMBOL + DIGITS + len(OPERATORS))
         symbol[begin[:-1]] = rows.symbol[order]
         starts = begin[rows.starts]
-        changes: dict[str, Any] = {"starts": starts, "position": _places(starts), "symbol": symbol}
+        changes: dict[str, Any] = {"starts": starts, "position": ragged.places_of(starts), "symbol": symbol}
         return replace(rows, **changes)
 
     @property
     def mean_tokens(self) -> float:
         """The expected number of tokens of a source: its nodes, and a closing bracket for each operator."""
         return self.mean_nodes + self.mean_operators
-
-
-def _places(starts: I64) -> I64:
-    """The place of each token in its row, from 0. int64 [R+1] -> int64 [T]"""
-    return np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))

@@ -124,8 +124,7 @@ class Modular(Sized):
             begin, count = np.concatenate([begin + 1, sign + 1]), np.concatenate([left, count - left])
             offset = np.concatenate([offset + 1, offset + 4 * left - 1])
             stream = np.concatenate([stream, stream])
-        place = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
-        return Source(starts, place, FIRST_SYMBOL + symbol, digits)
+        return Source(starts, ragged.places_of(starts), FIRST_SYMBOL + symbol, digits)
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: its parity, or its value modulo n."""

@@ -44,5 +44,5 @@ class Repeat(Words):
         rows = np.arange(source.size.size)
         place, _ = ragged.take(source.starts, np.repeat(rows, self.repeats))
         starts = source.starts * self.repeats
-        position = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
+        position = ragged.places_of(starts)
         return Tokens(starts, position, source.symbol[place])

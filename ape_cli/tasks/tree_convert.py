@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
-
+from ape_cli.core import ragged
 from ape_cli.core.errors import pick
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
@@ -131,7 +130,5 @@ class TreeConvert(Sized):
         names = FIRST_SYMBOL + self._trees.leaves + self._trees.operators  # brackets follow
         symbol = rows.symbol[node]
         symbol[node == OPENING], symbol[node == CLOSING] = names, names + 1
-        sizes = np.diff(starts)
         changes: dict[str, Any] = {"starts": starts, "symbol": symbol}
-        changes["position"] = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
-        return replace(rows, **changes)
+        return replace(rows, position=ragged.places_of(starts), **changes)

@@ -128,9 +128,9 @@ class TreeQuery(UniqueTrees):
         first = self._first_operator
         position[cut[:-1]], symbols[cut[:-1]] = 1, first + op
         position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, first + 4
-        place = _places(cut[:-1] + 2, counts)
+        place = ragged.ranges(cut[:-1] + 2, ragged.starts_of(counts))
         position[place], symbols[place] = chain, chain_symbol
-        place = _places(cut[:-1] + 2 + counts, np.diff(starts))
+        place = ragged.ranges(cut[:-1] + 2 + counts, starts)
         position[place], symbols[place] = trees.graft(heap, 3, self.branching), symbol
         return Source(starts=cut, position=position, symbol=symbols, size=depth, op=op, chosen=chosen)
 
@@ -180,8 +180,8 @@ class TreeQuery(UniqueTrees):
         k, tree, node = self.branching, Tree(self.branching), addressed.ravel()
         steps = tree.level(heap[node]) if self.by == "path" else np.ones_like(node)
         steps[node < 0] = 0
-        address = np.repeat(np.arange(node.size), steps)
-        step = _places(np.zeros_like(steps), steps)
+        starts = ragged.starts_of(steps)
+        address, step = ragged.rows_of(starts), ragged.places_of(starts)
         # The address number i of a row begins at child i of `at`, and goes on to the first child each time.
         position = (k + 1 + address % 2) * trees.power(k, step) + tree.level_start(step)
         if self.by == "label":
@@ -195,8 +195,8 @@ class TreeQuery(UniqueTrees):
         assert source.chosen is not None
         k, tree, rows = self.branching, Tree(self.branching), source.size.size
         root = np.flatnonzero(source.position == 3)
-        nodes = source.starts[1:] - root
-        place, row = _places(root, nodes), np.repeat(np.arange(rows), nodes)
+        starts = ragged.starts_of(source.starts[1:] - root)
+        place, row = ragged.ranges(root, starts), ragged.rows_of(starts)
         heap, top = trees.reroot(source.position[place], 3, k), source.chosen[row]
         down = np.maximum(tree.level(heap) - tree.level(source.chosen)[row], 0)
         inside = (tree.ancestor(heap, down) == top) & ((heap == top) | (source.op == SUBTREE)[row])
@@ -208,9 +208,3 @@ class TreeQuery(UniqueTrees):
     def closing(self, op: I64, pointer: I64) -> I64:
         """`EVERY` symbol is a leaf of a target that is a label; `NONE` for `subtree`. int64 [R] each -> int64 [R]"""
         return np.where(op == SUBTREE, NONE, EVERY)
-
-
-def _places(first: I64, counts: I64) -> I64:
-    """Count up from each first number: `first[0]`, `first[0] + 1` and so on. int64 [R] each -> int64 [sum of counts]"""
-    starts = ragged.starts_of(counts)
-    return np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])

@@ -71,7 +71,7 @@ class WordGridRotate(Grids):
         word_key = rng.bits(np.repeat(rng.child(key, "words"), height * width), cell)
         length = rng.normal(rng.child(word_key, "length"), self.word_mean, self.word_std, 1, _LONGEST_WORD)
         word_starts = ragged.starts_of(length)
-        place = np.arange(word_starts[-1]) - np.repeat(word_starts[:-1], length)
+        place = ragged.places_of(word_starts)
         symbol = rng.below(rng.bits(np.repeat(rng.child(word_key, "symbols"), length), place), self.vocabulary)
         position = np.column_stack([np.repeat(corner, length, axis=0), place])
         return Source(word_starts[first], position, FIRST_SYMBOL + symbol, np.maximum(height, width))

@@ -62,7 +62,7 @@ MISTAKES = [
         "addition: index hints that count from the first digit of each number",
         "Addition._written",
         "hint = self._plus + 1 + np.repeat(first, width) + place",
-        "hint = self._plus + 1 + np.repeat(first, width) + np.arange(place.size) - begin",
+        "hint = self._plus + 1 + np.repeat(first, width) + ragged.places_of(starts)",
         f"{_ADDITION}::test_target_is_rederived",
     ),
     Mistake(

@@ -45,7 +45,7 @@ MISTAKES = [
     Mistake(
         "trees of a source divided, although whole documents could be",
         "divided",
-        "owner = np.array([number[each] for each in documents])",
+        "owner = np.array([place[each] for each in documents])",
         "order, owner = list(range(len(documents))), np.arange(len(documents))",
         f"{_TEST}::test_equal_trees_are_in_one_split_and_near_copies_with_their_document",
     ),
@@ -145,8 +145,8 @@ MISTAKES = [
     Mistake(
         "a queried subtree that takes the later siblings of its root along",
         "RankedTrees.subtrees",
-        "count = self.size[roots]",
-        "count = np.minimum(self.size[roots] + 1, self.starts[1:] - roots)",
+        "starts = ragged.starts_of(self.size[roots])",
+        "starts = ragged.starts_of(np.minimum(self.size[roots] + 1, self.starts[1:] - roots))",
         "structure/test_ranked_trees.py::test_subtrees",
     ),
     Mistake(
