@@ -19,8 +19,8 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.structure import Tree, trees
 from ape_cli.structure.linearisation import Order
-from ape_cli.tasks import Rows, Source, Tokens, check_whole, option
-from ape_cli.tasks._sized import over_sizes
+from ape_cli.tasks import Rows, Source, Tokens, option
+from ape_cli.tasks._sized import check_normal, over_sizes
 from ape_cli.tasks._trees import PlainTrees
 
 _MOST_TREES = 1000
@@ -53,14 +53,7 @@ class Forests(PlainTrees):
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the rows would be too large."""
         super().check()
-        if not 1 <= self.trees_mean <= self.trees_mean + 6 * self.trees_std <= _MOST_TREES or self.trees_std < 0:
-            raise UsageError(
-                "bad trees_mean and trees_std",
-                got=f"mean {self.trees_mean:g}, std {self.trees_std:g}",
-                allowed=f"a mean from 1, a deviation from 0, and mean + 6 std of at most {_MOST_TREES}",
-                fix="choose such values",
-            )
-        check_whole("vocabulary", self.vocabulary, 2, 60_000)
+        check_normal("trees", self.trees_mean, self.trees_std, _MOST_TREES)
         most = self.trees_mean + 4 * self.trees_std
         nodes = most * trees.mean_nodes(self.greatest_depth, self.branching)
         if nodes > _MOST_NODES:

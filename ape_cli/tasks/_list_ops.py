@@ -88,8 +88,7 @@ class ListOperations(Sized):
 
     def draw(self, key: U64) -> Source:
         """Draw one tree for each key, in level order. uint64 [R] -> `Source` of R rows"""
-        assert not self.sizes
-        size = rng.normal(rng.child(key, "size"), self.depth_mean, self.depth_std, *self.limits[:2])
+        size = self.draw_sizes(key)
         heap, starts, leaf = self._grow(size, rng.child(key, "shape"))
         word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(starts)), heap)
         symbol = rng.below(word, np.where(leaf, DIGITS, len(OPERATORS))) + np.where(leaf, 0, DIGITS)
@@ -149,12 +148,6 @@ class ListOperations(Sized):
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the ten digits, then the operators."""
         return [*map(str, range(DIGITS)), *OPERATORS]
-
-    @property
-    @over_sizes
-    def mean_size(self) -> float:
-        """The mean depth."""
-        return self.depth_mean
 
     @property
     @over_sizes

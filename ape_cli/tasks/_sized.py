@@ -25,7 +25,7 @@ import numpy as np
 
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
-from ape_cli.core.rng import U64
+from ape_cli.core.rng import I64, U64
 from ape_cli.tasks import Source, Task, join, option
 
 _MOST_SIZES = 1000
@@ -62,6 +62,12 @@ class Sized(Task):
         fixed = cls.extent in (own.name for own in dataclasses.fields(cls))
         return (cls.extent,) if fixed else (f"{cls.extent}_mean", f"{cls.extent}_std")
 
+    @property
+    def _distribution(self) -> tuple[float, float]:
+        """The mean and the deviation of the distribution of sizes. One fixed size has no deviation."""
+        mean, std = (*(getattr(self, name) for name in self._replaced()), 0.0)[:2]
+        return mean, std
+
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
         """Check given options for contradictions.
@@ -97,10 +103,7 @@ class Sized(Task):
     def check(self) -> None:
         """Check the options of a task without `sizes`. Raises `UsageError` if one is out of range."""
         low, high, why = self.limits
-        if len(self._replaced()) == 1:
-            mean, std = getattr(self, self.extent), 0
-        else:
-            mean, std = (getattr(self, name) for name in self._replaced())
+        mean, std = self._distribution
         if std == 0 and not low <= mean <= high:
             raise UsageError(
                 f"bad {self.extent}", got=f"{mean:g}", allowed=f"{low} to {high}{why}", fix="choose another"
@@ -117,11 +120,22 @@ class Sized(Task):
                 fix="choose smaller ones",
             )
 
+    def draw_sizes(self, key: U64) -> I64:
+        """Draw the sizes of sources. uint64 [R] -> int64 [R]"""
+        assert not self.sizes
+        low, high, _ = self.limits
+        return rng.normal(rng.child(key, "size"), *self._distribution, low, high)
+
+    @property
+    def mean_size(self) -> float:
+        """The mean of the distribution of sizes, or of the listed sizes."""
+        return fmean(part._distribution[0] for part in self.parts)
+
     def expected(self, value: Callable[[int], float]) -> float:
         """The mean of a function of the size, over the distribution that sizes are drawn from."""
         assert not self.sizes
         low, high, _ = self.limits
-        mean, std = (getattr(self, name) for name in self._replaced())
+        mean, std = self._distribution
         first, last = (min(max(math.floor(mean + side * std), low), high) for side in (-7, 7))
         last = min(last + 1, high)
         chances = rng.normal_chances(mean, std, first, last)
@@ -189,6 +203,20 @@ class Sized(Task):
                 members.append(own)
                 shared += lent
         return join(sources).take(np.argsort(np.concatenate(members))), shared
+
+
+def check_normal(name: str, mean: float, std: float, most: int) -> None:
+    """Check the options NAME_mean and NAME_std of numbers from 1 to `most`.
+
+    Raises `UsageError` if the mean is below 1, if the deviation is negative, or if the distribution reaches too far.
+    """
+    if not 1 <= mean <= mean + 6 * std <= most or std < 0:
+        raise UsageError(
+            f"bad {name}_mean and {name}_std",
+            got=f"mean {mean:g}, std {std:g}",
+            allowed=f"a mean from 1, a deviation from 0, and mean + 6 std of at most {most}",
+            fix="choose such values",
+        )
 
 
 _Own = TypeVar("_Own", bound=Sized)

@@ -111,15 +111,9 @@ class Trees(Sized):
         """
         return min(self.max_depth, round(self.depth_mean + 4 * self.depth_std))
 
-    def depths(self, key: U64) -> np.ndarray:
-        """Draw the depths of sources. uint64 [R] -> int64 [R]"""
-        assert not self.sizes
-        stream = rng.child(key, "size")
-        return rng.normal(stream, self.depth_mean, self.depth_std, self.least_depth, self.max_depth)
-
     def draw(self, key: U64) -> Source:
         """Draw one tree for each key, in level order. uint64 [R] -> `Source` of R rows"""
-        depth = self.depths(key)
+        depth = self.draw_sizes(key)
         heap, starts, leaf = trees.grow(depth, rng.child(key, "shape"), self.branching)
         word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(starts)), heap)
         symbol = rng.below(word, self.operators + leaf * (self.leaves - self.operators))

@@ -117,12 +117,6 @@ class AssociativeRecall(Sized):
 
     @property
     @over_sizes
-    def mean_size(self) -> float:
-        """The number of pairs."""
-        return float(self.pairs)
-
-    @property
-    @over_sizes
     def mean_tokens(self) -> float:
         """The number of tokens of a source: pairs and queries."""
         return 2.0 * self.pairs + (self.queries or self.pairs)

@@ -86,8 +86,7 @@ class FlipFlop(Sized):
 
     def draw(self, key: U64) -> Source:
         """Draw instructions and their symbols for each key. uint64 [R] -> `Source` of R rows"""
-        assert not self.sizes
-        size = rng.normal(rng.child(key, "size"), self.length_mean, self.length_std, *self.limits[:2])
+        size = self.draw_sizes(key)
         begin = ragged.starts_of(size)
         place = ragged.places_of(begin)  # [I]
         uniform = (rng.bits(np.repeat(rng.child(key, "orders"), size), place) >> np.uint64(11)) * 2.0**-53
@@ -112,12 +111,6 @@ class FlipFlop(Sized):
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the instructions, then the symbols 0, 1 and so on."""
         return _NAMES + [str(i) for i in range(self.vocabulary)]
-
-    @property
-    @over_sizes
-    def mean_size(self) -> float:
-        """The mean number of instructions."""
-        return self.length_mean
 
     @property
     @over_sizes

@@ -141,12 +141,6 @@ class GroupWord(Sized):
 
     @property
     @over_sizes
-    def mean_size(self) -> float:
-        """The mean length."""
-        return self.length_mean
-
-    @property
-    @over_sizes
     def mean_tokens(self) -> float:
         """The mean number of symbols, which is the mean length."""
         return self.length_mean

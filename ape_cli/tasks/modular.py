@@ -105,7 +105,7 @@ class Modular(Sized):
         assert not self.sizes
         if self.problem == "parity":
             return random_words(key, self.length_mean, self.length_std, 2)
-        digits = rng.normal(rng.child(key, "size"), self.length_mean, self.length_std, *self.limits[:2])
+        digits = self.draw_sizes(key)
         starts = ragged.starts_of(4 * digits - 3)
         symbol = np.empty(starts[-1], dtype=np.int64)
         # The open parts of all expressions: where each begins, its number of digits, and the key of its row.
@@ -134,12 +134,6 @@ class Modular(Sized):
         else:
             value = _evaluate(source.starts, symbol, self.modulus)
         return Tokens(np.arange(rows + 1), np.zeros(rows, dtype=np.int64), FIRST_SYMBOL + value)
-
-    @property
-    @over_sizes
-    def mean_size(self) -> float:
-        """The mean number of bits or digits."""
-        return self.length_mean
 
     @property
     @over_sizes

@@ -91,9 +91,7 @@ class QuadtreeExpand(Sized):
 
     def draw(self, key: U64) -> Source:
         """Draw one quadtree for each key. uint64 [R] -> `Source` of R rows"""
-        assert not self.sizes
-        low, high, _ = self.limits
-        depth = rng.normal(rng.child(key, "size"), self.depth_mean, self.depth_std, low, high)
+        depth = self.draw_sizes(key)
         heap, starts, leaf = trees.grow(depth, rng.child(key, "shape"), _QUARTERS)
         side = np.where(leaf, self.leaf, 1)
         token_starts, cell, corner = cells(side, side)
@@ -126,12 +124,6 @@ class QuadtreeExpand(Sized):
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the cells' symbols, then `split`."""
         return [*letters(self.vocabulary), "split"]
-
-    @property
-    @over_sizes
-    def mean_size(self) -> float:
-        """The mean depth."""
-        return self.depth_mean
 
     @property
     @over_sizes

@@ -94,12 +94,6 @@ class TreeConvert(Sized):
 
     @property
     @over_sizes
-    def mean_size(self) -> float:
-        """The mean depth of the trees."""
-        return self.depth_mean
-
-    @property
-    @over_sizes
     def mean_tokens(self) -> float:
         """The expected number of symbols of a source."""
         return self._mean_length(self.source_notation)

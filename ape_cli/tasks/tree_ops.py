@@ -66,7 +66,7 @@ class TreeOps(UniqueTrees):
 
     def draw(self, key: U64) -> Source:
         """Draw one source for each key. uint64 [R] -> `Source` of R rows with `op` and `chosen`"""
-        depth = self.depths(key)
+        depth = self.draw_sizes(key)
         heap, starts, leaf = self._grow(depth - 1, rng.child(key, "shape"))
         symbol = FIRST_SYMBOL + self._unique(starts, leaf, rng.child(key, "symbols"))
         nodes = np.diff(starts)

@@ -116,7 +116,7 @@ class TreeQuery(UniqueTrees):
         `chosen` is the heap index of the node that is the answer, or its root, counted from the tree's own root. The
         tree's nodes are the last ones of each row.
         """
-        depth = self.depths(key)
+        depth = self.draw_sizes(key)
         heap, starts, leaf = self._grow(depth - 1, rng.child(key, "shape"))
         symbol = FIRST_SYMBOL + self._unique(starts, leaf, rng.child(key, "symbols"))
         op = rng.below(rng.child(key, "operator"), 4)

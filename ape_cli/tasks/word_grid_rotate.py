@@ -11,12 +11,11 @@ from typing import ClassVar
 import numpy as np
 
 from ape_cli.core import ragged, rng
-from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._grids import Grids, cells, clockwise
-from ape_cli.tasks._sized import over_sizes
+from ape_cli.tasks._sized import check_normal, over_sizes
 
 _LONGEST_WORD = 1000
 
@@ -51,13 +50,7 @@ class WordGridRotate(Grids):
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
         super().check()
-        if not 1 <= self.word_mean <= self.word_mean + 6 * self.word_std <= _LONGEST_WORD or self.word_std < 0:
-            raise UsageError(
-                "bad word_mean and word_std",
-                got=f"mean {self.word_mean:g}, std {self.word_std:g}",
-                allowed=f"a mean from 1, a deviation from 0, and mean + 6 std of at most {_LONGEST_WORD}",
-                fix="choose such values",
-            )
+        check_normal("word", self.word_mean, self.word_std, _LONGEST_WORD)
 
     @property
     def structure(self) -> str:
