@@ -14,11 +14,11 @@ import pyarrow as pa
 from ape_cli.core import rng
 from ape_cli.core.rng import I64
 from ape_cli.storage import image_rows
-from ape_cli.tasks._base import RowWriter
+from ape_cli.tasks._fixed_rows import SplitRows
 
 
 @dataclass(frozen=True)
-class Portion(RowWriter):
+class Portion(SplitRows):
     """Rows of one split. The pixels are those of the source, before they are shuffled."""
 
     split: str
@@ -29,6 +29,11 @@ class Portion(RowWriter):
     shared: np.ndarray  # bool [R], whether the training split has the same image
     classes: list[str]
     shuffled: bool
+
+    @property
+    def count(self) -> int:
+        """The number of images."""
+        return self.labels.size
 
     @property
     def mean_answer_tokens(self) -> float:

@@ -18,10 +18,10 @@ from ape_cli.core import ragged, rng
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.storage import sequence_rows
-from ape_cli.structure import Tree, parse_structure, trees
+from ape_cli.structure import Tree, trees
 from ape_cli.structure.linearisation import Order
 from ape_cli.structure.ranked_trees import RankedTrees
-from ape_cli.tasks._base import RowWriter
+from ape_cli.tasks._fixed_rows import SplitRows
 from ape_cli.tasks._rows import Tokens
 
 MASK, QUERY, AT = "<mask>", "<query>", "<at>"
@@ -30,7 +30,7 @@ Sides = tuple[Tokens, Tokens]  # the source and the target of each row
 
 
 @dataclass(frozen=True)
-class TreePortion(RowWriter):
+class TreePortion(SplitRows):
     """Rows of one split."""
 
     trees: RankedTrees
@@ -54,7 +54,7 @@ class TreePortion(RowWriter):
     @property
     def mean_tokens(self) -> float:
         """The mean number of nodes of a tree."""
-        return self.label.size / max(1, self.key.size)
+        return self.label.size / max(1, self.count)
 
     @property
     def mean_answer_tokens(self) -> float:
@@ -64,24 +64,31 @@ class TreePortion(RowWriter):
     @property
     def columns(self) -> pa.Schema:
         """The schema of the shards."""
-        return sequence_rows.schema(parse_structure(f"tree({self.stored_branching})").width)
+        return sequence_rows.schema(1)
 
     def content(self, part: pa.Table) -> tuple[int, int]:
         """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
         return sequence_rows.content(part)
 
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return self.key.size
+
+    def take(self, rows: I64) -> TreePortion:
+        """The chosen rows, in the given order. `rows`: int64 [N], counted from the first row of this portion."""
+        found, place = self.trees.take(rows)
+        return replace(self, trees=found, label=self.label[place], key=self.key[rows])
+
     def part(self, rows: range) -> TreePortion:
         """Some of its rows. `rows` are row numbers of the split, one after the other."""
-        own = np.arange(rows.start - self.first, rows.stop - self.first)
-        found, place = self.trees.take(own)
-        return replace(self, trees=found, label=self.label[place], key=self.key[own], first=rows.start)
+        return replace(self.take(np.arange(rows.start, rows.stop) - self.first), first=rows.start)
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
         """These rows as a table with the schema of a shard, and 0, because no row is shared."""
         assert seed == self.seed
         number = np.arange(rows.start, rows.stop, rows.step)
-        own, place = self.trees.take(number - self.first)
-        part = replace(self, trees=own, label=self.label[place], key=self.key[number - self.first])
+        part = self.take(number - self.first)
         source, target = part.sides()
         size = np.maximum.reduceat(Tree(self.stored_branching).level(source.position), source.starts[:-1])
         made = sequence_rows.table(
@@ -115,8 +122,8 @@ class TreePortion(RowWriter):
             return FIRST_SYMBOL + self.label
         names = np.empty_like(self.label)
         at_once = max(1, _BLOCK_NODES // self.labels)
-        for first in range(0, self.key.size, at_once):
-            rows = np.arange(first, min(self.key.size, first + at_once))
+        for first in range(0, self.count, at_once):
+            rows = np.arange(first, min(self.count, first + at_once))
             words = rng.bits(rng.child(self.stream[rows], "names")[:, None], np.arange(self.labels))
             order = np.argsort(words, axis=1, kind="stable")  # [rows, labels]
             place, starts = ragged.take(self.trees.starts, rows)
@@ -212,8 +219,7 @@ def without_shared(splits: dict[str, TreePortion]) -> dict[str, TreePortion]:
         hashes = _source_hashes(part)
         own = np.array([number for number, each in enumerate(hashes) if each not in seen], dtype=np.int64)
         seen.update(hashes)
-        trees_left, place = part.trees.take(own)
-        found[split] = replace(part, trees=trees_left, label=part.label[place], key=part.key[own])
+        found[split] = part.take(own)
     return found
 
 
@@ -221,7 +227,7 @@ def _source_hashes(part: TreePortion) -> list[int]:
     """A 64-bit hash of the source of each row."""
     found: list[int] = []
     at_once = max(1, int(_BLOCK_NODES / max(1.0, part.mean_tokens)))
-    for first in range(0, part.key.size, at_once):
-        source, _ = part.part(range(first, min(part.key.size, first + at_once))).sides()
+    for first in range(0, part.count, at_once):
+        source, _ = part.part(range(first, min(part.count, first + at_once))).sides()
         found += rng.content(source.starts, source.position, source.symbol).tolist()
     return found

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import image_rows
 from ape_cli.storage.image_rows import Moments
 from ape_cli.storage.sources import DIGITS, ImageSource, LabelledImages, open_source
-from ape_cli.tasks import BaseTask, option
+from ape_cli.tasks import option
+from ape_cli.tasks._fixed_rows import FixedRows
 from ape_cli.tasks._image_portion import Portion
 
 _HELD_OUT = {"test": 5, "validation": 10}  # one of how many of the remaining training images
@@ -34,7 +35,7 @@ _BLOCK = 2**22  # number of pixels that are counted at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class Images(BaseTask):
+class Images(FixedRows[Portion]):
     """Predict the label of an image.
 
     Arguments: `where`, which is the option `source`, a file or a folder of images, or `digits`; `label`, which labels
@@ -47,7 +48,7 @@ class Images(BaseTask):
 
     summary = "the label of an image"
     kind = "image"
-    fixed_rows = True
+    things = "images"
     structure = "grid(2)"  # of the pixels, and of the tokens that a model makes of them
     why_shared = "validation and test images that are among the source's training images too, pixel by pixel"
 
@@ -132,35 +133,6 @@ class Images(BaseTask):
         found = {"source": self._source.name, "sha256": sha.hexdigest()}
         return found | ({"shuffled": True} if self.shuffled else {})
 
-    def available(self, seed: int) -> dict[str, int]:
-        """The number of images that each split has."""
-        return {split: part.labels.size for split, part in self.splits(seed).items()}
-
-    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
-        """The number of rows of each split; all that there are if None is wanted.
-
-        Raises `UsageError` if more are wanted than there are.
-        """
-        there = self.available(seed)
-        for split, count in wanted.items():
-            if count is not None and count > there[split]:
-                what = f"the source has not as many images for {split}"
-                raise UsageError(what, got=count, allowed=f"at most {there[split]}", fix="leave it out for all")
-        return {split: there[split] if count is None else count for split, count in wanted.items()}
-
-    def portion(self, rows: range, split: str, seed: int) -> Portion:
-        """These rows of a split without the rest of the source. Raises `UsageError` for an unknown split."""
-        pick("split", split, SPLITS)
-        return self.splits(seed)[split].part(rows)
-
-    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
-        """`sample`, and how many of the rows are in the training split too, pixel by pixel.
-
-        Raises `UsageError` for an unknown split.
-        """
-        pick("split", split, SPLITS)
-        return self.splits(seed)[split].sample_counted(rows=rows, split=split, seed=seed)
-
     def content(self, part: pa.Table) -> tuple[int, int]:
         """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
         return image_rows.content(part, self.image)
@@ -180,17 +152,6 @@ class Images(BaseTask):
         variance = (counts * (values - mean[:, None]) ** 2).sum(1) / counts.sum(1)
         std = np.where(variance > 0, np.sqrt(variance), 1.0)
         return Moments(mean=mean.tolist(), std=std.tolist())
-
-    @cached_property
-    def _by_seed(self) -> dict[int, dict[str, Portion]]:
-        """The splits that `splits` has made, by seed."""
-        return {}
-
-    def splits(self, seed: int) -> dict[str, Portion]:
-        """All rows of each split, in the order that the seed gives them."""
-        if seed not in self._by_seed:
-            self._by_seed[seed] = self._split(seed)
-        return self._by_seed[seed]
 
     def _split(self, seed: int) -> dict[str, Portion]:
         found = {name: _ordered(part, seed) for name, part in self._source.splits.items()}

@@ -24,7 +24,8 @@ from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.storage import sequence_rows
 from ape_cli.storage.tree_sources import TreeSource, read_trees
 from ape_cli.structure import Tree
-from ape_cli.tasks import BaseTask, check_whole, option, options_of
+from ape_cli.tasks import check_whole, option, options_of
+from ape_cli.tasks._fixed_rows import FixedRows
 from ape_cli.tasks._tree_corpus import Choice, Corpus, corpus, described
 from ape_cli.tasks._tree_portion import TASKS, TreePortion, extra_names, without_shared
 
@@ -32,7 +33,7 @@ _LABELS = ("kind", "token", "anonymous")
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserTrees(BaseTask):
+class UserTrees(FixedRows[TreePortion]):
     """A task on trees of a user's own files.
 
     `task` is one of these:
@@ -56,7 +57,7 @@ class UserTrees(BaseTask):
     summary = "copy, rotate, query, convert or complete trees of your own files (--source)"
     source = "your files"
     answer_options = ("task", "labels")
-    fixed_rows = True
+    things = "trees"
     ordered = True
     places_given = True  # the shape of each target is that of the source, or of a part that the source points to
 
@@ -243,68 +244,28 @@ class UserTrees(BaseTask):
 
     def notes(self, seed: int) -> list[str]:
         """What was read of the source, and what was left out."""
-        return described(self._source, self._corpus, self._collisions(seed))
-
-    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
-        """The number of rows of each split; all that there are if None is wanted.
-
-        Raises `UsageError` if more are wanted than there are.
-        """
-        there = {split: part.key.size for split, part in self.splits(seed).items()}
-        for split, count in wanted.items():
-            if count is not None and count > there[split]:
-                what = f"the source has not as many trees for {split}"
-                raise UsageError(what, got=count, allowed=f"at most {there[split]}", fix="leave it out for all")
-        return {split: there[split] if count is None else count for split, count in wanted.items()}
-
-    def portion(self, rows: range, split: str, seed: int) -> TreePortion:
-        """These rows of a split without the rest of the source. Raises `UsageError` for an unknown split."""
-        return self.splits(seed)[pick("split", split, SPLITS)].part(rows)
-
-    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
-        """These rows of a split, and 0, because no row is shared. Raises `UsageError` for an unknown split."""
-        return self.splits(seed)[pick("split", split, SPLITS)].sample_counted(rows=rows, split=split, seed=seed)
+        return described(self._source, self._corpus, self._corpus.key.size - sum(self.available(seed).values()))
 
     def content(self, part: pa.Table) -> tuple[int, int]:
         """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
         return sequence_rows.content(part)
 
-    @cached_property
-    def _by_seed(self) -> dict[int, dict[str, TreePortion]]:
-        """The splits that `splits` has made, by seed."""
-        return {}
-
-    def splits(self, seed: int) -> dict[str, TreePortion]:
-        """All rows of each split, in the order that the seed gives them."""
-        if seed not in self._by_seed:
-            self._by_seed[seed] = without_shared(self._split(seed)) if self.task == "mask" else self._split(seed)
-        return self._by_seed[seed]
-
-    def _collisions(self, seed: int) -> int:
-        """How many rows of validation and test were left out because hidden labels made their sources equal others."""
-        return self._corpus.key.size - sum(part.key.size for part in self.splits(seed).values())
-
     def _split(self, seed: int) -> dict[str, TreePortion]:
         found = self._corpus
-        word = rng.rows(seed, "order", found.key)
-
-        def part(split: int) -> TreePortion:
-            own = np.flatnonzero(found.home == split)
-            own = own[np.argsort(word[own], kind="stable")]
-            trees, place = found.trees.take(own)
-            return TreePortion(
-                trees=trees,
-                label=found.label[place],
-                key=found.key[own],
-                seed=seed,
-                first=0,
-                task=self.task,
-                branching=self.branching,
-                labels=len(self._label_names),
-                anonymous=self.labels == "anonymous",
-                mask_rate=self.mask_rate,
-                order=self.order or "breadth",
-                source_order=self.source_order or self.order or "breadth",
-            )
-
-        return {split: part(number) for number, split in enumerate(SPLITS)}
+        every = TreePortion(
+            trees=found.trees,
+            label=found.label,
+            key=found.key,
+            seed=seed,
+            first=0,
+            task=self.task,
+            branching=self.branching,
+            labels=len(self._label_names),
+            anonymous=self.labels == "anonymous",
+            mask_rate=self.mask_rate,
+            order=self.order or "breadth",
+            source_order=self.source_order or self.order or "breadth",
+        )
+        order = np.argsort(rng.rows(seed, "order", found.key), kind="stable")
+        parts = {split: every.take(order[found.home[order] == number]) for number, split in enumerate(SPLITS)}
+        return without_shared(parts) if self.task == "mask" else parts

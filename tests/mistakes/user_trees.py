@@ -52,22 +52,22 @@ MISTAKES = [
     Mistake(
         "documents of a source divided by the seed",
         "UserTrees._split",
-        "own = np.flatnonzero(found.home == split)",
-        "own = np.flatnonzero(np.roll(found.home, seed) == split)",
+        "found.home[order] == number",
+        "np.roll(found.home, seed)[order] == number",
         f"{_TEST}::test_the_division_depends_on_the_content_alone",
     ),
     Mistake(
         "rows of users' trees in the order of the files for every seed",
         "UserTrees._split",
-        'word = rng.rows(seed, "order", found.key)',
-        'word = rng.rows(0, "order", found.key)',
+        'rng.rows(seed, "order", found.key)',
+        'rng.rows(0, "order", found.key)',
         f"{_TEST}::test_the_division_depends_on_the_content_alone",
     ),
     Mistake(
         "a split of users' trees that is sorted without its labels",
-        "UserTrees._split",
-        "label=found.label[place]",
-        "label=found.label[:place.size]",
+        "TreePortion.take",
+        "label=self.label[place]",
+        "label=self.label[:place.size]",
         f"{_TEST}::test_every_tree_is_in_exactly_one_split",
     ),
     Mistake(
@@ -116,9 +116,9 @@ MISTAKES = [
     ),
     Mistake(
         "a masked source that is in two splits",
-        "UserTrees.splits",
-        "without_shared(self._split(seed)) if self.task == 'mask' else self._split(seed)",
-        "self._split(seed)",
+        "UserTrees._split",
+        "without_shared(parts) if self.task == 'mask' else parts",
+        "parts",
         f"{_TEST}::test_no_masked_source_is_in_two_splits",
     ),
     Mistake(
@@ -222,8 +222,8 @@ MISTAKES = [
     Mistake(
         "rows of a later shard that take the trees of the first one",
         "TreePortion.sample_counted",
-        "own, place = self.trees.take(number - self.first)",
-        "own, place = self.trees.take(number - rows.start)",
+        "part = self.take(number - self.first)",
+        "part = self.take(number - rows.start)",
         f"{_TEST}::test_rows_do_not_depend_on_where_a_shard_begins",
     ),
 ]
