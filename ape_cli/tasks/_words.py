@@ -28,6 +28,7 @@ class Words(Sized):
     symbols. Raises `UsageError` if an option is out of range.
     """
 
+    structure = "seq"
     extent: ClassVar[str] = "length"
 
     length_mean: float = option(100.0, "Mean length of a word, in symbols.")
@@ -43,11 +44,6 @@ class Words(Sized):
         """Check the options. Raises `UsageError` if one is out of range."""
         super().check()
         check_whole("vocabulary", self.vocabulary, 1, 60_000)
-
-    @property
-    def structure(self) -> str:
-        """The expression of the structure of the positions: a sequence."""
-        return "seq"
 
     def draw(self, key: U64) -> Source:
         """Draw one word for each key. uint64 [R] -> `Source` of R rows"""

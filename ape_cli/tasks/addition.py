@@ -66,6 +66,7 @@ class Addition(Sized):
     ('8 3 5 2 + 1 8 9', '8 5 4 1')
     """
 
+    structure = "seq"
     summary = "the sum of two numbers: 12+34 -> 46"
     source = "McLeish et al. 2024, arXiv:2405.17399; index hints: Zhou et al. 2024, arXiv:2402.09371"
     extent: ClassVar[str] = "digits"
@@ -115,11 +116,6 @@ class Addition(Sized):
                 got="random_start without index_symbols",
                 fix=f"give --index-hints and --index-symbols {2 * self._most}, or leave --random-start out",
             )
-
-    @property
-    def structure(self) -> str:
-        """The expression of the structure of the positions: a sequence."""
-        return "seq"
 
     @property
     def _most(self) -> int:

@@ -48,6 +48,7 @@ class AssociativeRecall(Sized):
     ('k3 v4 k4 v5 k5 v4 k4 k3', 'v5 v4')
     """
 
+    structure = "seq"
     summary = "the values of queried keys: k2 v7 k5 v1 k5 -> v1"
     source = "Arora et al. 2023, arXiv:2312.04927"
     extent: ClassVar[str] = "pairs"
@@ -80,11 +81,6 @@ class AssociativeRecall(Sized):
                 allowed=f"0 to {self.pairs}, the number of pairs, because no key is queried twice",
                 fix="choose fewer queries, or more pairs",
             )
-
-    @property
-    def structure(self) -> str:
-        """The expression of the structure of the positions: a sequence."""
-        return "seq"
 
     def draw(self, key: U64) -> Source:
         """Draw pairs and queries for each key. uint64 [R] -> `Source` of R rows with 2P + Q tokens each"""

@@ -49,6 +49,7 @@ class FlipFlop(Sized):
     ('write 1 read write 0 ignore 1 read', '1 0')
     """
 
+    structure = "seq"
     summary = "the symbol that was written last, at each read: write 1 ignore 0 read -> 1"
     source = "Liu et al. 2023, arXiv:2306.00946"
     size_words = ("instructions", "instructions of the source")
@@ -73,11 +74,6 @@ class FlipFlop(Sized):
             value = getattr(self, name)
             if not 0 <= value <= 1:
                 raise UsageError(f"bad {name}", got=value, allowed="a number from 0 to 1", fix="choose such a value")
-
-    @property
-    def structure(self) -> str:
-        """The expression of the structure of the positions: a sequence."""
-        return "seq"
 
     @property
     def _read(self) -> float:

@@ -53,6 +53,7 @@ class GroupWord(Sized):
 
     answer_options = ("group", "sha256", "all_prefixes")
     form_options = ("group", "all_prefixes")
+    structure = "seq"
     summary = "the product of a word over a finite group: (1 2) (0 1) -> (0 1 2)"
     source = "Merrill et al. 2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749"
     extent: ClassVar[str] = "length"
@@ -108,11 +109,6 @@ class GroupWord(Sized):
     def limits(self) -> tuple[int, int, str]:
         """The smallest and the largest length of the options, and an empty reason."""
         return 1, 60_000, ""
-
-    @property
-    def structure(self) -> str:
-        """The expression of the structure of the positions: a sequence."""
-        return "seq"
 
     def symbols(self) -> list[str]:
         """The names of the group's elements, which have the ids from 3 on."""

@@ -39,12 +39,8 @@ class ListOps(ListOperations):
     ['0', '1', '0', '1']
     """
 
+    structure = "seq"
     summary = "the value of nested operations on digits: [MIN 7 [MAX 2 4 ] ] -> 4"
-
-    @property
-    def structure(self) -> str:
-        """The expression of the structure of the positions: a sequence."""
-        return "seq"
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: digits, operators with their opening brackets, and `]`."""

@@ -49,6 +49,7 @@ class Modular(Sized):
 
     answer_options = ("kind", "modulus")
     form_options = ("kind", "modulus")
+    structure = "seq"
     summary = "the value of an expression modulo 5, or the parity of bits: ((1-3)*2) -> 1"
     source = "Deletang et al. 2023, arXiv:2207.02098"
     extent: ClassVar[str] = "length"
@@ -90,11 +91,6 @@ class Modular(Sized):
     def limits(self) -> tuple[int, int, str]:
         """The smallest and the largest length of the options, and a reason for the largest."""
         return (1, 60_000, "") if self.problem == "parity" else (1, 10_000, " (digits of an expression)")
-
-    @property
-    def structure(self) -> str:
-        """The expression of the structure of the positions: a sequence."""
-        return "seq"
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the bits, or the digits and then the signs."""

@@ -45,6 +45,7 @@ class TreeConvert(Sized):
     '( x3 f3 ( x5 f1 x2 ) )'
     """
 
+    structure = "seq"
     summary = "a tree from one notation to another: f x g y z -> x y z g f"
     source = "ours; the trees of Algebraic Positional Encodings, section 4.1"
     extent: ClassVar[str] = "depth"
@@ -81,11 +82,6 @@ class TreeConvert(Sized):
     def limits(self) -> tuple[int, int, str]:
         """The smallest and the largest depth that can be drawn, and the reason for the largest."""
         return self._trees.limits
-
-    @property
-    def structure(self) -> str:
-        """The expression of the structure of the positions: a sequence."""
-        return "seq"
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: leaf symbols, operators, and brackets if they are written."""

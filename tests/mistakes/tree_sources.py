@@ -93,9 +93,9 @@ MISTAKES = [
     ),
     Mistake(
         "other separators of lines end a document of JSON lines",
-        "_documents",
-        "lines_of(text)",
-        "text.splitlines()",
+        "JsonLinesFormat.trees",
+        "lines_of(decoded(content))",
+        "decoded(content).splitlines()",
         f"{_FORMATS}/test_json_lines.py::test_each_line_is_a_document",
     ),
     Mistake(

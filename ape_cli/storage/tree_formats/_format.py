@@ -108,6 +108,19 @@ def joined(kind: str, trees: Iterable[ParsedTree], document: int = 0) -> ParsedT
     return whole
 
 
+def documents(trees: Iterable[ParsedTree], unit: Unit) -> Iterator[ParsedTree]:
+    """The documents of a file, numbered from 0; or one tree with all of them under a root `file` if that is the unit.
+
+    Raises `DataError` if they have too many nodes together.
+    """
+    if unit == "file":
+        yield joined("file", trees)
+        return
+    for number, tree in enumerate(trees):
+        tree.document = number
+        yield tree
+
+
 class TreeFormat(ABC):
     """A format of files that have trees. The file's stem in this folder is the name for `--format`.
 

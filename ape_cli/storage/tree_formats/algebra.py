@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, documents
 from ape_cli.storage.tree_formats._programs import parsed_expression
 from ape_cli.storage.tree_formats._text import damaged, decoded, lines_of
 
@@ -52,16 +52,11 @@ class AlgebraFormat(TreeFormat):
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The expressions of a file, or all of them under a root `file`."""
-        expressions = _expressions(decoded(content))
-        if unit == "document":
-            yield from expressions
-        else:
-            yield joined("file", expressions)
+        return documents(_expressions(decoded(content)), unit)
 
 
 def _expressions(text: str) -> Iterator[ParsedTree]:
     """The tree of each expression. Raises `DataError` with the line of an expression that is not valid."""
-    number = 0
     for line, content in enumerate(lines_of(text), 1):
         written = content.strip()
         if not written or written.startswith("#"):
@@ -72,8 +67,6 @@ def _expressions(text: str) -> Iterator[ParsedTree]:
             tree = _tree(_built(parsed_expression(written)))
         except DataError as error:
             raise damaged(error.summary.removeprefix("line 1: "), line) from error
-        tree.document = number
-        number += 1
         yield tree
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, documents
 from ape_cli.storage.tree_formats._json_text import json_tree
 from ape_cli.storage.tree_formats._text import decoded, lines_of
 
@@ -18,19 +18,5 @@ class JsonLinesFormat(TreeFormat):
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The documents of a file, or all of them under a root `file`."""
-        documents = _documents(decoded(content))
-        if unit == "document":
-            yield from documents
-        else:
-            yield joined("file", documents)
-
-
-def _documents(text: str) -> Iterator[ParsedTree]:
-    """The tree of each line that is not empty."""
-    number = 0
-    for line, document in enumerate(lines_of(text), 1):
-        if document.strip(" \t\r"):
-            tree = json_tree(document, line)
-            tree.document = number
-            number += 1
-            yield tree
+        lines = enumerate(lines_of(decoded(content)), 1)
+        return documents((json_tree(text, line) for line, text in lines if text.strip(" \t\r")), unit)
