@@ -5,55 +5,26 @@ Planning changes no files, except that `prepare` generates missing datasets.
 
 from __future__ import annotations
 
-import logging
 import statistics
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from ape_cli.core.errors import BusyError, DataError, RunError
-from ape_cli.data.facts import Facts
-from ape_cli.data.loader import open_dataset
-from ape_cli.data.manifest import manifest_path, read_manifest
+from ape_cli.core.errors import DataError, RunError
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
 from ape_cli.runs import record
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
-from ape_cli.storage import folders
 from ape_cli.storage.paths import StoragePath
-from ape_cli.sweep.estimates import PastRuns
+from ape_cli.sweep import trial_data
+from ape_cli.sweep.past_runs import PastRuns
 from ape_cli.sweep.specification import Point, SweepSpecification, points
-from ape_cli.training import dataset_choice
+from ape_cli.sweep.trial_data import TrialDataset
 
-_LOOK = 2.0  # seconds between two checks of a dataset that another process generates
 _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(eq=False, kw_only=True)
-class TrialDataset(Facts):
-    """The dataset of a trial, which may not have been generated yet.
-
-    `missing` says that it has to be generated, or that some of its shards are missing.
-    """
-
-    folder: StoragePath
-    missing: bool
-
-    @property
-    def train_rows(self) -> int:
-        """The number of training rows."""
-        return self.plan.rows["train"]
-
-    @property
-    def tested(self) -> bool:
-        """Whether there are test rows."""
-        return self.plan.rows["test"] > 0
 
 
 @dataclass(frozen=True)
@@ -80,22 +51,30 @@ class PlannedTrial:
 
 
 def plan(
-    trials: Iterable[Point], registry: Registry, datasets: StoragePath, named: Callable[[str], StoragePath]
+    trials: Iterable[Point],
+    registry: Registry,
+    datasets: StoragePath,
+    named: Callable[[str], StoragePath],
+    past: PastRuns | None = None,
 ) -> tuple[list[PlannedTrial], list[str]]:
     """The trials of a grid with their states, each run once, and a line about each trial that is impossible.
 
     `named` maps the name of a dataset to its folder. Nothing is generated. The fingerprint of a missing dataset is
-    taken from registered runs that used it. Raises `DataError` if a dataset is damaged or is not the one that is
-    needed.
+    taken from registered runs that used it (`past`). Raises `DataError` if a dataset is damaged or is not the one that
+    is needed.
     """
-    past = PastRuns(registry)
+    past = past or PastRuns(registry)
     found: dict[str, PlannedTrial] = {}
     left: dict[str, None] = {}
     known: dict[Any, TrialDataset] = {}
     for point in trials:
         place = (point.data, point.task, point.order, point.config.preset)
         if place not in known:
-            known[place] = _of_task(point, datasets, past) if point.data is None else _given(named(point.data))
+            known[place] = (
+                trial_data.of_task(point, datasets, past)
+                if point.data is None
+                else trial_data.given(named(point.data), past)
+            )
         try:
             item = _item(point.config, known[place], registry)
         except DataError as error:
@@ -115,10 +94,10 @@ def of_grids(
     named: Callable[[str], StoragePath],
 ) -> tuple[list[PlannedTrial], list[str]]:
     """`plan` for all trials of several grids. `preset` is for grids that name none."""
+    past = PastRuns(registry)
     # look at a dataset only once, however many trials it has
-    kind = cache(lambda data: dataset_choice.given_dataset(named(data))[0])
-    found = points(grids, preset, kind)
-    return plan(found, registry, datasets, named)
+    kind = cache(lambda data: trial_data.given(named(data), past).kind)
+    return plan(points(grids, preset, kind), registry, datasets, named, past)
 
 
 def shard(items: list[PlannedTrial], number: int, of: int) -> list[PlannedTrial]:
@@ -155,52 +134,6 @@ def _state(run: Run, data: TrialDataset) -> str:
     return "stopped" if state == "finished" and not done else state
 
 
-def _standing(folder: StoragePath) -> TrialDataset:
-    """The dataset in a folder. Raises `DataError` if its manifest is missing or damaged."""
-    manifest = read_manifest(folder)
-    there = {name for name, _ in folders.entries(folder / "data")}
-    missing = any(s.file.removeprefix("data/") not in there for shards in manifest.shards.values() for s in shards)
-    return TrialDataset(
-        folder=folder,
-        plan=manifest.plan,
-        mean_size=manifest.mean_size,
-        mean_tokens=manifest.mean_tokens,
-        fingerprint=manifest.fingerprint,
-        missing=missing,
-    )
-
-
-def _given(folder: StoragePath) -> TrialDataset:
-    """An existing dataset. Raises `DataError` if parts are missing, because it is not known how to generate it."""
-    found = _standing(folder)
-    if found.missing:
-        open_dataset(folder)
-    return found
-
-
-def _of_task(point: Point, datasets: StoragePath, past: PastRuns) -> TrialDataset:
-    """The dataset of a task with the sizes of a preset. Raises `DataError` if its folder holds another dataset."""
-    assert point.task is not None
-    made, wanted, folder = dataset_choice.preset_plan(point.task, point.order, point.config.preset, datasets)
-    if manifest_path(folder).exists():
-        if read_manifest(folder).plan != wanted:
-            raise DataError(
-                f"{folder} holds another dataset than that of preset {point.config.preset}",
-                got="another plan in its manifest.json",
-                allowed=f"what `ape train --task {point.task} --preset {point.config.preset}` generates",
-                fix="move it away, name another folder with --datasets, or name it with --data",
-            )
-        return _standing(folder)
-    return TrialDataset(
-        folder=folder,
-        plan=wanted,
-        mean_size=made.mean_size,
-        mean_tokens=made.mean_tokens,
-        fingerprint=past.fingerprint(wanted),
-        missing=True,
-    )
-
-
 def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath) -> list[PlannedTrial]:
     """Generate the missing datasets of the trials, and return the trials with their datasets.
 
@@ -213,22 +146,8 @@ def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath
         data, now = item.data, item
         if data.missing and item.state != "finished":
             if data.folder not in ready:
-                _generate(data, item.config.preset, datasets)
-                ready[data.folder] = _standing(data.folder)
+                trial_data.generate(data, item.config.preset, datasets)
+                ready[data.folder] = trial_data.standing(data.folder)
             now = replace(_item(item.config, ready[data.folder], registry), seconds=item.seconds)
         found.setdefault(now.name, now)
     return list(found.values())
-
-
-def _generate(data: TrialDataset, preset: str, datasets: StoragePath) -> None:
-    """Generate the dataset of a preset, or wait for another process that generates it."""
-    told = False
-    while True:
-        try:
-            dataset_choice.preset_dataset(data.task, data.order, preset, datasets)
-            return
-        except BusyError as error:
-            if not told:
-                logger.info(f"waiting: {error.summary}")
-            told = True
-            time.sleep(_LOOK)

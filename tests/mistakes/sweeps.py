@@ -6,6 +6,30 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
+        "two datasets that had the same name are taken for one",
+        "PastRuns.dataset",
+        "return found[0] if len(found) == 1 else None",
+        "return found[0] if found else None",
+        "sweep/test_trial_data.py::test_a_name_that_two_datasets_had_does_not_tell_which_one",
+    ),
+    Mistake(
+        "the order of the source is lost in the record of a dataset",
+        "_recorded",
+        'order, source_order = linearisation.parse(told["order"])',
+        'order, source_order = linearisation.parse(told["order"])[0], None',
+        "sweep/test_trial_data.py::test_the_facts_are_those_of_the_dataset",
+    ),
+    Mistake(
+        "a sweep generates a dataset of a preset for one that is gone",
+        "generate",
+        """
+        if data.remembered:
+            open_dataset(data.folder)
+        """,
+        "",
+        "sweep/test_trial_data.py::test_nothing_is_trained_on_a_dataset_that_is_gone",
+    ),
+    Mistake(
         "runs that are finished are trained again",
         "_state",
         'state = run.status if (run.folder / "run.json").exists() else "new"',

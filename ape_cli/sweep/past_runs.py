@@ -1,4 +1,4 @@
-"""Estimates of the time that a trial takes, from registered runs."""
+"""What registered runs tell about the trials of a sweep: their datasets, and the time that they take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ape_cli.training import schedule
 
 
 class PastRuns:
-    """The speed of registered runs, and the fingerprints of their datasets.
+    """The speed of registered runs, and the facts about their datasets.
 
     An estimate is the pace of similar runs times the work of a trial. Work is the product of steps, batch size and mean
     tokens of a source. This neglects the fixed cost of a step, and that the cost of attention grows with the square of
@@ -24,9 +24,11 @@ class PastRuns:
         """Read all runs of the registry."""
         self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
         self.fingerprints: dict[str, str] = {}
+        self.datasets: dict[str, dict[str, dict[str, Any]]] = {}  # the records of datasets by name and fingerprint
         for _, about in registry.sound([]):
             data, config = about["dataset"], read_config(about["config"])
             self.fingerprints[_plan_key(data, data["order"])] = data["fingerprint"]
+            self.datasets.setdefault(data["name"], {})[data["fingerprint"]] = data
             if about["status"] == "finished":
                 result = about["result"]
                 work = result["steps"] * config.batch_size * data.get("mean_tokens", 0)
@@ -44,6 +46,11 @@ class PastRuns:
     def fingerprint(self, wanted: DatasetPlan) -> str:
         """The fingerprint of the dataset of a plan, or an empty string if no run used it."""
         return self.fingerprints.get(_plan_key(wanted.model_dump(), wanted.linearisation), "")
+
+    def dataset(self, name: str) -> dict[str, Any] | None:
+        """What runs recorded about the dataset of this name, or None if none or several datasets had this name."""
+        found = list(self.datasets.get(name, {}).values())
+        return found[0] if len(found) == 1 else None
 
 
 def _plan_key(plan: dict[str, Any], order: str | None) -> str:
