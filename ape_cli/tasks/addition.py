@@ -32,6 +32,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, check_whole, option
+from ape_cli.tasks._carries import carried
 from ape_cli.tasks._sized import Sized, over_sizes
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -256,25 +257,3 @@ class Addition(Sized):
     def _mean_longer(self) -> float:
         """The mean number of digits of the longer number."""
         return rng.mean_of_largest(self._chances, 1)
-
-
-def carried(total: I64, starts: I64, base: int) -> I64:
-    """The digits of sums, from the sums of the digits at each place.
-
-    A place whose digits sum to base - 1 passes on the carry that it gets. Any other place carries if and only if its
-    digits sum to base or more. So the carry into a place comes from the nearest lower place that is not base - 1, and
-    no loop over places is needed (carry lookahead).
-
-    `total`: int64 [D], from 0 to 2 (base - 1), where row r is `total[starts[r]:starts[r + 1]]`; no row is empty.
-    `starts`: int64 [N+1]. Returns int64 [D]. A carry out of the last place of a row is dropped.
-
-    >>> carried(np.array([9, 10, 9, 0, 10, 9, 9, 0]), np.array([0, 4, 8]), 10)
-    array([9, 0, 0, 1, 0, 0, 0, 1])
-    """
-    decides = np.where(total == base - 1, 0, np.arange(total.size))
-    decides[starts[:-1]] = starts[:-1]  # no carry comes from below the ones
-    carries = total[np.maximum.accumulate(decides)] >= base
-    into = np.zeros_like(total)
-    into[1:] = carries[:-1]
-    into[starts[:-1]] = 0
-    return (total + into) % base

@@ -8,24 +8,20 @@ Shapes: R rows.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
-from ape_cli.storage import sequence_rows
-from ape_cli.storage.tree_sources import TreeSource, read_trees
 from ape_cli.structure import Tree
-from ape_cli.tasks import check_whole, option, options_of
-from ape_cli.tasks._fixed_rows import FixedRows
+from ape_cli.tasks import check_whole, option
+from ape_cli.tasks._files_of_trees import FilesOfTrees
 from ape_cli.tasks._tree_corpus import Choice, Corpus, corpus, described
 from ape_cli.tasks._tree_portion import TASKS, TreePortion, extra_names, without_shared
 
@@ -33,7 +29,7 @@ _LABELS = ("kind", "token", "anonymous")
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserTrees(FixedRows[TreePortion]):
+class UserTrees(FilesOfTrees):
     """A task on trees of a user's own files.
 
     `task` is one of these:
@@ -61,15 +57,6 @@ class UserTrees(FixedRows[TreePortion]):
     ordered = True
     places_given = True  # the shape of each target is that of the source, or of a part that the source points to
 
-    where: str | None = option(None, "File, folder or pattern of your own trees.", name="source")
-    format: str | None = option(
-        None,
-        "Format of the files: json, json-lines, python, s-expr, conllu, xml, html, algebra or tree-sitter-LANGUAGE. "
-        "Default: by their suffix.",
-    )
-    unit: str | None = option(None, "What a tree is: file, function, sentence, document or subtree.")
-    column: str | None = option(None, "Column of texts of a Parquet file.")
-    skip_bad: bool = option(False, "Leave out files that cannot be read.")
     task: str = option("copy", "What to do with your trees: copy, rotate, query, convert or mask.")
     labels: str = option("kind", "Labels of nodes: kind, token or anonymous.")
     vocabulary: int = option(1000, "Number of symbols.")
@@ -121,17 +108,6 @@ class UserTrees(FixedRows[TreePortion]):
         branching = parameters.get("branching")
         stored = "binarised" if branching is None else f"branching {branching}"
         return f"{parameters['source']}, {parameters['task']}, {parameters['labels']} labels, {stored}"
-
-    @cached_property
-    def _source(self) -> TreeSource:
-        if self.where is None:
-            raise UsageError(
-                "the task trees needs files",
-                got="no --source",
-                allowed="a file, a folder or a pattern of your own trees",
-                fix="ape gen trees --source PATH, then ape train --data datasets/…",
-            )
-        return read_trees(self.where, format=self.format, unit=self.unit, column=self.column, skip_bad=self.skip_bad)
 
     @cached_property
     def _corpus(self) -> Corpus:
@@ -201,11 +177,6 @@ class UserTrees(FixedRows[TreePortion]):
         """The mean number of nodes of a tree, because no target has more."""
         return self._corpus.label.size / self._corpus.key.size
 
-    @property
-    def columns(self) -> pa.Schema:
-        """The schema of the shards."""
-        return sequence_rows.schema(1)
-
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """The options, as the manifest keeps them: the source by its name and content, not by its path."""
@@ -220,35 +191,9 @@ class UserTrees(FixedRows[TreePortion]):
         read = {"source": self._source.name, "format": ", ".join(self._source.formats), "unit": self._source.unit}
         return {**own, **read, "binarise": self.branching is None, "sha256": self._sha256}
 
-    @classmethod
-    def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The options among the parameters that a manifest has."""
-        return {k: v for k, v in parameters.items() if k in options_of(cls) and k not in ("source", "format", "unit")}
-
-    @property
-    def _sha256(self) -> str:
-        """A digest of the content of the files that were read."""
-        listed = "\n".join(f"{path} {digest}" for path, digest in self._source.files)
-        return hashlib.sha256(listed.encode()).hexdigest()
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The options of the command that generates the dataset again. The path of the source is left out."""
-        default = {name: own.default for name, own in options_of(type(self)).items()}
-        return {"source": "PATH"} | {k: v for k, v in self.options.items() if k != "source" and v != default[k]}
-
-    @property
-    def files(self) -> dict[str, str]:
-        """The SHA-256 of each file of the source, by its path below the source."""
-        return dict(self._source.files)
-
     def notes(self, seed: int) -> list[str]:
         """What was read of the source, and what was left out."""
         return described(self._source, self._corpus, self._corpus.key.size - sum(self.available(seed).values()))
-
-    def content(self, part: pa.Table) -> tuple[int, int]:
-        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
-        return sequence_rows.content(part)
 
     def _split(self, seed: int) -> dict[str, TreePortion]:
         found = self._corpus

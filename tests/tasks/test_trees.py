@@ -41,7 +41,7 @@ def write(path: Path, trees: list[recursive.Tree]) -> Path:
 def read_once() -> Iterator[None]:
     """Files are read once, although many tests make tasks from them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ape_cli.tasks.trees.read_trees", cache(tree_sources.read_trees))
+        patch.setattr("ape_cli.tasks._files_of_trees.read_trees", cache(tree_sources.read_trees))
         yield
 
 
