@@ -37,6 +37,10 @@ class FlipFlop(Sized):
     As in the paper, the first instruction is `write` and the last one is `read`, so every target has a symbol. The
     instructions between them are drawn independently. The size of a source is its number of instructions.
 
+    A model that ignores the order of the instructions can answer each read with the symbol that is written most often.
+    This is right for 68% of the reads at the default sizes and for 77% at preset `small`. The last symbol that is
+    written in the whole source is right for 67% and 83%.
+
     Arguments: `length_mean` and `length_std`, of the distribution of the number of instructions;
     `ignore_probability`, the probability that an instruction is `ignore`; `read_share`, the share of `read` among the
     other instructions; `vocabulary`, the number of symbols that can be stored. With the default `read_share` of 0.5, an

@@ -35,6 +35,7 @@ class Modular(Sized):
       operation has brackets. The target is its value modulo n, which is one of 0..n-1. An expression of m digits has
       4m - 3 tokens. The number of digits on the left of its outermost operator is drawn uniformly from 1..m-1, and
       likewise for each operation inside it.
+      Values are not uniform, because products with 0 are 0: 31% of them are 0 modulo 5, and 44% at preset `small`.
     - `--kind parity`: the source is a string of bits. The target is `1` if the number of ones is odd, else `0`.
 
     Arguments: `length_mean` and `length_std`, of the distribution of lengths, in bits or digits; `problem`, which is

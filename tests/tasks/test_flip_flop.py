@@ -172,3 +172,21 @@ def test_mistakes_are_explained() -> None:
     for options, message in cases:
         with pytest.raises(UsageError, match=message):
             tasks.make("flip-flop", **options)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most_written", "last_written"),
+    [({}, 0.68, 0.67), ({"length_mean": 20, "length_std": 2}, 0.77, 0.83)],
+)
+def test_shortcuts_are_as_good_as_described(sizes: dict[str, Any], most_written: float, last_written: float) -> None:
+    """Answers that need no order, or only the end of the source. Thousands of reads have errors below 0.01."""
+    task, made = rows("flip-flop", count=2000, **sizes)
+    right, reads = Counter[str](), 0
+    for row in made:
+        written = [symbol for name, symbol in instructions(row, task) if name == "write"]
+        targets = [task.id_names[i] for i in row["target_ids"]]
+        guesses = {"most": max(sorted(set(written)), key=written.count), "last": written[-1]}
+        reads += len(targets)
+        right.update(name for name, guess in guesses.items() for target in targets if target == guess)
+    assert right["most"] / reads == pytest.approx(most_written, abs=0.015)
+    assert right["last"] / reads == pytest.approx(last_written, abs=0.015)

@@ -199,3 +199,11 @@ def test_mistakes_are_explained() -> None:
     for options, message in cases:
         with pytest.raises(UsageError, match=message):
             tasks.make("modular", **options)
+
+
+@pytest.mark.parametrize(("options", "share"), [({}, 0.31), (tasks.load("modular").preset_options["small"], 0.44)])
+def test_the_best_constant_answer_is_as_good_as_described(options: dict[str, Any], share: float) -> None:
+    task, made = rows("modular", count=4000, **options)
+    values = Counter(task.id_names[row["target_ids"][0]] for row in made)
+    assert values["0"] == max(values.values())
+    assert values["0"] / 4000 == pytest.approx(share, abs=0.02)  # the standard error is 0.008
