@@ -37,7 +37,7 @@ ARCHIVE_MEMORY = 128 * 2**20  # what decompressing an archive may need; xz needs
 CLASSES = 2**16  # the classes of images
 CLASSES_BYTES = 4 * 2**20  # their names together
 FOOTER_BYTES = 4 * 2**20  # the footers of the Parquet files of a source of images
-LABEL_BYTES = 64 * 2**20  # the labels of a row group of images
+LABEL_BYTES = 64 * 2**20  # the labels that are read at once
 IMAGE_ROWS = 2**16  # images that may be of any size; if there are more, each has at least ROW_BYTES in its file
 ROW_BYTES = 16
 IMAGE_BYTES = 64 * 2**20  # an encoded image
@@ -60,7 +60,7 @@ TREE_DEPTH = 1_000  # nodes from the root of a tree to a leaf
 TREE_SIZE = 2_000_000  # nodes of a tree
 TREES = 1_000_000  # the trees of a source
 TREE_NODES = 20_000_000  # their nodes
-COLUMN_EXPANSION = 100  # bytes of text in a column of a Parquet file for each byte of the file
+COLUMN_EXPANSION = 100  # bytes in a row group or a column of texts of a Parquet file for each byte of the file
 
 
 def memory() -> int:

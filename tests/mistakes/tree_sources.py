@@ -183,6 +183,27 @@ MISTAKES = [
         "storage/test_tree_sources.py::test_no_damage_of_a_footer_ends_the_process",
     ),
     Mistake(
+        "the process ended by a damaged description of a column of images",
+        "ImageShard._check_groups",
+        "size = self.file.metadata.row_group(number).total_byte_size",
+        "size = self.file.metadata.row_group(number).column(0).total_uncompressed_size",
+        "storage/sources/test_crafted_parquet.py::test_no_damage_of_a_footer_ends_the_process",
+    ),
+    Mistake(
+        "labels of any length",
+        "ImageShard.labels",
+        "part.nbytes > budget.LABEL_BYTES",
+        "False",
+        "storage/sources/test_crafted_parquet.py::test_columns_of_images_and_labels",
+    ),
+    Mistake(
+        "a small file with row groups of any size",
+        "ImageShard._check_groups",
+        "most = min(budget.memory(), expanded)",
+        "most = budget.memory()",
+        "storage/sources/test_crafted_parquet.py::test_columns_of_images_and_labels",
+    ),
+    Mistake(
         "a line that ends where a block of lines ends lost",
         "lines_of",
         "start = end + 1",

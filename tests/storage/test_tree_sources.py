@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import pytest
 from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.storage.tree_sources import TreeSource, read_trees
+from tests.storage import end_of_process
 from tests.storage.tree_formats.reading import NEEDS, check_laws
 
 FUNCTION = "def f(x):\n    return x\n"
@@ -272,11 +271,7 @@ def test_deep_nesting_is_one_message(tmp_path: Path, name: str) -> None:
         "except DataError as error: print(error)\n"
         "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=100
-    )
+    done = end_of_process.separately(code, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     *lines, memory = done.stdout.splitlines()
     assert lines[0] == "cannot read deep.x"
@@ -432,23 +427,11 @@ def test_damaged_parquet_files(tmp_path: Path, damage: str) -> None:
 def test_no_damage_of_a_footer_ends_the_process(tmp_path: Path) -> None:
     """pyarrow ends the process if the description of a column contradicts the schema, and is looked at."""
     where = Path(parquet(tmp_path, text=["1", None, "2"]))
-    code = (
-        "from pathlib import Path\n"
-        "from ape_cli.core.errors import ApeError\n"
-        "from ape_cli.storage.tree_sources import read_trees\n"
-        "path = Path('x.parquet')\n"
-        "content = path.read_bytes()\n"
-        "for at in range(len(content) - 8 - int.from_bytes(content[-8:-4], 'little'), len(content)):\n"
-        "    path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1:])\n"
-        "    try: read_trees('x.parquet', format='json', skip_bad=True)\n"
-        "    except ApeError: pass\n"
+    end_of_process.check_footers(
+        "from ape_cli.storage.tree_sources import read_trees",
+        "read_trees('x.parquet', format='json', skip_bad=True)",
+        where.parent,
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, cwd=where.parent, env=environment, capture_output=True, text=True, check=False, timeout=100
-    )
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.slow

@@ -76,34 +76,46 @@ class ImageShard:
     def labels(self, name: str) -> Iterator[tuple[int, pa.Array]]:
         """Yield the parts of a column of labels, each with the index of its first row in the file.
 
-        Equal texts are in memory only once. Raises `DataError` if the labels of a row group are too large.
+        Equal texts are in memory only once. Raises `DataError` if the labels of a part or a row group are too large.
         """
-        self._check_groups(name, budget.LABEL_BYTES, "of labels", "bytes")
+        self._check_groups()
         text = not pa.types.is_integer(self.schema.field(name).type)
-        return self._parts(name, [name] if text else [], _LABELS)
+        for start, part in self._parts(name, [name] if text else [], _LABELS):
+            if part.nbytes > budget.LABEL_BYTES:
+                raise self._too_large("labels", part.nbytes, f"{budget.LABEL_BYTES:,} bytes")
+            yield start, part
 
     def images(self, name: str) -> Iterator[tuple[int, pa.Array]]:
         """`labels` for encoded images. Equal images are in memory only once, as the file stores them.
 
-        Raises `DataError` if the images of a row group do not fit into memory.
+        Raises `DataError` if a row group does not fit into memory.
         """
-        self._check_groups(name, budget.memory(), "of images", "bytes, half of this machine's memory")
+        self._check_groups()
         kind = self.schema.field(name).type
         return self._parts(name, [f"{name}.bytes" if pa.types.is_struct(kind) else name], _AT_ONCE)
 
-    def _check_groups(self, name: str, most: int, what: str, unit: str) -> None:
-        """Raise `DataError` if a column has more than `most` bytes in a row group. The rest is for its message."""
-        for group in map(self.file.metadata.row_group, range(self.file.num_row_groups)):
-            columns = (group.column(i) for i in range(group.num_columns))
-            with self._reading():
-                size = sum(c.total_uncompressed_size for c in columns if c.path_in_schema.partition(".")[0] == name)
+    def _check_groups(self) -> None:
+        """Raise `DataError` if a row group does not fit into memory, or is much larger than the file.
+
+        The sizes of single columns would be more exact, but pyarrow ends the process if the description of a column is
+        damaged.
+        """
+        expanded = max(budget.SOLID_BYTES, budget.COLUMN_EXPANSION * self.path.stat().st_size)
+        most = min(budget.memory(), expanded)
+        for number in range(self.file.num_row_groups):
+            size = self.file.metadata.row_group(number).total_byte_size
             if size > most:
-                raise DataError(
-                    f"a row group of {self.path} is too large",
-                    got=f"{size:,} bytes {what}",
-                    allowed=f"{most:,} {unit}",
-                    fix="write smaller row groups",
-                )
+                limit = "half of this machine's memory" if most < expanded else "as the file is small"
+                raise self._too_large("a row group", size, f"{most:,} bytes, {limit}")
+
+    def _too_large(self, what: str, size: int, allowed: str) -> DataError:
+        """The error for a part of the file that is too large."""
+        return DataError(
+            f"{what} of {self.path} {'are' if what == 'labels' else 'is'} too large",
+            got=f"{size:,} bytes",
+            allowed=allowed,
+            fix="write smaller row groups",
+        )
 
     def _parts(self, name: str, once: list[str], at_once: int) -> Iterator[tuple[int, pa.Array]]:
         """Yield the parts of a column, each with the index of its first row. Equal values of `once` are stored once.

@@ -18,6 +18,7 @@ import pytest
 from ape_cli.core.errors import DataError
 from ape_cli.storage import sources
 from tests.limits import ape
+from tests.storage import end_of_process
 from tests.storage.sources import formats
 
 
@@ -91,6 +92,14 @@ COLUMNS: dict[str, tuple[Callable[[], pa.Table], str]] = {
         lambda: pa.table({"image": random(70_000), "label": [str(i) for i in range(70_000)]}),
         r"got:     \d{2},\d{3} classes",
     ),
+    "labels that the file stores once and that are large together": (
+        lambda: pa.table({"image": [TINY] * 600, "label": ["x" * 200_000 + str(i) for i in range(600)]}),
+        r"labels of .* are too large\n  got:     12\d,\d{3},\d{3} bytes",
+    ),
+    "labels that are much larger than the file": (
+        lambda: pa.table({"image": [TINY] * 600, "label": ["x" * 500_000 + str(i) for i in range(600)]}),
+        r"a row group of .* is too large\n  got:     30\d,\d{3},\d{3} bytes\n  allowed: 268,435,456 bytes",
+    ),
     "labels that are not UTF-8": (lambda: pa.table({"image": [TINY], "label": not_utf_8(["\xff"])}), r"b'\\xff'"),
     "a dictionary that is not UTF-8": (
         lambda: pa.table({"image": [TINY], "label": not_utf_8(["\xff"]).dictionary_encode()}),
@@ -156,6 +165,15 @@ def test_a_footer_with_another_number_of_rows(tmp_path: Path) -> None:
         (tmp_path / "x.parquet").write_bytes(content[:rows] + number + content[rows + 4 :])
         with pytest.raises(DataError, match=r"another number of rows"):
             sources.open_source(str(tmp_path / "x.parquet"))
+
+
+@pytest.mark.slow
+def test_no_damage_of_a_footer_ends_the_process(tmp_path: Path) -> None:
+    """pyarrow ends the process if the description of a column contradicts the schema, and is looked at."""
+    pq.write_table(pa.table({"image": [TINY] * 3, "label": [0, 1, 2]}), tmp_path / "x.parquet")
+    end_of_process.check_footers(
+        "from ape_cli.storage.sources import open_source", "open_source('x.parquet')", tmp_path
+    )
 
 
 def scans(number: int) -> bytes:
