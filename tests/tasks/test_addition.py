@@ -16,7 +16,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks import Source
 from ape_cli.tasks._carries import carried
-from tests.tasks.contract import ROWS, rows
+from tests.tasks.contract import ROWS, count_of, rows
 
 FORMS: list[dict[str, Any]] = [
     {},
@@ -52,7 +52,7 @@ def read(names: list[str], task: Any) -> tuple[int, int, list[int]]:
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("split", SPLITS)
 def test_target_is_rederived(split: str, form: dict[str, Any]) -> None:
-    task, found = rows("addition", split=split, **form)
+    task, found = rows("addition", split=split, count=count_of(form, FORMS), **form)
     for row in found:
         names = [task.id_names[i] for i in row["source_ids"]]
         plus = names.index("+")

@@ -14,7 +14,7 @@ from ape_cli.core import ragged
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks import Source
-from tests.tasks.contract import rows
+from tests.tasks.contract import count_of, rows
 
 FORMS: list[dict[str, Any]] = [
     {},
@@ -38,7 +38,7 @@ def instructions(row: dict[str, Any], task: Any) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("split", SPLITS)
 def test_target_is_rederived(split: str, form: dict[str, Any]) -> None:
-    task, found = rows("flip-flop", split=split, **form)
+    task, found = rows("flip-flop", split=split, count=count_of(form, FORMS), **form)
     for number, row in enumerate(found):
         steps = instructions(row, task)
         memory, returned = None, []

@@ -13,7 +13,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks import Source
 from tests import recursive
-from tests.tasks.contract import ORDERS, ROWS, check_splits_are_apart, rows, sides
+from tests.tasks.contract import ORDERS, check_splits_are_apart, count_of, rows, sides
 
 Forest = list[recursive.Tree]
 FORMS: list[dict[str, Any]] = [
@@ -53,7 +53,8 @@ def forest(ids: list[int], positions: list[list[int]], order: str, options: dict
 def test_target_is_rederived(name: str, form: dict[str, Any], split: str) -> None:
     order = ORDERS[(FORMS.index(form) + SPLITS.index(split)) % 4]
     source_order, target_order = sides(order)
-    task, found = rows(name, order, split=split, **form)
+    count = count_of(form, FORMS)
+    task, found = rows(name, order, split=split, count=count, **form)
     names, changed = task.id_names, 0
     for row in found:
         source = forest(row["source_ids"], row["source_positions"], source_order, form)
@@ -64,7 +65,7 @@ def test_target_is_rederived(name: str, form: dict[str, Any], split: str) -> Non
             assert row["size"] == max(map(recursive.depth, source))
         for tree in source:  # leaves and operators have symbols of their own
             assert all(names[node[0]].startswith("f" if node[1:] else "x") for node in recursive.nodes(tree))
-    assert changed > (0.9 * ROWS if form.get("trees_mean") != 1 else 0) or name == "forest-reverse"
+    assert changed > (0.9 * count if form.get("trees_mean") != 1 else 0) or name == "forest-reverse"
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
-from tests.tasks.contract import ORDERS, ROWS, make, rows, sides
+from tests.tasks.contract import ORDERS, count_of, make, rows, sides
 
 Nested = tuple[Any, ...]  # (name, argument, ...) for an operator and (name,) for a digit
 FORMS: list[dict[str, Any]] = [
@@ -108,7 +108,7 @@ def test_lists_are_rederived(form: dict[str, Any], every: bool) -> None:
     """In every split; no source is in two of them."""
     seen: list[set[Nested]] = []
     for split in SPLITS:
-        task, found = rows("list-ops", split=split, intermediate=every, **form)
+        task, found = rows("list-ops", split=split, count=count_of(form, FORMS), intermediate=every, **form)
         trees = []
         for row in found:
             tree = read_line([task.id_names[i] for i in row["source_ids"]])
@@ -118,7 +118,7 @@ def test_lists_are_rederived(form: dict[str, Any], every: bool) -> None:
             for side in ("source", "target"):
                 assert row[f"{side}_positions"] == list(range(len(row[f"{side}_ids"])))
             trees.append(tree)
-        assert len(trees) == ROWS
+        assert len(trees) == count_of(form, FORMS)
         seen.append(set(trees))
     assert not any(x & y for x, y in itertools.combinations(seen, 2))
 
@@ -129,9 +129,10 @@ def test_lists_are_rederived(form: dict[str, Any], every: bool) -> None:
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_trees_are_rederived(form: dict[str, Any], order: str, every: bool) -> None:
     k, (source_order, target_order) = form.get("arguments", 5), sides(order)
+    count = count_of(form, FORMS) if order == "breadth" else 300
     for split in SPLITS:
         task = make("list-ops-tree", order, intermediate=every, **form)
-        for row in task.sample(rows=range(ROWS if order == "breadth" else 300), split=split, seed=42).to_pylist():
+        for row in task.sample(rows=range(count), split=split, seed=42).to_pylist():
             tree = read_nodes(task, row, k)
             check_tree(tree, row, k)
             expected = [(place, value(part)) for place, part in places(tree, k, target_order)]

@@ -12,7 +12,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from tests import recursive
-from tests.tasks.contract import FORMS, ORDERS, rows, sides
+from tests.tasks.contract import FORMS, ORDERS, ROWS, count_of, rows, sides
 
 OPS = ["subtree", "node", "parent", "ancestor"]
 
@@ -60,10 +60,12 @@ def expected(source: recursive.Tree, by: str) -> recursive.Tree:
     return {"subtree": lines[0][-1], "node": lines[0][-1][:1], "parent": lines[0][-2:][0][:1]}[operator]
 
 
-def check(order: str, by: str, split: str, **options: Any) -> list[tuple[recursive.Tree, dict[str, Any]]]:
+def check(
+    order: str, by: str, split: str, count: int = ROWS, **options: Any
+) -> list[tuple[recursive.Tree, dict[str, Any]]]:
     """Checks each row: the orders of both sides, the labels, and the answer. Returns the sources, not binarised."""
     k, binary = options.get("branching", 2), options.get("binarise", False)
-    task, table = rows("tree-query", order, split=split, by=by, **options)
+    task, table = rows("tree-query", order, split=split, count=count, by=by, **options)
 
     def linear(tree: recursive.Tree, side: str) -> list[tuple[int, int]]:
         return recursive.linear_binary(recursive.binarise(tree), side) if binary else recursive.linear(tree, side, k)
@@ -96,7 +98,7 @@ def check(order: str, by: str, split: str, **options: Any) -> list[tuple[recursi
 @pytest.mark.parametrize("split", SPLITS)
 def test_target_is_rederived(split: str, by: str, form: dict[str, Any]) -> None:
     order = {"train": "breadth", "validation": "depth", "test": "depth-to-breadth"}[split]
-    check(order, by, split, **form)
+    check(order, by, split, count_of(form, FORMS), **form)
 
 
 @pytest.mark.slow
@@ -104,8 +106,8 @@ def test_target_is_rederived(split: str, by: str, form: dict[str, Any]) -> None:
 @pytest.mark.parametrize("by", ["path", "label"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_sizes_are_the_depths_of_sources(order: str, by: str, form: dict[str, Any]) -> None:
-    found = check(order, by, "train", sizes=(2, 4), **form)
-    assert [recursive.depth(source) for source, _ in found] == [2, 4] * 1_000
+    found = check(order, by, "train", 400, sizes=(2, 4), **form)
+    assert [recursive.depth(source) for source, _ in found] == [2, 4] * 200
 
 
 def test_answers_by_hand() -> None:
