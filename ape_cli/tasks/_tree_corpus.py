@@ -25,6 +25,7 @@ from ape_cli.structure.ranked_trees import RankedTrees, levels
 from ape_cli.tasks._tree_splits import divided, together
 
 UNKNOWN = "<unknown>"
+_NAMED = 10  # files that are left out and named in notes
 _LONGEST = 80  # characters of a label
 
 
@@ -236,6 +237,8 @@ def described(source: TreeSource, found: Corpus, collisions: int) -> list[str]:
             f"left out: {many(collisions, 'row')} whose source, with hidden labels, is that of another split too"
         )
     if source.skipped:
-        path, reason = source.skipped[0]
-        lines.append(f"left out: {many(len(source.skipped), 'file')} or parts of files; the first is {path}: {reason}")
+        lines.append(f"left out: {many(len(source.skipped), 'file')} or parts of files")
+        lines += [f"left out: {path}: {reason}" for path, reason in source.skipped[:_NAMED]]
+        if len(source.skipped) > _NAMED:
+            lines.append(f"left out: {len(source.skipped) - _NAMED:,} more")
     return lines

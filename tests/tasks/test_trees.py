@@ -340,6 +340,19 @@ def test_what_is_left_out_is_counted_by_reason(tmp_path: Path) -> None:
     assert "left out: 1 tree (8.3%) with fewer than 2 nodes" in notes
 
 
+@pytest.mark.parametrize("bad", [1, 10, 12])
+def test_files_that_are_left_out_are_named(bad: int, tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"{number}.json").write_text(f"[{number}]")
+    for number in range(bad):
+        (tmp_path / f"bad{number:02}.json").write_text("[1,")
+    notes = tasks.make("trees", source=str(tmp_path), skip_bad=True).notes(1)
+    found = [line for line in notes if line.startswith("left out: ")]
+    assert found[0] == f"left out: {bad} file{'s' * (bad > 1)} or parts of files"
+    assert [line.split(": ")[1] for line in found[1:11]] == [f"bad{number:02}.json" for number in range(min(bad, 10))]
+    assert found[11:] == (["left out: 2 more"] if bad == 12 else [])
+
+
 def test_rare_labels_are_unknown(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [("r", *(("common",),) * n, (f"rare{n}",)) for n in range(50)])
     task = tasks.make("trees", source=str(path), min_count=2)
