@@ -1,6 +1,6 @@
 """Sources of trees: a user's own files, whose formats are described in `tree_formats/`.
 
-A source is a file, a folder with everything below it, a pattern such as `folder/**/*.py`, or a Parquet file with a
+A source is a file, a folder with everything below it, or a pattern such as `folder/**/*.py`. Parquet files have a
 column of texts, each of which is a document. Nothing is executed and nothing is written. Each file is read once, so
 that its digest is that of the bytes that were parsed.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from ape_cli.core import budget
@@ -40,18 +40,22 @@ def read_trees(
 
     `format` is the name of a format; the default is the one that the suffixes of the files tell. `unit` is what one
     tree is; the default is the format's first. With `subtree`, the trees are those of the default, and the caller cuts
-    them. `column` is the column of texts of a Parquet file. With `skip_bad`, files (and rows of a Parquet file) that
-    cannot be read are left out and named in `skipped`. Symbolic links in a folder are always named there.
+    them. `column` is the column of texts of Parquet files; if it is given, no other files of a folder are read. With
+    `skip_bad`, files (and rows of Parquet files) that cannot be read are left out and named in `skipped`. Symbolic
+    links in a folder are always named there.
 
     Raises `UsageError` if the request is invalid, and `DataError` if there is no such source, if a file cannot be read,
     if there is no tree, or if the source is too large.
     """
     found = _tree_files.find(where)
-    in_parquet = found.alone and PurePosixPath(found.paths[0]).suffix.lower() == _PARQUET
-    if column is not None and not in_parquet:
+    parquet = [path for path in found.paths if PurePosixPath(path).suffix.lower() == _PARQUET]
+    in_parquet = bool(parquet) and (column is not None or len(parquet) == len(found.paths))
+    if in_parquet:
+        found = replace(found, paths=parquet)
+    elif column is not None:
         raise UsageError("only a Parquet file has columns", got=f"--column {column}", fix="leave out --column")
     if in_parquet and format is None:
-        raise UsageError("the texts of a Parquet file need a format", got=where, fix="name it with --format")
+        raise UsageError("the texts of Parquet files need a format", got=where, fix="name it with --format")
     reader = _Reader(found, _plan(found, format, in_parquet), unit, skip_bad)
     return reader.read(in_parquet, column)
 

@@ -32,7 +32,7 @@ class FilesOfTrees(FixedRows[TreePortion]):
         "Default: by their suffix.",
     )
     unit: str | None = option(None, "What a tree is: file, function, sentence, document or subtree.")
-    column: str | None = option(None, "Column of texts of a Parquet file.")
+    column: str | None = option(None, "Column of texts of Parquet files.")
     skip_bad: bool = option(False, "Leave out files that cannot be read.")
 
     @cached_property

@@ -372,6 +372,29 @@ def test_many_rows(tmp_path: Path) -> None:
     assert tokens(source) == [(0, row, [text]) for row, text in enumerate(rows)]
 
 
+def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
+    """Each row is a document. The files are read in the order of their paths."""
+    for name, texts in (("b", ["4", "5"]), ("a", ["1", "2", "3"])):
+        Path(parquet(tmp_path, text=texts, other=texts)).rename(tmp_path / f"{name}.parquet")
+    (tmp_path / "notes.json").write_text("9")
+    for where in (tmp_path, tmp_path / "*.parquet"):
+        source = read_trees(str(where), format="json", column="text")
+        assert [path for path, _ in source.files] == ["a.parquet", "b.parquet"]
+        assert [(file, document, tree.token) for file, document, tree in source.trees] == [
+            (0, 0, ["1"]),
+            (0, 1, ["2"]),
+            (0, 2, ["3"]),
+            (1, 0, ["4"]),
+            (1, 1, ["5"]),
+        ]
+    assert [path for path, _ in read_trees(str(tmp_path), format="json").files] == ["notes.json"]
+    with pytest.raises(UsageError, match="the texts of Parquet files need a format"):
+        read_trees(str(tmp_path), column="text")
+    (tmp_path / "notes.json").unlink()
+    with pytest.raises(UsageError, match=r"the column of texts is not clear"):
+        read_trees(str(tmp_path), format="json")
+
+
 def test_the_column_of_a_parquet_file(tmp_path: Path) -> None:
     where = parquet(tmp_path, a=["1"], b=["2"], c=[3])
     assert tokens(read_trees(where, format="json", column="b")) == [(0, 0, ["2"])]
