@@ -38,6 +38,7 @@ ABOUT = {  # the sweeps in the order of the page
 }
 SIZES = ("table1", "table2", "ablation-locality")
 EPOCHS = ("digits", "pixels")
+OURS = ("tasks", "trees")  # sweeps without numbers of the paper: with intervals, and also with exact match
 FLAT = ("sinusoidal", "rope", "orthogonal-seq")  # the schemes of table 2 that read a tree as a sequence
 
 
@@ -64,9 +65,13 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
     for sweep in sweeps:
         of_sweep = ["--sweep", f"results/{sweep}.toml"]
         for kind, name in (("md", "markdown"), ("csv", "csv")):
-            found[f"{sweep}.{kind}"] = [*of_sweep, "--against", "paper", "--format", name]
+            beside = ["--interval"] if sweep in OURS else ["--against", "paper"]
+            found[f"{sweep}.{kind}"] = [*of_sweep, *beside, "--format", name]
         if sweep in SIZES:
             found[f"{sweep}-by-size.md"] = [*of_sweep, "--by", "size", "--format", "markdown"]
+        if sweep in OURS:
+            exact = ["--metric", "exact_match", "--interval", "--format", "markdown"]
+            found[f"{sweep}-exact-match.md"] = [*of_sweep, *exact]
         if sweep in EPOCHS:
             found[f"{sweep}-by-epoch.md"] = [*of_sweep, "--by", "epoch", "--format", "markdown"]
     if "table2" in sweeps:
@@ -134,6 +139,7 @@ def sweeps(counts: dict[str, tuple[int, int]]) -> str:
         if done:
             links = [f"[table](tables/{sweep}.md)", f"[plots](plots/{sweep})"]
             links[1:1] = [f"[by size](tables/{sweep}-by-size.md)"] * (sweep in SIZES)
+            links[1:1] = [f"[exact match](tables/{sweep}-exact-match.md)"] * (sweep in OURS)
             links[1:1] = [f"[by epoch](tables/{sweep}-by-epoch.md)"] * (sweep in EPOCHS)
         runs = f"{done} of {of}" if of else "none"
         lines.append(f"| [`{sweep}.toml`]({sweep}.toml) | {about} | {runs} | {', '.join(links)} |")
