@@ -13,7 +13,7 @@ import typer
 
 import ape_cli
 from ape_cli.cli.console import note, tell
-from ape_cli.core.errors import ApeError
+from ape_cli.core.errors import ApeError, DataError, nearest
 from ape_cli.core.messages import messages_to
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath, local_path, storage_path
@@ -60,7 +60,7 @@ _place, here = _parser(storage_path), _parser(local_path)  # `here` parses what 
 
 Dataset = Annotated[
     Somewhere,
-    typer.Argument(parser=_place, metavar="DATASET", help="Dataset: a folder, an address, or a name under datasets/."),
+    typer.Argument(parser=_place, metavar="DATASET", help="Dataset: a folder, an address, or a name under --datasets."),
 ]
 Results = Annotated[
     Somewhere, somewhere("Folder in which runs are registered: a local folder, s3://… or gs://…", "--results")
@@ -149,3 +149,23 @@ def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> Stora
         return data
     named = datasets / str(data)
     return named if named.exists() and not data.exists() else data
+
+
+def existing_dataset(data: StoragePath, datasets: StoragePath = DATASETS) -> StoragePath:
+    """`dataset_folder`, for a dataset that has to exist. Raises `DataError` that lists the datasets that do."""
+    if isinstance(data, RemotePath):
+        return data
+    try:
+        folder = dataset_folder(data, datasets)
+        if folder.exists():
+            return folder
+    except OSError:  # reading it says more
+        return data
+    names = sorted(path.parent.name for path in datasets.glob("*/manifest.json"))
+    near = nearest(str(data), names)
+    raise DataError(
+        "no such dataset",
+        got=str(data),
+        allowed=f"a folder, or one of those in {datasets}: {', '.join(names) or 'none'}",
+        fix=f"did you mean {near!r}?" if near else "generate one with `ape gen TASK --out DIR`",
+    )

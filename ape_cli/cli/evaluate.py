@@ -8,14 +8,16 @@ import typer
 
 from ape_cli.cli import console
 from ape_cli.cli._app import (
+    DATASETS,
     RESULTS,
+    Datasets,
     Json,
     Results,
     Somewhere,
     Threads,
     app,
     command,
-    dataset_folder,
+    existing_dataset,
     note_unreadable,
     somewhere,
 )
@@ -42,6 +44,7 @@ def evaluate(
     device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.")] = "auto",
     batch_size: Annotated[int, typer.Option(help="Number of rows in a batch. Results do not depend on it.")] = 256,
     threads: Threads = None,
+    datasets: Datasets = DATASETS,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
@@ -65,7 +68,7 @@ def evaluate(
     if batch_size < 1:
         raise UsageError("bad --batch-size", got=batch_size, allowed="1 or more", fix="leave it out")
     registry = open_registry(results)
-    opened = [open_dataset(dataset_folder(folder)) for folder in data or []]
+    opened = [open_dataset(existing_dataset(folder, datasets)) for folder in data or []]
     for asked in opened:
         evaluate.check_decoding(asked, decode)
     others = list({found.manifest.fingerprint: found for found in opened}.values())

@@ -8,8 +8,10 @@ import typer
 
 from ape_cli.cli import console, listings
 from ape_cli.cli._app import (
+    DATASETS,
     RESULTS,
     Dataset,
+    Datasets,
     Json,
     Presets,
     Results,
@@ -18,7 +20,7 @@ from ape_cli.cli._app import (
     Threads,
     app,
     command,
-    dataset_folder,
+    existing_dataset,
     note_unreadable,
 )
 from ape_cli.cli.console import answer, draw, note
@@ -124,12 +126,13 @@ def show(
     data: Dataset,
     row: Annotated[int, typer.Option(help="Row number in the split, from 0.")] = 0,
     split: Annotated[str, typer.Option(help="Split: train, validation or test.")] = "train",
+    datasets: Datasets = DATASETS,
     as_json: Json = False,
 ) -> None:
     """Show a sample of a dataset in readable form."""
     from ape_cli.cli import sample
 
-    found = sample.read(dataset_folder(data), split, row)
+    found = sample.read(existing_dataset(data, datasets), split, row)
     if as_json:
         answer(found.raw)
     else:

@@ -24,7 +24,7 @@ from ape_cli.cli._app import (
     Threads,
     app,
     command,
-    dataset_folder,
+    existing_dataset,
     somewhere,
     stop_signals,
 )
@@ -156,7 +156,7 @@ class _Wanted:
         from ape_cli.training import dataset_choice
 
         if data is not None:
-            kind, make = dataset_choice.given_dataset(dataset_folder(data, datasets))
+            kind, make = dataset_choice.given_dataset(existing_dataset(data, datasets))
         elif task is not None:
             kind, make = dataset_choice.task_dataset(task, self.order, self.preset, datasets)
             dataset_choice.note_unused(task, self.order, self.preset, datasets)

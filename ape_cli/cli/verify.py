@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from ape_cli.cli._app import RESULTS, Json, Results, Somewhere, app, command, dataset_folder, somewhere
+from ape_cli.cli._app import (
+    DATASETS,
+    RESULTS,
+    Datasets,
+    Json,
+    Results,
+    Somewhere,
+    app,
+    command,
+    existing_dataset,
+    somewhere,
+)
 from ape_cli.cli.console import answer, note, say, tell, user_error
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.storage.paths import StoragePath
@@ -22,6 +33,7 @@ def verify(
         somewhere("Check this dataset instead: each shard and each row. May be repeated.", "--data"),
     ] = None,
     add: Annotated[bool, typer.Option("--add", help="Add digests to the files of runs that have none.")] = False,
+    datasets: Datasets = DATASETS,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
@@ -34,7 +46,7 @@ def verify(
         got = "--data and " + ("--add" if add else " ".join(runs or []))
         raise UsageError("one kind of thing at a time", got=got, allowed="runs or datasets", fix="leave one out")
     if data:
-        _verify_datasets(data, as_json)
+        _verify_datasets(data, datasets, as_json)
     else:
         _verify_runs(runs or [], add, results, as_json)
 
@@ -70,14 +82,14 @@ def _verify_runs(names: list[str], add: bool, results: StoragePath, as_json: boo
         raise typer.Exit(1)
 
 
-def _verify_datasets(folders: list[StoragePath], as_json: bool) -> None:
+def _verify_datasets(folders: list[StoragePath], datasets: StoragePath, as_json: bool) -> None:
     """Read every row of datasets and print the result. Raises `Exit` with 1 if one of them cannot be verified."""
 
     lines = []
     for given in folders:
         line: dict[str, Any] = {"dataset": str(given), "fingerprint": None, "rows": None}
         try:
-            line |= _verify_dataset(dataset_folder(given)) | {"problems": []}
+            line |= _verify_dataset(existing_dataset(given, datasets)) | {"problems": []}
         except (ApeError, OSError) as error:  # the others are checked too
             line |= {"state": "failed", "problems": [user_error(error).summary]}
             tell(error)

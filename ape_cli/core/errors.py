@@ -7,7 +7,7 @@ Everything that a user can cause is an `ApeError`, which the command line prints
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -100,10 +100,17 @@ class BusyError(ApeError):
     """Another process is working on the same thing. A later attempt may succeed."""
 
 
-def unknown(kind: str, name: str, allowed: Iterable[str], searched: Iterable[str] = ()) -> UsageError:
+def unknown(
+    kind: str,
+    name: str,
+    allowed: Iterable[str],
+    searched: Iterable[str] = (),
+    synonyms: Mapping[str, str] | None = None,
+) -> UsageError:
     """The error for an unknown `kind` called `name`, with the nearest match and the full list.
 
-    `searched` are the places where the names come from, if a user can add to them.
+    `searched` are the places where the names come from, if a user can add to them. `synonyms` are other words for
+    names.
 
     >>> print(unknown("task", "tree-cpoy", ["copy", "tree-copy"]))
     unknown task
@@ -112,7 +119,7 @@ def unknown(kind: str, name: str, allowed: Iterable[str], searched: Iterable[str
       fix:     did you mean 'tree-copy'?
     """
     names = sorted(allowed)
-    near = nearest(name, names)
+    near = nearest(name, names, synonyms)
     places = ", ".join(searched)
     return UsageError(
         f"unknown {kind}",
@@ -123,9 +130,23 @@ def unknown(kind: str, name: str, allowed: Iterable[str], searched: Iterable[str
     )
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The most similar name, or None if no name is similar."""
-    return next(iter(difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)), None)
+def nearest(name: str, names: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str | None:
+    """The most similar name, or None if no name is similar. Case, hyphens and underscores do not count.
+
+    `synonyms` are other words for names. Words for other things than `names` are ignored.
+
+    >>> nearest("RoPE", ["none", "rope"]), nearest("LR", ["lr_peak", "warmup"], {"lr": "lr_peak"})
+    ('rope', 'lr_peak')
+    """
+    known = {_plain(other): other for other in sorted(names)}
+    words = {_plain(word): other for word, other in (synonyms or {}).items() if other in known.values()} | known
+    found = difflib.get_close_matches(_plain(name), words, n=1, cutoff=0.5)
+    return words[found[0]] if found else None
+
+
+def _plain(name: str) -> str:
+    """A name in lower case, without hyphens and underscores."""
+    return name.casefold().replace("-", "").replace("_", "")
 
 
 def pick(kind: str, name: str, allowed: Iterable[_Name]) -> _Name:

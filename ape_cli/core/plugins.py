@@ -56,7 +56,8 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     """
     found = _found(package.__name__, package.__path__)
     if name not in found:
-        raise unknown(kind, name, found, searched=_searched(package))
+        other = {word: known for known in found for word in literals(package.__name__, known).get("synonyms", ())}
+        raise unknown(kind, name, found, searched=_searched(package), synonyms=other)
     place = found[name]
     module_name, _, attribute = (
         place.value.partition(":") if isinstance(place, EntryPoint) else (f"{package.__name__}.{place.stem}", "", "")

@@ -22,6 +22,7 @@ class Alibi(Scheme):
     """A linear penalty on the distance between query and key, with a fixed slope for each head."""
 
     relative = True
+    synonyms = ("linear-bias",)
     source = "Press et al. 2022, arXiv:2108.12409, section 3"
     palette_index = 7
     unique = False  # equal distances to the left and to the right are encoded alike

@@ -22,6 +22,7 @@ class Learned(Scheme):
 
     bounded = True
     beyond = "positions beyond share the last vector"
+    synonyms = ("trainable",)
     source = "Gehring et al. 2017, arXiv:1705.03122, section 3.1"
     table_place = 3
     palette_index = 2

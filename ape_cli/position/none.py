@@ -14,6 +14,7 @@ from ape_cli.position import Scheme
 class NoEncoding(Scheme):
     """A scheme that does nothing, as the control of comparisons."""
 
+    synonyms = ("nope", "no-position")
     source = "control"
     table_place = 1
     palette_index = 0

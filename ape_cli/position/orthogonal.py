@@ -37,6 +37,7 @@ class Orthogonal(Scheme):
     structures = ("any",)
     relative = True
     default_decay = 0.98
+    synonyms = ("algebraic", "ape")
     source = "Algebraic Positional Encodings, section 3"
     palette_index = 13
     homomorphism = True

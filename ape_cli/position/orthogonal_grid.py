@@ -29,6 +29,7 @@ class OrthogonalGrid(Orthogonal):
     """
 
     structures = ("grid(n)",)
+    synonyms = ("algebraic-grid", "ape-grid")
     source = "Algebraic Positional Encodings, section 3.3"
     table_place = 9
     palette_index = 12

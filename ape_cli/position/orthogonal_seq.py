@@ -13,6 +13,7 @@ class OrthogonalSeq(Orthogonal):
     """Orthogonal operators for sequences."""
 
     structures = ("seq",)
+    synonyms = ("algebraic-seq", "ape-seq")
     source = "Algebraic Positional Encodings, section 3.1"
     table_place = 7
     palette_index = 10

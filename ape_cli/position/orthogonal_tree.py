@@ -13,6 +13,7 @@ class OrthogonalTree(Orthogonal):
     """Orthogonal operators for trees."""
 
     structures = ("tree(k)",)
+    synonyms = ("algebraic-tree", "ape-tree")
     source = "Algebraic Positional Encodings, section 3.2"
     table_place = 8
     palette_index = 11

@@ -26,6 +26,7 @@ class Relative(Scheme):
     bounded = True
     beyond = "offsets beyond share the last vector"
     dot_only = True
+    synonyms = ("shaw", "rpr")
     source = "Shaw et al. 2018, arXiv:1803.02155, section 3.2"
     table_place = 4
     palette_index = 4

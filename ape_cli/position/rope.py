@@ -27,6 +27,7 @@ class Rope(Scheme):
     """
 
     relative = True
+    synonyms = ("rotary", "roformer")
     source = "Su et al. 2021, arXiv:2104.09864, section 3.2"
     table_place = 6
     palette_index = 8

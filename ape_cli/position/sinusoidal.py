@@ -29,6 +29,7 @@ class Sinusoidal(Scheme):
 
     structures = ("seq", "grid(n)")
     flat = True
+    synonyms = ("absolute", "sinusoid", "sin-cos")
     source = "Vaswani et al. 2017, arXiv:1706.03762, section 3.5"
     table_place = 2
     palette_index = 1

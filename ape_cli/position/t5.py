@@ -34,6 +34,7 @@ class T5(Scheme):
     """
 
     relative = True
+    synonyms = ("t5-bias", "relative-bias")
     source = "Raffel et al. 2020, arXiv:1910.10683, section 2.1"
     palette_index = 5
     unique = False  # far offsets share a bucket

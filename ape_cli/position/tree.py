@@ -36,6 +36,7 @@ class ShivQuirkTree(Scheme):
     bounded = True
     variants = ({"copies": 1},)
     beyond = "deeper nodes keep their last steps"
+    synonyms = ("shiv-quirk", "tree-pe")
     source = "Shiv and Quirk 2019, NeurIPS 32, section 3"
     table_place = 5
     palette_index = 9

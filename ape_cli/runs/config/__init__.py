@@ -38,6 +38,35 @@ _PAIRS = {
 }
 _FIXED = {"preset", "scheme", "scheme_options", "structure", "attention", "attention_options", "seed", "precision"}
 _OWN = {"preset", "scheme", "structure", "attention", "seed", "precision", "device"}  # options on the command line
+_SYNONYMS = {  # words of other programs, which error messages understand
+    "lr": "lr_peak",
+    "learning_rate": "lr_peak",
+    "max_lr": "lr_peak",
+    "min_lr": "lr_final",
+    "warmup_ratio": "warmup",
+    "warmup_steps": "warmup",
+    "layers": "encoder_layers",
+    "num_layers": "encoder_layers",
+    "n_layers": "encoder_layers",
+    "hidden_size": "d_model",
+    "width": "d_model",
+    "dim": "d_model",
+    "ffn_dim": "d_ff",
+    "num_heads": "heads",
+    "n_heads": "heads",
+    "bs": "batch_size",
+    "batch": "batch_size",
+    "wd": "weight_decay",
+    "num_steps": "steps",
+    "max_steps": "steps",
+    "iterations": "steps",
+    "num_epochs": "epochs",
+    "locality": "decay",
+    "max_len": "max_size",
+    "max_length": "max_size",
+    "smoothing": "label_smoothing",
+    "eval_steps": "validate_every_steps",
+}
 
 
 def resolve(
@@ -124,7 +153,7 @@ def _no_setting(key: str, value: Any, kind: str, known: set[str]) -> UsageError:
         if key in found.model_fields:
             what = f"{key} is a setting of the model for {other}s"
             return UsageError(what, got=f"{key}={value}, for {kind}s", fix="leave it out, or choose other data")
-    return unknown("setting", key, known)
+    return unknown("setting", key, known, synonyms=_SYNONYMS)
 
 
 def _how(field: str) -> str:
