@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.extras import how_to_install
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -163,7 +164,7 @@ def _autoaugment(pixels: U8, draws: F64) -> U8:
         raise UsageError(
             "the augmentation `autoaugment` needs Pillow, which is not installed",
             allowed="crop, flip",
-            fix="pip install -c constraints.txt '.[image]'",
+            fix=how_to_install("image"),
         ) from missing
     result = pixels.copy()
     for place, operations in zip(result, chosen(draws), strict=True):

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ape_cli.core.errors import ApeError
+from ape_cli.core.extras import how_to_install
 from ape_cli.reports.palette import INK, Look, drawing, looks
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _METADATA: dict[str, dict[str, None]] = {
 
 def missing() -> str | None:
     """How to install matplotlib, or None if it is installed."""
-    return None if find_spec("matplotlib") else "pip install matplotlib, then run the same command again"
+    return None if find_spec("matplotlib") else f"{how_to_install('plots')}, then run the same command again"
 
 
 def require() -> None:

@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl
 from urllib.request import Request, urlopen
 
 from ape_cli.core.errors import PlaceError
+from ape_cli.core.extras import how_to_install
 from ape_cli.storage._store_errors import CREATE, CREDENTIALS, RETRIES, explained, is_no_bucket, no_bucket, unreachable
 
 _BOTH: dict[str, tuple[str, ...]] = {
@@ -162,7 +163,7 @@ def _profile() -> Any:
         raise PlaceError(
             "a profile of AWS needs the package boto3",
             got=os.environ.get("AWS_PROFILE", "the profile `default`"),
-            fix="pip install 'ape-cli[aws]', or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            fix=f"{how_to_install('aws')}, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         ) from error
     from botocore.exceptions import BotoCoreError
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.extras import how_to_install
 from ape_cli.core.rng import I64, U64
 
 Size = tuple[int, int, int]  # height, width, channels: 1 (gray) or 3 (RGB)
@@ -63,8 +64,7 @@ def pillow() -> ModuleType:
     try:
         from PIL import Image
     except ImportError:
-        how = "pip install -c constraints.txt '.[image]'"
-        raise UsageError("images need Pillow", got="it is not installed", fix=how) from None
+        raise UsageError("images need Pillow", got="it is not installed", fix=how_to_install("image")) from None
     return Image
 
 

@@ -442,8 +442,8 @@ def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "exact match is not measured while a run trains" in err
     assert Path("page.html").read_text().count("<svg") == 2
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install matplotlib" in ape("report", "--plots", "r", code=1)[1]
-    assert "pip install matplotlib" in ape("report", "--format", "html", "--axis", "error", code=1)[1]
+    assert "[plots]', then run" in ape("report", "--plots", "r", code=1)[1]
+    assert "[plots]', then run" in ape("report", "--format", "html", "--axis", "error", code=1)[1]
     assert not Path("r").exists()
     page = ape("report", "--format", "html")[0]
     assert "<svg" not in page

@@ -85,7 +85,7 @@ def test_other_names_are_wrong_usage(text: str, said: str) -> None:
 def test_without_pillow_there_is_no_autoaugment_but_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     pixels = picture()[None]
-    with pytest.raises(UsageError, match=r"pip install -c constraints.txt '.\[image\]'"):
+    with pytest.raises(UsageError, match=r"pip install -c .*\[image\]'"):
         augmentation.apply(("autoaugment",), pixels, seeds(1))
     assert augmentation.apply(("crop", "flip"), pixels, seeds(1)).shape == pixels.shape
 

@@ -176,7 +176,7 @@ def test_a_profile_of_aws(server: Server, profile: None, monkeypatch: pytest.Mon
     with pytest.raises(PlaceError, match=r"no credentials for S3[\s\S]*typo"):
         at(server, "place/profile/x").exists()
     monkeypatch.setitem(sys.modules, "obstore.auth.boto3", None)  # as without boto3
-    with pytest.raises(PlaceError, match=r"needs the package boto3[\s\S]*pip install 'ape-cli\[aws\]'"):
+    with pytest.raises(PlaceError, match=r"needs the package boto3[\s\S]*pip install .*\[aws\]'"):
         at(server, "place/profile/x").exists()
 
 

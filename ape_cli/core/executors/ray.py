@@ -27,6 +27,7 @@ from typing import Any
 from ape_cli.core.errors import UsageError
 from ape_cli.core.executors import Event, Executor, Failure, Job, at_least, outcome
 from ape_cli.core.executors._cluster import fits, host_and_port, joined
+from ape_cli.core.extras import how_to_install
 
 _ASK = 2.0  # seconds between two checks by a job whether to stop
 _POLL = 0.25  # seconds between two polls for events
@@ -55,7 +56,7 @@ class Ray(Executor):
     ) -> None:
         """Check the options; the cluster is joined by `work`."""
         if importlib.util.find_spec("ray") is None:
-            raise UsageError("ray is not installed", got="--engine ray", fix="pip install 'ray>=2.60'")
+            raise UsageError("ray is not installed", got="--engine ray", fix=how_to_install("ray"))
         at_least("workers", workers, 1)
         at_least("retries", retries, 0)
         at_least("trials-per-task", trials_per_task, 1)

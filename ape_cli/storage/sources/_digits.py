@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ape_cli.core.errors import UsageError
+from ape_cli.core.extras import how_to_install
 from ape_cli.storage.sources._source import ImageSource, LabelledImages, chosen, of_labels
 
 
@@ -20,7 +21,7 @@ def read(label: str | None) -> ImageSource:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        how = "pip install -c constraints.txt '.[image]'"
+        how = how_to_install("image")
         raise UsageError("digits need scikit-learn", got="it is not installed", fix=how) from error
     found = load_digits()
     pixels = np.rint(found.images[..., None] * (255 / 16)).astype(np.uint8)  # scale 0..16 to 0..255; [R, 8, 8, 1]

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ape_cli.core.errors import UsageError
+from ape_cli.core.extras import how_to_install
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
 from ape_cli.storage.tree_formats._programs import check_program
 from ape_cli.storage.tree_formats._text import damaged, decoded
@@ -105,7 +106,7 @@ def _language(name: str) -> Any:
         raise UsageError(
             f"the format tree-sitter-{name} needs {package}",
             got="it is not installed",
-            fix=f"pip install 'ape-cli[tree-sitter]' {package}",
+            fix=how_to_install("tree-sitter", package),
         )
     from tree_sitter import Language
 

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
+from ape_cli.core.extras import how_to_install
 from ape_cli.runs.config import Config
 from ape_cli.storage.paths import StoragePath
 
@@ -45,6 +46,7 @@ class MetricLogger(ABC):
     """Receives the metrics of one run. A logger that `--log` finds is constructed with a `LoggedRun`."""
 
     needs: ClassVar[str | None] = None  # a package that the logger needs and that ape-cli does not install
+    extra: ClassVar[str | None] = None  # the extra of ape-cli that installs it
 
     @abstractmethod
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -76,7 +78,8 @@ def load(name: str) -> LoggerFactory:
     """
     found = plugins.load(sys.modules[__name__], "logger", name, MetricLogger)  # type: ignore[type-abstract]
     if found.needs and importlib.util.find_spec(found.needs) is None:
-        raise UsageError(f"{found.needs} is not installed", got=f"--log {name}", fix=f"pip install {found.needs}")
+        how = how_to_install(found.extra) if found.extra else f"pip install {found.needs}"
+        raise UsageError(f"{found.needs} is not installed", got=f"--log {name}", fix=how)
     return found
 
 

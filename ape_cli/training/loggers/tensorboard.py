@@ -17,6 +17,7 @@ class TensorBoard(MetricLogger):
     """Writes each metric as a scalar of its name. A resumed run hides what was logged after its stored state."""
 
     needs = "tensorboard"
+    extra = "tensorboard"
 
     def __init__(self, run: LoggedRun) -> None:
         """Open the event file. Raises `UsageError` if the results are in an object store."""

@@ -326,4 +326,4 @@ def test_what_hugging_face_s_library_writes(tmp_path: Path, monkeypatch: pytest.
 def test_pillow_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = one(tmp_path, formats.pngs(RGB))
     monkeypatch.setitem(sys.modules, "PIL", None)
-    fails(where, r"need Pillow\n.*\n.*pip install -c constraints.txt '\.\[image\]'", kind=UsageError)
+    fails(where, r"need Pillow\n.*\n.*pip install -c .*constraints.txt -e .*\[image\]'", kind=UsageError)

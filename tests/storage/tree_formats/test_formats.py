@@ -130,7 +130,7 @@ def test_units() -> None:
 def test_a_missing_package_is_one_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
     with pytest.raises(
-        UsageError, match=r"the format .* needs .*\n  got:     it is not installed\n.*'ape-cli\[[a-z-]*\]'"
+        UsageError, match=r"the format .* needs .*\n  got:     it is not installed\n.*pip install .*\[[a-z-]*\]'"
     ):
         tree_formats.load(name)
 
