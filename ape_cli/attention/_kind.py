@@ -108,6 +108,7 @@ class Kind(ABC):
     rotation: ClassVar[bool] = True  # one orthogonal g on queries and keys
     values: ClassVar[bool] = True  # an invertible h on values
 
+    option_help: ClassVar[dict[str, str]] = {}  # what each of its options means, for `ape fields`
     about: ClassVar[str]  # a description in one line
     cost: ClassVar[str]
     source: ClassVar[str]

@@ -17,6 +17,8 @@ Shapes: B batch, H heads, M queries, N keys, K channels of a head, C clusters.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -38,6 +40,10 @@ class Clustered(Kind):
     refuses_bias = "there are no logits of a query and a key to add it to"
     refuses_decay = "there are no logits of a query and a key to scale"
     mixes_queries = True
+    option_help: ClassVar[dict[str, str]] = {
+        "clusters": "Clusters of queries in each row and head.",
+        "iterations": "Iterations of k-means.",
+    }
     about = "dot, of clusters of queries; in the encoder alone"
     cost = "C N K products for M N K, and the clustering's (C + iterations C) M K differences"
     source = "Vyas et al. 2020, arXiv:2007.04825, section 3.2"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.cli.console import note, note_lines, print_table, say
+from ape_cli.cli.values import shown
 from ape_cli.core.errors import ApeError
 
 if TYPE_CHECKING:  # imported where it is needed, because torch is slow to import
@@ -248,13 +249,4 @@ def print_runs(lines: Lines) -> None:
 
 def _options(options: dict[str, Any]) -> str:
     """Options and their defaults as the text of a cell."""
-    return ", ".join(f"{name} {_value(value)}" for name, value in options.items())
-
-
-def _value(value: Any) -> str:
-    """The default of an option as text."""
-    if value is None or value == ():
-        return "—"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return ", ".join(f"{name} {shown(value)}" for name, value in options.items())

@@ -98,6 +98,7 @@ class Scheme(nn.Module):
     """Base class of all schemes. The hooks do nothing, except that `decay` computes the locality bias if one is set."""
 
     synonyms: ClassVar[tuple[str, ...]] = ()  # other words for it, which error messages understand
+    option_help: ClassVar[dict[str, str]] = {}  # what each of its own options means, for `ape fields`
     structures: ClassVar[tuple[str, ...]] = ("seq",)  # patterns of structures that it reads (see `structure.matches`)
     # whether it reads data along its linearisation, unless a structure is asked for; needs `seq`
     flat: ClassVar[bool] = False

@@ -17,6 +17,8 @@ Shapes: B batch, N tokens, D channels of the model.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -34,6 +36,13 @@ class MatrixPower(Scheme):
     the evaluation point. Raises `UsageError` for values that are not valid or do not fit together.
     """
 
+    option_help: ClassVar[dict[str, str]] = {
+        "base": "Base of the frequencies of the given matrix.",
+        "learned": "Learn the matrix.",
+        "multiplicative": "Multiply the embeddings by M^j instead of adding M^j x.",
+        "matrix": "An orthogonal matrix (only in Python).",
+        "point": "The vector x (only in Python).",
+    }
     source = "Ganev, Notes on attention and positional encodings, section 3"
     palette_index = 3
     isometric = True

@@ -37,6 +37,9 @@ class Orthogonal(Scheme):
     structures = ("any",)
     relative = True
     default_decay = 0.98
+    option_help: ClassVar[dict[str, str]] = {
+        "side": "What the operators multiply: both, query or key.",
+    }
     synonyms = ("algebraic", "ape")
     source = "Algebraic Positional Encodings, section 3"
     palette_index = 13

@@ -29,6 +29,10 @@ class OrthogonalGrid(Orthogonal):
     """
 
     structures = ("grid(n)",)
+    option_help: ClassVar[dict[str, str]] = {
+        "side": "What the operators multiply: both, query or key.",
+        "distance": "Distance of the locality bias: path or euclidean.",
+    }
     synonyms = ("algebraic-grid", "ape-grid")
     source = "Algebraic Positional Encodings, section 3.3"
     table_place = 9

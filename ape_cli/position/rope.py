@@ -12,6 +12,8 @@ Shapes: B batch, H heads, N tokens, K channels of a head. Angles are in radians.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
@@ -27,6 +29,11 @@ class Rope(Scheme):
     """
 
     relative = True
+    option_help: ClassVar[dict[str, str]] = {
+        "base": "Base of the frequencies.",
+        "learned": "Learn the angles.",
+        "interleaved": "Rotate channels 2i and 2i + 1; otherwise i and i + K/2.",
+    }
     synonyms = ("rotary", "roformer")
     source = "Su et al. 2021, arXiv:2104.09864, section 3.2"
     table_place = 6

@@ -15,6 +15,7 @@ Shapes: B batch, H heads, M queries, N keys. Offsets are in steps.
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,11 @@ class T5(Scheme):
     """
 
     relative = True
+    option_help: ClassVar[dict[str, str]] = {
+        "buckets": "Number of buckets of offsets.",
+        "max_distance": "Offsets from here on share the last bucket.",
+        "cross": "Act between decoder and encoder, too.",
+    }
     synonyms = ("t5-bias", "relative-bias")
     source = "Raffel et al. 2020, arXiv:1910.10683, section 2.1"
     palette_index = 5

@@ -17,6 +17,8 @@ Shapes: B batch, N tokens, P copies, k depth, n branches, D channels of the mode
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -36,6 +38,9 @@ class ShivQuirkTree(Scheme):
     bounded = True
     variants = ({"copies": 1},)
     beyond = "deeper nodes keep their last steps"
+    option_help: ClassVar[dict[str, str]] = {
+        "copies": "Number of stacks with powers of their own; 0 for as many as fit.",
+    }
     synonyms = ("shiv-quirk", "tree-pe")
     source = "Shiv and Quirk 2019, NeurIPS 32, section 3"
     table_place = 5

@@ -28,6 +28,7 @@ __all__ = [
     "preset",
     "read_config",
     "resolve",
+    "settable",
 ]
 
 _PAIRS = {
@@ -97,7 +98,7 @@ def resolve(
     chosen: dict[str, Any] = {}
     chosen_attention: dict[str, Any] = {}
     attention_options = attention_options or {}
-    known = set(KINDS[kind].model_fields) - _FIXED
+    known = set(settable(kind))
     for key, value in (settings or {}).items():
         if key in known:
             fields[key] = value
@@ -145,6 +146,11 @@ def resolve(
             allowed=first["msg"],
             fix=_how(where),
         ) from error
+
+
+def settable(kind: str) -> list[str]:
+    """The fields that settings can change, for a kind of data."""
+    return [name for name in KINDS[kind].model_fields if name not in _FIXED]
 
 
 def _no_setting(key: str, value: Any, kind: str, known: set[str]) -> UsageError:

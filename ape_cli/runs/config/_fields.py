@@ -30,27 +30,27 @@ class Config(BaseModel):
     structure: StructureField | None = None  # structure of positions; None: `models.factory.reading` decides
     seed: int = Field(42, ge=0, lt=2**63)
 
-    d_model: int = Field(gt=0, le=16_384)
-    d_ff: int = Field(gt=0, le=1_000_000)
-    heads: int = Field(gt=0, le=1024)
-    encoder_layers: int = Field(ge=0, le=200)
-    dropout: float = Field(ge=0, lt=1)
-    decay: float | None = Field(None, gt=0, le=1)  # locality bias; None: the scheme's default
-    max_size: int | None = Field(None, gt=0, le=1_000_000)  # for bounded schemes; None: the mean of the data
+    d_model: int = Field(gt=0, le=16_384, description="Width of the model: channels of a token.")
+    d_ff: int = Field(gt=0, le=1_000_000, description="Width of the layer inside each feed-forward block.")
+    heads: int = Field(gt=0, le=1024, description="Number of attention heads.")
+    encoder_layers: int = Field(ge=0, le=200, description="Number of encoder layers.")
+    dropout: float = Field(ge=0, lt=1, description="Rate of dropout.")
+    decay: float | None = Field(None, gt=0, le=1, description="Locality bias c: scores times c^distance; 1: none.")
+    max_size: int | None = Field(None, gt=0, le=1_000_000, description="Size that bounded schemes are made for.")
 
-    epochs: int | None = Field(None, gt=0, le=10**9)  # either epochs ...
-    steps: int | None = Field(None, gt=0, le=10**12)  # ... or steps
-    batch_size: int = Field(gt=0, le=1_000_000)  # rows
-    lr_initial: float = Field(1e-7, ge=0)
-    lr_peak: float = Field(gt=0)
-    lr_final: float = Field(1e-9, ge=0)
-    warmup: float = Field(0.05, ge=0, lt=1)  # fraction of all steps with linear warm-up; a cosine follows
-    weight_decay: float = Field(0.01, ge=0)
-    beta1: float = Field(0.9, ge=0, lt=1)
-    beta2: float = Field(0.999, ge=0, lt=1)
-    label_smoothing: float = Field(0.0, ge=0, lt=1)  # for the training loss only
-    validate_every_epochs: int | None = Field(None, gt=0, le=10**9)
-    validate_every_steps: int | None = Field(None, gt=0)
+    epochs: int | None = Field(None, gt=0, le=10**9, description="Passes over the training rows; instead of steps.")
+    steps: int | None = Field(None, gt=0, le=10**12, description="Optimiser steps; instead of epochs.")
+    batch_size: int = Field(gt=0, le=1_000_000, description="Rows of a batch.")
+    lr_initial: float = Field(1e-7, ge=0, description="Learning rate at the first step.")
+    lr_peak: float = Field(gt=0, description="Learning rate after the warm-up.")
+    lr_final: float = Field(1e-9, ge=0, description="Learning rate at the last step.")
+    warmup: float = Field(0.05, ge=0, lt=1, description="Fraction of all steps with linear warm-up.")
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW.")
+    beta1: float = Field(0.9, ge=0, lt=1, description="AdamW's decay of the mean of gradients.")
+    beta2: float = Field(0.999, ge=0, lt=1, description="AdamW's decay of the mean of squared gradients.")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="Label smoothing of the training loss.")
+    validate_every_epochs: int | None = Field(None, gt=0, le=10**9, description="Epochs between validations.")
+    validate_every_steps: int | None = Field(None, gt=0, description="Steps between validations.")
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
     attention: str = "dot"
     attention_options: dict[str, Any] = {}
@@ -73,7 +73,7 @@ class SequenceConfig(Config):
     kind = "sequence"
     unit = "tokens"
 
-    decoder_layers: int = Field(gt=0, le=200)
+    decoder_layers: int = Field(gt=0, le=200, description="Number of decoder layers.")
 
 
 class ImageConfig(Config):
@@ -83,14 +83,15 @@ class ImageConfig(Config):
     unit = "images"
     ties_by_loss = True  # with one label per image and few validation images, equal accuracies are common
 
-    encoder_layers: int = Field(gt=0, le=200)  # at least one, because only these layers use positions
-    convolution_size: int = Field(gt=0, le=63)  # side of a square, in pixels; odd
-    convolution_stride: int = Field(gt=0, le=63)
-    pool_size: int = Field(gt=0, le=63)  # side of max pooling; size 1 and stride 1 mean none
-    pool_stride: int = Field(gt=0, le=63)
-    attention_dropout: float = Field(ge=0, lt=1)
-    stochastic_depth: float = Field(ge=0, lt=1)  # rate of the last layer; increases linearly from 0 in the first
-    augment: str | None = None  # crop, flip, autoaugment, or none; None: the preset and the data decide
+    # at least one layer, because only these layers use positions
+    encoder_layers: int = Field(gt=0, le=200, description="Number of encoder layers.")
+    convolution_size: int = Field(gt=0, le=63, description="Side of the convolution of the tokeniser, in pixels; odd.")
+    convolution_stride: int = Field(gt=0, le=63, description="Stride of the convolution.")
+    pool_size: int = Field(gt=0, le=63, description="Side of the max pooling; size 1 and stride 1 mean none.")
+    pool_stride: int = Field(gt=0, le=63, description="Stride of the max pooling.")
+    attention_dropout: float = Field(ge=0, lt=1, description="Dropout of attention weights.")
+    stochastic_depth: float = Field(ge=0, lt=1, description="Stochastic depth of the last layer; 0 in the first.")
+    augment: str | None = Field(None, description="crop, flip and autoaugment, or none.")
 
 
 def _kind(found: Any) -> str:

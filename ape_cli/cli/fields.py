@@ -1,0 +1,106 @@
+"""`ape fields`: everything that `--set` accepts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ape_cli.cli._app import Json, app, command
+from ape_cli.cli.console import answer, note, print_table
+from ape_cli.cli.values import shown
+
+_MANY = 10**9  # limits from here on are only a protection
+_ENDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+
+
+@app.command()
+@command
+def fields(
+    scheme: Annotated[str | None, typer.Option(help="Also list the options of this scheme.")] = None,
+    attention: Annotated[str | None, typer.Option(help="Also list the options of this kind of attention.")] = None,
+    preset: Annotated[str, typer.Option(help="Preset whose values are shown: paper, medium, small or tiny.")] = "small",
+    images: Annotated[bool, typer.Option("--images", help="List the fields of the model for images.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List the fields that `--set KEY=VALUE` accepts, with their values in a preset.
+
+    \f
+    Raises `UsageError` for an unknown scheme, attention or preset, and for a preset without a model for images.
+    """
+    lines = _of_config(preset, "image" if images else "sequence")
+    for name, package in ((scheme, "position"), (attention, "attention")):
+        if name is not None:
+            lines += _of_plugin(package, name)
+    if scheme is not None:
+        _use_own_decay(lines, scheme)
+    if as_json:
+        answer(lines)
+        return
+    rows = [[line["field"], shown(line["value"]), line["allowed"], line["meaning"]] for line in lines]
+    print_table(["field", preset, "allowed", "meaning"], rows)
+    note(
+        "for example: ape train --scheme rope --set lr_peak=0.001; `ape fields --scheme rope` adds the scheme's options"
+    )
+    note("—: no value of its own; another field, the scheme or the data decides")
+
+
+def _of_config(preset: str, kind: str) -> list[dict[str, Any]]:
+    """The fields of a configuration that can be set, in their order."""
+    from ape_cli.runs import config
+
+    chosen = config.preset(preset).of(kind)
+    lines = []
+    for name in config.settable(kind):
+        found = config.KINDS[kind].model_fields[name]
+        value = chosen.get(name, None if found.is_required() else found.default)
+        lines.append(
+            {
+                "field": name,
+                "value": value,
+                "allowed": _allowed(found.metadata, whole=found.annotation in (int, int | None)),
+                "meaning": found.description,
+            }
+        )
+    return lines
+
+
+def _allowed(limits: list[Any], whole: bool) -> str:
+    """The limits of a number in words. Empty if there are none.
+
+    >>> from annotated_types import Ge, Gt, Le, Lt
+    >>> _allowed([Gt(0), Le(200)], whole=True), _allowed([Gt(0)], whole=True), _allowed([Ge(0), Lt(1)], whole=False)
+    ('1 to 200', '1 or more', 'at least 0, below 1')
+    """
+    found = {end: getattr(limit, end) for limit in limits for end in _ENDS if hasattr(limit, end)}
+    if whole and found:
+        low, high = found.get("ge", found.get("gt", -1) + 1), found.get("le", _MANY)
+        return f"{low} to {high:,}" if high < _MANY else f"{low} or more"
+    return ", ".join(f"{word} {found[end]:,}" for end, word in _ENDS.items() if end in found)
+
+
+def _of_plugin(package: str, name: str) -> list[dict[str, Any]]:
+    """The options of a scheme or of a kind of attention. Values that only Python can give are left out."""
+    from ape_cli import attention, position
+
+    of = {"position": position, "attention": attention}[package]
+    about = of.load(name).option_help
+    return [
+        {"field": key, "value": value, "allowed": _kind(value), "meaning": about.get(key, f"Option of {name}.")}
+        for key, value in of.options(name).items()
+        if value is not None
+    ]
+
+
+def _kind(value: Any) -> str:
+    """What kind of value an option takes, from its default."""
+    return {bool: "true or false", int: "a whole number", float: "a number"}.get(type(value), "")
+
+
+def _use_own_decay(lines: list[dict[str, Any]], scheme: str) -> None:
+    """Show the locality bias of a scheme, which is the default of `decay`."""
+    from ape_cli import position
+
+    for line in lines:
+        if line["field"] == "decay" and line["value"] is None:
+            line["value"] = position.load(scheme).default_decay
