@@ -10,6 +10,7 @@ import typer
 
 from ape_cli.cli._app import (
     RESULTS,
+    Json,
     Presets,
     Results,
     Schemes,
@@ -90,6 +91,7 @@ def report(
         typer.Option(help="Axis of plots: `score` (default), or `error`, which is 100% - score on a log scale."),
     ] = None,
     results: Results = RESULTS,
+    as_json: Json = False,
 ) -> None:
     """Print tables of scores over seeds, like the paper's. `--format html` makes a page with tables and plots.
 
@@ -112,7 +114,7 @@ def report(
         compare=compare,
         interval=interval,
         own=sweep is not None,  # scores on other datasets are shown by --by size
-        style=_style(style, to),
+        style=_style(style, to, as_json),
         plots=None if plots is None else str(plots),
         axis=axis,
         asked=asked,
@@ -179,10 +181,14 @@ def _list_views(wanted: bool) -> None:
     raise typer.Exit
 
 
-def _style(style: str | None, to: Somewhere | None) -> str:
-    """The format by its name or by the extension of a file. Raises `UsageError` if it is unknown."""
+def _style(style: str | None, to: Somewhere | None, as_json: bool) -> str:
+    """The format, by its name or by the extension of a file. Raises `UsageError` if it is unknown or not clear."""
     from ape_cli.reports import rendering
 
+    if as_json:
+        if style not in (None, "json"):
+            raise UsageError("one format at a time", got=f"--json and --format {style}", fix="leave one out")
+        return "json"
     if style is None and to is not None and to.suffix not in _ENDINGS:
         known = ", ".join(_ENDINGS)
         raise UsageError(

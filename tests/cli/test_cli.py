@@ -73,6 +73,12 @@ def test_train_eval_report_on_words(here: Path) -> None:
     assert set(greedy[0]["overall"]) == {"token_accuracy", "exact_match", "rows", "tokens"}
     assert "rows of" in ape("eval", "reverse-rope")[0]
     lines = json.loads(ape("report", "--format", "json")[0])
+    assert (
+        ape("report", "--json")[0]
+        == ape("report", "--format", "json", "--json")[0]
+        == ape("report", "--format", "json")[0]
+    )
+    assert "one format at a time" in ape("report", "--json", "--format", "csv", code=2)[1]
     assert {
         "task",
         "order",
