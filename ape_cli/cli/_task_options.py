@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 _KEY = "ape_cli.task_options"
 _TYPES = {"bool": bool, "int": int, "float": float}
-_MARK = "_task_option_"  # in the names of parameters: FORM_task_option_NAME; the form says how the value is read
+OPTION_OF_TASKS = (
+    "_task_option_"  # in the names of parameters: FORM_task_option_NAME; the form says how the value is read
+)
 
 
 class TaskCommand(TyperCommand):
@@ -36,7 +38,7 @@ class TaskCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Its function does not get the options of tasks, because it does not know their names."""
-        names = [name for name in ctx.params if _MARK in name]
+        names = [name for name in ctx.params if OPTION_OF_TASKS in name]
         ctx.meta[_KEY] = {name: ctx.params.pop(name) for name in names}
         return super().invoke(ctx)
 
@@ -49,7 +51,7 @@ def given_options(ctx: typer.Context, settings: list[str]) -> dict[str, Any]:
     given = {}
     for parameter, value in ctx.meta[_KEY].items():
         if value is not None:
-            form, _, name = parameter.partition(_MARK)
+            form, _, name = parameter.partition(OPTION_OF_TASKS)
             given[name] = _READ[form](name, value)
     more = parse_settings(settings)
     if own := next((key for key in ("order", "source_order") if key in more), None):
@@ -92,7 +94,7 @@ def _parameter(name: str, of: dict[str, TaskOption]) -> Parameter:
         _flag(name), help=_help(of), show_default=False, metavar="30,40,60" if form == "list" else None
     )
     annotation = Annotated[_TYPES.get(kind, str) | None, about]  # type: ignore[valid-type]
-    return Parameter(f"{form}{_MARK}{name}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    return Parameter(f"{form}{OPTION_OF_TASKS}{name}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _flag(name: str) -> str:

@@ -28,7 +28,7 @@ def fields(
     \f
     Raises `UsageError` for an unknown scheme, attention or preset, and for a preset without a model for images.
     """
-    lines = _of_config(preset, "image" if images else "sequence")
+    lines = listed(preset, "image" if images else "sequence")
     for name, package in ((scheme, "position"), (attention, "attention")):
         if name is not None:
             lines += _of_plugin(package, name)
@@ -39,13 +39,13 @@ def fields(
         return
     rows = [[line["field"], shown(line["value"]), line["allowed"], line["meaning"]] for line in lines]
     print_table(["field", preset, "allowed", "meaning"], rows)
-    note(
-        "for example: ape train --scheme rope --set lr_peak=0.001; `ape fields --scheme rope` adds the scheme's options"
-    )
+    note("for example: ape train --scheme rope --set lr_peak=0.001")
+    if scheme is None:
+        note("`ape fields --scheme rope` lists the options of a scheme too")
     note("—: no value of its own; another field, the scheme or the data decides")
 
 
-def _of_config(preset: str, kind: str) -> list[dict[str, Any]]:
+def listed(preset: str, kind: str) -> list[dict[str, Any]]:
     """The fields of a configuration that can be set, in their order."""
     from ape_cli.runs import config
 
