@@ -183,13 +183,7 @@ def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = Non
 
 
 def print_table(heads: list[str], rows: list[list[str]]) -> None:
-    """Print rows of text as a table. The first column is not folded."""
-    from rich.table import Table
-    from rich.text import Text
+    """Print rows of text as a table, or as blocks of lines if the terminal is too narrow. Names are not folded."""
+    from ape_cli.reports.fitting import Listing
 
-    table = Table()
-    for i, head in enumerate(heads):
-        table.add_column(head, overflow="fold", no_wrap=i == 0)
-    for row in rows:
-        table.add_row(*(Text(escaping.one_line(x)) for x in row))
-    draw(table)
+    draw(Listing(heads, [[escaping.one_line(text) for text in row] for row in rows]))

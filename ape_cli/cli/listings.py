@@ -1,4 +1,4 @@
-"""Tables of tasks, schemes, kinds of attention and runs, and of the measured laws.
+"""Tables of tasks, schemes, kinds of attention and runs.
 
 The functions without `print_` return lines as dictionaries, which `--json` prints. Those with it print a table.
 """
@@ -14,7 +14,7 @@ from ape_cli.cli.values import shown
 from ape_cli.core.errors import ApeError
 
 if TYPE_CHECKING:  # imported where it is needed, because torch is slow to import
-    from ape_cli.evaluation.laws import Finding
+    pass
 
 Lines = list[dict[str, Any]]
 
@@ -41,8 +41,22 @@ def tasks() -> Lines:
 
 def print_tasks(lines: Lines) -> None:
     """Print the table of tasks."""
-    rows = [[t["task"], t["structure"], t["summary"], _options(t["options"])] for t in lines]
-    print_table(["task", "structure", "target", "options and defaults"], rows)
+    print_table(["task", "structure", "target"], [[t["task"], t["structure"], t["summary"]] for t in lines])
+    note("`ape tasks TASK` lists the options of a task")
+
+
+def print_task(line: dict[str, Any]) -> None:
+    """Print a task with its options."""
+    from ape_cli import tasks
+
+    say(f"{line['task']}: {line['summary']}")
+    say(f"structure: {line['structure']}")
+    if line["source"]:
+        say(f"source: {line['source']}")
+    options = tasks.options_of(tasks.load(line["task"])).values()
+    rows = [[f"--{option.name.replace('_', '-')}", shown(option.default), option.help] for option in options]
+    print_table(["option", "default", "meaning"], rows)
+    note(f"for example: ape gen {line['task']} --n 1000")
 
 
 def schemes(measure: bool, tick: Callable[[str], None]) -> Lines:
@@ -68,36 +82,53 @@ def schemes(measure: bool, tick: Callable[[str], None]) -> Lines:
     return found
 
 
-def print_schemes(lines: Lines) -> None:
-    """Print the tables of schemes, and notes that explain their columns."""
-    heads = ["scheme", "reads", "acts on", "applied", "refers to", "learns", "sizes", "content"]
+def print_schemes(lines: Lines, wide: bool) -> None:
+    """Print the table of schemes, or two with all properties if it is `wide`, and notes that explain their columns."""
+    heads = ["scheme", "reads", "acts on", "refers to", "learns"]
     rows = [
         [
             s["scheme"],
             _reads(s),
             s["injection"],
-            s["recurrence"],
             "the path" if s["relative"] else "the origin" if s["injection"] != "none" else "nothing",
             f"{s['parameters']:,}" if s["learnable"] else "no",
-            "max_size" if s["bounded"] else "any",
-            "meets it" if s["content_dependent"] else "apart",
         ]
         for s in lines
     ]
     print_table(heads, rows)
-    more = [
-        [s["scheme"], s["memory"], s["extrapolation"], f"{s['default_decay']:g}", _options(s["options"]), _short(s)]
-        for s in lines
-    ]
-    print_table(["scheme", "memory", "extrapolates", "locality", "options and defaults", "source"], more)
+    if wide:
+        _print_more(lines)
     note("reads: seq stands for any data along its linearisation; structures in brackets need --structure")
+    note("refers to: the path between two tokens, or the origin")
     note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options")
-    note("refers to: the path between two tokens, or the origin; content: whether positions are multiplied with it")
-    note("memory: memory for L tokens, D channels, H heads and K channels of a head")
-    note("extrapolates: the claim of the source or of a survey; `ape report` shows measured scores")
-    note("locality: the default of c in the locality bias c^distance; options are set by --set learned=true, …")
+    if not wide:
+        note("--wide shows more properties; `ape fields --scheme NAME` lists the options of a scheme")
     if lines and "measured" in lines[0]:
         _print_costs([s["measured"] for s in lines])
+
+
+def _print_more(lines: Lines) -> None:
+    """Print the other properties of schemes, and notes that explain them."""
+    heads = ["scheme", "applied", "sizes", "content", "memory", "extrapolates", "locality", "options", "source"]
+    rows = [
+        [
+            s["scheme"],
+            s["recurrence"],
+            "max_size" if s["bounded"] else "any",
+            "meets it" if s["content_dependent"] else "apart",
+            s["memory"],
+            s["extrapolation"],
+            f"{s['default_decay']:g}",
+            _options(s["options"]),
+            _short(s),
+        ]
+        for s in lines
+    ]
+    print_table(heads, rows)
+    note("content: whether positions are multiplied with it; options are set by --set learned=true, …")
+    note("memory: memory for L tokens, D channels, H heads and K channels of a head")
+    note("extrapolates: the claim of the source or of a survey; `ape report` shows measured scores")
+    note("locality: the default of c in the locality bias c^distance")
 
 
 def _reads(line: dict[str, Any]) -> str:
@@ -160,91 +191,28 @@ def print_attentions(lines: Lines) -> None:
     note("takes: a scheme's bias; the locality bias (decay); terms of the dot product (content); attention dropout")
 
 
-def findings(names: Iterable[str], tick: Callable[[str], None]) -> list[Finding]:
-    """Measure every law of the named schemes and kinds of attention, or of all if none is named.
-
-    `tick` is called with a line of text before each of them. Raises `UsageError` for an unknown name.
-    """
-    from ape_cli.core.errors import pick
-    from ape_cli.evaluation import laws
-
-    chosen = [pick("scheme or attention", name, laws.subjects()) for name in dict.fromkeys(names)] or laws.subjects()
-    found: list[Finding] = []
-    for name in chosen:
-        tick(f"checking {name}")
-        found += laws.check(name)
-    return found
-
-
-def print_findings(found: list[Finding]) -> None:
-    """Print tables of errors: operators, scores, behaviour in a model, attention. Then explain each failure."""
-    from ape_cli.evaluation.laws import IN_A_MODEL, LAWS, OF_ATTENTION
-
-    of_schemes = [f for f in found if f.structure is not None]
-    names = list(LAWS)
-    scores = names.index("relative")
-    for title, part, columns in (
-        ("operators", of_schemes, names[:scores]),
-        ("scores and vectors", of_schemes, [n for n in names[scores:] if n not in IN_A_MODEL]),
-        ("in a model", of_schemes, list(IN_A_MODEL)),
-        ("attention", [f for f in found if f.structure is None], list(OF_ATTENTION)),
-    ):
-        if any(f.law in columns for f in part):
-            _print_errors(title, [f for f in part if f.law in columns], columns)
-    note("errors in float64 and float32 (limits 1e-9 and 1e-4; for the locality bias, which is float32, 1e-4 in both);")
-    note("for uniqueness and reach, the smallest difference (at least 1e-4); exact: 0 in both; empty: not claimed")
-    note("operators and scores: up to 10,000 steps and 40 levels; models: 300 and 12; with and without locality bias")
-    for law, about in {f.law: f.about for f in found}.items():
-        note(f"{law}: {about}")
-    bad = [f for f in found if not f.holds]
-    for f in bad:
-        where = f" on {f.structure}" if f.structure else ""
-        what = f.trouble or f"{f.float64:.1e} in float64, {f.float32:.1e} in float32"
-        say(f"FAILS: {f.name}{where}, {f.law}: {f.about}: {what}{_not_claimed(f.law)}")
-    say(f"{len(found) - len(bad)} of {len(found)} laws hold")
+def print_runs(lines: Lines, wide: bool) -> None:
+    """Print the table of runs: the essential columns, or all of them if it is `wide`."""
+    columns: dict[str, Callable[[dict[str, Any]], str]] = {
+        "run": lambda line: line["run"],
+        "set": lambda line: line["variant"],
+        "status": lambda line: line["status"],
+        "preset": lambda line: line["preset"],
+        "dataset": lambda line: line["dataset"],
+        "steps": lambda line: "" if line["steps"] is None else f"{line['steps']:,}",
+        "seconds": lambda line: "" if line["seconds"] is None else f"{line['seconds']:.0f}",
+        "validation": lambda line: _percent(line["validation_token_accuracy"]),
+    }
+    shown = list(columns) if wide else ["run", "status", "validation"]
+    print_table(shown, [[columns[name](line) for name in shown] for line in lines])
+    note("validation: best accuracy on the validation split; `ape report` has the scores of the test split")
+    if not wide:
+        note("--wide adds settings, preset, dataset, steps and seconds")
 
 
-def _not_claimed(law: str) -> str:
-    """A hint how a scheme declares that it does not claim a law."""
-    claim = {"relative": "relative", "uniqueness": "unique", "shift": "isometric"}.get(law)
-    return f" (a scheme that does not claim this law sets `{claim} = False`)" if claim else ""
-
-
-def _print_errors(title: str, found: list[Finding], columns: list[str]) -> None:
-    """Print one table of errors, with a column for each law that was measured."""
-    lines: dict[tuple[str, str], dict[str, str]] = {}
-    for f in found:
-        lines.setdefault((f.name, f.structure or ""), {})[f.law] = _error(f)
-    columns = [c for c in columns if any(f.law == c for f in found)]
-    keys = [title, "on"] if any(structure for _, structure in lines) else [title]
-    rows = [[*where[: len(keys)], *(line.get(c, "") for c in columns)] for where, line in lines.items()]
-    print_table([*keys, *columns], rows)
-
-
-def _error(f: Finding) -> str:
-    """The errors of a law in float64 and float32, as the text of a cell."""
-    if f.trouble is not None:
-        return "FAILS"
-    text = "exact" if f.float64 == f.float32 == 0.0 else f"{f.float64:.0e} {f.float32:.0e}"
-    return text if f.holds else f"{text} FAILS"
-
-
-def print_runs(lines: Lines) -> None:
-    """Print the table of runs."""
-    rows = [
-        [
-            line["run"],
-            line["variant"],
-            line["status"],
-            line["preset"],
-            line["dataset"],
-            "" if line["steps"] is None else f"{line['steps']:,}",
-            "" if line["seconds"] is None else f"{line['seconds']:.0f}",
-            "" if line["validation_token_accuracy"] is None else f"{line['validation_token_accuracy']:.2%}",
-        ]
-        for line in lines
-    ]
-    print_table(["run", "set", "status", "preset", "dataset", "steps", "seconds", "validation accuracy"], rows)
+def _percent(accuracy: float | None) -> str:
+    """An accuracy as text; empty for none."""
+    return "" if accuracy is None else f"{accuracy:.2%}"
 
 
 def _options(options: dict[str, Any]) -> str:

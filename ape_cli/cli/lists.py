@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ape_cli.cli import console, listings
+from ape_cli.cli import console, law_listings, listings
 from ape_cli.cli._app import (
     DATASETS,
     RESULTS,
@@ -25,15 +25,31 @@ from ape_cli.cli._app import (
 )
 from ape_cli.cli.console import answer, draw, note
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import UsageError, pick
 
 
 @app.command()
 @command
-def tasks(as_json: Json = False) -> None:
-    """List the tasks with their options."""
+def tasks(
+    names: Annotated[list[str] | None, typer.Argument(help="Names of tasks. Default: a list of all.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the tasks, or describe some of them with their options.
+
+    \f
+    Raises `UsageError` for an unknown task.
+    """
     lines = listings.tasks()
-    answer(lines) if as_json else listings.print_tasks(lines)
+    if names:
+        by_name = {line["task"]: line for line in lines}
+        lines = [by_name[pick("task", name, by_name)] for name in names]
+    if as_json:
+        answer(lines)
+    elif names:
+        for line in lines:
+            listings.print_task(line)
+    else:
+        listings.print_tasks(lines)
 
 
 @app.command()
@@ -42,6 +58,7 @@ def schemes(
     measure: Annotated[
         bool, typer.Option("--measure", help="Also measure time and memory, compared with `none` (takes a minute).")
     ] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="Show all properties.")] = False,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -59,7 +76,7 @@ def schemes(
             "--threads has an effect only on measurements", got=f"--threads {threads}", fix="add --measure"
         )
     lines = listings.schemes(measure, console.ticker())
-    answer(lines) if as_json else listings.print_schemes(lines)
+    answer(lines) if as_json else listings.print_schemes(lines, wide)
 
 
 @app.command()
@@ -86,11 +103,11 @@ def check(
     from ape_cli.models.device import choose_device
 
     choose_device("cpu", threads)
-    found = listings.findings(names or [], console.ticker())
+    found = law_listings.findings(names or [], console.ticker())
     if as_json:
         answer([dataclasses.asdict(f) for f in found])
     else:
-        listings.print_findings(found)
+        law_listings.print_findings(found)
     if not all(f.holds for f in found):
         raise typer.Exit(1)
 
@@ -101,6 +118,7 @@ def runs(
     scheme: Schemes = None,
     task: Tasks = None,
     preset: Presets = None,
+    wide: Annotated[bool, typer.Option("--wide", help="Show all columns.")] = False,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
@@ -117,7 +135,7 @@ def runs(
     if found.is_empty():
         note(f"no runs in {results} yet; `ape train --scheme rope --task copy` trains one")
         return
-    listings.print_runs(found.to_dicts())
+    listings.print_runs(found.to_dicts(), wide)
 
 
 @app.command()

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, Group, RenderableType
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from ape_cli.core import escaping
+from ape_cli.reports.fitting import Scores
 from ape_cli.reports.tables import Cell, Table
 
 _NUMBER = re.compile(r"(?=.*\d)[-+±–\d.,:%\[\] ]+")  # numbers, intervals and ratios
@@ -101,35 +101,33 @@ def rich(tables: list[Table]) -> RenderableType:
     """The tables for a terminal."""
     parts: list[RenderableType] = []
     for table in tables:
-        grid = RichTable(title=Text(table.title), title_justify="left", header_style="bold")
-        grid.add_column(table.head, overflow="fold")
-        for column in table.columns:
-            grid.add_column(Text(column), justify="right", overflow="fold", min_width=6)
         most = _most_seeds(table)
-        for label, cells in table.rows:
-            line: list[RenderableType] = [Text(label)]
-            for cell in cells:
-                if cell is None:
-                    line.append(Text("—", style="dim"))
-                    continue
-                if isinstance(cell, str):
-                    line.append(Text(cell))
-                    continue
-                text = Text(number(cell.mean, table.percent, 2), style="bold underline" if cell.best else "")
-                if (spread := _spread(cell, table)) is not None:
-                    text.append(f" ±{number(spread, table.percent, 1)}", style="not bold not underline dim")
-                if cell.seeds < most:
-                    text.append(f" ×{cell.seeds}", style="not bold not underline dim")
-                if cell.paper:
-                    paper = "".join(_parts(*cell.paper, table.percent, "±%s"))
-                    text.append(f" [{paper}]", style="not bold not underline cyan")
-                line.append(text)
-            grid.add_row(*line)
-        grid.add_section()
-        for label, counts in table.foot:
-            grid.add_row(*map(Text, (label, *counts)), style="dim")
+        grid = Scores(
+            table.title,
+            table.head,
+            table.columns,
+            [(Text(label), [_styled(cell, table, most) for cell in cells]) for label, cells in table.rows],
+            [(Text(label), [Text(count) for count in counts]) for label, counts in table.foot],
+        )
         parts += [grid, *(Text(note, style="dim") for note in table.notes), Text()]
     return Group(*parts)
+
+
+def _styled(cell: Cell | str | None, table: Table, most: int) -> Text:
+    """A cell for a terminal. `most` is the largest number of seeds of a cell of the table."""
+    if cell is None:
+        return Text("—", style="dim")
+    if isinstance(cell, str):
+        return Text(cell)
+    text = Text(number(cell.mean, table.percent, 2), style="bold underline" if cell.best else "")
+    if (spread := _spread(cell, table)) is not None:
+        text.append(f" ±{number(spread, table.percent, 1)}", style="not bold not underline dim")
+    if cell.seeds < most:
+        text.append(f" ×{cell.seeds}", style="not bold not underline dim")
+    if cell.paper:
+        paper = "".join(_parts(*cell.paper, table.percent, "±%s"))
+        text.append(f" [{paper}]", style="not bold not underline cyan")
+    return text
 
 
 def markdown(tables: list[Table]) -> str:

@@ -276,7 +276,7 @@ def test_without_matplotlib_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyP
 
     assert plots.missing() is None
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install matplotlib" in (plots.missing() or "")
+    assert "[plots]'" in (plots.missing() or "")
 
 
 def test_titles_stay_above_their_panels() -> None:

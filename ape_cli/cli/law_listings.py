@@ -1,0 +1,80 @@
+"""Tables of the laws that `ape check` measures, and an explanation of each failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from ape_cli.cli.console import note, print_table, say
+
+if TYPE_CHECKING:  # imported where it is needed, because torch is slow to import
+    from ape_cli.evaluation.laws import Finding
+
+
+def findings(names: Iterable[str], tick: Callable[[str], None]) -> list[Finding]:
+    """Measure every law of the named schemes and kinds of attention, or of all if none is named.
+
+    `tick` is called with a line of text before each of them. Raises `UsageError` for an unknown name.
+    """
+    from ape_cli.core.errors import pick
+    from ape_cli.evaluation import laws
+
+    chosen = [pick("scheme or attention", name, laws.subjects()) for name in dict.fromkeys(names)] or laws.subjects()
+    found: list[Finding] = []
+    for name in chosen:
+        tick(f"checking {name}")
+        found += laws.check(name)
+    return found
+
+
+def print_findings(found: list[Finding]) -> None:
+    """Print tables of errors: operators, scores, behaviour in a model, attention. Then explain each failure."""
+    from ape_cli.evaluation.laws import IN_A_MODEL, LAWS, OF_ATTENTION
+
+    of_schemes = [f for f in found if f.structure is not None]
+    names = list(LAWS)
+    scores = names.index("relative")
+    for title, part, columns in (
+        ("operators", of_schemes, names[:scores]),
+        ("scores and vectors", of_schemes, [n for n in names[scores:] if n not in IN_A_MODEL]),
+        ("in a model", of_schemes, list(IN_A_MODEL)),
+        ("attention", [f for f in found if f.structure is None], list(OF_ATTENTION)),
+    ):
+        if any(f.law in columns for f in part):
+            _print_errors(title, [f for f in part if f.law in columns], columns)
+    note("errors in float64 and float32 (limits 1e-9 and 1e-4; for the locality bias, which is float32, 1e-4 in both);")
+    note("for uniqueness and reach, the smallest difference (at least 1e-4); exact: 0 in both; empty: not claimed")
+    note("operators and scores: up to 10,000 steps and 40 levels; models: 300 and 12; with and without locality bias")
+    for law, about in {f.law: f.about for f in found}.items():
+        note(f"{law}: {about}")
+    bad = [f for f in found if not f.holds]
+    for f in bad:
+        where = f" on {f.structure}" if f.structure else ""
+        what = f.trouble or f"{f.float64:.1e} in float64, {f.float32:.1e} in float32"
+        say(f"FAILS: {f.name}{where}, {f.law}: {f.about}: {what}{_not_claimed(f.law)}")
+    say(f"{len(found) - len(bad)} of {len(found)} laws hold")
+
+
+def _not_claimed(law: str) -> str:
+    """A hint how a scheme declares that it does not claim a law."""
+    claim = {"relative": "relative", "uniqueness": "unique", "shift": "isometric"}.get(law)
+    return f" (a scheme that does not claim this law sets `{claim} = False`)" if claim else ""
+
+
+def _print_errors(title: str, found: list[Finding], columns: list[str]) -> None:
+    """Print one table of errors, with a column for each law that was measured."""
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    for f in found:
+        lines.setdefault((f.name, f.structure or ""), {})[f.law] = _error(f)
+    columns = [c for c in columns if any(f.law == c for f in found)]
+    keys = [title, "on"] if any(structure for _, structure in lines) else [title]
+    rows = [[*where[: len(keys)], *(line.get(c, "") for c in columns)] for where, line in lines.items()]
+    print_table([*keys, *columns], rows)
+
+
+def _error(f: Finding) -> str:
+    """The errors of a law in float64 and float32, as the text of a cell."""
+    if f.trouble is not None:
+        return "FAILS"
+    text = "exact" if f.float64 == f.float32 == 0.0 else f"{f.float64:.0e} {f.float32:.0e}"
+    return text if f.holds else f"{text} FAILS"
