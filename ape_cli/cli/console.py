@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -26,14 +28,18 @@ _FIXES = {
 
 
 def note(line: str) -> None:
-    """Print a note on stderr, in one line: a line break in a name becomes visible."""
-    print(escaping.one_line(escaping.redacted(line)), file=sys.stderr)
+    """Print a note on stderr: a line break in a name becomes visible. On a terminal, it is folded between words."""
+    shown = escaping.one_line(escaping.redacted(line))
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        shown = textwrap.fill(shown, width, break_long_words=False, break_on_hyphens=False)
+    print(shown, file=sys.stderr)
 
 
 def note_lines(text: str) -> None:
-    """Print a text of several lines on stderr, such as the message of an error."""
+    """Print a text of several lines on stderr, such as the message of an error. Commands in it can be copied."""
     for line in text.split("\n"):
-        note(line)
+        print(escaping.one_line(escaping.redacted(line)), file=sys.stderr)
 
 
 def tell(error: ApeError | OSError) -> int:
