@@ -65,7 +65,7 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
     for sweep in sweeps:
         of_sweep = ["--sweep", f"results/{sweep}.toml"]
         for kind, name in (("md", "markdown"), ("csv", "csv")):
-            beside = ["--interval"] if sweep in OURS else ["--against", "paper"]
+            beside = ["--against", "paper"] if sweep not in OURS else ["--interval"] * (kind == "md")  # csv has it
             found[f"{sweep}.{kind}"] = [*of_sweep, *beside, "--format", name]
         if sweep in SIZES:
             found[f"{sweep}-by-size.md"] = [*of_sweep, "--by", "size", "--format", "markdown"]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from ape_cli import tasks
@@ -279,6 +280,67 @@ def of_medium() -> list[str]:
     ]
 
 
+SEQUENCES = ["addition", "associative-recall", "flip-flop", "group-word", "modular", "list-ops", "tree-convert"]
+
+
+def of_tasks() -> list[str]:
+    """Returns the facts about the standard tasks and the composite structures."""
+    schemes: dict[str, list[str]] = {}
+    for preset, column, scheme, _ in evaluations():
+        if preset == "small":
+            schemes.setdefault(column, []).append(scheme)
+
+    def exact(column: str, scheme: str) -> float:
+        return mean(column, scheme, metric="exact_match")
+
+    def best(column: str, but: str = "") -> float:
+        return max(exact(column, scheme) for scheme in schemes[column] if scheme != but)
+
+    def listed(values: list[float]) -> str:
+        texts = [f"{value:.1f}" for value in values]
+        return f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+    composite = ["forest-reverse/depth", "forest-rotate/depth", "word-grid-rotate", "quadtree-expand"]
+    trees, grids = ["tree-query/depth", "list-ops-tree/depth"], ["box-rotate", "grid-path"]
+    first = [max(schemes[column], key=lambda scheme: exact(column, scheme)) for column in SEQUENCES]
+    assert set(first) == {"orthogonal-seq", "rope"}
+    assert max(exact(column, "t5") - exact(column, "none") for column in SEQUENCES if column != "group-word") < 6
+    most = ["no", "one", "two", "three", "four", "five", "six"][first.count("orthogonal-seq")]
+    by_size = evaluations()["small", "quadtree-expand", "rope", ""][42][0]["by_size"]
+    shallow = sum(line["rows"] for line in by_size if line["size"] <= 1) / sum(line["rows"] for line in by_size)
+    flat = [
+        evaluations()["small", "quadtree-expand", scheme, ""][42][0]["by_size"]
+        for scheme in ("sinusoidal", "rope", "orthogonal-seq")
+    ]
+    assert not any(line["exact_match"] for lines in flat for line in lines if line["size"] > 1)
+    assert all(line["exact_match"] > 0.95 for lines in flat for line in lines if line["size"] <= 1)
+    answers = tasks.make("modular", **tasks.load("modular").preset_options["small"])
+    names = [answers.id_names[row[0]] for row in _test_rows(answers)["target_ids"].to_pylist()]
+    return [
+        f"It has {listed([exact(column, 'orthogonal') for column in composite])} on",
+        f"The best of the other schemes has {listed([best(column, 'orthogonal') for column in composite])}. These",
+        f"by {min(exact(c, 'orthogonal') - best(c, 'orthogonal') for c in composite):.0f} points or more",
+        f"{shallow:.0%} of the test rows have depth 0 or 1",
+        "`orthogonal-tree` has {:.1f} on `tree-query` and {:.1f} on `list-ops-tree`. The best of the other schemes has "
+        "{:.1f} and {:.1f}.".format(
+            *(exact(column, "orthogonal-tree") for column in trees), *(best(c, "orthogonal-tree") for c in trees)
+        ),
+        "`orthogonal-grid` has {:.1f} on `box-rotate` and {:.1f} on `grid-path`. The best of the other schemes has "
+        "{:.1f} and {:.1f}.".format(
+            *(exact(column, "orthogonal-grid") for column in grids), *(best(c, "orthogonal-grid") for c in grids)
+        ),
+        f"has the best score in {most} of seven columns",
+        f"learns `group-word` ({exact('group-word', 't5'):.1f})",
+        f"On `list-ops`, the best score is {best('list-ops'):.1f}:",
+        f"On `modular`, the best score is {best('modular'):.1f}, and `none` has {exact('modular', 'none'):.1f}.",
+        f"is 0 in {names.count('0') / len(names):.1%} of the test rows",
+    ]
+
+
+def _test_rows(task: tasks.Task) -> pa.Table:
+    return task.sample(rows=range(1_000), split="test", seed=42)
+
+
 def of_the_paper_s_size() -> list[str]:
     """Returns the facts about the runs at the paper's size: the first epochs of one of them."""
     wanted = ("paper", "sinusoidal", 42, "tree-rotate", "breadth")
@@ -325,6 +387,7 @@ def facts() -> list[str]:
         *of_trees(),
         *of_the_bias(),
         *of_medium(),
+        *of_tasks(),
         *of_the_paper_s_size(),
     ]
 
