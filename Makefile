@@ -22,10 +22,11 @@ lint: install
 check-types: install
 	$(BIN)/mypy
 
-# Runs two tests at a time, in the order of tests/conftest.py. The tests of a file stay together, because they share
+# Runs three tests at a time on two cores, because some of them wait, in the order of tests/conftest.py. The tests of a
+# file stay together, because they share
 # datasets and runs.
 pytest: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Runs all tests except the slow ones, in less than 90 seconds. It is meant for use during development.
 quick: install

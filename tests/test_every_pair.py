@@ -52,8 +52,8 @@ def small(name: str, root: Path) -> dict[str, Any]:
 
 
 # Tasks that are trained with every scheme. The others have the structure of one of these.
-IN_FULL = {"copy", "reverse", "repeat", "tree-copy", "tree-rotate", "c3", "tree-ops", "grid-copy", "grid-rotate"}
-IN_FULL |= {"ring-shift", "images", "forest-reverse", "word-grid-rotate", "quadtree-expand", "box-rotate"}
+IN_FULL = {"copy", "tree-copy", "tree-ops", "grid-copy", "ring-shift", "images"}
+IN_FULL |= {"forest-reverse", "word-grid-rotate", "quadtree-expand", "box-rotate"}
 FEW = ("none", "rope", "orthogonal")  # schemes that read every structure
 PAIRS = [(scheme, name) for name in tasks.names() for scheme in (position.names() if name in IN_FULL else FEW)]
 

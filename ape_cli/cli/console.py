@@ -36,6 +36,12 @@ def note(line: str) -> None:
     print(shown, file=sys.stderr)
 
 
+def hint(line: str) -> None:
+    """Print a note about what else there is, on a terminal only."""
+    if sys.stderr.isatty():
+        note(line)
+
+
 def note_lines(text: str) -> None:
     """Print a text of several lines on stderr, such as the message of an error. Commands in it can be copied."""
     for line in text.split("\n"):

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ape_cli.cli.console import note, note_lines, print_table, say
+from ape_cli.cli.console import hint, note, note_lines, print_table, say
 from ape_cli.cli.values import shown
 from ape_cli.core.errors import ApeError
 
@@ -42,7 +42,7 @@ def tasks() -> Lines:
 def print_tasks(lines: Lines) -> None:
     """Print the table of tasks."""
     print_table(["task", "structure", "target"], [[t["task"], t["structure"], t["summary"]] for t in lines])
-    note("`ape tasks TASK` lists the options of a task")
+    hint("`ape tasks TASK` lists the options of a task")
 
 
 def print_task(line: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ def print_task(line: dict[str, Any]) -> None:
     options = tasks.options_of(tasks.load(line["task"])).values()
     rows = [[f"--{option.name.replace('_', '-')}", shown(option.default), option.help] for option in options]
     print_table(["option", "default", "meaning"], rows)
-    note(f"for example: ape gen {line['task']} --n 1000")
+    hint(f"for example: ape gen {line['task']} --n 1000")
 
 
 def schemes(measure: bool, tick: Callable[[str], None]) -> Lines:
@@ -102,7 +102,7 @@ def print_schemes(lines: Lines, wide: bool) -> None:
     note("refers to: the path between two tokens, or the origin")
     note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options")
     if not wide:
-        note("--wide shows more properties; `ape fields --scheme NAME` lists the options of a scheme")
+        hint("--wide shows more properties; `ape fields --scheme NAME` lists the options of a scheme")
     if lines and "measured" in lines[0]:
         _print_costs([s["measured"] for s in lines])
 
@@ -205,9 +205,9 @@ def print_runs(lines: Lines, wide: bool) -> None:
     }
     shown = list(columns) if wide else ["run", "status", "validation"]
     print_table(shown, [[columns[name](line) for name in shown] for line in lines])
-    note("validation: best accuracy on the validation split; `ape report` has the scores of the test split")
+    hint("validation: best accuracy on the validation split; `ape report` has the scores of the test split")
     if not wide:
-        note("--wide adds settings, preset, dataset, steps and seconds")
+        hint("--wide adds settings, preset, dataset, steps and seconds")
 
 
 def _percent(accuracy: float | None) -> str:

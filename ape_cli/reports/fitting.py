@@ -15,7 +15,7 @@ _WORD = 24  # the longest word that makes a column of a list wider; longer ones 
 
 
 @dataclass
-class Scores:
+class WideTable:
     """A table with a name and numbers in each row. If it is too wide, its columns are divided among several tables."""
 
     title: str

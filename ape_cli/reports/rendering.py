@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ape_cli.core import escaping
-from ape_cli.reports.fitting import Scores
+from ape_cli.reports.fitting import WideTable
 from ape_cli.reports.tables import Cell, Table
 
 _NUMBER = re.compile(r"(?=.*\d)[-+±–\d.,:%\[\] ]+")  # numbers, intervals and ratios
@@ -102,7 +102,7 @@ def rich(tables: list[Table]) -> RenderableType:
     parts: list[RenderableType] = []
     for table in tables:
         most = _most_seeds(table)
-        grid = Scores(
+        grid = WideTable(
             table.title,
             table.head,
             table.columns,

@@ -16,23 +16,13 @@ from pathlib import Path
 import pyte
 import pytest
 
-from ape_cli.reports.fitting import Listing, Scores
+from ape_cli.reports.fitting import Listing, WideTable
 from tests.conftest import ape
 from tests.limits import ROOT
 
 COMMANDS = {
-    80: [
-        "tasks",
-        "schemes --wide",
-        "attentions",
-        "fields --scheme rope",
-        "runs --wide",
-        "report --against paper",
-        "report --by size",
-        "sweep --schemes rope --tasks copy --preset tiny --dry-run",
-        "show tree-rotate-breadth-tiny",
-    ],
-    140: ["schemes --wide", "report --against paper"],
+    80: ["schemes --wide", "fields --scheme rope", "runs --wide", "report --against paper"],
+    140: ["report --against paper"],
 }
 
 
@@ -105,7 +95,7 @@ def test_columns_are_never_lost() -> None:
     from rich.text import Text
 
     names = [f"task-{i}/depth" for i in range(7)]
-    table = Scores("title", "scheme", names, [(Text("rope"), [Text(f"{i}.00 ±0.{i}") for i in range(7)])])
+    table = WideTable("title", "scheme", names, [(Text("rope"), [Text(f"{i}.00 ±0.{i}") for i in range(7)])])
     listing = Listing(["name", "about", "more"], [["a-long-name", "some words that fold", "x" * 50]])
     for width in (20, 30, 45, 80, 200):
         console = Console(width=width, record=True, file=io.StringIO())

@@ -70,7 +70,8 @@ def test_an_entry_point_is_not_imported_to_list_names(tmp_path: Path) -> None:
     "text", ["import sys; sys.exit(7)", "exit()", "raise GeneratorExit", "class E(BaseException): ...\nraise E"]
 )
 def test_a_file_that_ends_the_process_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
-    for package, command in (("position", "schemes"), ("reports/views", "report --views"), ("tasks", "tasks")):
+    places = [("position", "schemes"), ("reports/views", "report --views"), ("tasks", "tasks")]
+    for package, command in places if "7" in text else places[:1]:
         file = put(tmp_path / command, "zed", text, package)
         done = ape(tmp_path, *command.split(), path=(tmp_path / command,))
         assert "the file of" in done.stderr
@@ -146,7 +147,8 @@ def test_an_empty_entry_of_the_path_does_not_name_the_current_folder(tmp_path: P
         (tmp_path / f"{stem}.py").write_text(f"open({str(marker)!r}, 'w')")
     put(tmp_path, "mine", f"open({str(marker)!r}, 'w')\n{SCHEME}")
     (tmp_path / "loop").symlink_to("loop")
-    for program in ("-m ape_cli", "-P -m ape_cli", "-c 'from ape_cli.__main__ import main; main()'"):
+    programs = ["-m ape_cli", "-P -m ape_cli", "-c 'from ape_cli.__main__ import main; main()'"]
+    for program in programs if path == ":{root}" else programs[:1]:
         line = f'"{sys.executable}" {program} schemes'
         environment = os.environ | {"PYTHONPATH": path.format(root=ROOT)}
         done = subprocess.run(

@@ -29,8 +29,8 @@ MISTAKES = [
     Mistake(
         "a warm-up of 1.25%",
         "Config.warmup",
-        "Field(0.05, ge=0, lt=1)",
-        "Field(0.0125, ge=0, lt=1)",
+        'Field(0.05, ge=0, lt=1, description="Fraction of all steps with linear warm-up.")',
+        'Field(0.0125, ge=0, lt=1, description="Fraction of all steps with linear warm-up.")',
         "training/test_loop.py::test_learning_rate_of_the_paper",
     ),
     Mistake(

@@ -16,12 +16,18 @@ SWEEP = 'preset = "tiny"\nschemes = ["none"]\ndata = ["mine"]\nset = { steps = 4
 ONE = ["--device", "cpu", "--workers", "1", "--threads", "1"]
 
 
+def train() -> None:
+    """The only run of the sweep, without the processes of a sweep."""
+    settings = ["--set", "steps=4", "--set", "validate_every_steps=2"]
+    ape("train", "--scheme", "none", "--data", "mine", "--preset", "tiny", *settings, "--device", "cpu")
+
+
 @pytest.fixture
 def gone(here: Path) -> Path:
     """A sweep on a dataset that was deleted when the sweep was complete."""
     write(Path("datasets/mine"), "tree-rotate", "depth", source_order="breadth", rows=(40, 10, 10))
     Path("mine.toml").write_text(SWEEP)
-    ape("sweep", "mine.toml", *ONE)
+    train()
     shutil.move("datasets/mine", "moved")
     return here
 
@@ -58,7 +64,7 @@ def test_nothing_is_trained_on_a_dataset_that_is_gone(gone: Path) -> None:
 
 def test_a_name_that_two_datasets_had_does_not_tell_which_one(gone: Path) -> None:
     write(Path("datasets/mine"), "copy", rows=(40, 10, 10))
-    ape("sweep", "mine.toml", *ONE)
+    train()
     assert len(list(open_registry("results"))) == 2
     shutil.rmtree("datasets/mine")
     assert "cannot be found without its data" in ape("report", "--sweep", "mine.toml", code=1)[1]
