@@ -22,9 +22,8 @@ lint: install
 check-types: install
 	$(BIN)/mypy
 
-# Runs three tests at a time on two cores, because some of them wait, in the order of tests/conftest.py. The tests of a
-# file stay together, because they share
-# datasets and runs.
+# Runs three tests at a time, because some of them wait for other processes, in the order of tests/conftest.py. The tests
+# of a file stay together, because they share datasets and runs.
 pytest: install
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 

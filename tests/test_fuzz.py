@@ -14,7 +14,7 @@ from tests.fuzz.__main__ import CASES, mutate
 from tests.fuzz.cases import BrokenRule, Registry
 
 SEED = 1
-EACH = {True: 12, False: 24}  # mutations of files of trees, which take longer, and of other files
+EACH = {True: 8, False: 24}  # mutations of files of trees, which take longer, and of other files
 
 
 @pytest.mark.slow

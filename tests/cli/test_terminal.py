@@ -31,7 +31,8 @@ def shell(line: str, where: Path, **environment: str) -> subprocess.CompletedPro
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
 def test_closed_streams(words: Dataset, tmp_path: Path, closed: str) -> None:
     """Neither the results nor the files depend on them, and no file gets the number of a stream."""
-    for line in ("ape gen copy --n 5 --out d", "ape tasks", f"ape show '{words.folder}'"):
+    others = ("ape tasks", f"ape show '{words.folder}'")
+    for line in ("ape gen copy --n 5 --out d", *(others if closed.count("&") == 3 else ())):
         done = shell(f"{line} {closed}", tmp_path)
         assert (done.returncode, done.stderr) == (0, ""), line
         assert bool(done.stdout) == ("1>&-" not in closed)

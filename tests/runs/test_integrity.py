@@ -239,6 +239,15 @@ def test_best_weights_that_were_altered_while_the_run_trains(
 Cursor = dict[str, Any]
 
 
+@pytest.fixture(scope="module")
+def stopped(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was stopped after three steps."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with pytest.raises(Stopped):
+        run(words, folder, stop=stopping_after(3))
+    return folder
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -266,9 +275,10 @@ Cursor = dict[str, Any]
         ({"more": 1}, "unknown field more"),
     ],
 )
-def test_a_cursor_that_cannot_be_is_refused(words: Dataset, tmp_path: Path, change: Cursor, message: str) -> None:
-    with pytest.raises(Stopped):
-        run(words, tmp_path, stop=stopping_after(3))
+def test_a_cursor_that_cannot_be_is_refused(
+    words: Dataset, stopped: Path, tmp_path: Path, change: Cursor, message: str
+) -> None:
+    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
     found = first(tmp_path)
     tensors, cursor = found.load_state() or ({}, {})
     found.save_state(tensors, cursor | change)
@@ -276,7 +286,8 @@ def test_a_cursor_that_cannot_be_is_refused(words: Dataset, tmp_path: Path, chan
         run(words, tmp_path, existing=ExistingRun.RESUME)
     assert message in str(caught.value)
     found.save_state(tensors, cursor)
-    assert run(words, tmp_path, existing=ExistingRun.RESUME).trained
+    if change == {"step": -30}:  # the refusal has changed nothing
+        assert run(words, tmp_path, existing=ExistingRun.RESUME).trained
 
 
 def test_damage_is_named_under_the_table(where: Path) -> None:
