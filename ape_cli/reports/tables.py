@@ -173,7 +173,7 @@ _DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # these identif
 def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
     """A name for each column. It includes the dataset only if the task alone does not identify the column."""
     columns = group.unique(_DATA, maintain_order=True)
-    alike_in = ["task", "order"] + ["form"] * bool(group["is_image"][0])
+    alike_in = ["task", "order", "form"]
     names: dict[tuple[Any, ...], str] = {}
     for line in columns.iter_rows(named=True):
         name = task_of(line)
