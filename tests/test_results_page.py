@@ -39,6 +39,7 @@ def evaluations() -> dict[Key, dict[int, list[dict[str, Any]]]]:
     for run, about in open_registry(RESULTS).sound([]):
         config, data = about["config"], about["dataset"]
         column = f"{data['task']}/{data['order']}" if data["order"] else data["task"]
+        column = data["name"] if data["task"] == "trees" else column  # several datasets
         variant = ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in about["variant"].items())
         mine = [e for e in run.evaluations()[0] if (e["split"], e["decode"]) == ("test", "teacher")]
         mine.sort(key=lambda e: e["fingerprint"] != data["fingerprint"])
@@ -337,6 +338,43 @@ def of_tasks() -> list[str]:
     ]
 
 
+def of_natural_trees() -> list[str]:
+    """Returns the facts about the functions of Python's standard library."""
+
+    def scored(task: str, labels: str) -> dict[str, float]:
+        return {scheme: mean(f"trees-stdlib-{task}-{labels}-depth", scheme) for scheme in SCHEMES}
+
+    found = {}
+    for task in ("rotate", "mask"):
+        for labels in ("token", "anonymous"):
+            by_scheme = scored(task, labels)
+            own = by_scheme.pop("orthogonal-tree")
+            assert own > max(by_scheme.values())
+            found[task, labels] = own, max(by_scheme.values())
+    copies = [scored("copy", labels) for labels in ("token", "anonymous")]
+    assert {f"{scores[scheme]:.2f}" for scores in copies for scheme in ("rope", "orthogonal-seq")} == {"100.00"}
+    assert all(min(scores, key=scores.__getitem__) == "tree" for scores in copies)
+    told = [
+        "{:.2f} and {:.2f}; the best of the other schemes has {:.2f} and {:.2f}".format(
+            found[task, "token"][0], found[task, "anonymous"][0], found[task, "token"][1], found[task, "anonymous"][1]
+        )
+        for task in ("rotate", "mask")
+    ]
+    whole = mean("trees-stdlib-mask-anonymous-depth", "orthogonal-tree", metric="exact_match")
+    return [
+        *told,
+        "`orthogonal-tree` has {:.2f} and {:.2f}, and `tree` has {:.2f} and {:.2f}".format(
+            *(scores[scheme] for scheme in ("orthogonal-tree", "tree") for scores in copies)
+        ),
+        f"no scheme has more than {math.ceil(max(whole, *_exact('mask', 'anonymous')))}% of the targets",
+    ]
+
+
+def _exact(task: str, labels: str) -> list[float]:
+    """Returns the exact match of all schemes on functions of the standard library."""
+    return [mean(f"trees-stdlib-{task}-{labels}-depth", scheme, metric="exact_match") for scheme in SCHEMES]
+
+
 def _test_rows(task: tasks.Task) -> pa.Table:
     return task.sample(rows=range(1_000), split="test", seed=42)
 
@@ -388,6 +426,7 @@ def facts() -> list[str]:
         *of_the_bias(),
         *of_medium(),
         *of_tasks(),
+        *of_natural_trees(),
         *of_the_paper_s_size(),
     ]
 
@@ -414,6 +453,7 @@ def test_every_decimal_number_has_a_source() -> None:
     known = {*NUMBER.findall(tables), *published, *NUMBER.findall(" ".join(facts()))}
     known |= shuffled()
     known |= {"2.13", "2.11", "0.15"}  # versions of PyTorch and the paper's dropout
+    known |= {"3.11"}  # the Python whose standard library the natural trees are from
     known |= {"0.98", "1.5"}  # the paper's locality bias and the standard deviation of a test set
     asked = NUMBER.findall(re.sub(r"`[^`]*`", "", PROSE))
     assert len(asked) > 30
@@ -427,5 +467,7 @@ def test_the_settings_that_it_names_are_those_of_the_runs() -> None:
     assert versions == {(False, "2.13"), (True, "2.11")}
     assert {a["config"]["dropout"] for a in about if a["config"]["preset"] == "paper"} == {0.15}
     assert {a["gpu"] for a in about if a["config"]["preset"] == "paper"} == {"NVIDIA H100 80GB HBM3"}
+    sources = {a["dataset"]["parameters"]["sha256"] for a in about if a["dataset"]["task"] == "trees"}
+    assert len(sources) == 1, "all natural trees are from the same files"
     biases = {a["config"]["decay"] for a in about if a["config"]["scheme"] == "orthogonal-tree" and not a["variant"]}
     assert biases == {0.98}
