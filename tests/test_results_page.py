@@ -317,7 +317,9 @@ def of_tasks() -> list[str]:
     assert all(line["exact_match"] > 0.95 for lines in flat for line in lines if line["size"] <= 1)
     answers = tasks.make("modular", **tasks.load("modular").preset_options["small"])
     names = [answers.id_names[row[0]] for row in _test_rows(answers)["target_ids"].to_pylist()]
+    (seeds,) = {len(scores(column, scheme)) for column in SEQUENCES for scheme in schemes[column]}
     return [
+        f"They have preset `small`. Each cell has {_seeds(seeds)}",
         f"It has {listed([exact(column, 'orthogonal') for column in composite])} on",
         f"The best of the other schemes has {listed([best(column, 'orthogonal') for column in composite])}. These",
         f"by {min(exact(c, 'orthogonal') - best(c, 'orthogonal') for c in composite):.0f} points or more",
@@ -350,6 +352,10 @@ def of_natural_trees() -> list[str]:
             by_scheme = scored(task, labels)
             own = by_scheme.pop("orthogonal-tree")
             assert own > max(by_scheme.values())
+            column = f"trees-stdlib-{task}-{labels}-depth"
+            others = zip(*(scores(column, scheme) for scheme in by_scheme), strict=True)
+            pairs = zip(scores(column, "orthogonal-tree"), others, strict=True)
+            assert all(mine > max(rest) for mine, rest in pairs), "ahead with each seed"
             found[task, labels] = own, max(by_scheme.values())
     copies = [scored("copy", labels) for labels in ("token", "anonymous")]
     assert {f"{scores[scheme]:.2f}" for scores in copies for scheme in ("rope", "orthogonal-seq")} == {"100.00"}
@@ -360,14 +366,22 @@ def of_natural_trees() -> list[str]:
         )
         for task in ("rotate", "mask")
     ]
+    (seeds,) = {
+        len(scores(f"trees-stdlib-{task}-token-depth", s)) for task in ("copy", "rotate", "mask") for s in SCHEMES
+    }
     whole = mean("trees-stdlib-mask-anonymous-depth", "orthogonal-tree", metric="exact_match")
     return [
+        f"`results/trees.sh` makes the datasets. Each cell has {_seeds(seeds)}.",
         *told,
         "`orthogonal-tree` has {:.2f} and {:.2f}, and `tree` has {:.2f} and {:.2f}".format(
             *(scores[scheme] for scheme in ("orthogonal-tree", "tree") for scores in copies)
         ),
         f"no scheme has more than {math.ceil(max(whole, *_exact('mask', 'anonymous')))}% of the targets",
     ]
+
+
+def _seeds(count: int) -> str:
+    return ["", "one seed so far", "two seeds so far", "three seeds"][count]
 
 
 def _exact(task: str, labels: str) -> list[float]:
