@@ -27,7 +27,7 @@ check-types: install
 pytest: install
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-# Runs all tests except the slow ones, in less than 90 seconds. It is meant for use during development.
+# Runs all tests except the slow ones, in about two minutes. It is meant for use during development.
 quick: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
