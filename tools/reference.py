@@ -17,7 +17,7 @@ import typer
 
 from ape_cli import attention, position, tasks
 from ape_cli.cli import app
-from ape_cli.cli._task_options import OPTION_OF_TASKS
+from ape_cli.cli._task_options import OPTION_OF_TASKS, flag
 from ape_cli.cli.fields import listed
 from ape_cli.cli.values import shown
 from ape_cli.runs import config
@@ -120,13 +120,12 @@ def all_tasks() -> str:
     parts = ["Every task is one file in `ape_cli/tasks/`. `ape gen TASK` generates its data."]
     for name in tasks.names():
         task = tasks.load(name)
-        made = task() if name == "trees" else tasks.make(name)
+        made = tasks.make(name)
         facts = [f"- Structure of the positions: `{made.structure}`"]
         facts += ["- Linearisations: `--order` and `--source-order`"] if task.ordered else []
         facts += [f"- Source: {made.source}"] if made.source else []
         rows = [
-            [f"`--{option.name.replace('_', '-')}`", code(option.default), option.help]
-            for option in tasks.options_of(task).values()
+            [f"`{flag(option.name)}`", code(option.default), option.help] for option in tasks.options_of(task).values()
         ]
         parts += [f"## {name}", prose(task.__doc__), "\n".join(facts), table(["option", "default", "meaning"], rows)]
     return page("Tasks", *parts)

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 _KEY = "ape_cli.task_options"
 _TYPES = {"bool": bool, "int": int, "float": float}
-OPTION_OF_TASKS = (
-    "_task_option_"  # in the names of parameters: FORM_task_option_NAME; the form says how the value is read
-)
+# In the names of parameters: FORM_task_option_NAME. The form says how the value is read.
+OPTION_OF_TASKS = "_task_option_"
 
 
 class TaskCommand(TyperCommand):
@@ -55,7 +54,7 @@ def given_options(ctx: typer.Context, settings: list[str]) -> dict[str, Any]:
             given[name] = _READ[form](name, value)
     more = parse_settings(settings)
     if own := next((key for key in ("order", "source_order") if key in more), None):
-        option = _flag(own)
+        option = flag(own)
         fix = f"write {option} {more[own]}"
         raise UsageError(f"{own} has an option of its own", got=f"--set {own}={more[own]}", fix=fix)
     if twice := sorted(given.keys() & more.keys()):
@@ -90,14 +89,12 @@ def _parameter(name: str, of: dict[str, TaskOption]) -> Parameter:
     kinds = {option.kind for option in of.values()}
     kind = kinds.pop() if len(kinds) == 1 else "any"
     form = "list" if kind.startswith("tuple") else "any" if kind == "any" else "plain"
-    about = typer.Option(
-        _flag(name), help=_help(of), show_default=False, metavar="30,40,60" if form == "list" else None
-    )
+    about = typer.Option(flag(name), help=_help(of), show_default=False, metavar="30,40,60" if form == "list" else None)
     annotation = Annotated[_TYPES.get(kind, str) | None, about]  # type: ignore[valid-type]
     return Parameter(f"{form}{OPTION_OF_TASKS}{name}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _flag(name: str) -> str:
+def flag(name: str) -> str:
     """The option of the command line for an option of tasks."""
     return f"--{name.replace('_', '-')}"
 
@@ -127,8 +124,8 @@ def _whole_numbers(name: str, text: str) -> list[int]:
     """The numbers of `--sizes 30,40,60`. Raises `UsageError` for anything else."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdecimal() for part in parts):
-        allowed, flag = "whole numbers, separated by commas", _flag(name)
-        raise UsageError(f"bad {flag}", got=repr(text), allowed=allowed, fix=f"for example {flag} 30,40,60")
+        allowed, given = "whole numbers, separated by commas", flag(name)
+        raise UsageError(f"bad {given}", got=repr(text), allowed=allowed, fix=f"for example {given} 30,40,60")
     return [int(part) for part in parts]
 
 

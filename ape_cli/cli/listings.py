@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ape_cli.cli._task_options import flag
 from ape_cli.cli.console import hint, note, note_lines, print_table, say
 from ape_cli.cli.values import shown
 from ape_cli.core.errors import ApeError
-
-if TYPE_CHECKING:  # imported where it is needed, because torch is slow to import
-    pass
 
 Lines = list[dict[str, Any]]
 
@@ -54,7 +52,7 @@ def print_task(line: dict[str, Any]) -> None:
     if line["source"]:
         say(f"source: {line['source']}")
     options = tasks.options_of(tasks.load(line["task"])).values()
-    rows = [[f"--{option.name.replace('_', '-')}", shown(option.default), option.help] for option in options]
+    rows = [[flag(option.name), shown(option.default), option.help] for option in options]
     print_table(["option", "default", "meaning"], rows)
     hint(f"for example: ape gen {line['task']} --n 1000")
 
@@ -203,8 +201,8 @@ def print_runs(lines: Lines, wide: bool) -> None:
         "seconds": lambda line: "" if line["seconds"] is None else f"{line['seconds']:.0f}",
         "validation": lambda line: _percent(line["validation_token_accuracy"]),
     }
-    shown = list(columns) if wide else ["run", "status", "validation"]
-    print_table(shown, [[columns[name](line) for name in shown] for line in lines])
+    heads = list(columns) if wide else ["run", "status", "validation"]
+    print_table(heads, [[columns[name](line) for name in heads] for line in lines])
     hint("validation: best accuracy on the validation split; `ape report` has the scores of the test split")
     if not wide:
         hint("--wide adds settings, preset, dataset, steps and seconds")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shlex
@@ -28,6 +29,16 @@ def how_to_install(extra: str, *packages: str) -> str:
     how = ["-e"] if editable else []
     pins = os.path.normpath(f"{here}/{_PINS}")
     return shlex.join(["pip", "install", "-c", pins, *how, f"{here}[{extra}]", *packages])
+
+
+def how_to_get(needs: str | None, extra: str | None) -> str | None:
+    """The command that installs the package that a plug-in needs; None if it needs none, or if it is installed.
+
+    `extra` is the extra of this program that has the package, if one has it.
+    """
+    if needs is None or importlib.util.find_spec(needs) is not None:
+        return None
+    return how_to_install(extra) if extra else f"pip install {needs}"
 
 
 def _clone() -> tuple[Path | None, bool]:

@@ -73,8 +73,7 @@ def _breakable(name: str) -> str:
     """The name of a column. A long one is in two lines if it has settings in brackets or an order after a slash."""
     if len(name) <= _SHORT:
         return name
-    head, mark, rest = name.partition(" (") if " (" in name else name.partition("/")
-    return f"{head}{mark.rstrip(' (')}\n({rest}" if mark == " (" else f"{head}{mark}\n{rest}" if mark else name
+    return name.replace(" (", "\n(", 1) if " (" in name else name.replace("/", "/\n", 1)
 
 
 def _heading(name: str) -> int:

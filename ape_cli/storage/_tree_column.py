@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.storage.dictionaries import check_indices
+from ape_cli.storage.parquet import group_sizes, most_expanded
 
 _AT_ONCE = 256  # rows in memory at once
 
@@ -35,7 +36,7 @@ def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:
 
 def _texts(content: bytes, name: str) -> Iterator[bytes | None]:
     """The texts of the column `name`. Equal texts are in memory only once."""
-    most, total, rows = _most(len(content)), 0, 0
+    most, total, rows = most_expanded(len(content)), 0, 0
     with pq.ParquetFile(pa.BufferReader(content), read_dictionary=[name]) as file:
         for batch in file.iter_batches(_AT_ONCE, columns=[name]):
             part = batch.column(0)
@@ -55,11 +56,6 @@ def _texts(content: bytes, name: str) -> Iterator[bytes | None]:
             raise DataError("no complete Parquet file", got=f"another number of rows than {file.metadata.num_rows:,}")
 
 
-def _most(size: int) -> int:
-    """The most bytes of texts in a file of `size` bytes."""
-    return max(budget.SOLID_BYTES, budget.COLUMN_EXPANSION * size)
-
-
 def _check_footer(content: bytes) -> None:
     """Check the length of the footer, which is parsed at once. Raises `DataError`."""
     length = struct.unpack("<I", content[-8:-4])[0] if len(content) >= 8 else 0
@@ -68,15 +64,11 @@ def _check_footer(content: bytes) -> None:
 
 
 def _check_groups(file: pq.ParquetFile, size: int) -> None:
-    """Check that no row group has too many bytes. Raises `DataError`.
-
-    The sizes of single columns would be more exact, but pyarrow ends the process if the description of a column is
-    damaged.
-    """
-    for number in range(file.num_row_groups):
-        found = file.metadata.row_group(number).total_byte_size
-        if found > _most(size):
-            raise DataError("a row group is too large", got=f"{found:,} bytes", allowed=f"{_most(size):,} bytes")
+    """Check that no row group has too many bytes. Raises `DataError`."""
+    most = most_expanded(size)
+    for found in group_sizes(file.metadata):
+        if found > most:
+            raise DataError("a row group is too large", got=f"{found:,} bytes", allowed=f"{most:,} bytes")
 
 
 def _chosen(schema: pa.Schema, column: str | None) -> str:

@@ -53,13 +53,25 @@ def check_length(path: StoragePath) -> None:
     if size <= budget.PARQUET_BYTES:
         return
     with pq.ParquetFile(path.opened() if isinstance(path, RemotePath) else path.absolute()) as file:
-        # not the compressed sizes of the columns: pyarrow ends the process if the description of one is damaged
-        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-        content = sum(group.total_byte_size for group in groups)
+        content = sum(group_sizes(file.metadata))
     if size > content + budget.PARQUET_BYTES:
         raise OSError(errno.EFBIG, f"it has {size:,} bytes, of which at most {content:,} are data", str(path))
     if files.is_hole(path):
         raise OSError(errno.EFBIG, f"most of its {size:,} bytes were never written", str(path))
+
+
+def group_sizes(about: pq.FileMetaData) -> list[int]:
+    """The bytes of each row group of a file, decompressed, as its footer says.
+
+    The sizes of single columns would be more exact, but pyarrow ends the process if the description of a column is
+    damaged.
+    """
+    return [about.row_group(number).total_byte_size for number in range(about.num_row_groups)]
+
+
+def most_expanded(size: int) -> int:
+    """The most bytes that a user's file of `size` bytes may have in a row group or in a column of texts."""
+    return max(budget.SOLID_BYTES, budget.COLUMN_EXPANSION * size)
 
 
 def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath) -> pa.Table:

@@ -177,16 +177,16 @@ MISTAKES = [
     ),
     Mistake(
         "the process ended by a damaged description of a column of texts",
-        "_check_groups",
-        "found = file.metadata.row_group(number).total_byte_size",
-        "found = file.metadata.row_group(number).column(0).total_uncompressed_size",
+        "group_sizes",
+        "about.row_group(number).total_byte_size",
+        "about.row_group(number).column(0).total_uncompressed_size",
         "storage/test_tree_sources.py::test_no_damage_of_a_footer_ends_the_process",
     ),
     Mistake(
         "the process ended by a damaged description of a column of images",
-        "ImageShard._check_groups",
-        "size = self.file.metadata.row_group(number).total_byte_size",
-        "size = self.file.metadata.row_group(number).column(0).total_uncompressed_size",
+        "group_sizes",
+        "about.row_group(number).total_byte_size",
+        "about.row_group(number).column(0).total_uncompressed_size",
         "storage/sources/test_crafted_parquet.py::test_no_damage_of_a_footer_ends_the_process",
     ),
     Mistake(

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError
 from ape_cli.storage.dictionaries import check_indices
+from ape_cli.storage.parquet import group_sizes, most_expanded
 
 _AT_ONCE = 256  # encoded images that are in memory at once
 _LABELS = 2**16  # labels that are read at once
@@ -82,7 +83,8 @@ class ImageShard:
         text = not pa.types.is_integer(self.schema.field(name).type)
         for start, part in self._parts(name, [name] if text else [], _LABELS):
             if part.nbytes > budget.LABEL_BYTES:
-                raise self._too_large("labels", part.nbytes, f"{budget.LABEL_BYTES:,} bytes")
+                what = f"labels of {self.path} are too large"
+                raise _too_large(what, part.nbytes, f"{budget.LABEL_BYTES:,} bytes")
             yield start, part
 
     def images(self, name: str) -> Iterator[tuple[int, pa.Array]]:
@@ -95,27 +97,13 @@ class ImageShard:
         return self._parts(name, [f"{name}.bytes" if pa.types.is_struct(kind) else name], _AT_ONCE)
 
     def _check_groups(self) -> None:
-        """Raise `DataError` if a row group does not fit into memory, or is much larger than the file.
-
-        The sizes of single columns would be more exact, but pyarrow ends the process if the description of a column is
-        damaged.
-        """
-        expanded = max(budget.SOLID_BYTES, budget.COLUMN_EXPANSION * self.path.stat().st_size)
+        """Raise `DataError` if a row group does not fit into memory, or is much larger than the file."""
+        expanded = most_expanded(self.path.stat().st_size)
         most = min(budget.memory(), expanded)
-        for number in range(self.file.num_row_groups):
-            size = self.file.metadata.row_group(number).total_byte_size
+        limit = "half of this machine's memory" if most < expanded else "as the file is small"
+        for size in group_sizes(self.file.metadata):
             if size > most:
-                limit = "half of this machine's memory" if most < expanded else "as the file is small"
-                raise self._too_large("a row group", size, f"{most:,} bytes, {limit}")
-
-    def _too_large(self, what: str, size: int, allowed: str) -> DataError:
-        """The error for a part of the file that is too large."""
-        return DataError(
-            f"{what} of {self.path} {'are' if what == 'labels' else 'is'} too large",
-            got=f"{size:,} bytes",
-            allowed=allowed,
-            fix="write smaller row groups",
-        )
+                raise _too_large(f"a row group of {self.path} is too large", size, f"{most:,} bytes, {limit}")
 
     def _parts(self, name: str, once: list[str], at_once: int) -> Iterator[tuple[int, pa.Array]]:
         """Yield the parts of a column, each with the index of its first row. Equal values of `once` are stored once.
@@ -137,3 +125,8 @@ class ImageShard:
                 if start == self.rows:
                     return
         raise self._unreadable(f"another number of rows than {self.rows:,}, as its footer says")
+
+
+def _too_large(what: str, size: int, allowed: str) -> DataError:
+    """The error for a part of a file that is too large."""
+    return DataError(what, got=f"{size:,} bytes", allowed=allowed, fix="write smaller row groups")

@@ -16,14 +16,13 @@ damaged, deeply nested or too large for the input budget is a `DataError`.
 
 from __future__ import annotations
 
-import importlib.util
 import pkgutil
 import sys
 from pathlib import PurePath
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError, unknown
-from ape_cli.core.extras import how_to_install
+from ape_cli.core.extras import how_to_get
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
 
 __all__ = ["ParsedTree", "TreeFormat", "Unit", "by_suffix", "chosen_unit", "joined", "load", "names"]
@@ -51,8 +50,7 @@ def load(name: str) -> TreeFormat:
     found = plugins.load(sys.modules[__name__], "format", stem, TreeFormat)  # type: ignore[type-abstract]
     if name != stem and (not found.variants or name == f"{stem}-"):
         raise unknown("format", name, known)
-    if found.needs and importlib.util.find_spec(found.needs) is None:
-        how = how_to_install(found.extra) if found.extra else f"pip install {found.needs}"
+    if how := how_to_get(found.needs, found.extra):
         raise UsageError(f"the format {stem} needs {found.needs}", got="it is not installed", fix=how)
     return found(name.removeprefix(f"{stem}-") if name != stem else None)
 

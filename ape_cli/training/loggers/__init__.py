@@ -12,7 +12,6 @@ for each token. Accuracies and `kept` are fractions. Tokens are counted without 
 
 from __future__ import annotations
 
-import importlib.util
 import pkgutil
 import sys
 from abc import ABC, abstractmethod
@@ -23,7 +22,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
-from ape_cli.core.extras import how_to_install
+from ape_cli.core.extras import how_to_get
 from ape_cli.runs.config import Config
 from ape_cli.storage.paths import StoragePath
 
@@ -77,8 +76,7 @@ def load(name: str) -> LoggerFactory:
     logger cannot be imported.
     """
     found = plugins.load(sys.modules[__name__], "logger", name, MetricLogger)  # type: ignore[type-abstract]
-    if found.needs and importlib.util.find_spec(found.needs) is None:
-        how = how_to_install(found.extra) if found.extra else f"pip install {found.needs}"
+    if how := how_to_get(found.needs, found.extra):
         raise UsageError(f"{found.needs} is not installed", got=f"--log {name}", fix=how)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,7 @@ def test_a_logger_that_is_unknown_or_cannot_be_used(here: Path, monkeypatch: pyt
     assert set(loggers.names()) >= {"json-lines", "tensorboard"}
     words = ("--preset", "tiny", "--device", "cpu")
     assert "did you mean 'tensorboard'" in ape("train", "--scheme", "rope", "--log", "tensorbord", *words, code=2)[1]
-    monkeypatch.setattr(loggers.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"tensorboard is not installed[\s\S]*pip install"):
         loggers.load("tensorboard")
     assert list(here.iterdir()) == []
