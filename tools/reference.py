@@ -80,6 +80,7 @@ def commands() -> str:
         inner = typer.Context(command, parent=context, info_name=name)
         usage = " ".join(["ape", name, *command.collect_usage_pieces(inner)])
         parts += [f"## ape {name}", prose((command.help or "").split("\f")[0]), f"```text\n{usage}\n```"]
+        parts += ["For example:", f"```sh\n{command.epilog}\n```"]
         rows = [_parameter(one) for one in command.get_params(inner) if not _is_elsewhere(one)]
         if rows:
             parts.append(table(["argument or option", "default", "meaning"], rows))
@@ -96,7 +97,8 @@ def _parameter(one: Any) -> list[str]:
     about = getattr(one, "help", None) or ""
     if one.param_type_name == "argument":
         return [f"`{one.metavar or one.name.upper()}`", "required" if one.required else "", about]
-    names = ", ".join(f"`{name}`" for name in one.opts)
+    value = "" if one.is_flag else f" {one.metavar}"
+    names = ", ".join(f"`{name}{value}`" for name in one.opts)
     default = "required" if one.required else "" if one.is_flag or one.default in (None, (), []) else code(one.default)
     return [names, default, about]
 

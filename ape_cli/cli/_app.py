@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 import ape_cli
+from ape_cli.cli._help import EXECUTION, OUTPUT, RUNS, HelpfulCommand
 from ape_cli.cli.console import note, tell
 from ape_cli.core.errors import ApeError, DataError, nearest
 from ape_cli.core.messages import messages_to
@@ -36,9 +37,12 @@ else:
     Somewhere = Path  # Typer takes no unions; `_place` parses the text into a `StoragePath`
 
 
-def somewhere(about: str, *names: str, metavar: str = "DIR") -> Any:
-    """An option for a local folder or file, or an address in an object store. `about`: its help text."""
-    return typer.Option(*names, parser=_place, metavar=metavar, help=about)
+def somewhere(about: str, *names: str, metavar: str = "DIR", group: str | None = None) -> Any:
+    """An option for a local folder or file, or an address in an object store.
+
+    `about`: its help text; `group`: the title under which `--help` lists it.
+    """
+    return typer.Option(*names, parser=_place, metavar=metavar, help=about, rich_help_panel=group)
 
 
 def _parser(parse: Callable[[Any], StoragePath]) -> Callable[[Any], StoragePath]:
@@ -63,23 +67,39 @@ Dataset = Annotated[
     typer.Argument(parser=_place, metavar="DATASET", help="Dataset: a folder, an address, or a name under --datasets."),
 ]
 Results = Annotated[
-    Somewhere, somewhere("Folder in which runs are registered: a local folder, s3://… or gs://…", "--results")
+    Somewhere,
+    somewhere("Folder in which runs are registered: a local folder, s3://… or gs://…", "--results", group=OUTPUT),
 ]
 Datasets = Annotated[
-    Somewhere, somewhere("Folder that contains the datasets: a local folder, s3://… or gs://…", "--datasets")
+    Somewhere,
+    somewhere("Folder that contains the datasets: a local folder, s3://… or gs://…", "--datasets", group=OUTPUT),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Schemes = Annotated[list[str] | None, typer.Option("--scheme", help="Only runs of this scheme; may be repeated.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
+Schemes = Annotated[
+    list[str] | None, typer.Option("--scheme", help="Only runs of this scheme; may be repeated.", rich_help_panel=RUNS)
+]
 Tasks = Annotated[
     list[str] | None,
-    typer.Option("--task", help="Only runs of this task (tree-copy) or column (tree-copy/depth); may be repeated."),
+    typer.Option(
+        "--task",
+        help="Only runs of this task (tree-copy) or column (tree-copy/depth); may be repeated.",
+        rich_help_panel=RUNS,
+    ),
 ]
-Presets = Annotated[list[str] | None, typer.Option("--preset", help="Only runs of this preset; may be repeated.")]
+Presets = Annotated[
+    list[str] | None, typer.Option("--preset", help="Only runs of this preset; may be repeated.", rich_help_panel=RUNS)
+]
 Log = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME", help="Metric logger, for example json-lines or tensorboard; may be repeated."),
+    typer.Option(
+        metavar="NAME",
+        help="Metric logger, for example json-lines or tensorboard; may be repeated.",
+        rich_help_panel=EXECUTION,
+    ),
 ]
-Threads = Annotated[int | None, typer.Option(help="Number of CPU threads. Default: all cores.")]
+Threads = Annotated[
+    int | None, typer.Option(help="Number of CPU threads. Default: all cores.", rich_help_panel=EXECUTION)
+]
 RESULTS, DATASETS = Path("results"), Path("datasets")
 
 
@@ -89,8 +109,19 @@ def stop_signals() -> list[signal.Signals]:
     return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if asked else [])]
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command: print user errors without a traceback, and exit with the right status.
+def command(
+    example: str, *, name: str | None = None, cls: type[HelpfulCommand] = HelpfulCommand
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function as a command of the same name, or of `name`. `example` ends its help."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        return app.command(name, cls=cls, epilog=example)(_guarded(function))
+
+    return register
+
+
+def _guarded(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a function print user errors without a traceback, and exit with the right status.
 
     SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before the command.
     """

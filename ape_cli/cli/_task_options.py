@@ -8,26 +8,47 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
+from ape_cli.cli._help import TASKS, HelpfulCommand, last_word
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.runs.config import parse_settings
 
 if TYPE_CHECKING:
     from ape_cli.tasks import TaskOption
 
-_KEY = "ape_cli.task_options"
+_KEY, _WORDS = "ape_cli.task_options", "ape_cli.words"
 _TYPES = {"bool": bool, "int": int, "float": float}
 # In the names of parameters: FORM_task_option_NAME. The form says how the value is read.
 OPTION_OF_TASKS = "_task_option_"
 
 
-class TaskCommand(TyperCommand):
-    """A command with the options of all tasks beside its own. `given_options` returns their values."""
+class TaskCommand(HelpfulCommand):
+    """A command with the options of all tasks beside its own. `given_options` returns their values.
+
+    `--help` beside the name of a task shows only the options of that task.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line. Its words are kept, because `--help` ends the command before they are parsed."""
+        ctx.meta[_WORDS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def listed(self, ctx: Any) -> list[Any]:
+        """The parameters that `--help` lists."""
+        from ape_cli import tasks
+
+        found = self.get_params(ctx)
+        named = next((word for word in ctx.meta[_WORDS] if word in tasks.names()), None)
+        if named is None:
+            return found
+        own = tasks.options_of(tasks.load(named))
+        about = {option: _about(one) for option, one in own.items()}
+        return [one for one in map(partial(_of_task, about), found) if one is not None]
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The command's parameters, the options of the tasks, then `--help`."""
@@ -89,9 +110,18 @@ def _parameter(name: str, of: dict[str, TaskOption]) -> Parameter:
     kinds = {option.kind for option in of.values()}
     kind = kinds.pop() if len(kinds) == 1 else "any"
     form = "list" if kind.startswith("tuple") else "any" if kind == "any" else "plain"
-    about = typer.Option(flag(name), help=_help(of), show_default=False, metavar="30,40,60" if form == "list" else None)
+    metavar = "30,40,60" if form == "list" else None if kind == "bool" else last_word(name)
+    about = typer.Option(flag(name), help=_help(of), show_default=False, metavar=metavar, rich_help_panel=TASKS)
     annotation = Annotated[_TYPES.get(kind, str) | None, about]  # type: ignore[valid-type]
     return Parameter(f"{form}{OPTION_OF_TASKS}{name}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _of_task(about: dict[str, str], one: Any) -> Any | None:
+    """A parameter with the help of one task; None for an option that this task does not have. `about`: its options."""
+    option = one.name.partition(OPTION_OF_TASKS)[2]
+    if option:
+        one.help = about.get(option)
+    return None if option and option not in about else one
 
 
 def flag(name: str) -> str:
@@ -111,6 +141,12 @@ def _help(of: dict[str, TaskOption]) -> str:
     else:
         ends = [f"{', '.join(tasks)}: default {default or 'none'}" for default, tasks in defaults.items()]
     return f"{' '.join(texts)} [{'; '.join(ends)}]".strip()
+
+
+def _about(option: TaskOption) -> str:
+    """The help of an option of one task."""
+    default = _text(option.default)
+    return f"{option.help}{f'  [default: {default}]' if default else ''}".strip()
 
 
 def _text(default: Any) -> str:

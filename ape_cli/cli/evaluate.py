@@ -15,12 +15,12 @@ from ape_cli.cli._app import (
     Results,
     Somewhere,
     Threads,
-    app,
     command,
     existing_dataset,
     note_unreadable,
     somewhere,
 )
+from ape_cli.cli._help import EXECUTION, SCORES
 from ape_cli.cli.console import answer, note, note_lines
 from ape_cli.core import escaping, runtime
 from ape_cli.core.errors import ApeError, UsageError
@@ -30,19 +30,26 @@ if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow
     from ape_cli.runs.run import Run
 
 
-@app.command("eval")
-@command
+@command("ape eval --decode greedy", name="eval")
 def evaluate(
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs, or beginnings of names.")] = None,
-    split: Annotated[str, typer.Option(help="Split to evaluate on: train, validation or test.")] = "test",
+    split: Annotated[
+        str, typer.Option(help="Split to evaluate on: train, validation or test.", rich_help_panel=SCORES)
+    ] = "test",
     data: Annotated[
-        list[Somewhere] | None, somewhere("Dataset to evaluate on; may be repeated. Default: the dataset of each run.")
+        list[Somewhere] | None,
+        somewhere("Dataset to evaluate on; may be repeated. Default: the dataset of each run.", group=SCORES),
     ] = None,
     decode: Annotated[
-        str, typer.Option(help="Decoding: teacher (forcing), or greedy, where the model reads its own output.")
+        str,
+        typer.Option(
+            help="Decoding: teacher (forcing), or greedy, where the model reads its own output.", rich_help_panel=SCORES
+        ),
     ] = "teacher",
-    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.")] = "auto",
-    batch_size: Annotated[int, typer.Option(help="Number of rows in a batch. Results do not depend on it.")] = 256,
+    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.", rich_help_panel=EXECUTION)] = "auto",
+    batch_size: Annotated[
+        int, typer.Option(help="Number of rows in a batch. Results do not depend on it.", rich_help_panel=EXECUTION)
+    ] = 256,
     threads: Threads = None,
     datasets: Datasets = DATASETS,
     results: Results = RESULTS,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ape_cli.cli._app import Json, app, command
+from ape_cli.cli._app import Json, command
 from ape_cli.cli.console import answer, note, print_table
 from ape_cli.cli.values import shown
 
@@ -14,8 +14,7 @@ _MANY = 10**9  # limits from here on are only a protection
 _ENDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 
-@app.command()
-@command
+@command("ape fields --scheme rope")
 def fields(
     scheme: Annotated[str | None, typer.Option(help="Also list the options of this scheme.")] = None,
     attention: Annotated[str | None, typer.Option(help="Also list the options of this kind of attention.")] = None,

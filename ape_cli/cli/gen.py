@@ -7,55 +7,85 @@ from typing import Annotated
 import typer
 
 from ape_cli.cli import console
-from ape_cli.cli._app import DATASETS, Json, Somewhere, app, command, somewhere
+from ape_cli.cli._app import DATASETS, Json, Somewhere, command, somewhere
+from ape_cli.cli._help import DATA, EXECUTION, EXISTING, OUTPUT, ROWS, TASKS
 from ape_cli.cli._task_options import TaskCommand, given_options
 from ape_cli.cli.console import answer, note, say
 
 
-@app.command(cls=TaskCommand)
-@command
+@command("ape gen tree-rotate --order depth --n 5000", cls=TaskCommand)
 def gen(
     ctx: typer.Context,
     task: Annotated[str, typer.Argument(help="Task to generate data for; `ape tasks` lists all.")],
     n: Annotated[
         int | None,
         typer.Option(
-            "--n", help="Number of training rows, of each size with --sizes. Default: 10,000; for images, all."
+            "--n",
+            metavar="ROWS",
+            help="Number of training rows, of each size with --sizes. Default: 10,000; for images, all.",
+            rich_help_panel=ROWS,
         ),
     ] = None,
-    order: Annotated[str | None, typer.Option(help="Order of the nodes of trees, breadth (default) or depth.")] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Order of the nodes of trees, breadth (default) or depth.", rich_help_panel=DATA)
+    ] = None,
     source_order: Annotated[
-        str | None, typer.Option(help="Order of the nodes of source trees. Default: --order.")
+        str | None, typer.Option(help="Order of the nodes of source trees. Default: --order.", rich_help_panel=DATA)
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random draws.")] = 42,
+    seed: Annotated[int, typer.Option(help="Seed of the random draws.", rich_help_panel=ROWS)] = 42,
     n_validation: Annotated[
-        int | None, typer.Option(help="Number of validation rows. Default: 1,000; for images, all.")
+        int | None,
+        typer.Option(
+            metavar="ROWS", help="Number of validation rows. Default: 1,000; for images, all.", rich_help_panel=ROWS
+        ),
     ] = None,
-    n_test: Annotated[int | None, typer.Option(help="Number of test rows. Default: 1,000; for images, all.")] = None,
+    n_test: Annotated[
+        int | None,
+        typer.Option(
+            metavar="ROWS", help="Number of test rows. Default: 1,000; for images, all.", rich_help_panel=ROWS
+        ),
+    ] = None,
     to: Annotated[
         Somewhere | None,
         somewhere(
-            "Folder of the dataset: a path, s3://… or gs://…. Default: datasets/TASK[-ORDER][-sizes-…].", "--out"
+            "Folder of the dataset: a path, s3://… or gs://…. Default: datasets/TASK[-ORDER][-sizes-…].",
+            "--out",
+            group=OUTPUT,
         ),
     ] = None,
-    shard_rows: Annotated[int, typer.Option(help="Maximum number of rows in a Parquet file.")] = 32_768,
+    shard_rows: Annotated[
+        int, typer.Option(help="Maximum number of rows in a Parquet file.", rich_help_panel=EXECUTION)
+    ] = 32_768,
     workers: Annotated[
         int | None,
-        typer.Option(help="Number of shards that are written at once. Default: 1; with ray, as many as fit."),
+        typer.Option(
+            help="Number of shards that are written at once. Default: 1; with ray, as many as fit.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="Where shards are written: local (processes) or ray (a cluster).")
+        str,
+        typer.Option(help="Where shards are written: local (processes) or ray (a cluster).", rich_help_panel=EXECUTION),
     ] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Address of a ray cluster. Default: start one on this machine.")
+        str | None,
+        typer.Option(help="Address of a ray cluster. Default: start one on this machine.", rich_help_panel=EXECUTION),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another dataset in the folder.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace another dataset in the folder.", rich_help_panel=EXISTING)
+    ] = False,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the task; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Any option of the task; may be repeated.", rich_help_panel=TASKS
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Generate a dataset. It has Parquet shards, a manifest and a dataset card. Options in brackets belong to tasks."""
+    """Generate a dataset: Parquet shards, a manifest and a dataset card.
+
+    `ape gen TASK --help` shows only the options that apply to one task.
+    """
     from ape_cli import tasks
     from ape_cli.core import executors
     from ape_cli.data import generation

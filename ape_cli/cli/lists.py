@@ -18,7 +18,6 @@ from ape_cli.cli._app import (
     Schemes,
     Tasks,
     Threads,
-    app,
     command,
     existing_dataset,
     note_unreadable,
@@ -28,8 +27,7 @@ from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
 
 
-@app.command()
-@command
+@command("ape tasks tree-rotate")
 def tasks(
     names: Annotated[list[str] | None, typer.Argument(help="Names of tasks. Default: a list of all.")] = None,
     as_json: Json = False,
@@ -52,8 +50,7 @@ def tasks(
         listings.print_tasks(lines)
 
 
-@app.command()
-@command
+@command("ape schemes --wide")
 def schemes(
     measure: Annotated[
         bool, typer.Option("--measure", help="Also measure time and memory, compared with `none` (takes a minute).")
@@ -79,16 +76,14 @@ def schemes(
     answer(lines) if as_json else listings.print_schemes(lines, wide)
 
 
-@app.command()
-@command
+@command("ape attentions")
 def attentions(as_json: Json = False) -> None:
     """List the kinds of attention with what they can take."""
     lines = listings.attentions()
     answer(lines) if as_json else listings.print_attentions(lines)
 
 
-@app.command()
-@command
+@command("ape check rope")
 def check(
     names: Annotated[
         list[str] | None, typer.Argument(help="Names of schemes or kinds of attention. Default: all.")
@@ -112,8 +107,7 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command()
-@command
+@command("ape runs --scheme rope")
 def runs(
     scheme: Schemes = None,
     task: Tasks = None,
@@ -138,8 +132,7 @@ def runs(
     listings.print_runs(found.to_dicts(), wide)
 
 
-@app.command()
-@command
+@command("ape show tree-rotate-depth --row 3")
 def show(
     data: Dataset,
     row: Annotated[int, typer.Option(help="Row number in the split, from 0.")] = 0,

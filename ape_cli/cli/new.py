@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from ape_cli.cli._app import Json, app, command, here
+from ape_cli.cli._app import Json, command, here
 from ape_cli.cli.console import answer, say
 from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.storage import files
@@ -26,8 +26,7 @@ _NEXT = {
 _LONGEST = 40  # characters of a name, so that the lines of the templates stay short enough
 
 
-@app.command()
-@command
+@command("ape new scheme first-last")
 def new(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="scheme or task.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, for example first-last.")],

@@ -16,12 +16,12 @@ from ape_cli.cli._app import (
     Schemes,
     Somewhere,
     Tasks,
-    app,
     command,
     here,
     note_unreadable,
     somewhere,
 )
+from ape_cli.cli._help import FORMAT, RUNS, SCORES
 from ape_cli.cli._sweep_runs import sweep_runs
 from ape_cli.cli.console import draw, note, say
 from ape_cli.core.errors import ApeError, UsageError, pick
@@ -37,58 +37,85 @@ if TYPE_CHECKING:
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
 
-@app.command()
-@command
+@command("ape report --interval")
 def report(
     style: Annotated[
-        str | None, typer.Option("--format", help="Format: rich, markdown, latex, csv, json or html.")
+        str | None,
+        typer.Option("--format", help="Format: rich, markdown, latex, csv, json or html.", rich_help_panel=FORMAT),
     ] = None,
     metric: Annotated[
-        str, typer.Option(help="Metric: token_accuracy, exact_match or cross_entropy.")
+        str, typer.Option(help="Metric: token_accuracy, exact_match or cross_entropy.", rich_help_panel=SCORES)
     ] = "token_accuracy",
-    against: Annotated[str | None, typer.Option(help="`paper`: show the paper's numbers next to ours.")] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="paper", help="`paper`: show the paper's numbers next to ours.", rich_help_panel=SCORES),
+    ] = None,
     compare: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="A B", help="Compare two rows of the tables in pairs with equal seeds."),
+        typer.Option(
+            metavar="A B", help="Compare two rows of the tables in pairs with equal seeds.", rich_help_panel=SCORES
+        ),
     ] = None,
     by: Annotated[
         str | None,
         typer.Option(
+            metavar="size|op|epoch",
             help="`size`: scores by length or depth, over all evaluated datasets; `op`: by operator of the source; "
-            "`epoch`: halfway through training and at its end."
+            "`epoch`: halfway through training and at its end.",
+            rich_help_panel=SCORES,
         ),
     ] = None,
     view: Annotated[
-        str | None, typer.Option(help="Name of a view (`ape report --views` lists them). Default: scores.")
+        str | None,
+        typer.Option(help="Name of a view (`ape report --views` lists them). Default: scores.", rich_help_panel=SCORES),
     ] = None,
     views: Annotated[
-        bool, typer.Option("--views", callback=_list_views, is_eager=True, help="List the views and exit.")
+        bool,
+        typer.Option(
+            "--views", callback=_list_views, is_eager=True, help="List the views and exit.", rich_help_panel=SCORES
+        ),
     ] = False,
     interval: Annotated[
         bool,
-        typer.Option("--interval", help="Show 95% confidence intervals over seeds instead of standard deviations."),
+        typer.Option(
+            "--interval",
+            help="Show 95% confidence intervals over seeds instead of standard deviations.",
+            rich_help_panel=SCORES,
+        ),
     ] = False,
-    split: Annotated[str, typer.Option(help="Split: train, validation or test.")] = "test",
-    decode: Annotated[str, typer.Option(help="Decoding: teacher or greedy.")] = "teacher",
+    split: Annotated[str, typer.Option(help="Split: train, validation or test.", rich_help_panel=SCORES)] = "test",
+    decode: Annotated[str, typer.Option(help="Decoding: teacher or greedy.", rich_help_panel=SCORES)] = "teacher",
     scheme: Schemes = None,
     task: Tasks = None,
     preset: Presets = None,
     sweep: Annotated[
         Path | None,
-        typer.Option(parser=here, metavar="FILE.toml", help="Only the runs of this sweep, on their own datasets."),
+        typer.Option(
+            parser=here,
+            metavar="FILE.toml",
+            help="Only the runs of this sweep, on their own datasets.",
+            rich_help_panel=RUNS,
+        ),
     ] = None,
     to: Annotated[
-        Somewhere | None, somewhere("Write to a file. Its extension decides the format.", "--out", metavar="FILE")
+        Somewhere | None,
+        somewhere("Write to a file. Its extension decides the format.", "--out", metavar="FILE", group=FORMAT),
     ] = None,
     plots: Annotated[
-        Somewhere | None, somewhere("Folder for plots of scores, scores by size and learning curves.", metavar="DIR")
+        Somewhere | None,
+        somewhere("Folder for plots of scores, scores by size and learning curves.", metavar="DIR", group=FORMAT),
     ] = None,
     plot_format: Annotated[
-        list[str] | None, typer.Option(help="Format of plots: svg (default), png or pdf; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Format of plots: svg (default), png or pdf; may be repeated.", rich_help_panel=FORMAT),
     ] = None,
     axis: Annotated[
         str | None,
-        typer.Option(help="Axis of plots: `score` (default), or `error`, which is 100% - score on a log scale."),
+        typer.Option(
+            metavar="score|error",
+            help="Axis of plots: `score` (default), or `error`, which is 100% - score on a log scale.",
+            rich_help_panel=FORMAT,
+        ),
     ] = None,
     results: Results = RESULTS,
     as_json: Json = False,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Log, Results, app, command, dataset_folder, here
+from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Log, Results, command, dataset_folder, here
+from ape_cli.cli._help import EXECUTION, GRID
 from ape_cli.cli.console import answer, note, print_table, say
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, brief, pick
@@ -27,56 +28,104 @@ if TYPE_CHECKING:
 _TAIL = 12  # number of lines of a failed trial's log that are printed
 
 
-@app.command()
-@command
+@command("ape sweep --schemes sinusoidal,rope --tasks copy,reverse --seeds 42-44")
 def sweep(
     file: Annotated[
         Path | None,
         typer.Argument(parser=here, metavar="FILE.toml", help="File with the grid. Options replace its fields."),
     ] = None,
-    schemes: Annotated[str | None, typer.Option(help="Schemes, for example rope,orthogonal-seq.")] = None,
-    tasks: Annotated[str | None, typer.Option(help="Tasks. Each has a dataset with the sizes of the preset.")] = None,
-    data: Annotated[list[str] | None, typer.Option(help="Existing dataset; may be repeated.")] = None,
+    schemes: Annotated[
+        str | None, typer.Option(help="Schemes, for example rope,orthogonal-seq.", rich_help_panel=GRID)
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Tasks. Each has a dataset with the sizes of the preset.", rich_help_panel=GRID)
+    ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="Existing dataset; may be repeated.", rich_help_panel=GRID)
+    ] = None,
     orders: Annotated[
-        str | None, typer.Option(help="Orders of the nodes of trees: breadth,depth,breadth-to-depth,…")
+        str | None,
+        typer.Option(help="Orders of the nodes of trees: breadth,depth,breadth-to-depth,…", rich_help_panel=GRID),
     ] = None,
-    seeds: Annotated[str | None, typer.Option(help="Seeds, for example 42,43,44 or 42-44.")] = None,
-    structures: Annotated[str | None, typer.Option(help="Structures as which positions are read.")] = None,
-    attentions: Annotated[str | None, typer.Option(help="Kinds of attention.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Seeds, for example 42,43,44 or 42-44.", rich_help_panel=GRID)
+    ] = None,
+    structures: Annotated[
+        str | None, typer.Option(help="Structures as which positions are read.", rich_help_panel=GRID)
+    ] = None,
+    attentions: Annotated[str | None, typer.Option(help="Kinds of attention.", rich_help_panel=GRID)] = None,
     preset: Annotated[
-        str | None, typer.Option(help="paper, medium, small or tiny. Default: paper on a GPU, else small.")
+        str | None,
+        typer.Option(help="paper, medium, small or tiny. Default: paper on a GPU, else small.", rich_help_panel=GRID),
     ] = None,
-    precision: Annotated[str | None, typer.Option(help="Precision: fp32, tf32 (only on GPUs) or bf16.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="Precision: fp32, tf32 (only on GPUs) or bf16.", rich_help_panel=GRID)
+    ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=V,V", help="Values of a field of the configuration; may be repeated."),
+        typer.Option(
+            "--set",
+            metavar="KEY=V,V",
+            help="Values of a field of the configuration; may be repeated.",
+            rich_help_panel=GRID,
+        ),
     ] = None,
-    engine: Annotated[str, typer.Option(help="Where trials run: local (processes) or ray (a cluster).")] = "local",
+    engine: Annotated[
+        str, typer.Option(help="Where trials run: local (processes) or ray (a cluster).", rich_help_panel=EXECUTION)
+    ] = "local",
     workers: Annotated[
-        int | None, typer.Option(help="Number of trials at once. Default: as many as the machine has room for.")
+        int | None,
+        typer.Option(
+            help="Number of trials at once. Default: as many as the machine has room for.", rich_help_panel=EXECUTION
+        ),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(help="local: CPU threads of each trial. Default: an equal share of the cores.")
+        int | None,
+        typer.Option(
+            help="local: CPU threads of each trial. Default: an equal share of the cores.", rich_help_panel=EXECUTION
+        ),
     ] = None,
     retries: Annotated[
-        int | None, typer.Option(help="Number of retries of a trial whose process or node dies.")
+        int | None,
+        typer.Option(help="Number of retries of a trial whose process or node dies.", rich_help_panel=EXECUTION),
     ] = None,
     address: Annotated[
-        str | None, typer.Option(help="ray: address of a cluster. Default: start one on this machine.")
+        str | None,
+        typer.Option(help="ray: address of a cluster. Default: start one on this machine.", rich_help_panel=EXECUTION),
     ] = None,
-    cpus_per_trial: Annotated[float | None, typer.Option(help="ray: CPUs of each trial. Default: 1.")] = None,
+    cpus_per_trial: Annotated[
+        float | None,
+        typer.Option(metavar="CPUS", help="ray: CPUs of each trial. Default: 1.", rich_help_panel=EXECUTION),
+    ] = None,
     gpus_per_trial: Annotated[
-        float | None, typer.Option(help="ray: GPUs of each trial. Default: 0; with 0.25, four trials share a GPU.")
+        float | None,
+        typer.Option(
+            metavar="GPUS",
+            help="ray: GPUs of each trial. Default: 0; with 0.25, four trials share a GPU.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = None,
     trials_per_task: Annotated[
-        int | None, typer.Option(help="ray: trials of each cluster task. Default: several if trials are short.")
+        int | None,
+        typer.Option(
+            metavar="TRIALS",
+            help="ray: trials of each cluster task. Default: several if trials are short.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = None,
     share: Annotated[
-        str | None, typer.Option("--shard", metavar="I/N", help="Only every N-th trial, starting with the I-th.")
+        str | None,
+        typer.Option(
+            "--shard", metavar="I/N", help="Only every N-th trial, starting with the I-th.", rich_help_panel=EXECUTION
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
-    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.")] = "auto",
-    compiled: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.", rich_help_panel=EXECUTION)
+    ] = False,
+    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.", rich_help_panel=EXECUTION)] = "auto",
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Compile the model with torch.compile.", rich_help_panel=EXECUTION)
+    ] = False,
     log: Log = None,
     results: Results = RESULTS,
     datasets: Datasets = DATASETS,

@@ -22,12 +22,12 @@ from ape_cli.cli._app import (
     Results,
     Somewhere,
     Threads,
-    app,
     command,
     existing_dataset,
     somewhere,
     stop_signals,
 )
+from ape_cli.cli._help import DATA, EXECUTION, EXISTING, MODEL, TRAINING
 from ape_cli.cli.console import answer, note
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError
@@ -44,35 +44,64 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@app.command()
-@command
+@command("ape train --scheme orthogonal-tree --task tree-copy")
 def train(
-    scheme: Annotated[str, typer.Option(help="Positional encoding (`ape schemes` lists them).")],
+    scheme: Annotated[str, typer.Option(help="Positional encoding (`ape schemes` lists them).", rich_help_panel=MODEL)],
     structure: Annotated[
-        str | None, typer.Option(help="Structure as which positions are read, for example seq*tree(2).")
+        str | None,
+        typer.Option(help="Structure as which positions are read, for example seq*tree(2).", rich_help_panel=MODEL),
     ] = None,
-    attention: Annotated[str, typer.Option(help="Kind of attention (`ape attentions` lists them).")] = "dot",
-    data: Annotated[Somewhere | None, somewhere("Dataset: a folder, a name under --datasets, s3://… or gs://…")] = None,
-    task: Annotated[str | None, typer.Option(help="Task; its dataset has the sizes of the preset.")] = None,
-    order: Annotated[str | None, typer.Option(help="Order of the nodes of trees: breadth or depth.")] = None,
+    attention: Annotated[
+        str, typer.Option(help="Kind of attention (`ape attentions` lists them).", rich_help_panel=MODEL)
+    ] = "dot",
+    data: Annotated[
+        Somewhere | None, somewhere("Dataset: a folder, a name under --datasets, s3://… or gs://…", group=DATA)
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Task; its dataset has the sizes of the preset.", rich_help_panel=DATA)
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Order of the nodes of trees: breadth or depth.", rich_help_panel=DATA)
+    ] = None,
     source_order: Annotated[
-        str | None, typer.Option(help="Order of the nodes of source trees. Default: --order.")
+        str | None, typer.Option(help="Order of the nodes of source trees. Default: --order.", rich_help_panel=DATA)
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="paper, medium, small or tiny. Default: paper on a GPU, else small.")
+        str | None,
+        typer.Option(
+            help="paper, medium, small or tiny. Default: paper on a GPU, else small.", rich_help_panel=TRAINING
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed for weights, batch order and dropout.")] = 42,
+    seed: Annotated[
+        int, typer.Option(help="Seed for weights, batch order and dropout.", rich_help_panel=TRAINING)
+    ] = 42,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any field of the configuration; may be repeated."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any field of the configuration; may be repeated.",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume a stopped run.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete an existing run and train it again.")] = False,
-    no_eval: Annotated[bool, typer.Option("--no-eval", help="Do not evaluate on the test split.")] = False,
-    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.")] = "auto",
-    precision: Annotated[str, typer.Option(help="Precision: fp32, tf32 (only on GPUs) or bf16.")] = "fp32",
+    resume: Annotated[bool, typer.Option("--resume", help="Resume a stopped run.", rich_help_panel=EXISTING)] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Delete an existing run and train it again.", rich_help_panel=EXISTING)
+    ] = False,
+    no_eval: Annotated[
+        bool, typer.Option("--no-eval", help="Do not evaluate on the test split.", rich_help_panel=TRAINING)
+    ] = False,
+    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.", rich_help_panel=EXECUTION)] = "auto",
+    precision: Annotated[
+        str, typer.Option(help="Precision: fp32, tf32 (only on GPUs) or bf16.", rich_help_panel=EXECUTION)
+    ] = "fp32",
     compiled: Annotated[
-        bool, typer.Option("--compile", help="Compile the model with torch.compile; faster only on a GPU, if at all.")
+        bool,
+        typer.Option(
+            "--compile",
+            help="Compile the model with torch.compile; faster only on a GPU, if at all.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = False,
     log: Log = None,
     threads: Threads = None,

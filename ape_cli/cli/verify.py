@@ -14,7 +14,6 @@ from ape_cli.cli._app import (
     Json,
     Results,
     Somewhere,
-    app,
     command,
     existing_dataset,
     somewhere,
@@ -24,8 +23,7 @@ from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.storage.paths import StoragePath
 
 
-@app.command()
-@command
+@command("ape verify")
 def verify(
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs. Default: all.")] = None,
     data: Annotated[

@@ -53,8 +53,8 @@ def stutter(tmp_path: Path) -> Command:
 @pytest.mark.slow
 def test_a_task_of_somebody_s_own_brings_its_options(stutter: Command, tmp_path: Path) -> None:
     shown = re.sub(r"\s+", " ", stutter("gen", "--help").stdout).replace("- ", "-")  # lines may end after a hyphen
-    assert "--times <int> How often each symbol is written. [stutter; default 2]" in shown
-    assert "--mark <str> [stutter; default plain]" in shown
+    assert "--times TIMES How often each symbol is written. [stutter; default 2]" in shown
+    assert "--mark MARK [stutter; default plain]" in shown
     assert "--spaced An option that is a flag. [stutter]" in shown
     assert "[ring-shift: default 20; stutter: default 1.5]" in shown
     words = ["--times", "3", "--length-mean", "5", "--mark", "x", "--spaced", "--ring", "0.5"]

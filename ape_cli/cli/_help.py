@@ -1,0 +1,72 @@
+"""The help of a command: options in named groups, what each takes in capital letters, and an example at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand
+
+# The groups in which options are listed, in this order. An option names its group with `rich_help_panel`.
+DATA, MODEL, TRAINING = "Data", "Model", "Training"
+SCORES, RUNS, GRID = "Scores", "Which runs", "Grid of runs"
+EXECUTION, EXISTING, FORMAT = "Execution", "Existing results", "Format"
+ROWS, OUTPUT, TASKS = "Rows", "Folders and output", "Options of tasks"
+OTHER = "Options"  # of options without a group
+_ORDER = (OTHER, GRID, DATA, ROWS, MODEL, TRAINING, SCORES, RUNS, FORMAT, EXECUTION, EXISTING, OUTPUT, TASKS)
+
+
+class HelpfulCommand(TyperCommand):
+    """A command whose `--help` shows groups of options."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters. Each that takes a value says which, for example `--seed SEED`."""
+        found = super().get_params(ctx)
+        for one in found:
+            if one.metavar is None and not getattr(one, "is_flag", False):
+                one.metavar = last_word(one.opts[-1])
+        return found
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The parts of the line of usage: `[OPTIONS] TASK`."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def listed(self, ctx: Any) -> list[Any]:
+        """The parameters that `--help` lists."""
+        return self.get_params(ctx)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, and the options by group."""
+        groups: dict[str, list[Any]] = {}
+        for one in self.listed(ctx):
+            record = one.get_help_record(ctx)
+            if record is not None:
+                names = one.metavar if one.param_type_name == "argument" else record[0]
+                groups.setdefault(self._group(one), []).append((names, record[1]))
+        for title in sorted(groups, key=_place):
+            with formatter.section(title):
+                formatter.write_dl(groups[title])
+
+    def _group(self, one: Any) -> str:
+        """The title under which a parameter is listed."""
+        if one.param_type_name == "argument":
+            return "Arguments"
+        return OUTPUT if "--help" in one.opts else getattr(one, "rich_help_panel", None) or OTHER
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the example, which is not folded, so that it can be copied."""
+        if self.epilog:
+            with formatter.section("Example"):
+                for line in self.epilog.splitlines():
+                    formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+def last_word(name: str) -> str:
+    """The last word of a name in capitals: `--source-order` takes an ORDER."""
+    return name.replace("_", "-").split("-")[-1].upper()
+
+
+def _place(title: str) -> int:
+    """The place of a group. Arguments come first, and groups of other packages before the folders."""
+    if title == "Arguments":
+        return -1
+    return _ORDER.index(title) if title in _ORDER else _ORDER.index(OUTPUT) - 1

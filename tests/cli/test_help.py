@@ -1,0 +1,75 @@
+"""`--help`: options in named groups, the values that they take, and an example that can be copied."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import typer
+
+from ape_cli import tasks
+from ape_cli.cli import app
+from ape_cli.cli._help import OTHER
+from tests.conftest import ape
+
+GROUP = typer.main.get_command(app)
+COMMANDS = list(GROUP.commands)  # type: ignore[attr-defined]
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def sections(text: str) -> dict[str, list[str]]:
+    """The lines of a help text under each of its titles."""
+    found: dict[str, list[str]] = {}
+    title = ""
+    for line in text.splitlines():
+        if re.fullmatch(r"[A-Z][A-Za-z ]*:", line):
+            title = line[:-1]
+        found.setdefault(title, []).append(line)
+    return found
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_readable(name: str) -> None:
+    shown = ape(name, "--help")[0]
+    assert not re.search(r"<\w+(\[\w+\])?>", shown), "the name of a type of Python"
+    assert max(map(len, shown.splitlines())) <= 80
+    (example,) = [line.strip() for line in sections(shown)["Example"][1:] if line.strip()]
+    assert example.startswith(f"ape {name}")
+
+
+@pytest.mark.parametrize("name", ["train", "sweep", "gen", "eval", "report"])
+def test_each_option_of_a_long_command_is_in_a_named_group(name: str) -> None:
+    command = GROUP.commands[name]  # type: ignore[attr-defined]
+    found = sections(ape(name, "--help")[0])
+    assert OTHER not in found
+    with typer.Context(command, info_name=name) as context:
+        context.meta["ape_cli.words"] = []
+        flags = {flag for one in command.get_params(context) for flag in one.opts if flag.startswith("--")}
+    listed = [
+        word for lines in found.values() for line in lines for word in re.findall(r"^  (?:-h, )?(--[\w-]+)", line)
+    ]
+    assert sorted(listed) == sorted(flags)
+
+
+def test_groups_are_in_the_order_of_work() -> None:
+    titles = [title for title in sections(ape("train", "--help")[0]) if title]
+    assert titles == ["Data", "Model", "Training", "Execution", "Existing results", "Folders and output", "Example"]
+    assert "--scheme SCHEME" in ape("train", "--help")[0]
+
+
+@pytest.mark.parametrize("task", ["addition", "tree-query"])
+def test_help_beside_a_task_shows_only_its_options(task: str) -> None:
+    shown = sections(ape("gen", task, "--help")[0])["Options of tasks"]
+    flags = re.findall(r"^  --([\w-]+)", "\n".join(shown), flags=re.M)
+    own = [option.name.replace("_", "-") for option in tasks.options_of(tasks.load(task)).values()]
+    assert sorted(flags) == sorted(["set", *own])
+    assert f"[{task}" not in " ".join(shown)
+
+
+def test_help_beside_a_task_shows_its_defaults() -> None:
+    assert "--base BASE Base of the numbers. [default: 10]" in re.sub(r"\s+", " ", ape("gen", "addition", "-h")[0])
