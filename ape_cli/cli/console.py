@@ -141,25 +141,11 @@ def accuracy_of(kind: str) -> str:
     return "accuracy" if kind == "image" else "token accuracy"
 
 
-def print_trained(run: str, kind: str, result: dict[str, Any], test: dict[str, Any] | None) -> None:
-    """Print the result of training and the scores on the test split.
-
-    `kind` is that of the run's configuration: `sequence` or `image`.
-    """
-    accuracy = accuracy_of(kind)
-    say(f"{run}: {result['steps']} steps in {result['seconds']:.0f} s")
-    say(f"  validation {accuracy} {result['best_accuracy']:.2%}, step {result['best_step']}")
-    if test:
-        overall = test["overall"]
-        exact = "" if kind == "image" else f"exact match {overall['exact_match']:.2%}, "
-        entropy = f"cross-entropy {overall['cross_entropy']:.4f} nats"
-        say(f"  test {accuracy} {overall['token_accuracy']:.2%}, {exact}{entropy}")
-
-
-def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = None) -> None:
+def print_evaluation(found: dict[str, Any], guess: float, teacher: dict[str, Any] | None = None) -> None:
     """Print an evaluation as a table: by size and operator, or by class for images.
 
-    `teacher`: the teacher-forced evaluation of the same rows, which is shown next to a greedy one.
+    `guess` is the accuracy of always answering with the most frequent symbol or class. `teacher`: the teacher-forced
+    evaluation of the same rows, which is shown next to a greedy one.
     """
     from rich.table import Table
     from rich.text import Text
@@ -191,6 +177,8 @@ def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = Non
         others = {p[kind]: p for p in beside.get(f"by_{kind}", [])}
         for part in found.get(f"by_{kind}", []):
             line(f"{label}{part[kind]}", part, others.get(part[kind]))
+    table.add_section()
+    table.add_row(f"always the most frequent {'class' if image else 'symbol'}", f"{guess:.2%}")
     draw(table)
 
 

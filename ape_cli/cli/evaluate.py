@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -102,8 +102,7 @@ def evaluate(
             continue
         done.append(found)
         if not as_json:
-            name = evaluate.name_of(against, split, "teacher")
-            console.print_evaluation(found, run.evaluation(name) if decode == "greedy" else None)
+            _print(found, run, against)
     if as_json:
         answer(done)
     elif done and others:
@@ -113,3 +112,13 @@ def evaluate(
         )
     if failed:
         raise typer.Exit(1)
+
+
+def _print(found: dict[str, Any], run: Run, data: Dataset) -> None:
+    """Print an evaluation, next to what a constant guess reaches, and next to teacher forcing if it is greedy."""
+    from ape_cli.evaluation.constant_guess import constant_guess
+    from ape_cli.evaluation.evaluate import name_of
+
+    split = found["split"]
+    teacher = run.evaluation(name_of(data, split, "teacher")) if found["decode"] == "greedy" else None
+    console.print_evaluation(found, constant_guess(data.split(split)), teacher)

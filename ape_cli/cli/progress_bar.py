@@ -1,4 +1,4 @@
-"""The progress bar of training: a live line on a terminal; otherwise one line for each validation."""
+"""The progress of training: two live lines on a terminal; otherwise one line for each validation."""
 
 from __future__ import annotations
 
@@ -6,48 +6,61 @@ import sys
 from collections.abc import Mapping
 
 from rich import progress
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
 
 from ape_cli.cli.console import note
 from ape_cli.training.loggers import LoggedRun, MetricLogger, is_validation
 
+_PER_SECOND = 2  # times that the lines are drawn
+
 
 class ProgressBar(MetricLogger):
-    """A logger that shows loss, accuracy, tokens/s or images/s, the last validation and the time left, on stderr."""
+    """A logger that shows the step, the time left, the loss, both accuracies and the speed, on stderr.
+
+    Both lines fit a terminal of 80 columns.
+    """
 
     def __init__(self, run: LoggedRun) -> None:
-        """Show the bar."""
+        """Show the lines."""
         self.run = run
         self.validation = run.history[-1]["validation_token_accuracy"] if run.history else None
         self.unsaid = bool(run.history)  # whether the last validation has not been printed yet
-        columns = [
-            progress.TextColumn("training"),
-            progress.BarColumn(bar_width=24),
+        self.bar = progress.Progress(
+            progress.TextColumn("step"),
             progress.MofNCompleteColumn(),
-            progress.TextColumn("{task.fields[line]}"),
+            progress.BarColumn(bar_width=30),
+            progress.TaskProgressColumn(),
             progress.TimeRemainingColumn(),
-        ]
-        self.hidden = not sys.stderr.isatty()
-        self.bar = progress.Progress(*columns, console=Console(stderr=True), disable=self.hidden, transient=True)
-        self.bar.start()
+            progress.TextColumn("left"),
+        )
+        self.line = Text("", no_wrap=True, overflow="ellipsis")
+        self.live: Live | None = None
+        if sys.stderr.isatty():
+            lines = Group(self.bar, self.line)
+            self.live = Live(lines, console=Console(stderr=True), transient=True, refresh_per_second=_PER_SECOND)
+            self.live.start()
         self.job: progress.TaskID | None = None
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Update the bar with the metrics of a step or of a validation."""
+        """Update the lines with the metrics of a step or of a validation."""
         if is_validation(metrics):
             self.validation, self.unsaid = metrics["validation_token_accuracy"], True
             return
         if self.job is None:  # a resumed run starts from the step at which it stopped
-            self.job = self.bar.add_task("steps", total=self.run.steps, line="", completed=step)
-        loss, accuracy = metrics["recent_loss"], metrics["recent_token_accuracy"]
-        line = f"loss {loss:.4f}  accuracy {accuracy:.2%}  {metrics['tokens_per_second']:,.0f} {self.run.config.unit}/s"
+            self.job = self.bar.add_task("steps", total=self.run.steps, completed=step)
+        line = f"loss {metrics['recent_loss']:.4f}  training {metrics['recent_token_accuracy']:.2%}"
         if self.validation is not None:
             line += f"  validation {self.validation:.2%}"
-        self.bar.update(self.job, completed=step, line=line)
-        if self.hidden and self.unsaid:
+        line += f"  {metrics['tokens_per_second']:,.0f} {self.run.config.unit}/s"
+        self.bar.update(self.job, completed=step)
+        self.line.plain = line
+        if self.live is None and self.unsaid:
             note(f"step {step}/{self.run.steps}  {line}")
             self.unsaid = False
 
     def close(self) -> None:
-        """Remove the bar."""
-        self.bar.stop()
+        """Remove the lines."""
+        if self.live is not None:
+            self.live.stop()

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Log, Results, command, dataset_folder, here
+from ape_cli.cli._grid_options import given_fields, shard_of
 from ape_cli.cli._help import EXECUTION, GRID
-from ape_cli.cli.console import answer, note, print_table, say
+from ape_cli.cli.console import note
+from ape_cli.cli.sweep_summary import print_end, print_plan
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError, brief, pick
+from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ape_cli.cli.sweep_table import Line, Watch
+    from ape_cli.cli.sweep_table import Watch
     from ape_cli.core.executors import Executor, Job
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
     from ape_cli.sweep.planning import PlannedTrial
     from ape_cli.sweep.specification import SweepSpecification
-
-_TAIL = 12  # number of lines of a failed trial's log that are printed
 
 
 @command("ape sweep --schemes sinusoidal,rope --tasks copy,reverse --seeds 42-44")
@@ -144,7 +144,7 @@ def sweep(
     from ape_cli.sweep import planning, specification, worker
     from ape_cli.training import loggers
 
-    given = _given(schemes, tasks, data, orders, seeds, structures, attentions, preset, precision, settings)
+    given = given_fields(schemes, tasks, data, orders, seeds, structures, attentions, preset, precision, settings)
     grids = [
         specification.check(specification.over(fields, given))
         for fields in (specification.read(file) if file else [{}])
@@ -156,7 +156,7 @@ def sweep(
         loggers.load(name)
     registry = open_registry(results)
     usual = "paper" if where.type == "cuda" or gpus_per_trial else "small"
-    items = planning.shard(_trials(grids, usual, registry, datasets), *_share(share))
+    items = planning.shard(_trials(grids, usual, registry, datasets), *shard_of(share))
     local_gpu = engine == "local" and where.type == "cuda"
     made = executors.make(
         engine,
@@ -169,13 +169,13 @@ def sweep(
         trials_per_task=planning.per_task(items) if trials_per_task is None and engine == "ray" else trials_per_task,
     )
     if dry_run:
-        _print_plan(items, made.slots, as_json)
+        print_plan(items, made.slots, as_json)
         return
     for one in grids if engine == "local" else ():
         check_precision(one.precision, where)
     items = planning.prepare(items, registry, datasets)
     watch = _work(items, made, lambda item: worker.job(item, registry, device, compiled, log or ()), local_gpu)
-    _print_end(items, watch.lines, registry, as_json)
+    print_end(items, watch.lines, registry, as_json)
     if watch.count("finished") < len(watch.lines):
         raise typer.Exit(1)
 
@@ -218,128 +218,3 @@ def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTri
         for event in events if jobs else ():
             watch.heed(event)
     return watch
-
-
-def _given(
-    schemes: str | None,
-    tasks: str | None,
-    data: list[str] | None,
-    orders: str | None,
-    seeds: str | None,
-    structures: str | None,
-    attentions: str | None,
-    preset: str | None,
-    precision: str | None,
-    settings: list[str] | None,
-) -> dict[str, Any]:
-    """The options as fields of a grid. They replace the fields of a file."""
-    from ape_cli.runs.config import parse_values
-
-    lists = {
-        "schemes": schemes,
-        "tasks": tasks,
-        "orders": orders,
-        "structures": structures,
-        "attentions": attentions,
-    }
-    found: dict[str, Any] = {key: _list(text) for key, text in lists.items() if text is not None}
-    if data:
-        found |= {"data": data} | ({} if tasks else {"tasks": []})
-    elif tasks:
-        found["data"] = []
-    found |= {} if seeds is None else {"seeds": _seeds(seeds)}
-    found |= {key: value for key, value in (("preset", preset), ("precision", precision)) if value is not None}
-    return found | ({"set": parse_values(settings)} if settings else {})
-
-
-def _list(text: str) -> list[str]:
-    """Split a list with commas, without repetitions."""
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
-def _seeds(text: str) -> list[int]:
-    """Parse seeds and ranges of seeds. Raises `UsageError` if they are not valid."""
-    found: list[int] = []
-    for part in _list(text):
-        first, dash, last = part.partition("-")
-        last = last if dash else first
-        digits = all(text.isdecimal() and len(text) < 20 for text in (first, last))
-        if not digits or not 0 <= int(last) - int(first) <= 10_000:
-            allowed = "whole numbers, and ranges from the lower to the higher"
-            raise UsageError("bad --seeds", got=brief(part), allowed=allowed, fix="--seeds 42,43,44, or 42-44")
-        found += range(int(first), int(last) + 1)
-    return found
-
-
-def _share(text: str | None) -> tuple[int, int]:
-    """Parse I/N. Raises `UsageError` if it is not valid."""
-    number, slash, of = ("1/1" if text is None else text).partition("/")
-    digits = all(part.isdecimal() and len(part) < 10 for part in (number, of))
-    if not (slash and digits and 1 <= int(number) <= int(of)):
-        raise UsageError(
-            "bad --shard", got=brief(text), allowed="I/N with I from 1 to N", fix="for example --shard 2/8"
-        )
-    return int(number), int(of)
-
-
-def _print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool) -> None:
-    """Print what a sweep would do, for --dry-run."""
-    from ape_cli.cli.sweep_table import clock, trials
-
-    todo = [item for item in items if item.state != "finished"]
-    known = [item.seconds for item in todo if item.seconds is not None]
-    at_once = min(slots, max(1, len(todo))) if slots else None
-    total = sum(known) / at_once if at_once and len(known) == len(todo) else None
-    lines = [
-        {
-            "run": item.name,
-            "state": item.state,
-            "variant": item.variant,
-            "dataset": str(item.data.folder),
-            "dataset_missing": item.data.missing,
-            "seconds": item.seconds,
-        }
-        for item in items
-    ]
-    if as_json:
-        answer({"trials": lines, "to_do": len(todo), "at_once": at_once, "seconds": total})
-        return
-    rows = []
-    to_do = {"finished": "nothing", "new": "train", "running": "wait for another process"}
-    for item in items:
-        missing = " (to generate)" if item.data.missing and item in todo else ""
-        took = "" if item not in todo else "?" if item.seconds is None else clock(item.seconds)
-        what = to_do.get(item.state, f"resume ({item.state})")
-        rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
-    print_table(["run", "set", "to do", "dataset", "about"], rows)
-    unknown = "time unknown" if len(known) == len(todo) else "time unknown, as no registered run has the same model"
-    guess = unknown if total is None else f"about {clock(total)}, estimated from registered runs"
-    many = f"{at_once} at once" if at_once else "as many at once as there is room for"
-    say(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
-
-
-def _print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Registry, as_json: bool) -> None:
-    """Print the final state of all trials, and the end of the log of each that failed."""
-    from ape_cli.cli.sweep_table import trials
-    from ape_cli.sweep import worker
-
-    ends: list[dict[str, Any]] = []
-    for item in items:
-        line = lines.get(item.name)
-        state = line.state if line else item.state
-        ends.append({"run": item.name, "state": state, "trained": bool(line and line.result.get("trained"))})
-        if line and line.error:
-            ends[-1]["error"] = line.error
-    if as_json:
-        answer({"trials": ends})
-    for line in (found for found in lines.values() if found.state == "failed"):
-        path = worker.log_of(registry.folder, line.item.name)
-        log = path.read_text(encoding="utf-8") if path.exists() else line.error
-        note("")
-        note(f"failed: {line.item.name}" + (f" ({path})" if path.exists() else ""))
-        for text in log.strip().splitlines()[-_TAIL:]:
-            note(f"  {text}")
-    if not as_json:
-        count = {state: sum(end["state"] == state for end in ends) for state in dict.fromkeys(e["state"] for e in ends)}
-        trained = sum(end["trained"] for end in ends)
-        say(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")

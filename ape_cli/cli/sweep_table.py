@@ -6,7 +6,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ape_cli.sweep.planning import PlannedTrial
 
 _ENDED = 6  # number of trials that have ended and are shown
+_STATES = ("finished", "running", "stopped", "waiting", "failed", "elsewhere")
 
 
 @dataclass
@@ -44,6 +45,25 @@ class Line:
         if step > first:
             return (now - self.told["since"]) / (step - first) * (steps - step)
         return self.item.seconds
+
+    def cells(self, now: float) -> list[str]:
+        """The row of the trial in the live table: what it is, its state, its best known score, and its time."""
+        told, config = self.told, self.item.config
+        variant = f" ({self.item.variant})" if self.item.variant else ""
+        name = f"{self.item.data.folder.name} {config.scheme}{variant}"
+        scores = {
+            "test": self.result.get("test"),
+            "validation": told.get("validation"),
+            "training": told.get("accuracy"),
+        }
+        score = next((f"{split} {value:.2%}" for split, value in scores.items() if value is not None), "")
+        state, spent = self.state, f"took {self.took(now)}" if self.began else ""
+        if state == "running":
+            left = self.left(now)
+            state = f"{told['step']:,}/{told['steps']:,}" if "step" in told else state
+            state = "waits for another process" if told.get("waiting") else state
+            spent = self.took(now) if left is None else f"{clock(left)} left"
+        return [name, str(config.seed), state, score, spent]
 
 
 class Watch:
@@ -103,38 +123,32 @@ class Watch:
         at_once = max(1, min(self.slots or self.count("running"), len(known)))
         return sum(usual if seconds is None else seconds for seconds in known) / at_once
 
+    @property
+    def states(self) -> str:
+        """The number of trials in each state, in words."""
+        return ", ".join(f"{n} {state}" for state in _STATES if (n := self.count(state)))
+
+    def interrupt(self) -> None:
+        """Mark the running trials as stopped. The same command resumes them."""
+        for line in self.of("running"):
+            line.state, line.ended = "stopped", time.monotonic()
+
     def drawn(self) -> RenderableType:
-        """The live table."""
+        """The live table. It fits a terminal of 80 columns."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
         now = time.monotonic()
-        table = Table(header_style="bold")
-        for head in ("trial", "state", "step", "accuracy", "validation", "time", "left"):
-            table.add_column(head, justify="left" if head in ("trial", "state") else "right", no_wrap=head != "trial")
-        ended = sorted(self.of("finished", "failed", "elsewhere"), key=lambda line: line.ended)
+        table = Table(header_style="bold", box=None, padding=(0, 2, 0, 0))
+        for head in ("trial", "seed", "state", "accuracy", "time"):
+            table.add_column(head, justify="right" if head == "seed" else "left", no_wrap=head != "trial")
+        ended = sorted(self.of("finished", "failed", "elsewhere", "stopped"), key=lambda line: line.ended)
         for line in [*ended[-_ENDED:], *self.of("running")]:
-            table.add_row(*(Text(cell) for cell in self._cells(line, now)))
-        left = self.time_left()
-        states = ", ".join(
-            f"{n} {s}" for s in ("finished", "running", "waiting", "failed", "elsewhere") if (n := self.count(s))
-        )
+            table.add_row(*(Text(cell) for cell in line.cells(now)))
+        left = None if self.of("stopped") else self.time_left()
         # the summary comes first, because a short terminal cuts off the end
-        return Group(Text(states + (f"; about {clock(left)} left" if left else "")), table)
-
-    def _cells(self, line: Line, now: float) -> list[str]:
-        """The row of a trial in the live table."""
-        told = line.told
-        step = f"{told['step']:,}/{told['steps']:,}" if "step" in told else ""
-        percent = ["" if told.get(key) is None else f"{told[key]:.2%}" for key in ("accuracy", "validation")]
-        if line.state == "running":
-            left = line.left(now)
-            state = "waits for another process" if told.get("waiting") else "running"
-            return [line.item.name, state, step, *percent, line.took(now), "" if left is None else clock(left)]
-        if line.result.get("test") is not None:
-            percent = ["", f"test {line.result['test']:.2%}"]
-        return [line.item.name, line.state, "", *percent, line.took(now), ""]
+        return Group(Text(self.states + (f"; about {clock(left)} left" if left else "")), table)
 
     def __rich__(self) -> RenderableType:
         """The live table, for rich."""
@@ -145,14 +159,20 @@ class Watch:
 def watching(items: list[PlannedTrial], slots: int | None) -> Iterator[Watch]:
     """Show the progress of trials within a `with` block."""
     watch = Watch(items, slots)
-    if not sys.stderr.isatty():
-        yield watch
-        return
-    from rich.console import Console
-    from rich.live import Live
+    live: Any = nullcontext()
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.live import Live
 
-    with Live(Visible(watch), console=Console(stderr=True), refresh_per_second=2):
-        yield watch
+        live = Live(Visible(watch), console=Console(stderr=True), refresh_per_second=2)
+    with live:
+        try:
+            yield watch
+        except BaseException:  # Ctrl-C, for example; the last table that is drawn shows the trials as stopped
+            watch.interrupt()
+            if not sys.stderr.isatty():
+                note(watch.states)
+            raise
 
 
 def trials(number: int) -> str:

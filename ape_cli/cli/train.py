@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ape_cli.cli import console
+from ape_cli.cli import trained
 from ape_cli.cli._app import (
     DATASETS,
     RESULTS,
@@ -27,6 +28,7 @@ from ape_cli.cli._app import (
     somewhere,
     stop_signals,
 )
+from ape_cli.cli._command_line import repeated
 from ape_cli.cli._help import DATA, EXECUTION, EXISTING, MODEL, TRAINING
 from ape_cli.cli.console import answer, note
 from ape_cli.core import runtime
@@ -46,6 +48,7 @@ logger = logging.getLogger(__name__)
 
 @command("ape train --scheme orthogonal-tree --task tree-copy")
 def train(
+    ctx: typer.Context,
     scheme: Annotated[str, typer.Option(help="Positional encoding (`ape schemes` lists them).", rich_help_panel=MODEL)],
     structure: Annotated[
         str | None,
@@ -138,11 +141,16 @@ def train(
         with _stoppable(group) as stop:
             execution = Execution(where, compiled, stop, group, chosen_loggers)
             chosen = wanted.config(found.kind)
-            done = _trained(chosen, found, open_registry(results), execution, existing, test=not no_eval)
+            registry = open_registry(results)
+            done = _trained(chosen, found, registry, execution, existing, test=not no_eval)
     if done is None:
         raise typer.Exit(130)
     if group.first:
-        _print(done, as_json)
+        baseline = wanted.baseline()
+        baselines = trained.compared(done, found, registry, baseline.config(found.kind)) if done.evaluation else None
+        settings = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items()]
+        again = repeated(ctx, scheme="none", structure=None, settings=settings, resume=None, overwrite=None)
+        _print(done, baselines, again, as_json)
 
 
 @dataclass(frozen=True)
@@ -178,6 +186,14 @@ class _Wanted:
         )
         locality(found)
         return found
+
+    def baseline(self) -> _Wanted:
+        """The same model without positions. Options of the scheme are left out."""
+        from ape_cli import position
+
+        own = position.options(self.scheme)
+        settings = {key: value for key, value in self.settings.items() if key not in own}
+        return replace(self, scheme="none", structure=None, settings=settings)
 
     def dataset(self, data: StoragePath | None, task: str | None, datasets: StoragePath, usual: bool) -> Dataset:
         """Open the dataset, or generate it. `usual`: whether the preset is the default one."""
@@ -229,13 +245,13 @@ def _existing(resume: bool, overwrite: bool) -> ExistingRun:
     return ExistingRun.RESUME if resume else ExistingRun.REFUSE
 
 
-def _print(done: Trial, as_json: bool) -> None:
-    """Print the result of training and of the evaluation."""
-    about = done.run.read()
+def _print(done: Trial, baselines: dict[str, Any] | None, again: str, as_json: bool) -> None:
+    """Print the result of training and of the evaluation. `again`: the command that trains a baseline."""
     if as_json:
-        answer({"run": done.run.name, "trained": done.trained, **about["result"], "test": done.evaluation})
+        found = {"run": done.run.name, "trained": done.trained, **done.run.read()["result"]}
+        answer(found | {"test": done.evaluation, "baselines": baselines})
         return
-    console.print_trained(done.run.name, done.run.config().kind, about["result"], done.evaluation)
+    trained.print_trained(done, baselines, again)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -326,6 +327,38 @@ def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.M
     assert "test 75.00%" in text.getvalue()
     assert "1 finished, 1 waiting, 1 failed; about 0:50 left" in text.getvalue()
     assert [line.item.name for line in watch.of("waiting")] == [c]
+
+
+def test_the_table_of_a_sweep_fits_80_columns_and_is_right_after_ctrl_c(here: Path) -> None:
+    """It has the seed, the state, and the best score that is known with the name of its split."""
+    from rich.console import Console
+
+    from ape_cli.core.executors import Event
+
+    chosen = {"schemes": ["orthogonal-tree"], "tasks": ["tree-rotate"], "seeds": [41, 42, 43], "set": {"heads": [4]}}
+    points = specification.points([specification.check(chosen)], "tiny")
+    items, _ = planning.plan(points, open_registry("results"), Path("datasets"), Path)
+    watch = Watch(items, 2)
+    a, b, _ = (item.name for item in items)
+
+    def drawn() -> list[str]:
+        text = io.StringIO()
+        Console(width=80, file=text).print(watch)
+        return [re.sub(r"  +", "  ", line.rstrip()) for line in text.getvalue().splitlines() if line.strip()]
+
+    watch.heed(Event(a, "started"))
+    watch.heed(Event(b, "started"))
+    watch.heed(Event(b, "told", {"step": 800, "steps": 12_000, "accuracy": 0.5, "validation": None}))
+    assert any("43" not in line and "800/12,000  training 50.00%" in line for line in drawn())
+    watch.heed(Event(b, "told", {"step": 900, "steps": 12_000, "accuracy": 0.5, "validation": 0.25}))
+    assert "900/12,000  validation 25.00%" in "\n".join(drawn())
+    watch.heed(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
+    watch.interrupt()
+    shown = drawn()
+    assert shown[0] == "1 finished, 1 stopped, 1 waiting"
+    assert shown[1] == "trial  seed  state  accuracy  time"
+    found = re.findall(r"(\d+)  (\w+)  (\w+) (\S+)  took", "\n".join(shown[2:]))
+    assert found == [("41", "finished", "test", "75.00%"), ("42", "stopped", "validation", "25.00%")]
 
 
 def test_the_watch_calls_the_accuracy_of_images_by_its_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,55 @@
+"""What `ape train` prints at the end: the scores of the run, and scores to compare them with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ape_cli.cli.console import accuracy_of, note, note_lines, say
+
+if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow to import
+    from ape_cli.data.loader import Dataset
+    from ape_cli.runs.config import Config
+    from ape_cli.runs.registry import Registry
+    from ape_cli.training.trial import Trial
+
+
+def compared(done: Trial, data: Dataset, registry: Registry, baseline: Config) -> dict[str, Any]:
+    """The test scores of two baselines, for a trial that was evaluated.
+
+    `constant_guess` is the score of always answering with the most frequent symbol or class. `none` is the token
+    accuracy of a registered run without positions (`baseline` is its configuration), or None if there is no such run.
+    """
+    from ape_cli.evaluation.constant_guess import constant_guess
+    from ape_cli.evaluation.evaluate import name_of
+    from ape_cli.models.factory import settle
+
+    run = registry.place(settle(baseline, data), data)
+    found = run.evaluation(name_of(data, "test", "teacher")) if run.folder.exists() else None
+    none = None if found is None else found["overall"]["token_accuracy"]
+    return {"constant_guess": constant_guess(data.split("test")), "none": none}
+
+
+def print_trained(done: Trial, baselines: dict[str, Any] | None, again: str) -> None:
+    """Print the result of training, the scores on the test split and those of baselines.
+
+    `again` is the command that trains the same model without positions.
+    """
+    kind, result, test = done.run.config().kind, done.run.read()["result"], done.evaluation
+    accuracy = accuracy_of(kind)
+    say(f"{done.run.name}: {result['steps']} steps in {result['seconds']:.0f} s")
+    say(f"  validation {accuracy} {result['best_accuracy']:.2%}, step {result['best_step']}")
+    if test is None or baselines is None:
+        return
+    overall = test["overall"]
+    exact = "" if kind == "image" else f"exact match {overall['exact_match']:.2%}, "
+    entropy = f"cross-entropy {overall['cross_entropy']:.4f} nats"
+    say(f"  test {accuracy} {overall['token_accuracy']:.2%}, {exact}{entropy}")
+    what = "class" if kind == "image" else "symbol"
+    say(f"  test {accuracy} of always answering the most frequent {what}: {baselines['constant_guess']:.2%}")
+    if done.run.config().scheme == "none":
+        return
+    if baselines["none"] is None:
+        note_lines(f"to compare it with a model without positions:\n  {again}")
+    else:
+        say(f"  test {accuracy} without positions (scheme none): {baselines['none']:.2%}")
+        note("`ape report` shows all scores side by side")

@@ -1,0 +1,66 @@
+"""The live lines of training on a terminal of 80 columns, and the lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console, Group
+
+from ape_cli.cli.progress_bar import ProgressBar
+
+RECENT = {"recent_loss": 12.34567, "recent_token_accuracy": 1.0, "tokens_per_second": 1_234_567.0}
+VALIDATION = {"validation_token_accuracy": 1.0, "validation_loss": 0.5}
+
+
+def run_of(**changes: Any) -> Any:
+    """What a logger knows of a run."""
+    run = SimpleNamespace(name="copy-rope-1", steps=100_000, history=(), config=SimpleNamespace(unit="tokens"))
+    vars(run).update(changes)
+    return run
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stderr that is a terminal, on which nothing is drawn."""
+    monkeypatch.setattr(
+        sys, "stderr", SimpleNamespace(isatty=lambda: True, write=lambda text: None, flush=lambda: None)
+    )
+
+
+def test_both_lines_fit_80_columns(terminal: None) -> None:
+    """With the longest numbers: step, share, time left, loss, both accuracies and the speed."""
+    bar = ProgressBar(run_of())
+    bar.log(1, RECENT)
+    bar.log(2, VALIDATION)
+    bar.log(99_999, RECENT)
+    file = io.StringIO()
+    Console(width=80, file=file).print(Group(bar.bar, bar.line))
+    bar.close()
+    first, second = (line.rstrip() for line in file.getvalue().splitlines())
+    assert first.startswith("step  99999/100000 ")
+    assert first.endswith(" left")
+    assert "100%" in first
+    assert second == "loss 12.3457  training 100.00%  validation 100.00%  1,234,567 tokens/s"
+
+
+def test_elsewhere_there_is_a_line_after_each_validation(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bar = ProgressBar(run_of(steps=20))
+    bar.log(5, RECENT)
+    bar.log(10, VALIDATION)
+    bar.log(10, RECENT)
+    bar.log(15, RECENT)
+    bar.close()
+    line = "step 10/20  loss 12.3457  training 100.00%  validation 100.00%  1,234,567 tokens/s\n"
+    assert capsys.readouterr().err == line
+
+
+def test_a_resumed_run_shows_its_last_validation(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bar = ProgressBar(run_of(steps=20, history=({"validation_token_accuracy": 0.25},)))
+    bar.log(11, RECENT)
+    bar.close()
+    assert "validation 25.00%" in capsys.readouterr().err

@@ -1,0 +1,44 @@
+"""`ape train` ends with scores to compare its own with."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ape_cli.data.loader import open_dataset
+from ape_cli.evaluation.constant_guess import constant_guess
+from tests.conftest import ape
+
+WORDS = ["--task", "copy", "--preset", "tiny", "--set", "steps=4", "--device", "cpu", "--seed", "5"]
+
+
+@pytest.mark.slow
+def test_the_hint_trains_the_same_model_without_positions(here: Path) -> None:
+    """The command is one line that can be copied, and the next run of the first model shows the score of the second."""
+    first = ["train", "--scheme", "orthogonal-seq", "--structure", "seq", "--set", "side=query", *WORDS]
+    out, err = ape(*first)
+    guess = constant_guess(open_dataset("datasets/copy-tiny").split("test"))
+    assert f"  test token accuracy of always answering the most frequent symbol: {guess:.2%}\n" in out
+    hint = err.splitlines()[err.splitlines().index("to compare it with a model without positions:") + 1]
+    command = shlex.split(hint)
+    assert command[:4] == ["ape", "train", "--scheme", "none"]
+    assert "side" not in hint
+    assert "--structure" not in hint
+    assert "steps=4" in hint
+    assert "to compare" not in ape(*command[1:])[1]
+    found = json.loads(ape(*command[1:], "--json")[0])
+    assert found["baselines"] == {"constant_guess": guess, "none": found["test"]["overall"]["token_accuracy"]}
+    again, notes = ape(*first)
+    assert f"without positions (scheme none): {found['baselines']['none']:.2%}" in again
+    assert "to compare" not in notes
+
+
+@pytest.mark.slow
+def test_eval_shows_the_constant_guess(here: Path) -> None:
+    ape("train", "--scheme", "rope", *WORDS, "--no-eval")
+    guess = constant_guess(open_dataset("datasets/copy-tiny").split("test"))
+    (line,) = [line for line in ape("eval")[0].splitlines() if "always the most frequent symbol" in line]
+    assert f"{guess:.2%}" in line
