@@ -8,14 +8,19 @@ from typing import Any
 import typer
 
 
+def given(ctx: typer.Context) -> set[str]:
+    """The names of the parameters that the command line gives."""
+    sources = {str(name): ctx.get_parameter_source(str(name)) for name in ctx.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
 def repeated(ctx: typer.Context, **changes: Any) -> str:
     """The command with the options that were given, some of them replaced. None leaves an option out."""
-    words = ["ape", str(ctx.info_name)]
+    words, there = ["ape", str(ctx.info_name)], given(ctx)
     for one in ctx.command.params:
         name = str(one.name)
-        source = ctx.get_parameter_source(name)
         value = changes.get(name, ctx.params.get(name))
-        if value is None or value is False or (name not in changes and (source is None or source.name == "DEFAULT")):
+        if value is None or value is False or (name not in changes and name not in there):
             continue
         flag = max(one.opts, key=len)
         if value is True:

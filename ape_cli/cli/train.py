@@ -7,7 +7,6 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,12 +23,12 @@ from ape_cli.cli._app import (
     Somewhere,
     Threads,
     command,
-    existing_dataset,
     somewhere,
     stop_signals,
 )
-from ape_cli.cli._command_line import repeated
+from ape_cli.cli._command_line import given, repeated
 from ape_cli.cli._help import DATA, EXECUTION, EXISTING, MODEL, TRAINING
+from ape_cli.cli._wanted_run import WantedRun
 from ape_cli.cli.console import answer, note
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from ape_cli.data.loader import Dataset
     from ape_cli.runs.config import Config
     from ape_cli.runs.registry import Registry
-    from ape_cli.storage.paths import StoragePath
     from ape_cli.training.execution import Execution, ExistingRun
     from ape_cli.training.process_group import ProcessGroup
     from ape_cli.training.trial import Trial
@@ -49,7 +47,12 @@ logger = logging.getLogger(__name__)
 @command("ape train --scheme orthogonal-tree --task tree-copy")
 def train(
     ctx: typer.Context,
-    scheme: Annotated[str, typer.Option(help="Positional encoding (`ape schemes` lists them).", rich_help_panel=MODEL)],
+    scheme: Annotated[
+        str | None,
+        typer.Option(
+            help="Positional encoding (`ape schemes` lists them). Required without --config.", rich_help_panel=MODEL
+        ),
+    ] = None,
     structure: Annotated[
         str | None,
         typer.Option(help="Structure as which positions are read, for example seq*tree(2).", rich_help_panel=MODEL),
@@ -78,6 +81,15 @@ def train(
     seed: Annotated[
         int, typer.Option(help="Seed for weights, batch order and dropout.", rich_help_panel=TRAINING)
     ] = 42,
+    file: Annotated[
+        Somewhere | None,
+        somewhere(
+            "Configuration and dataset of a run: its run.json. Other options replace fields of the file.",
+            "--config",
+            metavar="FILE",
+            group=TRAINING,
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -122,6 +134,7 @@ def train(
     from ape_cli.models.device import choose_device
     from ape_cli.models.precision import check_precision
     from ape_cli.runs import config
+    from ape_cli.runs.config_file import read_config_file
     from ape_cli.runs.registry import open_registry
     from ape_cli.training import data_parallel, loggers
     from ape_cli.training.execution import Execution
@@ -129,15 +142,24 @@ def train(
     chosen_order = _order(order, source_order)
     if data is not None and (task is not None or chosen_order is not None):
         raise UsageError("--data already names a dataset", got="--data with --task or an order", fix="use one of them")
+    if scheme is None and file is None:
+        fix = "for example --scheme rope; `ape schemes` lists all"
+        raise UsageError("no scheme is named", got="neither --scheme nor --config", fix=fix)
+    if preset is not None and file is not None:
+        fix = "leave --preset out; --set changes single fields"
+        raise UsageError("the configuration file has a preset", got="--preset with --config", fix=fix)
     existing = _existing(resume, overwrite)
     with data_parallel.joined() as group:
         where = group.device(choose_device(device, threads))
-        check_precision(precision, where)
         usual = "paper" if where.type == "cuda" else "small"
         asked = config.parse_settings(settings or [])
         chosen_loggers = [ProgressBar, *map(loggers.load, log or [])]
-        wanted = _Wanted(preset or usual, scheme, structure, attention, chosen_order, seed, precision, asked)
-        found = group.dataset(partial(wanted.dataset, data, task, datasets, usual=preset is None))
+        wanted = WantedRun(preset or usual, scheme or "", structure, attention, chosen_order, seed, precision, asked)
+        if file is not None:
+            wanted = wanted.over(read_config_file(file), given(ctx))
+        check_precision(wanted.precision, where)
+        usually = preset is None and file is None
+        found = group.dataset(partial(wanted.dataset, data, task, datasets, usual=usually))
         with _stoppable(group) as stop:
             execution = Execution(where, compiled, stop, group, chosen_loggers)
             chosen = wanted.config(found.kind)
@@ -147,70 +169,10 @@ def train(
         raise typer.Exit(130)
     if group.first:
         baseline = wanted.baseline()
-        baselines = trained.compared(done, found, registry, baseline.config(found.kind)) if done.evaluation else None
-        settings = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items()]
+        baselines = trained.compared(found, registry, baseline) if done.evaluation else None
+        settings = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items() if key in asked]
         again = repeated(ctx, scheme="none", structure=None, settings=settings, resume=None, overwrite=None)
         _print(done, baselines, again, as_json)
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """The options that choose the configuration and the dataset."""
-
-    preset: str
-    scheme: str
-    structure: str | None
-    attention: str
-    order: str | None  # the name of a linearisation
-    seed: int
-    precision: str
-    settings: dict[str, Any]
-
-    def config(self, kind: str) -> Config:
-        """The configuration for data of a kind, `sequence` or `image`. Raises `UsageError` if it is not valid."""
-        from ape_cli import attention, position
-        from ape_cli.models.factory import locality
-        from ape_cli.runs import config
-
-        found = config.resolve(
-            self.preset,
-            self.scheme,
-            position.options(self.scheme),
-            kind=kind,
-            structure=self.structure,
-            attention=self.attention,
-            attention_options=attention.options(self.attention),
-            seed=self.seed,
-            precision=self.precision,
-            settings=self.settings,
-        )
-        locality(found)
-        return found
-
-    def baseline(self) -> _Wanted:
-        """The same model without positions. Options of the scheme are left out."""
-        from ape_cli import position
-
-        own = position.options(self.scheme)
-        settings = {key: value for key, value in self.settings.items() if key not in own}
-        return replace(self, scheme="none", structure=None, settings=settings)
-
-    def dataset(self, data: StoragePath | None, task: str | None, datasets: StoragePath, usual: bool) -> Dataset:
-        """Open the dataset, or generate it. `usual`: whether the preset is the default one."""
-        from ape_cli.runs import config
-        from ape_cli.training import dataset_choice
-
-        if data is not None:
-            kind, make = dataset_choice.given_dataset(existing_dataset(data, datasets))
-        elif task is not None:
-            kind, make = dataset_choice.task_dataset(task, self.order, self.preset, datasets)
-            dataset_choice.note_unused(task, self.order, self.preset, datasets)
-        else:
-            kind, make = dataset_choice.choose_dataset(self.scheme, self.structure, self.order, self.preset, datasets)
-        self.config(kind)  # raises an error for a bad configuration before anything is generated
-        about = config.preset(self.preset).about[kind]
-        logger.info(f"preset: {self.preset} ({about}){'; --preset chooses another' if usual else ''}")
-        return make()
 
 
 def _order(order: str | None, source_order: str | None) -> str | None:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.cli.console import accuracy_of, note, note_lines, say
+from ape_cli.core.errors import ApeError
 
 if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow to import
+    from ape_cli.cli._wanted_run import WantedRun
     from ape_cli.data.loader import Dataset
-    from ape_cli.runs.config import Config
     from ape_cli.runs.registry import Registry
     from ape_cli.training.trial import Trial
 
 
-def compared(done: Trial, data: Dataset, registry: Registry, baseline: Config) -> dict[str, Any]:
-    """The test scores of two baselines, for a trial that was evaluated.
+def compared(data: Dataset, registry: Registry, baseline: WantedRun) -> dict[str, Any]:
+    """The test scores of two baselines on a dataset.
 
     `constant_guess` is the score of always answering with the most frequent symbol or class. `none` is the token
-    accuracy of a registered run without positions (`baseline` is its configuration), or None if there is no such run.
+    accuracy of the registered run of `baseline`, a model without positions, or None if there is no such run.
     """
     from ape_cli.evaluation.constant_guess import constant_guess
     from ape_cli.evaluation.evaluate import name_of
     from ape_cli.models.factory import settle
 
-    run = registry.place(settle(baseline, data), data)
-    found = run.evaluation(name_of(data, "test", "teacher")) if run.folder.exists() else None
-    none = None if found is None else found["overall"]["token_accuracy"]
+    none = None
+    with suppress(ApeError):  # the run may be damaged, and some settings are for the scheme alone
+        run = registry.place(settle(baseline.config(data.kind), data), data)
+        if run.folder.exists() and (found := run.evaluation(name_of(data, "test", "teacher"))):
+            none = found["overall"]["token_accuracy"]
     return {"constant_guess": constant_guess(data.split("test")), "none": none}
 
 

@@ -15,6 +15,7 @@ from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.plan import DatasetPlan
 from ape_cli.models import factory
 from ape_cli.runs import config
+from ape_cli.runs.record import Trained
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Structure, example, linearisation, parse_structure
@@ -73,6 +74,34 @@ def given_dataset(folder: StoragePath) -> Choice:
     """The dataset in a folder. Raises `DataError` if there is none."""
     plan = manifest.read_manifest(folder).plan
     return plan.kind, partial(open_dataset, folder)
+
+
+def recorded_dataset(about: Trained, root: StoragePath) -> Choice:
+    """The dataset that a run recorded: the folder `root`/NAME if it exists, else the dataset generated again there.
+
+    Opening it raises `DataError` if it is not the recorded dataset, and `UsageError` if its task is not known here.
+    """
+    return "sequence" if about.image is None else "image", partial(_again, about, root / about.name)
+
+
+def _again(about: Trained, folder: StoragePath) -> Dataset:
+    """Open or generate a recorded dataset in a folder."""
+    if not manifest.manifest_path(folder).exists():
+        task = tasks.load(about.task)
+        order = linearisation.parse(about.order)
+        made = tasks.make(about.task, *order, **task.recorded(about.parameters))
+        wanted = generation.plan(made, seed=about.seed, rows=about.rows, shard_rows=ROW_GROUP)
+        outcome = generation.generate(made, wanted, folder)
+        logger.info(f"generated {folder} ({outcome.written:,} rows)")
+    found = open_dataset(folder)
+    if found.fingerprint != about.fingerprint:
+        raise DataError(
+            "the dataset is not the one that the configuration file names",
+            got=f"{folder}: fingerprint {found.fingerprint[:16]}…",
+            allowed=f"{about.fingerprint[:16]}…",
+            fix="choose another folder with --datasets, or name a dataset with --data",
+        )
+    return found
 
 
 def choose_dataset(
