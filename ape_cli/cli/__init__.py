@@ -17,7 +17,7 @@ from ape_cli.cli._app import app
 from ape_cli.core.errors import ApeError
 
 # Each of these modules registers its commands. `ape --help` lists them in this order.
-for stage in ("gen", "train", "sweep", "evaluate", "report", "lists", "fields", "verify", "new"):
+for stage in ("gen", "train", "sweep", "evaluate", "report", "lists", "fields", "verify", "rm", "doctor", "new"):
     import_module(f"{__name__}.{stage}")
 
 

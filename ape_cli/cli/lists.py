@@ -22,6 +22,7 @@ from ape_cli.cli._app import (
     existing_dataset,
     note_unreadable,
 )
+from ape_cli.cli._help import RUNS
 from ape_cli.cli.console import answer, draw, note
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
@@ -107,24 +108,47 @@ def check(
         raise typer.Exit(1)
 
 
-@command("ape runs --scheme rope")
+@command("ape runs --filter status=finished --sort validation --descending")
 def runs(
     scheme: Schemes = None,
     task: Tasks = None,
     preset: Presets = None,
+    conditions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="CONDITION",
+            help="Only runs that fulfil a condition on a column, for example status=failed, steps>=800 or "
+            "dataset~tree (contains); may be repeated.",
+            rich_help_panel=RUNS,
+        ),
+    ] = None,
+    sort: Annotated[str | None, typer.Option(metavar="COLUMN", help="Sort by a column. Default: run.")] = None,
+    descending: Annotated[bool, typer.Option("--descending", help="Sort from the highest to the lowest.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Show all columns.")] = False,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """List the registered runs."""
-    from ape_cli.runs import filters
+    """List the registered runs.
+
+    --filter and --sort know the columns of --json, also with hyphens, and `validation`.
+
+    \f
+    Raises `UsageError` for an unknown column or a bad condition.
+    """
+    from ape_cli.runs import filters, selection
     from ape_cli.runs.registry import open_registry
 
     registry = open_registry(results).where(filters.make(scheme, task, preset))
     found, bad = registry.table()
     note_unreadable(bad, registry)
+    there = found.height
+    found = selection.arranged(selection.selected(found, conditions or []), sort or "run", descending=descending)
     if as_json:
         answer(found.to_dicts())
+        return
+    if there and found.is_empty():
+        note(f"none of the {there:,} runs in {results} fulfils the conditions")
         return
     if found.is_empty():
         note(f"no runs in {results} yet; `ape train --scheme rope --task copy` trains one")

@@ -34,6 +34,11 @@ _SHARD = re.compile(
 )
 
 
+def is_begun(folder: StoragePath) -> bool:
+    """Whether a command has begun to generate a dataset in a folder, and has not finished it."""
+    return (folder / _PLAN).exists()
+
+
 def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest | None:
     """The manifest if the folder already holds the wanted dataset; None if the dataset is to be written or completed.
 

@@ -132,14 +132,30 @@ class Run(RunFiles):
         """Remove the state for resuming."""
         folders.remove(self.folder / "state")
 
-    def clear(self) -> None:
-        """Remove the weights, the history, run.json, the state and all evaluations, so that the run can start again.
-
-        Raises `RunError` if the folder of the run is a link, which could lead anywhere.
-        """
+    def _check_own_folder(self) -> None:
+        """Check that the folder is no link, which could lead anywhere. Raises `RunError` if it is one."""
         if folders.is_link(self.folder):
             got, fix = "a symbolic link", "remove the link"
             raise RunError(f"{self.folder} is no folder of these results", got=got, fix=fix)
+
+    def delete(self) -> None:
+        """Remove the run with everything in its folder. If that is interrupted, what is left is no run any more.
+
+        Raises `BusyError` if another process trains it, and `RunError` if its folder is a link.
+        """
+        self._check_own_folder()
+        with self.writing():
+            names = [name for name, _ in folders.entries(self.folder) if not name.startswith(".lock")]
+            for name in sorted(names, key=lambda name: name != "run.json"):
+                folders.remove(self.folder / name)
+        self.forget()
+
+    def clear(self) -> None:
+        """Remove the weights, the history, run.json, the state and all evaluations, so that the run can start again.
+
+        Raises `RunError` if the folder of the run is a link.
+        """
+        self._check_own_folder()
         for name in ("state", self.logs.name, WEIGHTS, HISTORY, "run.json"):
             folders.remove(self.folder / name)
         evaluations = self.folder / "eval"
@@ -150,7 +166,7 @@ class Run(RunFiles):
             folders.remove(evaluations)
 
     def forget(self) -> None:
-        """Remove the folder of a run that was never started, if it contains nothing but its lock."""
+        """Remove the folder of a run that was never started or was deleted, if it contains nothing but its lock."""
         if all(p.name == ".lock" or p.name.startswith(".lock.") for p in self.folder.iterdir()):
             if isinstance(self.folder, RemotePath):  # a folder disappears with its last object, which is the lease
                 return

@@ -1,0 +1,55 @@
+"""`ape doctor` shows versions, machine and folders, and finds what interrupted commands have left."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+
+import torch
+
+import ape_cli
+from ape_cli.runs.registry import open_registry
+from tests.conftest import ape
+from tests.reports.test_aggregation import add
+
+
+def test_it_shows_versions_machine_and_folders(here: Path) -> None:
+    add(here / "results", "rope", 0.5)
+    found = json.loads(ape("doctor", "--json")[0])
+    versions = found["versions"]
+    assert versions["ape"] == ape_cli.__version__
+    assert versions["Python"] == platform.python_version()
+    assert versions["torch"] == torch.__version__
+    assert found["machine"]["threads"] == torch.get_num_threads()
+    assert found["folders"]["results"]["at"] == str(here / "results")
+    assert found["folders"]["results"]["runs finished"] == 1
+    assert found["folders"]["datasets"]["exists"] == "no"
+    assert found["leftovers"] == []
+    shown = ape("doctor")[0]
+    assert "runs finished 1" in shown
+    assert "left over: nothing" in shown
+
+
+def test_it_finds_what_was_left(here: Path) -> None:
+    """Runs that are not finished, a dataset without a manifest, and a temporary file of a killed process."""
+    for seed in (1, 2, 3):
+        add(here / "results", "rope", 0.5, seed)
+    stopped, failed, damaged = open_registry("results")
+    stopped.update(status="running")
+    failed.update(status="failed")
+    (damaged.folder / "run.json").write_text("{")
+    (here / "results/runs/copy-rope-9-00000000").mkdir()
+    (here / "datasets/half").mkdir(parents=True)
+    (here / "datasets/half/.plan.json").write_text("{}")
+    (here / "datasets/half/.a.0123456789abcdef.tmp").write_bytes(b"1234")
+    (here / "datasets/mine").mkdir()
+    found = {left["where"]: left for left in json.loads(ape("doctor", "--json")[0])["leftovers"]}
+    assert found[str(stopped.folder)]["what"] == "the run was stopped"
+    assert found[str(stopped.folder)]["fix"].endswith("run.json --resume")
+    assert found[str(failed.folder)]["what"] == "the run failed"
+    assert f"ape rm {damaged.name}" in found[str(damaged.folder)]["fix"]
+    assert "never started" in found["results/runs/copy-rope-9-00000000"]["what"]
+    assert found["datasets/half"]["what"] == "the dataset is not complete"
+    assert "4 bytes" in found["datasets/half/.a.0123456789abcdef.tmp"]["what"]
+    assert len(found) == 6
