@@ -35,15 +35,27 @@ __path__ = [
     if not number or not os.access(f"{folder}/__init__.py", os.F_OK)  # pathlib is imported only when it is needed
 ]
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    __version__: str  # the version of the installed package, which comes from the tag of its commit
+else:  # a type checker shall report any other name
 
-if not TYPE_CHECKING:  # a type checker shall report any other name
-
-    def __getattr__(name: str) -> ModuleType:
-        """A public module, imported on its first use."""
+    def __getattr__(name: str) -> ModuleType | str:
+        """A public module, imported on its first use, or the version."""
         if name in __all__:
             return importlib.import_module(f"{__name__}.{name}")
+        if name == "__version__":
+            return _version()
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _version() -> str:
+    """The version of the installed package; `0+unknown` if the package is used without being installed."""
+    from importlib import metadata  # slower than everything else here
+
+    try:
+        return metadata.version("ape-cli")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:
