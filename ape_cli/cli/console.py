@@ -9,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, cut
@@ -29,11 +29,16 @@ _FIXES = {
 
 def note(line: str) -> None:
     """Print a note on stderr: a line break in a name becomes visible. On a terminal, it is folded between words."""
+    print(_folded(line, sys.stderr), file=sys.stderr)
+
+
+def _folded(line: str, stream: TextIO) -> str:
+    """A line of text as it is printed, folded between words if the stream is a terminal."""
     shown = escaping.one_line(escaping.redacted(line))
-    if sys.stderr.isatty():
-        width = shutil.get_terminal_size().columns
-        shown = textwrap.fill(shown, width, break_long_words=False, break_on_hyphens=False)
-    print(shown, file=sys.stderr)
+    if not stream.isatty():
+        return shown
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(shown, width, break_long_words=False, break_on_hyphens=False)
 
 
 def hint(line: str) -> None:
@@ -73,8 +78,8 @@ def user_error(error: ApeError | OSError) -> ApeError:
 
 
 def say(line: str) -> None:
-    """Print a line of the result on stdout."""
-    print(escaping.one_line(escaping.redacted(line)), flush=True)
+    """Print a line of the result on stdout. On a terminal, it is folded between words."""
+    print(_folded(line, sys.stdout), flush=True)
 
 
 def draw(drawn: Any) -> None:
@@ -154,7 +159,7 @@ def print_evaluation(found: dict[str, Any], guess: float, teacher: dict[str, Any
     decoding = "" if image else f", {found['decode']} decoding"
     title = f"{found['run']} on {found['dataset']} ({found['split']}{decoding})"
     table = Table(title=Text(title), title_justify="left")
-    table.add_column("class" if image else "rows of")
+    table.add_column("class" if image else "rows of", no_wrap=True)
     names = {"token_accuracy": accuracy_of("image" if image else "sequence")}
     names |= {} if image else {"exact_match": "exact match"}
     forced = {} if teacher is None else {f"teacher {name}": f"{head}, teacher" for name, head in names.items()}
@@ -177,9 +182,13 @@ def print_evaluation(found: dict[str, Any], guess: float, teacher: dict[str, Any
         others = {p[kind]: p for p in beside.get(f"by_{kind}", [])}
         for part in found.get(f"by_{kind}", []):
             line(f"{label}{part[kind]}", part, others.get(part[kind]))
-    table.add_section()
-    table.add_row(f"always the most frequent {'class' if image else 'symbol'}", f"{guess:.2%}")
     draw(table)
+    say(guessed(names["token_accuracy"], guess, image))
+
+
+def guessed(accuracy: str, guess: float, image: bool) -> str:
+    """What a constant guess reaches, in words. `accuracy` is the name of the score."""
+    return f"{accuracy} of always answering the most frequent {'class' if image else 'symbol'}: {guess:.2%}"
 
 
 def print_table(heads: list[str], rows: list[list[str]]) -> None:

@@ -6,8 +6,6 @@ import os
 import platform
 import re
 import shutil
-import sys
-import textwrap
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -70,11 +68,8 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def _say(title: str, facts: dict[str, Any]) -> None:
-    """Print facts as a paragraph. On a terminal it is folded between facts."""
-    text = f"{title}: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(text) + 1
-    for line in textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False):
-        say(line)
+    """Print facts as a paragraph."""
+    say(f"{title}: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
 
 
 def _versions() -> dict[str, str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ape_cli.cli.console import accuracy_of, note, note_lines, say
+from ape_cli.cli.console import accuracy_of, guessed, note, note_lines, say
 from ape_cli.core.errors import ApeError
 
 if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow to import
@@ -48,8 +48,7 @@ def print_trained(done: Trial, baselines: dict[str, Any] | None, again: str) -> 
     exact = "" if kind == "image" else f"exact match {overall['exact_match']:.2%}, "
     entropy = f"cross-entropy {overall['cross_entropy']:.4f} nats"
     say(f"  test {accuracy} {overall['token_accuracy']:.2%}, {exact}{entropy}")
-    what = "class" if kind == "image" else "symbol"
-    say(f"  test {accuracy} of always answering the most frequent {what}: {baselines['constant_guess']:.2%}")
+    say(f"  test {guessed(accuracy, baselines['constant_guess'], kind == 'image')}")
     if done.run.config().scheme == "none":
         return
     if baselines["none"] is None:

@@ -21,7 +21,16 @@ from tests.conftest import ape
 from tests.limits import ROOT
 
 COMMANDS = {
-    80: ["schemes --wide", "fields --scheme rope", "runs --wide", "report --against paper"],
+    80: [
+        "schemes --wide",
+        "fields --scheme rope",
+        "runs --wide",
+        "report --against paper",
+        "eval --split validation",
+        "doctor",
+        "tasks",
+        "attentions",
+    ],
     140: ["report --against paper"],
 }
 
