@@ -1,0 +1,201 @@
+"""Facts about the runs on the tasks of the paper: trees, the locality bias, medium and the paper's size."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable
+
+from ape_cli import tasks
+from ape_cli.reports import paper
+from ape_cli.runs.registry import open_registry
+from tests.record.scores import RESULTS, SCHEMES, evaluations, mean
+
+TASKS, ORDERS = ("tree-copy", "tree-rotate", "c3", "tree-ops"), ("breadth", "depth", "breadth-to-depth")
+COLUMNS = [f"{task}/{order}" for task in TASKS for order in ORDERS]
+FLAT = ("sinusoidal", "rope", "orthogonal-seq")
+
+
+def mirrored(task: str, scheme: str) -> float:
+    """Returns by how many points `depth` is above `breadth-to-depth`, over the seeds that both have."""
+    whole, mixed = (evaluations()["small", f"{task}/{order}", scheme, ""] for order in ORDERS[1:])
+    own = [
+        [100 * runs[seed][0]["overall"]["token_accuracy"] for seed in whole.keys() & mixed] for runs in (whole, mixed)
+    ]
+    return statistics.mean(own[0]) - statistics.mean(own[1])
+
+
+def range_of(values: Iterable[float]) -> str:
+    found = sorted(values)
+    return f"{found[0]:.0f} to {found[-1]:.0f}"
+
+
+def by_operator(op: str, metric: str = "token_accuracy") -> dict[tuple[str, str], float]:
+    """Returns the mean score on an operator over seeds, in percent, for each order and scheme."""
+    found = {}
+    for order, scheme in itertools.product(ORDERS, SCHEMES):
+        runs = evaluations()["small", f"tree-ops/{order}", scheme, ""].values()
+        values = [next(o[metric] for o in own["by_op"] if o["op"] == op) for own, *_ in runs]
+        found[order, scheme] = 100 * statistics.mean(values)
+    return found
+
+
+def gains(column: str, scheme: str) -> list[float]:
+    """Returns by how many points the locality bias raises token accuracy, for each seed."""
+    own, other = (
+        evaluations()["small", column, scheme, variant] for variant in ("", f"decay={1 if 'orth' in scheme else 0.98}")
+    )
+    sign = 1 if "orth" in scheme else -1
+    return [
+        sign * 100 * (own[seed][0]["overall"]["token_accuracy"] - other[seed][0]["overall"]["token_accuracy"])
+        for seed in sorted(own.keys() & other.keys())
+    ]
+
+
+def of_the_bias() -> list[str]:
+    """Returns the facts about the locality bias on trees."""
+    columns, scheme = ("tree-rotate/depth", "c3/breadth", "tree-ops/breadth"), "orthogonal-tree"
+    apart = max(abs(mean(column, scheme, "decay=1") - mean(column, scheme)) for column in columns)
+    for column in columns:
+        assert min(mean(column, scheme), mean(column, scheme, "decay=1")) > max(
+            mean(column, other, variant)
+            for other in SCHEMES
+            if other != scheme
+            for variant in ("", "decay=1" if "orth" in other else "decay=0.98")
+        )
+    cells = [("c3/breadth", "sinusoidal"), ("tree-ops/breadth", "sinusoidal"), ("tree-rotate/depth", "tree")]
+    assert all(len(gains(*cell)) == 3 and min(gains(*cell)) > 0 for cell in cells)
+    more = [statistics.mean(gains(*cell)) for cell in cells]
+    changed = {
+        scheme: "{:+.1f}, {:+.1f} and {:+.1f}".format(*gains("c3/breadth", scheme))
+        for scheme in ("tree", "orthogonal-seq")
+    }
+    return [
+        f"within {apart:.1f} points of its means with it",
+        f"`sinusoidal` gains {more[0]:.1f} points on `c3/breadth` and {more[1]:.1f} points on `tree-ops/breadth`",
+        f"`tree` gains {more[2]:.1f} points",
+        f"the three seeds of `tree` by {changed['tree']}",
+        f"those of `orthogonal-seq` by {changed['orthogonal-seq']}",
+        f"p-value of the exact sign-flip test is {2 / 2**3}",
+    ]
+
+
+def single_nodes() -> float:
+    """Returns the share of single nodes among the subtrees that test rows extract."""
+    table = tasks.make("tree-ops", depth_mean=4).sample(rows=range(1_000), split="test", seed=42).to_pylist()
+    lengths = [len(row["target_ids"]) for row in table if row["op"] in ("extract", "flip-extract")]
+    return lengths.count(1) / len(lengths)
+
+
+def of_trees() -> list[str]:
+    """Returns the facts about table 2."""
+    best = [max(SCHEMES, key=lambda scheme: mean(column, scheme)) for column in COLUMNS]
+    copies = {scheme: mean("tree-copy/breadth-to-depth", scheme) for scheme in FLAT}
+    tree = max(abs(mirrored(task, scheme)) for task in TASKS for scheme in ("tree", "orthogonal-tree"))
+    worth = {task: range_of(mirrored(task, scheme) for scheme in FLAT) for task in TASKS}
+    pairs = [(task, scheme) for task in ("tree-rotate", "tree-ops") for scheme in FLAT[1:]]
+    below = {o: [mean(f"{t}/breadth", s) - mean(f"{t}/{o}", s) for t, s in pairs] for o in ORDERS}
+    extract, flip = by_operator("extract"), by_operator("flip-extract")
+    whole = [by_operator(op, "exact_match") for op in ("extract", "flip-extract")]
+    higher = sum(y[cell] > x[cell] for x, y in zip((extract, flip), whole, strict=True) for cell in x)
+    return [
+        f"has the best mean in {best.count('orthogonal-tree')} of {len(COLUMNS)} columns",
+        f"not: {copies['rope']:.2f} and {copies['orthogonal-seq']:.2f}",
+        f"{range_of(below['breadth-to-depth'])} points below `breadth` in `breadth-to-depth`, and at most",
+        f"at most {max(below['depth']):.1f} points below it in `depth`",
+        f"worth {worth['tree-copy']} points to the flat schemes",
+        f"{worth['tree-rotate']} on `tree-rotate`, {worth['c3']} on `c3` and {worth['tree-ops']} on `tree-ops`",
+        f"differ by at most {tree:.1f} points",
+        f"at most {max(extract.values()):.1f} token accuracy for `extract` and {max(flip.values()):.1f}",
+        f"higher than token accuracy in {higher} of these {2 * len(flip)} cells",
+        f"because {single_nodes():.0%} of these answers are a single node",
+    ]
+
+
+def shuffled(scheme: str = "", variant: str = "") -> set[str]:
+    """Returns the scores of image runs on shuffled pixels, for all runs or for one scheme and variant."""
+    kinds = evaluations().items()
+    runs = (
+        own
+        for (_, column, *kind), seeds in kinds
+        for own in seeds.values()
+        if column == "images"
+        if scheme in ("", kind[0]) and variant in kind[1]
+    )
+    others = (e for own in runs for e in own if e["dataset"].endswith("-shuffled"))
+    return {f"{100 * e['overall']['token_accuracy']:.2f}" for e in others}
+
+
+def of_medium() -> list[str]:
+    """Returns the facts about tables 1 and 2 at preset medium."""
+
+    def score(task: str, scheme: str) -> float:
+        return mean(task, scheme, preset="medium")
+
+    configs = [about["config"] for _, about in open_registry(RESULTS).sound([])]
+    seeds = {c["seed"] for c in configs if c["preset"] == "medium"}
+    assert seeds == {42}, "the page says that every cell has one seed"
+    words = "`sinusoidal` has {:.2f} on `copy`, {:.2f} on `reverse` and {:.2f} on `repeat` here"
+    without = "`none`, has {:.2f} on `copy`, {:.2f} on `reverse` and {:.2f} on `repeat`"
+    same = {scheme: score("tree-copy/breadth", scheme) for scheme in SCHEMES}
+    assert same["sinusoidal"] > max(same["tree"], same["orthogonal-tree"])
+    turned = {scheme: score("tree-rotate/breadth", scheme) for scheme in SCHEMES}
+    assert max(turned, key=turned.__getitem__) == "orthogonal-tree"
+    theirs = {scheme: 100 * paper.scores()[scheme, "tree-copy/breadth"][0] for scheme in SCHEMES}
+    assert max(abs(same[scheme] - theirs[scheme]) for scheme in SCHEMES if scheme != "sinusoidal") < 1
+    composed = {scheme: score("c3/breadth", scheme) for scheme in SCHEMES}
+    assert max(composed, key=composed.__getitem__) == "orthogonal-tree"
+    evaluated = {scheme: score("tree-ops/breadth", scheme) for scheme in SCHEMES}
+    assert max(evaluated, key=evaluated.__getitem__) == "orthogonal-tree"
+    assert evaluated["tree"] < min(evaluated[scheme] for scheme in FLAT)
+    below = []
+    for task in ("tree-copy", "tree-rotate", "c3", "tree-ops"):
+        column = f"{task}/breadth-to-depth"
+        flat = max(score(column, scheme) for scheme in FLAT)
+        assert min(score(column, "tree"), score(column, "orthogonal-tree")) > flat
+        for scheme in ("rope", "orthogonal-seq"):
+            assert score(column, scheme) < 100 * paper.scores()[scheme, column][0]
+        if task != "tree-ops":
+            best = score(column, "orthogonal-tree")
+            assert (f"{best:.2f}" == "100.00") == (task != "tree-rotate")
+            below.append(math.floor(best - flat))
+    return [
+        words.format(*(score(task, "sinusoidal") for task in ("copy", "reverse", "repeat"))),
+        without.format(*(score(task, "none") for task in ("copy", "reverse", "repeat"))),
+        f"`orthogonal-seq` has {score('reverse', 'orthogonal-seq'):.2f} on `reverse` here",
+        f"schemes are {below[0]} points or more below it",
+        f"they are {below[1]} points or more below it, and on `c3` {below[2]}",
+        f"`orthogonal-tree` has {score('tree-ops/breadth-to-depth', 'orthogonal-tree'):.2f} on `tree-ops`",
+        "`tree` has {:.2f} on `c3` and {:.2f} on `tree-ops`".format(
+            *(score(f"{task}/breadth-to-depth", "tree") for task in ("c3", "tree-ops"))
+        ),
+        f"`sinusoidal` has {same['sinusoidal']:.2f}, above both tree schemes",
+        f"On `repeat` it has {score('repeat', 'orthogonal-seq'):.2f}",
+        f"`rope` has {score('repeat', 'rope'):.2f} on `repeat` here",
+        f"`relative` has {score('repeat', 'relative'):.2f} here",
+        f"`orthogonal-tree` is ahead with {composed['orthogonal-tree']:.2f},",
+        f"it is ahead with {evaluated['orthogonal-tree']:.2f},",
+        f"`tree` has {evaluated['tree']:.2f}, below all three flat schemes",
+        f"`sinusoidal` has {evaluated['sinusoidal']:.2f}. In the paper",
+        f"`orthogonal-tree` is ahead with {turned['orthogonal-tree']:.2f}.",
+        f"`sinusoidal` has {turned['sinusoidal']:.2f} there",
+    ]
+
+
+def of_the_paper_s_size() -> list[str]:
+    """Returns the facts about the runs at the paper's size: the first epochs of one of them."""
+    wanted = ("paper", "sinusoidal", 42, "tree-rotate", "breadth")
+    (run,) = (
+        run
+        for run, about in open_registry(RESULTS).sound([])
+        if (
+            *(about["config"][k] for k in ("preset", "scheme", "seed")),
+            *(about["dataset"][k] for k in ("task", "order")),
+        )
+        == wanted
+    )
+    history = run.history()
+    five, ten = (100 * history["validation_token_accuracy"][i] for i in (0, 1))
+    assert history["step"].to_list()[:2] == [785, 1570]
+    return [f"has {five:.1f} after 5 of the 200 epochs", f"{ten:.1f} after 10."]
