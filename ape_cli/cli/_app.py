@@ -14,7 +14,7 @@ import typer
 import ape_cli
 from ape_cli.cli._help import EXECUTION, OUTPUT, RUNS, HelpfulCommand
 from ape_cli.cli.console import note, tell
-from ape_cli.core.errors import ApeError, DataError, nearest
+from ape_cli.core.errors import ApeError, DataError, suggestion
 from ape_cli.core.messages import messages_to
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath, local_path, storage_path
@@ -193,10 +193,9 @@ def existing_dataset(data: StoragePath, datasets: StoragePath = DATASETS) -> Sto
     except OSError:  # reading it says more
         return data
     names = sorted(path.parent.name for path in datasets.glob("*/manifest.json"))
-    near = nearest(str(data), names)
     raise DataError(
         "no such dataset",
         got=str(data),
         allowed=f"a folder, or one of those in {datasets}: {', '.join(names) or 'none'}",
-        fix=f"did you mean {near!r}?" if near else "generate one with `ape gen TASK --out DIR`",
+        fix=suggestion(str(data), names, "generate one with `ape gen TASK --out DIR`"),
     )

@@ -119,15 +119,20 @@ def unknown(
       fix:     did you mean 'tree-copy'?
     """
     names = sorted(allowed)
-    near = nearest(name, names, synonyms)
     places = ", ".join(searched)
     return UsageError(
         f"unknown {kind}",
         got=repr(name),
         allowed=", ".join(names) or "none",
-        fix=(f"did you mean {near!r}?" if near else "choose one from the list")
+        fix=suggestion(name, names, "choose one from the list", synonyms)
         + (f" (searched: {places})" if places else ""),
     )
+
+
+def suggestion(name: str, names: Iterable[str], otherwise: str, synonyms: Mapping[str, str] | None = None) -> str:
+    """The fix for an unknown name: the most similar one of `names`, or the text `otherwise` if none is similar."""
+    near = nearest(name, names, synonyms)
+    return f"did you mean {near!r}?" if near else otherwise
 
 
 def nearest(name: str, names: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str | None:

@@ -56,7 +56,7 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     """
     found = _found(package.__name__, package.__path__)
     if name not in found:
-        other = {word: known for known in found for word in literals(package.__name__, known).get("synonyms", ())}
+        other = {word: known for known in found for word in _synonyms(package.__name__, known)}
         raise unknown(kind, name, found, searched=_searched(package), synonyms=other)
     place = found[name]
     module_name, _, attribute = (
@@ -83,6 +83,12 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
     return defined[0]
+
+
+def _synonyms(package: str, name: str) -> list[str]:
+    """The synonyms in the file of a plug-in. What is no text is left out, because a user's file may have anything."""
+    words = literals(package, name).get("synonyms", ())
+    return [word for word in words if isinstance(word, str)] if isinstance(words, tuple | list) else []
 
 
 def literals(package: str, name: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ape_cli.core.errors import ApeError, nearest, pick
+from ape_cli.core.errors import ApeError, pick, suggestion
 from ape_cli.runs.config import PRESETS
 
 _MOST = 12  # maximum number of combinations that an error lists
@@ -71,13 +71,11 @@ class Filter:
             known = sorted({name for run in there for name in _names(run, field)})
             for name in names:
                 if name not in known:
-                    near = nearest(name, known)
-                    perhaps = f"did you mean {near!r}? Else " if near else ""
                     raise ApeError(
                         f"no run in {where} has {option} {name!r}",
                         got=f"--{option} {name}",
                         allowed=", ".join(known),
-                        fix=f"{perhaps}choose one of those, or train such a run",
+                        fix=suggestion(name, known, "choose one of those, or train such a run"),
                     )
         if not any(map(self.picks, there)):
             fields = [field for _, names, field in self._options() if names]

@@ -112,6 +112,17 @@ def test_an_unknown_name_says_where_it_was_searched(tmp_path: Path) -> None:
     assert "entry points ape_cli.schemes" in done.stderr
 
 
+def test_synonyms_that_are_no_texts_are_left_out(tmp_path: Path) -> None:
+    """A file that is never imported may have anything in their place, and other names are suggested as before."""
+    for number, value in enumerate(("5", "None", "(1, 'glass')", "'pane'")):
+        put(tmp_path / str(number), f"window{number}", f"{SCHEME}    synonyms = {value}\n")
+    folders = tuple(tmp_path / str(number) for number in range(4))
+    for name, near in (("glas", "window2"), ("ropee", "rope")):
+        done = ape(tmp_path, "train", "--scheme", name, "--task", "copy", path=folders)
+        assert done.returncode == 2
+        assert f"did you mean '{near}'" in done.stderr
+
+
 def test_another_installation_on_the_path_adds_nothing(tmp_path: Path) -> None:
     """With two checkouts on PYTHONPATH, the second one is not read as a folder of plug-ins, so no names clash."""
     put(tmp_path / "other", "rope")
