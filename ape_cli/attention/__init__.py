@@ -81,6 +81,26 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link) -> Tensor:
         """Attend from x to memory. x: [B, M, D], memory: [B, N, D] -> [B, M, D]"""
+        q, k, v, link = self._projected(x, memory, scheme, link)
+        rate = self.dropout if self.training else 0.0
+        mixed = self.kind.mix(scheme, q, k, v, link, rate)
+        return self.out(mixed.transpose(1, 2).flatten(-2))
+
+    def weights(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link) -> Tensor:
+        """The weight of each key in the mean that each query gets, without dropout.
+
+        x: [B, M, D], memory: [B, N, D] -> [B, H, M, N]. What a kind returns is linear in the values, so the weights
+        are what it returns for the rows of the identity as values.
+        """
+        q, k, _, link = self._projected(x, memory, scheme, link)
+        one_each = torch.eye(k.shape[2], dtype=k.dtype, device=k.device).expand(*k.shape[:2], -1, -1)
+        return self.kind.mix(scheme, q, k, one_each, link, 0.0)
+
+    def _projected(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link) -> tuple[Tensor, Tensor, Tensor, Link]:
+        """Queries [B, H, M, K], keys and values [B, H, N, K], unrotated, and the link that they are mixed by.
+
+        x: [B, M, D], memory: [B, N, D]
+        """
         q_frame = k_frame = None
         if self.kind.takes_frame:
             link = link.in_frame
@@ -92,9 +112,7 @@ class Attention(nn.Module):
             q, k, v = *self._project(x, asks), *self._project(memory, *answers)
         else:
             q, k, v = *self._project(x, asks), *(self._project(memory, one)[0] for one in answers)
-        rate = self.dropout if self.training else 0.0
-        mixed = self.kind.mix(scheme, q, k, v, link, rate)
-        return self.out(mixed.transpose(1, 2).flatten(-2))
+        return q, k, v, link
 
     def _project(self, x: Tensor, *layers: tuple[nn.Linear, Tensor | None]) -> list[Tensor]:
         """Project x by each of the layers, in a frame [H, K, K] if there is one.

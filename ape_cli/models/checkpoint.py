@@ -18,12 +18,13 @@ from typing import Annotated, Any, Protocol
 
 import torch
 from pydantic import FailFast, Field, TypeAdapter, ValidationError
-from torch import Tensor
+from torch import Tensor, nn
 
 from ape_cli.core import budget
 from ape_cli.core.errors import RunError
 from ape_cli.core.validation import first_error
-from ape_cli.models.transformer import Model
+from ape_cli.models.transformer import Model, renamed
+from ape_cli.position import Scheme
 from ape_cli.runs import history
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
@@ -137,8 +138,24 @@ def load_weights(run: Run, model: Model) -> str:
     """
     stored, digest = run.load_model()
     warn_if_unverified(run)
-    tensors = model.current(stored)
-    if found := _misfit(model.state_dict(), tensors):
+    _load(run, model, model.current(stored))
+    return digest
+
+
+def load_scheme(run: Run, scheme: Scheme) -> None:
+    """Load the best weights of a run into a scheme of its configuration, without the rest of the model.
+
+    Raises `RunError` if the run has no weights, or if they were altered or do not fit the scheme.
+    """
+    stored, _ = run.load_model()
+    warn_if_unverified(run)
+    own = (part for part in renamed(scheme, stored).items() if part[0].startswith("scheme."))
+    _load(run, scheme, {name.removeprefix("scheme."): tensor for name, tensor in own})
+
+
+def _load(run: Run, module: nn.Module, tensors: Tensors) -> None:
+    """Load tensors of a run into a module. Raises `RunError` if they do not fit."""
+    if found := _misfit(module.state_dict(), tensors):
         name, wanted, got = found
         raise RunError(
             f"{run.folder / WEIGHTS} does not fit the run's configuration",
@@ -146,8 +163,7 @@ def load_weights(run: Run, model: Model) -> str:
             allowed=wanted,
             fix="train the run again with --overwrite",
         )
-    model.load_state_dict(tensors)
-    return digest
+    module.load_state_dict(tensors)
 
 
 def _misfit(wanted: Tensors, found: Tensors) -> tuple[str, str, str] | None:

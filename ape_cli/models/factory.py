@@ -21,6 +21,7 @@ from ape_cli.data.facts import Facts
 from ape_cli.data.loader import Dataset
 from ape_cli.models.image_classifier import Classifier, Tokenising
 from ape_cli.models.transformer import Model, Transformer
+from ape_cli.position import Scheme
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, preset, resolve
 from ape_cli.storage.sources import NOT_MIRRORED
 from ape_cli.structure import LINE, LinePlace, Seq, Structure, columns, factors_of, left_out
@@ -256,16 +257,7 @@ def _of_any_model(config: Config, own: Structure, weights: int) -> dict[str, Any
     """
     _check_memory(weights)
     generator = torch.Generator().manual_seed(config.seed)
-    scheme = position.make(
-        config.scheme,
-        d_model=config.d_model,
-        heads=config.heads,
-        structure=reading(config.scheme, own, config.structure).algebra,
-        max_size=config.max_size or 1,
-        decay=config.decay,
-        generator=generator,
-        **config.scheme_options,
-    )
+    scheme = scheme_of(config, own, generator)
     return {
         "scheme": scheme,
         "kind": attention.make(config.attention, **config.attention_options),
@@ -273,6 +265,23 @@ def _of_any_model(config: Config, own: Structure, weights: int) -> dict[str, Any
         "dropout": config.dropout,
         "generator": generator,
     }
+
+
+def scheme_of(config: Config, own: Structure, generator: torch.Generator | None = None) -> Scheme:
+    """The scheme of a settled configuration for data of structure `own`, with the weights of the configuration's seed.
+
+    `generator`: that of the model, which draws the scheme's weights first; None for a new one.
+    """
+    return position.make(
+        config.scheme,
+        d_model=config.d_model,
+        heads=config.heads,
+        structure=reading(config.scheme, own, config.structure).algebra,
+        max_size=config.max_size or 1,
+        decay=config.decay,
+        generator=generator or torch.Generator().manual_seed(config.seed),
+        **config.scheme_options,
+    )
 
 
 _HOOKS = ("context", "embed", "frame", "rotate", "turn", "bias", "decay")

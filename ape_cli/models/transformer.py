@@ -48,10 +48,15 @@ class Model(nn.Module):
 
         A name is replaced wherever it occurs in a key, so the state of the optimiser is renamed too.
         """
-        for old, new in self.scheme.renamed.items():
-            pattern = re.compile(rf"(^|\.)scheme\.{re.escape(old)}(?=\.|$)")
-            tensors = {pattern.sub(rf"\1scheme.{new}", key): value for key, value in tensors.items()}
-        return tensors
+        return renamed(self.scheme, tensors)
+
+
+def renamed(scheme: Scheme, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """`tensors`, [...], with the names that the parameters of `scheme` have today, wherever they occur in a key."""
+    for old, new in scheme.renamed.items():
+        pattern = re.compile(rf"(^|\.)scheme\.{re.escape(old)}(?=\.|$)")
+        tensors = {pattern.sub(rf"\1scheme.{new}", key): value for key, value in tensors.items()}
+    return tensors
 
 
 class Transformer(Model):

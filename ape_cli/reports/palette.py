@@ -80,6 +80,9 @@ HOLLOW: dict[str, Any] = {"linestyle": "none", "markerfacecolor": "none"}  # a p
 LEAD: dict[str, Any] = {"linewidth": 0.8, "alpha": 0.5}  # the line from the axis to a dot
 PAPER: dict[str, Any] = {"linestyle": "none", "marker": "|", "markersize": 8, "markeredgewidth": 1.5}  # its number
 ZERO: dict[str, Any] = {"facecolor": "none", "edgecolor": INK, "hatch": "//////", "alpha": 0.25, "linewidth": 0}
+SCORES = ("#9b4702", "#ffffff", "#1a55a8")  # colours of the lowest score, 0 and the highest; both ends equally dark
+# Words in an SVG file stay words: the file is a third as large, and a browser without the font takes another one.
+WORDS: dict[str, Any] = {"svg.fonttype": "none", "font.family": ["DejaVu Sans", "sans-serif"]}
 
 PANEL = (3.1, 2.35)  # inches, width and height
 
@@ -215,10 +218,10 @@ def _hash(text: str) -> int:
 
 
 @contextmanager
-def drawing() -> Iterator[None]:
-    """A context with the style of this module, which ignores the user's matplotlibrc."""
+def drawing(**changes: Any) -> Iterator[None]:
+    """A context with the style of this module, which ignores the user's matplotlibrc. `changes`: other values in it."""
     from matplotlib import style
 
-    with style.context(["default", _STYLE]), warnings.catch_warnings():
+    with style.context(["default", _STYLE, changes]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # somebody's name in another script
         yield

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ape_cli.core.errors import ApeError
 from ape_cli.core.extras import how_to_install
@@ -74,10 +74,13 @@ def figures(wanted: Mapping[str, Plot | None], axis: str = "score") -> dict[str,
     return {name: plot.draw(axis, chosen) for name, plot in plots.items() if plot.draw}
 
 
-def encode(figure: Figure, kind: str) -> bytes:
-    """The content of a file in one of `FORMATS`, with a white background unless `inline` has made it transparent."""
+def encode(figure: Figure, kind: str, style: Mapping[str, Any] | None = None) -> bytes:
+    """The content of a file in one of `FORMATS`, with a white background unless `inline` has made it transparent.
+
+    `style`: what is changed in the style of `palette.drawing`.
+    """
     out = io.BytesIO()
-    with drawing():
+    with drawing(**(style or {})):
         figure.savefig(out, format=kind, metadata=_METADATA[kind], dpi=200)
     return out.getvalue()
 

@@ -99,12 +99,16 @@ class RunFiles:
 
         Raises `RunError` if there are none, or if their file is damaged, altered, or of another run.
         """
-        if not self.has_weights:
-            raise RunError("the run has no weights", got=self.name, fix="train it: `ape train … --overwrite`")
+        self.require_weights()
         digest = self.check_file(WEIGHTS)
         tensors, about, sealed = load_tensors(self.folder / WEIGHTS)
         self._check_owner(self.folder / WEIGHTS, about, sealed)
         return tensors, digest
+
+    def require_weights(self) -> None:
+        """Raises `RunError` if the best weights were not saved, or are not here any more."""
+        if not self.has_weights:
+            raise RunError("the run has no weights", got=self.name, fix="train it: `ape train … --overwrite`")
 
     def check_tensors(self, result: TrainingResult | None = None) -> None:
         """Check the weights and the state, as far as they exist, without loading all of them.

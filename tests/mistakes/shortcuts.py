@@ -226,7 +226,7 @@ MISTAKES = [
     # frames
     Mistake(
         "the frame in the projection of one side only",
-        "Attention.forward",
+        "Attention._projected",
         "[(self.key, k_frame), (self.value, None)]",
         "[(self.key, None), (self.value, None)]",
         "position/test_frame.py::test_projections_in_the_frame_change_nothing",

@@ -1,0 +1,215 @@
+"""Pictures of positional encodings, drawn with characters.
+
+A number is a shade from the lowest to the highest of the picture: spaces, then `░▒▓█`. In colour it is a colour, as in
+files: white for 0, one colour above and one below. Lines are at most 80 characters long.
+
+Shapes: L points of a curve, M rows, N columns or places.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.cells import set_cell_size
+from rich.color import Color
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.style import Style
+from rich.text import Text
+from rich.tree import Tree as Drawn
+
+from ape_cli.core import escaping
+from ape_cli.reports.pictures import Curve, Diagram, HeatMap, Panel
+from ape_cli.reports.pictures._panels import Floats, colour, limit_of
+from ape_cli.structure import Grid, Tree
+from ape_cli.structure.places import names
+
+_SHADES = " ░▒▓█"
+_WIDTH, _HEIGHT = 80, 12  # characters of a line, lines of a curve
+_NAME = 8  # characters of the name of a row
+
+
+@dataclass(frozen=True)
+class PictureText:
+    """A picture that rich can print."""
+
+    title: str
+    rows: Sequence[Sequence[Panel]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The lines, for rich."""
+        width = min(options.max_width, _WIDTH)
+        panels = [panel for row in self.rows for panel in row]
+        numbers = [panel.values for panel in panels if not isinstance(panel, Curve)]
+        shading = _Shading.of(numbers, console.color_system is not None and not console.no_color)
+        for line in textwrap.wrap(self.title, width):
+            yield Text(line, style="bold")
+        for number, panel in enumerate(panels):
+            yield Text()
+            yield Text(panel.title, style="bold")
+            if isinstance(panel, Curve):
+                yield from _curve(panel, width)
+                continue
+            yield from _heat_map(panel, shading, width) if isinstance(panel, HeatMap) else _diagram(panel, shading)
+            if number == len(panels) - 1 or isinstance(panels[number + 1], Curve):
+                yield Text()
+                yield Text(panel.label)
+                yield shading.legend()
+
+
+@dataclass(frozen=True)
+class _Shading:
+    """How numbers are shown: from the lowest to the highest of a picture, in colour or in shades."""
+
+    low: float
+    high: float
+    coloured: bool
+
+    @classmethod
+    def of(cls, numbers: list[Floats], coloured: bool) -> _Shading:
+        """The shading of all numbers of a picture, each [...]. 0 is among them."""
+        low = min((float(some.min(initial=0.0)) for some in numbers), default=0.0)
+        return cls(low, max((float(some.max(initial=0.0)) for some in numbers), default=0.0), coloured)
+
+    def cell(self, value: float, width: int = 1) -> Text:
+        """A number as characters."""
+        if self.coloured:
+            shown = Color.from_rgb(*colour(float(np.clip(value / limit_of(np.array([self.low, self.high])), -1, 1))))
+            return Text(" " * width, style=Style(bgcolor=shown))
+        share = (value - self.low) / ((self.high - self.low) or 1.0)
+        return Text(_SHADES[min(len(_SHADES) - 1, max(0, int(share * len(_SHADES))))] * width)
+
+    def legend(self) -> Text:
+        """What the shades mean, in one line."""
+        if self.low == self.high:
+            return Text("all are 0", style="dim")
+        parts = []
+        if self.coloured:
+            for value in dict.fromkeys((self.low, 0.0, self.high)):
+                parts += [self.cell(value, 2), Text(f" {value:.3g}  ")]
+            return Text.assemble(*parts)
+        edges = np.linspace(self.low, self.high, len(_SHADES) + 1)
+        parts += [Text(f"{edges[0]:.3g} ")]
+        for shade, edge in zip(_SHADES, edges[1:], strict=True):
+            parts += [Text(f"[{shade * 2}] {edge:.3g} ")]
+        return Text.assemble(*parts)
+
+
+def _curve(panel: Curve, width: int) -> Iterator[Text]:
+    """A mean as points, and its range over heads as shades."""
+    room = width - 10
+    each = -(-len(panel.x) // room)  # offsets in a column
+    starts = np.arange(0, len(panel.x), each)
+    counts = np.diff([*starts, len(panel.x)])
+    mean, low, high = (np.add.reduceat(part, starts) / counts for part in (panel.mean, panel.low, panel.high))
+    wide = max(1, min(6, room // len(starts)))
+    bottom, top = panel.y_range
+    levels = np.linspace(top, bottom, _HEIGHT)
+    if top == bottom:
+        levels = levels[:1]
+    zero = int(np.abs(levels).argmin()) if bottom < 0 < top else -1
+
+    def level(value: float) -> int:
+        return int(np.abs(levels - value).argmin())
+
+    yield Text(panel.y_label, style="dim")
+    for row, at in enumerate(levels):
+        named = row in (0, len(levels) // 2, len(levels) - 1)
+        line = "".join(
+            _point(row, level(m), level(lo), level(hi), " ·"[row == zero]) * (1 if wide == 1 else wide - 1)
+            + ("" if wide == 1 else " ·"[row == zero])
+            for m, lo, hi in zip(mean, low, high, strict=True)
+        )
+        yield Text(f"{f'{at:.3g}' if named else '':>8} ┤{line}".rstrip())
+    yield Text(f"{'':8} └{'─' * (wide * len(starts))}")
+    yield Text(f"{'':10}{_ticks(panel.x[starts].tolist(), wide)}".rstrip())
+    more = f"; each column is the mean of up to {each} offsets" if each > 1 else ""
+    heads = (
+        f"●: mean over {panel.heads} heads, ░: range over heads" if panel.heads > 1 else "●: one score for all heads"
+    )
+    yield Text(f"{'':10}{panel.x_label}{more}", style="dim")
+    yield Text(f"{'':10}{heads}", style="dim")
+
+
+def _point(row: int, mean: int, low: int, high: int, empty: str) -> str:
+    """The character of a curve in a row. Rows count from the top."""
+    if row == mean:
+        return "●"
+    return "░" if high <= row <= low else empty
+
+
+def _ticks(x: list[int], wide: int) -> str:
+    """The numbers below a curve: the first, 0, the last, and more if there is room."""
+    line = [" "] * (wide * len(x) + 8)
+    first = [0, len(x) - 1, *([x.index(0)] if 0 in x else [])]
+    for index in dict.fromkeys([*first, *range(len(x))]):
+        text = str(x[index])
+        begin = max(0, index * wide + (wide - len(text)) // 2)
+        if all(c == " " for c in line[max(0, begin - 2) : begin + len(text) + 2]):
+            line[begin : begin + len(text)] = text
+    return "".join(line)
+
+
+def _heat_map(panel: HeatMap, shading: _Shading, width: int) -> Iterator[Text]:
+    """A line for each row, with its name. Large maps are drawn smaller, with the mean of a block for each cell."""
+    room = width - _NAME - 2
+    factor = max(1, -(-len(panel.columns) // room))
+    values = _smaller(panel.values, factor)
+    wide = 2 if 2 * values.shape[1] <= room else 1
+    keys = " ".join(panel.columns) if panel.words else f"{panel.columns[0]} to {panel.columns[-1]}"
+    told = f"{'query':>{_NAME}}  key, from left to right: {escaping.one_line(keys)}"
+    yield Text(told if len(told) <= width else f"{told[: width - 1]}…", style="dim")
+    if factor > 1:
+        yield Text(f"{'':{_NAME}}  each cell is the mean of {factor} x {factor} pairs", style="dim")
+    for name, line in zip(panel.rows[::factor], values, strict=True):
+        shown = set_cell_size(escaping.one_line(name), min(_NAME, len(name)))
+        yield Text.assemble(f"{shown:>{_NAME}}  ", *(shading.cell(value, wide) for value in line))
+
+
+def _smaller(values: Floats, factor: int) -> Floats:
+    """The means of square blocks. [M, N] -> [ceil(M / factor), ceil(N / factor)]"""
+    for axis in (0, 1):
+        starts = np.arange(0, values.shape[axis], factor)
+        counts = np.diff([*starts, values.shape[axis]])
+        values = np.add.reduceat(values, starts, axis) / np.expand_dims(counts, 1 - axis)
+    return values
+
+
+def _diagram(panel: Diagram, shading: _Shading) -> Iterator[Text | Drawn]:
+    """A tree as a tree, a grid as rows, and any other structure with a line for each place."""
+    labels = names(panel.places)
+    wide = 0 if isinstance(panel.structure, Tree) else 1 + max(map(len, labels))
+    parts = [
+        Text.assemble(f"{f'{label}*' if i == panel.node else label:<{wide}} ", shading.cell(value, 2), f" {value:.2f}")
+        for i, (label, value) in enumerate(zip(labels, panel.values.tolist(), strict=True))
+    ]
+    if isinstance(panel.structure, Tree):
+        yield _tree(parts, panel.structure)
+    elif isinstance(panel.structure, Grid):
+        size = int(panel.places[:, 1].max())
+        room = 8 if size * 9 <= _WIDTH else 2
+        for start in range(0, len(labels), size):
+            row = panel.values[start : start + size]
+            cells = (_grid_cell(v, start + i == panel.node, room, shading) for i, v in enumerate(row.tolist()))
+            yield Text(" " if room > 2 else "").join(cells)
+    else:
+        yield from parts
+    yield Text("*: the query", style="dim")
+
+
+def _grid_cell(value: float, chosen: bool, wide: int, shading: _Shading) -> Text:
+    """A place of a grid, with its number if there is room."""
+    if wide == 2:
+        return Text("* ") if chosen else shading.cell(value, 2)
+    return Text.assemble(shading.cell(value, 2), f"{value:5.2f}{'*' if chosen else ' '}")
+
+
+def _tree(labels: list[Text], tree: Tree, index: int = 0, above: Drawn | None = None) -> Drawn:
+    """A complete tree whose nodes are in level order."""
+    made = Drawn(labels[index]) if above is None else above.add(labels[index])
+    for child in range(tree.branching * index + 1, tree.branching * (index + 1) + 1):
+        if child < len(labels):
+            _tree(labels, tree, child, made)
+    return made

@@ -1,0 +1,108 @@
+"""The attention weights of a run on one row of a dataset, in each layer and head.
+
+The decoder reads the true target (teacher forcing). Padding is left out.
+
+Shapes: B rows, L layers, H heads, M queries, N keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ape_cli.attention import Attention
+from ape_cli.core.errors import DataError, UsageError, pick
+from ape_cli.core.vocabulary import SOS
+from ape_cli.data.batches import Batch, Labelled
+from ape_cli.data.loader import Dataset
+from ape_cli.evaluation.evaluate import check_fits
+from ape_cli.models.checkpoint import load_weights
+from ape_cli.models.device import tune
+from ape_cli.models.factory import feed, of_data, tokenising
+from ape_cli.models.transformer import Model
+from ape_cli.runs.config import ImageConfig
+from ape_cli.runs.run import Run
+
+PARTS = {  # the modules of each attention of the model, by the stack and the name of the module in a layer
+    "encoder": ("encoder", "self_attention"),
+    "decoder": ("decoder", "self_attention"),
+    "cross": ("decoder", "cross_attention"),
+}
+_AT_ONCE = 16  # rows of a batch, of which one is drawn
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The attention weights of one row, with the names of the tokens that ask and of those that are looked at."""
+
+    weights: NDArray[np.float64]  # [L, H, M, N]; for most kinds of attention, rows sum to 1
+    queries: list[str]
+    keys: list[str]
+
+
+@torch.no_grad()
+def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> AttentionMaps:
+    """The attention weights of a run's best weights on one row. `part`: one of `PARTS`.
+
+    Raises `UsageError` if the run is not finished, or if there is no such part, split, row or layer; `DataError` if
+    the data does not fit the run; and `RunError` if the run has no usable weights.
+    """
+    rows = data.split(split)
+    check_fits(run, data, rows)
+    stack, name = PARTS[pick("attention of the model", part, PARTS)]
+    if not 0 <= row < rows.rows:
+        raise UsageError("no such row", got=row, allowed=f"{rows.rows} rows in {split}, from 0", fix="choose another")
+    tune()
+    config = run.config()
+    model = of_data(config, data).eval()
+    layers = getattr(model, stack, ())
+    if not len(layers):
+        got, fix = f"--attention {part}, and no layers of the {stack}", "choose another attention"
+        raise UsageError("the model of the run has no such attention", got=got, allowed=", ".join(PARTS), fix=fix)
+    load_weights(run, model)
+    for batch in rows.batches(_AT_ONCE, **feed(config, data)):
+        (found,) = np.nonzero(batch.row == row)
+        if len(found):
+            at = int(found[0])
+            if isinstance(config, ImageConfig):
+                assert data.image is not None
+                height, width = tokenising(config).grid(*data.image[:2])
+                queries = keys = [f"{i},{j}" for i in range(height) for j in range(width)]
+            else:
+                queries, keys = _tokens(batch, at, data.manifest.vocabulary, part)
+            weights = _weights(model, batch, at, [getattr(layer, name) for layer in layers])
+            return AttentionMaps(weights[:, :, : len(queries), : len(keys)], queries, keys)
+    raise DataError("the row is missing", got=f"row {row} of {split}", fix="generate the dataset again")
+
+
+def _tokens(batch: Labelled, at: int, vocabulary: list[str], part: str) -> tuple[list[str], list[str]]:
+    """The names of the queries and of the keys of a row, without padding."""
+    assert isinstance(batch, Batch)
+    target = batch.input_ids[at, : int(batch.label_mask[at].sum())].tolist()
+    assert target[0] == SOS
+    source, read = (
+        [vocabulary[i].strip("<>") for i in ids]
+        for ids in (batch.source_ids[at][batch.source_mask[at]].tolist(), target)
+    )
+    return {"encoder": (source, source), "decoder": (read, read), "cross": (read, source)}[part]
+
+
+def _weights(model: Model, batch: Labelled, at: int, wanted: list[nn.Module]) -> NDArray[np.float64]:
+    """The weights of each of the given attentions on one row of a batch. -> float64 [L, H, M, N], with padding"""
+    found: list[Tensor] = []
+
+    def record(module: nn.Module, given: tuple[Any, ...]) -> None:
+        """Compute the weights before the module's own forward pass."""
+        assert isinstance(module, Attention)
+        found.append(module.weights(*given)[at].double())
+
+    hooks = [module.register_forward_pre_hook(record) for module in wanted]
+    model(*batch.inputs)
+    for hook in hooks:
+        hook.remove()
+    return torch.stack(found).numpy()

@@ -1,0 +1,127 @@
+"""The score that a scheme alone gives to two positions: what is left of a logit when content is averaged out.
+
+Let c be the content of a token: a random vector without a preferred direction, which is the query at position x and
+the key at position y. Its length is such that its logit with itself is 1 without an encoding. So 1 is the unit of
+scores. E(x, y) is the mean over c of the logit (`attention.logits`: after the scaling by 1/sqrt(K), with the locality
+bias, before mask and softmax). The score is one of these, which is named with the result:
+
+- `SHARE`, for schemes that multiply the content (`content_dependent`, without a bias): E(x, y), the share of the
+  content's logit that the operators leave. It is 1 at equal positions if the operators are orthogonal. With operators
+  [x] and [y] it is c^distance tr([x]'[y]) / K; for `rope` it is the mean of cos((y - x) theta_i).
+- `ADDED`, for all other schemes: E(x, y) - 1, which the scheme adds to the content's logit. For `alibi` it is
+  -m |y - x|, for `t5` the scalar of the bucket, and for `transformer-xl` the term v r_(x-y) / sqrt(K), because the
+  terms with the content have the mean 0. For `none` it is 0.
+- `SPREAD`, for schemes whose bias has the mean 0 at all pairs (`relative`, whose bias is q w): the root of the mean
+  over c of the squared bias. It says how much the bias can matter, and has no sign. A locality bias is left out.
+
+A scheme that acts on the embeddings acts before the projections of queries and keys, which mix all channels. Its
+score has the projections replaced by the identity: query and key are the embeddings at x and y, and there is a single
+head with all D channels. Then the vectors p of an additive scheme have the score p_x p_y / D, where the embeddings of
+tokens have the squared length D. For `sinusoidal` it is half of the mean of cos((y - x) theta_i). If a scheme acts in
+attention too, only that is scored.
+
+The mean over c is exact. A logit is a quadratic polynomial of c, so c and -c for each axis are enough. Positions are
+those of the encoder.
+
+Shapes: H heads (1 for schemes that act on the embeddings), N places, C factors, K channels of a head, D of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ape_cli import attention, position
+from ape_cli.core.rng import I64
+from ape_cli.position import Context, Scheme
+
+SHARE = "share of the content's logit"
+ADDED = "added to the logit"
+SPREAD = "added to the logit, root mean square"
+_DECIMALS = 12
+_ZERO = 1e-9  # of a mean beside its root mean square, relative
+
+
+def initial_scheme(name: str, seed: int, **given: Any) -> Scheme:
+    """A scheme with the initial weights of a seed. `given`: the other arguments of `position.make`, which may raise."""
+    return position.make(name, generator=torch.Generator().manual_seed(seed), **given)
+
+
+@torch.no_grad()
+def position_scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], str]:
+    """The scores of all pairs of places, and which of the three they are.
+
+    places: int64 [N] or [N, C] -> float64 [H, N, N], queries as rows. The scheme is converted to float64.
+    """
+    context = scheme.double().context(torch.from_numpy(places)[None])
+    found = _of_embeddings(scheme, context) if scheme.properties.injection == "embeddings" else None
+    if found is None:
+        mean, square = _of_bias(scheme, context)
+        if float(square.max()) > 0 and float(mean.abs().max()) <= _ZERO * float(square.max()) ** 0.5:
+            return _rounded(square.sqrt()), SPREAD
+        found = _of_attention(scheme, context)
+    shares = scheme.content_dependent and not scheme.overrides("bias")
+    return _rounded(found if shares else found - 1.0), SHARE if shares else ADDED
+
+
+def _rounded(scores: Tensor) -> NDArray[np.float64]:
+    """Scores without rounding errors, which would have colours if all scores are 0. float64 [...] -> the same"""
+    return np.asarray(scores.numpy().round(_DECIMALS) + 0.0)
+
+
+def _contents(channels: int, length: float) -> Iterator[Tensor]:
+    """Vectors of a length along each axis, in both directions. -> float64 [channels] each"""
+    for axis in torch.eye(channels, dtype=torch.float64) * length:
+        yield from (axis, -axis)
+
+
+def _of_heads(scheme: Scheme, places: int) -> Iterator[Tensor]:
+    """The contents whose logit with itself is 1, as the queries or keys of all heads and places. -> [1, H, N, K]"""
+    k = scheme.shape.head_dim
+    for content in _contents(k, k**0.25):
+        yield content.expand(1, scheme.shape.heads, places, -1)
+
+
+def _of_attention(scheme: Scheme, context: Context) -> Tensor:
+    """E of a scheme that acts in attention, or nowhere. -> float64 [H, N, N]"""
+    contents = _of_heads(scheme, context.positions.shape[1])
+    return _mean(attention.logits(scheme, c, c, context, context)[0] for c in contents)
+
+
+def _of_bias(scheme: Scheme, context: Context) -> tuple[Tensor, Tensor]:
+    """The mean over contents of the bias, and of its square. -> float64 [H or 1, N, N] each; zeros if there is none"""
+    count = context.positions.shape[1]
+    mean = square = torch.zeros(1, count, count, dtype=torch.float64)
+    contents = list(_of_heads(scheme, count)) if scheme.overrides("bias") else []
+    for content in contents:
+        term = scheme.bias(content, context, context)
+        if term is not None:
+            mean, square = mean + term[0] / len(contents), square + term[0] ** 2 / len(contents)
+    return mean, square
+
+
+def _of_embeddings(scheme: Scheme, context: Context) -> Tensor:
+    """E of a scheme that acts on the embeddings, with a single head of D channels. -> float64 [1, N, N]"""
+    d, count = scheme.shape.d_model, context.positions.shape[1]
+
+    def product(content: Tensor) -> Tensor:
+        """The logits of the embeddings of one content at all places. [D] -> [1, N, N]"""
+        x = scheme.embed(content.expand(1, count, -1), context)
+        return x @ x.mT / d
+
+    decay = scheme.decay(context, context)
+    found = _mean(product(content) for content in _contents(d, d**0.5))
+    return found if decay is None else found * decay[0].double()
+
+
+def _mean(values: Iterator[Tensor]) -> Tensor:
+    """The mean of tensors, [...], one of which is in memory at a time."""
+    total, count = next(values).double(), 1
+    for value in values:
+        total, count = total + value, count + 1
+    return total / count

@@ -1,0 +1,50 @@
+"""Nodes: the places of a structure, each with the colour of its score from one place (`--node`).
+
+That place is the query, and all places are keys. A number is the mean over heads. Trees, rings and grids with two axes
+can be drawn. For a sequence, the view `pairs` has the same numbers in one of its rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ape_cli.core.errors import UsageError
+from ape_cli.reports.pictures import Diagram, Material, Panel, PictureKind, Subject
+from ape_cli.reports.pictures._panels import limit_of
+from ape_cli.structure.places import coordinates, middle, names
+
+
+class Nodes(PictureKind):
+    """The scores from one place."""
+
+    about = "tree, grid or ring whose nodes have the colour of their score from one node (--node)"
+    from_one_node = True
+
+    def panels(self, material: Material) -> list[list[Panel]]:
+        """One diagram for each subject, side by side. Raises `UsageError` for a structure that cannot be drawn."""
+        for subject in material.subjects:
+            if coordinates(subject.structure, subject.places) is None:
+                raise UsageError(
+                    "this structure has no drawing of its nodes",
+                    got=subject.structure,
+                    allowed="tree(k), cyclic(n), grid(2)",
+                    fix="--view pairs, or another --structure",
+                )
+        from_node = [diagram(subject, material.node) for subject in material.subjects]
+        limit = limit_of(*(one.values for one in from_node))
+        return [[replace(one, limit=limit) for one in from_node]]
+
+
+def diagram(subject: Subject, node: int | None) -> Diagram:
+    """The diagram of the scores from a place, given by its index, or from the usual place for None."""
+    chosen = middle(subject.structure, subject.places) if node is None else node
+    values = subject.scores.mean(0)[chosen]
+    return Diagram(
+        title=subject.titled(f"keys seen from a query at {names(subject.places)[chosen]}"),
+        structure=subject.structure,
+        places=subject.places,
+        values=values,
+        limit=limit_of(values),
+        label=subject.label,
+        node=chosen,
+    )

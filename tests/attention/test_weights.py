@@ -1,0 +1,38 @@
+"""`Attention.weights`: the mean of the values with these weights is what the layer itself computes, for every kind."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ape_cli import attention, position
+from ape_cli.attention import Attention, Link
+
+
+@pytest.mark.parametrize("kind", attention.names())
+def test_the_output_is_the_mean_of_values_with_these_weights(kind: str) -> None:
+    torch.manual_seed(0)
+    scheme = position.make("rope", 16, 2)
+    layer = Attention(scheme, 0.5, attention.make(kind)).eval()
+    x, mask = torch.randn(2, 7, 16), torch.ones(2, 7, dtype=torch.bool)
+    mask[0, 5:] = False
+    context = scheme.context(torch.arange(1, 8)[None], mask)
+    link = Link.of(scheme, context, context)
+    with torch.no_grad():
+        weights = layer.weights(x, x, scheme, link)
+        assert weights.shape == (2, 2, 7, 7)
+        values = layer.value(x).unflatten(-1, (2, 8)).transpose(1, 2)  # [B, H, N, K]
+        mixed = layer.out((weights @ values).transpose(1, 2).flatten(-2))
+        torch.testing.assert_close(mixed[mask], layer(x, x, scheme, link)[mask], atol=1e-5, rtol=1e-5)
+        assert not weights[0, :, :5, 5:].any()
+
+
+def test_softmax_weights_by_hand() -> None:
+    """Without positions, the weights are the softmax of q k / sqrt(K)."""
+    torch.manual_seed(0)
+    scheme = position.make("none", 8, 1)
+    layer, x = Attention(scheme, 0.0).eval(), torch.randn(1, 5, 8)
+    context = scheme.context(torch.arange(1, 6)[None])
+    found = layer.weights(x, x, scheme, Link.of(scheme, context, context))
+    expected = torch.softmax(layer.query(x) @ layer.key(x).mT / 8**0.5, dim=-1)
+    torch.testing.assert_close(found[:, 0], expected)

@@ -1,0 +1,195 @@
+"""`ape draw`: in a terminal, in files, of runs, and its errors."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from ape_cli import position
+from ape_cli.cli._picture_material import Where, of_run, of_scheme
+from ape_cli.cli.picture_text import PictureText
+from ape_cli.data.loader import Dataset
+from ape_cli.evaluation.position_scores import position_scores
+from ape_cli.models.factory import of_data
+from ape_cli.reports.pictures import Panel, load, names
+from ape_cli.runs.run import Run
+from ape_cli.storage.tensors import load_tensors
+from tests.conftest import ape, registry_of
+from tests.reports.pictures.material import line, made, subject
+
+
+def lines(rows: list[list[Panel]], **options: object) -> list[str]:
+    """A picture as lines of text without trailing spaces."""
+    console = Console(width=120, **({"color_system": None} | options))  # type: ignore[arg-type]
+    with console.capture() as captured:
+        console.print(PictureText("a title", rows))
+    return [text.rstrip() for text in captured.get().splitlines()]
+
+
+def test_a_curve_in_characters() -> None:
+    drawn = lines(load("offsets").panels(made(line())))
+    assert drawn[:4] == ["a title", "", "mean by offset", "score: added to the logit"]
+    assert drawn[4] == "      31 ┤                        ░░░░░"  # the first head at offset 2
+    marks = [text.rfind("●") for text in drawn[4:16]]
+    assert [mark for mark in marks if mark >= 0] == sorted((mark for mark in marks if mark >= 0), reverse=True)
+    assert drawn[15] == "       0 ┤░░░░░ ░░░░░ ░░░░░ ░░░░░ ░░░░░"  # the second head
+    assert drawn[17].split() == ["-2", "-1", "0", "1", "2"]
+
+
+def test_a_heat_map_in_characters() -> None:
+    """The numbers 5.5 10.5 15.5, 6 11 16 and 6.5 11.5 16.5, in five shades from 0 to 16.5."""
+    drawn = lines(load("pairs").panels(made(line())))
+    assert drawn[4:7] == ["       1  ░░▓▓██", "       2  ░░▓▓██", "       3  ░░▓▓██"]
+    assert drawn[-1] == "0 [  ] 3.3 [░░] 6.6 [▒▒] 9.9 [▓▓] 13.2 [██] 16.5"
+
+
+def test_a_large_heat_map_is_drawn_smaller() -> None:
+    at = np.arange(140.0)
+    drawn = lines(load("pairs").panels(made(subject("seq", (0 * at[:, None] + at[None])[None], length=140))))
+    assert "each cell is the mean of 2 x 2 pairs" in drawn[4]
+    assert len(drawn) == 5 + 70 + 3
+    assert max(map(len, drawn)) <= 80
+
+
+def test_a_tree_and_a_grid_in_characters() -> None:
+    tree = subject("tree(2)", np.eye(3)[None], depth=1)
+    assert lines(load("nodes").panels(made(tree)))[3:7] == [
+        "1    0.00",
+        "├── 2* ██ 1.00",
+        "└── 3    0.00",
+        "*: the query",
+    ]
+    grid = subject("grid(2)", np.eye(4)[None], side=2)
+    assert lines(load("nodes").panels(made(grid, node=3)))[3:5] == ["   0.00     0.00", "   0.00  ██ 1.00*"]
+    ring = subject("cyclic(2)", np.eye(2)[None])
+    assert lines(load("nodes").panels(made(ring)))[3:5] == ["1* ██ 1.00", "2     0.00"]
+
+
+def test_in_colour_0_is_white() -> None:
+    drawn = lines(load("pairs").panels(made(line(factor=-1.0))), color_system="truecolor", force_terminal=True)
+    assert "48;2;255;255;255" in drawn[-1]  # the legend
+    assert "48;2;155;71;2" in drawn[6]  # the lowest number
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", position.names())
+def test_every_scheme_fits_80_columns(name: str) -> None:
+    shown, _ = ape("draw", name, "--view", "overview")
+    assert shown.startswith(f"{name} on ")
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "\x1b" not in shown
+
+
+def test_options_are_those_of_the_scheme() -> None:
+    """The slopes of ALiBi with two heads are 2^-4 and 2^-8."""
+    material = of_scheme("alibi", None, 2, 42, {}, Where(length=3))
+    assert material.subjects[0].scores[:, 0].tolist() == [[0, -(2**-4), -(2**-3)], [0, -(2**-8), -(2**-7)]]
+    narrow = of_scheme("rope", None, 2, 42, {"d_model": 4, "base": 100}, Where(length=3))
+    np.testing.assert_allclose(narrow.subjects[0].scores[0, 0], np.cos([0, 1, 2]), atol=1e-9)  # one pair, angle 1
+    assert narrow.title == "rope (d_model=4, base=100) on seq, 2 heads of 2 channels"
+    one, two = (of_scheme("t5", None, 2, seed, {}, Where()).subjects[0].scores for seed in (1, 2))
+    assert not np.array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "nothing to draw"),
+        ("ropes", "did you mean 'rope'?"),
+        ("rope --view pair", "did you mean 'pairs'?"),
+        ("rope --out a.gif", "unknown extension"),
+        ("rope --depth 3", "seq has no depth"),
+        ("rope --structure tree(2)", "rope cannot read positions of this structure"),
+        ("rope --structure tree(", "bad structure"),
+        ("rope --set heads=2", "it is an option: --heads"),
+        ("rope --set bass=2", "did you mean 'base'?"),
+        ("rope --set base=x", "bad base"),
+        ("rope --set max_size=4", "rope is not bounded by a size"),
+        ("learned --set max_size=0", "bad max_size"),
+        ("rope --set d_model=7", "bad d_model and heads"),
+        ("rope --heads 0", "bad d_model and heads"),
+        ("orthogonal-tree --view nodes --node 99", "no such place"),
+        ("rope --node 3", "--view offsets has no single node"),
+        ("rope --view nodes", "this structure has no drawing of its nodes"),
+        ("rope --row 3", "only --view attention shows a sample"),
+        ("rope --view attention", "the view attention needs a trained run"),
+        ("rope --view training", "the view training needs a trained run"),
+        ("--run x --heads 2", "the run decides this"),
+        ("--run x", "unknown run"),
+    ],
+)
+def test_one_clear_message(words: str, said: str, here: Path) -> None:
+    shown, told = ape("draw", *words.split(), code=2)
+    assert not shown
+    assert told.startswith("error: ")
+    assert told.count("error: ") == 1
+    assert said in told
+
+
+def test_the_kinds_of_pictures_are_listed() -> None:
+    assert [text.split()[0] for text in ape("draw", "--views")[0].splitlines()] == names()
+
+
+@pytest.fixture(scope="module")
+def run(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    results = tmp_path_factory.mktemp("results")
+    options = ("--set", "lr_peak=0.1", "--preset", "tiny", "--device", "cpu", "--no-eval", "--results", str(results))
+    ape("train", "--scheme", "orthogonal-seq", "--data", str(words.folder), *options)
+    return next(iter(registry_of(Path(results))))
+
+
+@pytest.mark.slow
+def test_before_and_after_training(run: Run, words: Dataset) -> None:
+    """Before: the model as it is built from the seed. After: the tensors of the run's file."""
+    before, after = of_run(run, Where(length=8), before=True).subjects
+    assert (before.name, after.name) == ("before training", "after training")
+    scheme = of_data(run.config(), words).scheme
+    np.testing.assert_allclose(before.scores, position_scores(scheme, before.places)[0], atol=1e-9)
+    stored, *_ = load_tensors(run.folder / "model.safetensors")
+    with torch.no_grad():
+        for name, parameter in scheme.named_parameters():
+            parameter.copy_(stored[f"scheme.{name}"])
+    np.testing.assert_allclose(after.scores, position_scores(scheme, after.places)[0], atol=1e-9)
+    assert np.abs(before.scores - after.scores).max() > 0.01
+    (trained,) = of_run(run, Where(length=8), before=False).subjects
+    assert np.array_equal(trained.scores, after.scores)
+
+
+@pytest.mark.slow
+def test_pictures_of_a_run(run: Run, here: Path) -> None:
+    results = ("--results", str(run.folder.parents[1]))
+    shown, _ = ape("draw", "--run", run.name[:10], "--view", "training", *results)
+    assert shown.count("before training") == shown.count("after training") == 2
+    shown, _ = ape("draw", "--run", run.name, "--view", "attention", "--attention", "cross", "--row", "3", *results)
+    assert "cross attention on reverse, test row 3" in shown
+    assert "layer 1, head 2" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    _, told = ape("draw", "--run", run.name, "--view", "attention", "--out", "a/b.svg", *results)
+    assert told == "written: a/b.svg\n"
+    assert Path("a/b.svg").read_text().startswith("<?xml")
+    _, told = ape("draw", "rope", "--run", run.name, *results, code=2)
+    assert "the run has another scheme" in told
+    _, told = ape("draw", "--run", run.name, "--view", "attention", "--length", "3", *results, code=2)
+    assert "a sample has its own places" in told
+
+
+@pytest.mark.slow
+def test_a_run_without_weights_gives_one_clear_error(run: Run, here: Path) -> None:
+    shutil.copytree(run.folder, here / "results" / "runs" / run.name)
+    (here / "results" / "runs" / run.name / "model.safetensors").unlink()
+    for view in ("offsets", "training", "attention"):
+        _, told = ape("draw", "--run", run.name, "--view", view, code=1)
+        assert told.startswith("error: the run has no weights")
+
+
+@pytest.mark.slow
+def test_training_does_not_change_a_scheme_without_weights(words: Dataset, here: Path) -> None:
+    options = ("--preset", "tiny", "--device", "cpu", "--no-eval")
+    ape("train", "--scheme", "alibi", "--data", str(words.folder), *options)
+    _, told = ape("draw", "--run", "reverse-alibi", "--view", "training", code=2)
+    assert "training does not change this scheme" in told

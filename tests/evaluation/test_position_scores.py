@@ -1,0 +1,145 @@
+"""The score of a scheme between two positions, against closed forms and against a mean over random contents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ape_cli import attention, position
+from ape_cli.core.errors import ApeError
+from ape_cli.evaluation.position_scores import ADDED, SHARE, SPREAD, position_scores
+from ape_cli.position import Scheme
+from ape_cli.structure.places import places
+
+D, H, K = 16, 2, 8
+SIZES = {"length": 6, "depth": 2, "side": 3}
+
+
+def made(name: str, structure: str | None = None, decay: float = 1.0, **options: Any) -> tuple[Scheme, np.ndarray]:
+    """A small scheme and its places."""
+    size = 2 if name == "tree" else 6
+    generator = torch.Generator().manual_seed(3)
+    scheme = position.make(
+        name, D, H, structure=structure, max_size=size, decay=decay, generator=generator, **options
+    ).double()
+    kinds = {"seq": "length", "tree": "depth", "grid": "side"}
+    kind = kinds.get(scheme.structure.expression.split("(")[0])
+    return scheme, places(scheme.structure, {kind: SIZES[kind]} if kind else {})
+
+
+def offsets(at: np.ndarray) -> np.ndarray:
+    return at[None, :] - at[:, None]
+
+
+def test_rope_is_the_mean_of_the_cosines() -> None:
+    found, measure = position_scores(*made("rope"))
+    angles = 10_000.0 ** (-2 * np.arange(K // 2) / K)
+    expected = np.cos(offsets(np.arange(6))[..., None] * angles).mean(-1)
+    assert measure == SHARE
+    assert found.shape == (H, 6, 6)
+    np.testing.assert_allclose(found, np.stack([expected] * H), atol=1e-12)
+
+
+def test_sinusoidal_is_half_of_the_mean_of_the_cosines_of_all_channels() -> None:
+    found, measure = position_scores(*made("sinusoidal"))
+    angles = 10_000.0 ** (-2 * np.arange(D // 2) / D)
+    assert measure == ADDED
+    np.testing.assert_allclose(found[0], np.cos(offsets(np.arange(6))[..., None] * angles).mean(-1) / 2, atol=1e-12)
+    assert len(found) == 1  # it acts before there are heads
+
+
+def test_alibi_is_its_slopes() -> None:
+    found, measure = position_scores(*made("alibi"))
+    distance = np.abs(offsets(np.arange(6)))
+    assert measure == ADDED
+    np.testing.assert_allclose(found, np.stack([-distance / 16, -distance / 256]), atol=1e-7)  # 2^-4 and 2^-8
+
+
+def test_t5_is_the_scalar_of_the_offset_with_its_sign() -> None:
+    """With 32 buckets in both directions, an offset j - i below 8 has a bucket of its own: |k|, and 16 more ahead."""
+    scheme, at = made("t5")
+    found, measure = position_scores(scheme, at)
+    scalars = scheme.scalars[0].detach().numpy()  # of the encoder
+    assert measure == ADDED
+    for query, key, bucket in ((0, 5, 16 + 5), (5, 0, 5), (2, 3, 16 + 1), (3, 2, 1), (4, 4, 0)):
+        np.testing.assert_allclose(found[:, query, key], scalars[:, bucket], atol=1e-12)
+
+
+def test_learned_is_the_product_of_its_vectors() -> None:
+    scheme, at = made("learned")
+    table = scheme.table.detach().numpy()[1:7]
+    found, measure = position_scores(scheme, at)
+    assert measure == ADDED
+    np.testing.assert_allclose(found[0], table @ table.T / D, atol=1e-12)
+
+
+def test_relative_is_the_length_of_its_vectors() -> None:
+    """The mean of (q w)^2 / K over queries of squared length sqrt(K) is |w|^2 sqrt(K) / K^2."""
+    scheme, at = made("relative")
+    found, measure = position_scores(scheme, at)
+    length = scheme.offsets.detach().norm(dim=-1).numpy()  # of the offsets -6 to 6
+    assert measure == SPREAD
+    np.testing.assert_allclose(found[0], length[offsets(np.arange(6)) + 6] * K**0.25 / K, atol=1e-12)
+
+
+def test_transformer_xl_is_the_product_of_v_with_the_offset() -> None:
+    scheme, at = made("transformer-xl")
+    found, measure = position_scores(scheme, at)
+    assert measure == ADDED
+    angles = 10_000.0 ** (-2 * np.arange(D // 2) / D)
+    behind = -offsets(np.arange(6))[..., None] * angles  # i - j
+    sinusoid = np.stack([np.sin(behind), np.cos(behind)], -1).reshape(6, 6, D)
+    w, v = scheme.project.detach().numpy(), scheme.v.detach().numpy()
+    np.testing.assert_allclose(found, np.einsum("hk,hkd,ijd->hij", v, w, sinusoid) / K**0.5, atol=1e-6)
+
+
+def test_orthogonal_tree_is_the_trace_of_the_matrices_of_its_branches() -> None:
+    scheme, at = made("orthogonal-tree", decay=0.9)
+    found, measure = position_scores(scheme, at)
+    left, right = scheme.generators().detach().numpy()  # [H, K, K]
+    paths = {1: [], 2: [left], 3: [right], 4: [left, left], 5: [left, right], 6: [right, left], 7: [right, right]}
+    apart = np.array([[len(set(_above(x)) ^ set(_above(y))) for y in at] for x in at])
+    assert measure == SHARE
+    for head in range(H):
+        operators = [np.linalg.multi_dot([np.eye(K), np.eye(K), *(m[head] for m in paths[x])]) for x in at.tolist()]
+        traces = np.array([[np.trace(a.T @ b) / K for b in operators] for a in operators])
+        np.testing.assert_allclose(found[head], 0.9**apart * traces, atol=1e-6)
+
+
+def _above(heap: int) -> list[int]:
+    return [heap] if heap == 1 else [heap, *_above(heap // 2)]
+
+
+def test_an_operator_of_queries_alone_has_rows_that_are_constant() -> None:
+    found, _ = position_scores(*made("orthogonal", "seq", side="query"))
+    np.testing.assert_allclose(found, np.broadcast_to(found[:, :, :1], found.shape), atol=1e-12)
+    assert np.ptp(found[0, :, 0]) > 0.1
+
+
+def test_without_an_encoding_nothing_is_added() -> None:
+    assert not position_scores(*made("none"))[0].any()
+    found, measure = position_scores(*made("none", decay=0.5))
+    assert measure == ADDED
+    np.testing.assert_allclose(found[0], 0.5 ** np.abs(offsets(np.arange(6))) - 1, atol=1e-6)
+
+
+ATTENDING = [name for name in position.names() if position.load(name).embed is Scheme.embed and name != "relative"]
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_it_is_the_mean_over_random_contents(name: str) -> None:
+    """Contents are drawn from a sphere, and each comes with its opposite. 2,000 draws leave an error below 0.05."""
+    try:
+        scheme, at = made(name, decay=0.9)
+    except ApeError:
+        pytest.skip("no such structure")
+    found, measure = position_scores(scheme, at)
+    drawn = torch.randn(2_000, 1, 1, K, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    drawn = drawn / drawn.norm(dim=-1, keepdim=True) * K**0.25
+    both = torch.cat([drawn, -drawn]).expand(-1, H, len(at), -1)
+    context = scheme.context(torch.from_numpy(at)[None])
+    logits = attention.logits(scheme, both, both, context, context).mean(0).detach().numpy()
+    assert np.abs(found - logits + (measure == ADDED)).max() < 0.05
