@@ -56,9 +56,10 @@ bench: install
 record: install
 	$(BIN)/python results/record.py
 
-# Builds the documentation site into site/, after it has written the reference pages from the code.
+# Builds the documentation site into site/, after it has written the reference pages and drawn the gallery.
 docs: install
 	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/gallery.py
 	$(BIN)/zensical build --strict --clean
 
 # Makes a table and plots from nothing, in a separate folder: two encodings on a task on trees. After the installation, it

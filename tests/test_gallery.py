@@ -1,0 +1,41 @@
+"""The gallery follows from the code, byte for byte. If this fails, run `make docs` and commit the pictures."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ape_cli import position
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "explanation"
+
+
+@pytest.fixture
+def gallery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Imports tools/gallery.py, which then writes to an empty folder."""
+    spec = importlib.util.spec_from_file_location("gallery", ROOT / "tools" / "gallery.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "PAGES_OF", tmp_path)
+    return module
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", position.names())
+def test_the_picture_of_a_scheme_follows_from_the_code(name: str, gallery: ModuleType, tmp_path: Path) -> None:
+    gallery.draw(name)
+    made = (tmp_path / "gallery" / f"{name}.svg").read_bytes()
+    assert made == (PAGES / "gallery" / f"{name}.svg").read_bytes()
+    assert len(made) < 80_000
+
+
+def test_the_page_follows_from_the_code(gallery: ModuleType, tmp_path: Path) -> None:
+    gallery.write_page()
+    assert (tmp_path / "gallery.md").read_text("utf-8") == (PAGES / "gallery.md").read_text("utf-8")
+    assert sorted(path.stem for path in (PAGES / "gallery").iterdir()) == position.names()

@@ -1,0 +1,74 @@
+"""Draw the gallery: `docs/explanation/gallery.md`, and a picture of every scheme in `docs/explanation/gallery/`.
+
+`make docs` runs this file before it builds the site. The page and the pictures are committed, and a test compares them
+with new ones, byte for byte. The bytes of a picture depend on the versions of matplotlib and Pillow, which
+`constraints.txt` therefore pins.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ape_cli import position
+from ape_cli.cli._picture_material import Where, of_scheme
+from ape_cli.reports.pictures import load
+from ape_cli.reports.pictures._figure import encoded
+from ape_cli.storage import files
+from ape_cli.structure import parse_structure
+from ape_cli.structure.places import sizes_of
+
+PAGES_OF = Path(__file__).parents[1] / "docs" / "explanation"
+VIEW, SEED, HEADS = "overview", 42, 4
+SIZES = {"length": 24, "depth": 3, "side": 5}  # small, so that the files are small
+STRUCTURES = {"orthogonal": "seq*tree(2)"}  # where the scheme's own structure is that of another scheme
+TEXT = """# Gallery of all schemes
+
+<!-- Written by tools/gallery.py. Do not edit. -->
+
+Each picture shows what a scheme alone contributes to attention, without any training. The curve is the mean score by
+offset, and its band is the range over heads. In the heat map, a row is a query and a column is a key. Trees and grids
+also show the scores of all nodes as keys of one query, which has a thick circle. White is a score of 0 in all of them.
+
+[Draw an encoding](../guides/draw.md#what-a-score-is) defines the score. In short, it is a *share of the content's
+logit* for schemes that multiply queries and keys, and it is *added to the logit* by the others. Schemes with weights
+are shown as they are initialised. `learned`, `relative`, `t5` and `transformer-xl` start from random numbers, so their
+pictures have no shape before they are trained. For a run of your own, `ape draw --run RUN --view training` shows both.
+"""
+
+
+def structure_of(name: str) -> tuple[str | None, dict[str, int]]:
+    """The structure that a scheme is drawn on, or None for its own, and the sizes of the picture."""
+    chosen = STRUCTURES.get(name)
+    read = parse_structure(chosen) if chosen else position.make(name).structure
+    return chosen, {} if chosen else {size: SIZES[size] for size in sizes_of(read)}
+
+
+def draw(name: str) -> None:
+    """Write the picture of a scheme."""
+    structure, sizes = structure_of(name)
+    material = of_scheme(name, structure, HEADS, SEED, {}, Where(**sizes))
+    picture = encoded(material.title, load(VIEW).panels(material), "svg")
+    files.write_bytes(PAGES_OF / "gallery" / f"{name}.svg", picture)
+
+
+def write_page() -> None:
+    """Write the page, which has the command of each picture."""
+    parts = [TEXT]
+    for name in position.names():
+        structure, sizes = structure_of(name)
+        command = ["ape draw", name, *([f"--structure '{structure}'"] if structure else [])]
+        command += [f"--view {VIEW}", *(f"--{size} {value}" for size, value in sizes.items()), f"--out {name}.svg"]
+        about = (position.load(name).__doc__ or "").strip().splitlines()[0]
+        parts.append(f"## {name}\n\n{about}\n\n![Scores of {name}](gallery/{name}.svg)\n\n`{' '.join(command)}`\n")
+    files.write_text(PAGES_OF / "gallery.md", "\n".join(parts))
+
+
+def main() -> None:
+    """Write the page and all pictures."""
+    write_page()
+    for name in position.names():
+        draw(name)
+
+
+if __name__ == "__main__":
+    main()
