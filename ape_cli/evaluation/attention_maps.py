@@ -1,6 +1,7 @@
 """The attention weights of a run on one row of a dataset, in each layer and head.
 
-The decoder reads the true target (teacher forcing). Padding is left out.
+The decoder reads the true target (teacher forcing). Padding is left out. The tokens of an image are named by their row
+and column, from 1.
 
 Shapes: B rows, L layers, H heads, M queries, N keys.
 """
@@ -60,10 +61,11 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> 
     tune()
     config = run.config()
     model = of_data(config, data).eval()
-    layers = getattr(model, stack, ())
-    if not len(layers):
-        got, fix = f"--attention {part}, and no layers of the {stack}", "choose another attention"
-        raise UsageError("the model of the run has no such attention", got=got, allowed=", ".join(PARTS), fix=fix)
+    there = [other for other, (owner, _) in PARTS.items() if len(getattr(model, owner, ()))]
+    if part not in there:
+        allowed = ", ".join(there) or "none"
+        raise UsageError("the model of the run has no such attention", got=part, allowed=allowed, fix="choose another")
+    layers = getattr(model, stack)
     load_weights(run, model)
     for batch in rows.batches(_AT_ONCE, **feed(config, data)):
         (found,) = np.nonzero(batch.row == row)
@@ -72,7 +74,7 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> 
             if isinstance(config, ImageConfig):
                 assert data.image is not None
                 height, width = tokenising(config).grid(*data.image[:2])
-                queries = keys = [f"{i},{j}" for i in range(height) for j in range(width)]
+                queries = keys = [f"{i},{j}" for i in range(1, height + 1) for j in range(1, width + 1)]
             else:
                 queries, keys = _tokens(batch, at, data.manifest.vocabulary, part)
             weights = _weights(model, batch, at, [getattr(layer, name) for layer in layers])

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ape_cli.core.errors import UsageError
-from ape_cli.data.loader import Dataset
+from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation.attention_maps import attention_maps
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.factory import of_data
@@ -67,3 +67,17 @@ def test_what_does_not_exist_is_an_error(run: Run, words: Dataset) -> None:
         attention_maps(run, words, "test", 40, "encoder")
     with pytest.raises(UsageError, match="attention of the model"):
         attention_maps(run, words, "test", 0, "decode")
+
+
+def test_the_tokens_of_an_image_are_rows_and_columns(here: Path) -> None:
+    """Digits of 8 x 8 pixels become 4 x 4 tokens. Each weight is of the encoder, the only part of the model."""
+    ape("gen", "images", "--source", "digits", "--n", "40", "--n-validation", "10", "--n-test", "10", "--out", "digits")
+    options = ("--preset", "tiny", "--set", "steps=2", "--set", "validate_every_steps=2", "--device", "cpu")
+    ape("train", "--scheme", "orthogonal-grid", "--data", "digits", "--no-eval", *options)
+    run, data = next(iter(registry_of(here / "results"))), open_dataset(here / "digits")
+    found = attention_maps(run, data, "test", 3, "encoder")
+    assert found.weights.shape == (1, 2, 16, 16)
+    assert found.queries == found.keys == [f"{i},{j}" for i in (1, 2, 3, 4) for j in (1, 2, 3, 4)]
+    np.testing.assert_allclose(found.weights.sum(-1), 1, atol=1e-5)
+    with pytest.raises(UsageError, match="allowed: encoder"):
+        attention_maps(run, data, "test", 3, "cross")
