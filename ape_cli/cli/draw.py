@@ -40,12 +40,18 @@ def picture(
         str | None,
         typer.Option(help="Structure as which positions are read, for example seq*tree(2). Default: the scheme's own."),
     ] = None,
-    length: Annotated[int | None, typer.Option(help="Number of places along a sequence. Default: 32.")] = None,
-    depth: Annotated[int | None, typer.Option(help="Depth of a complete tree. Default: 4.")] = None,
-    side: Annotated[int | None, typer.Option(help="Number of places along each axis of a grid. Default: 6.")] = None,
+    length: Annotated[
+        int | None, typer.Option(help="Number of places along a sequence. Default: 32; 6 in a product.")
+    ] = None,
+    depth: Annotated[int | None, typer.Option(help="Depth of a complete tree. Default: 4; 2 in a product.")] = None,
+    side: Annotated[
+        int | None, typer.Option(help="Number of places along each axis of a grid. Default: 6; 3 in a product.")
+    ] = None,
     node: Annotated[
         str | None,
-        typer.Option(help="Place of the query in views from one node: 12, or 2,3 in a grid. Default: the middle."),
+        typer.Option(
+            help="Place of the query in views from a node: 12, or 2,3 in a grid. Default: the middle; node 2 of trees."
+        ),
     ] = None,
     heads: Annotated[int | None, typer.Option(help="Number of heads. Default: 4.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed for weights. Default: 42.")] = None,
