@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.cli.values import shown
-from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError, unknown
 from ape_cli.structure import Structure, Tree, example, parse_structure
 from ape_cli.structure.places import ALONE, index_of, places, sizes_of
@@ -17,8 +16,10 @@ if TYPE_CHECKING:
     from ape_cli.runs.run import Run
     from ape_cli.storage.paths import StoragePath
 
-_COMMON: dict[str, Any] = {"d_model": 128, "decay": None, "max_size": None}  # d_model as in preset small
-_OPTIONS = {"heads", "seed", "structure"}  # options of the command line
+_PRESET = "small"  # for the width of the model
+_COMMON = ("d_model", "decay", "max_size")  # settings of every scheme
+_OPTIONS = ("heads", "seed", "structure")  # options of the command line
+_MOST_HEADS = 1024
 
 
 @dataclass(frozen=True)
@@ -54,16 +55,25 @@ def of_scheme(
     from ape_cli import position
     from ape_cli.evaluation.position_scores import initial_scheme
     from ape_cli.reports.pictures import Material
+    from ape_cli.runs import config
 
-    found = position.load(name)
-    _check_settings(name, settings, position.options(name))
-    read = example(found.structures[0]) if structure is None else parse_structure(structure).algebra
+    found, options = position.load(name), position.options(name)
+    _check_settings(name, settings, options, bounded=found.bounded)
+    if not 1 <= heads <= _MOST_HEADS:
+        raise UsageError("bad --heads", got=heads, allowed=f"1 to {_MOST_HEADS}", fix="leave it out for 4")
+    asked = config.resolve(_PRESET, name, options, structure=structure, seed=seed, settings=settings | {"heads": heads})
+    read = example(found.structures[0]) if asked.structure is None else asked.structure.algebra
     at, node = where.of(read)
-    given = {key: value for key, value in settings.items() if key not in _COMMON}
-    common = {key: settings.get(key, usual) for key, usual in _COMMON.items()}
-    if common["max_size"] is None:
-        common["max_size"] = max(1, int((read.level(at) if isinstance(read, Tree) else at).max()))
-    made = initial_scheme(name, seed, heads=heads, structure=read, **common, **given)
+    made = initial_scheme(
+        name,
+        seed,
+        d_model=asked.d_model,
+        heads=heads,
+        structure=read,
+        max_size=asked.max_size or max(1, int((read.level(at) if isinstance(read, Tree) else at).max())),
+        decay=asked.decay,
+        **asked.scheme_options,
+    )
     title = f"{name}{_changed(settings)} {_about(made)}"
     if made.properties.learnable:
         title += f", initial weights of seed {seed}"
@@ -112,21 +122,15 @@ def of_attention(run: Run, folder: StoragePath | None, split: str, row: int, par
     return Material(title, weights=found.weights, tokens=(found.queries, found.keys))
 
 
-def _check_settings(scheme: str, settings: dict[str, Any], options: dict[str, Any]) -> None:
-    """Check the names and the types of settings, and whether the scheme uses them. Raises `UsageError`."""
-    from ape_cli import position
-
+def _check_settings(scheme: str, settings: dict[str, Any], options: dict[str, Any], *, bounded: bool) -> None:
+    """Check that each setting is known and has an effect. Raises `UsageError` if not."""
     for key, value in settings.items():
         if key in _OPTIONS:
             raise UsageError(f"{key} is not a setting here", got=f"{key}={value}", fix=f"it is an option: --{key}")
         if key not in options and key not in _COMMON:
             raise unknown(f"option of {scheme}", key, [*options, *_COMMON])
-    if settings.get("max_size") is not None and not position.load(scheme).bounded:
-        got = f"max_size={settings['max_size']}"
-        raise UsageError(f"{scheme} is not bounded by a size", got=got, fix="leave max_size out")
-    for key, like in (("d_model", 1), ("decay", 1.0), ("max_size", 1)):
-        if key in settings:
-            plugins.checked(key, settings[key], like)
+        if key == "max_size" and not bounded:
+            raise UsageError(f"{scheme} is not bounded by a size", got=f"{key}={value}", fix="leave max_size out")
 
 
 def _subject(scheme: Scheme, at: Any, name: str = "") -> Subject:
