@@ -7,12 +7,14 @@ from typing import Any
 from typer.core import TyperCommand
 
 # The groups in which options are listed, in this order. An option names its group with `rich_help_panel`.
-DATA, MODEL, TRAINING = "Data", "Model", "Training"
+DATA, PLACES, MODEL, TRAINING = "Data", "Places", "Model", "Training"
 SCORES, RUNS, GRID = "Scores", "Which runs", "Grid of runs"
+PICTURE, TRAINED = "Picture", "A trained run"
 EXECUTION, EXISTING, FORMAT = "Execution", "Existing results", "Format"
 ROWS, OUTPUT, TASKS = "Rows", "Folders and output", "Options of tasks"
 OTHER = "Options"  # of options without a group
-_ORDER = (OTHER, GRID, DATA, ROWS, MODEL, TRAINING, SCORES, RUNS, FORMAT, EXECUTION, EXISTING, OUTPUT, TASKS)
+_FIRST = (OTHER, GRID, DATA, ROWS, MODEL, PLACES, PICTURE, TRAINED, TRAINING, SCORES, RUNS, FORMAT)
+_ORDER = (*_FIRST, EXECUTION, EXISTING, OUTPUT, TASKS)
 
 
 class HelpfulCommand(TyperCommand):

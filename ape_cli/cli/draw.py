@@ -12,11 +12,11 @@ from ape_cli.cli._app import (
     Datasets,
     Results,
     Somewhere,
-    app,
     command,
     existing_dataset,
     somewhere,
 )
+from ape_cli.cli._help import MODEL, OUTPUT, PICTURE, PLACES, TRAINED
 from ape_cli.cli.console import draw, note, say
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
@@ -26,57 +26,93 @@ if TYPE_CHECKING:
     from ape_cli.runs.run import Run
 
 
-@app.command("draw")
-@command
+@command("ape draw rope --view pairs", name="draw")
 def picture(
     scheme: Annotated[
         str | None, typer.Argument(help="Positional encoding (`ape schemes` lists them). Default: that of --run.")
     ] = None,
-    view: Annotated[str | None, typer.Option(help="Kind of picture (`ape draw --views` lists them).")] = None,
+    view: Annotated[
+        str | None, typer.Option(help="Kind of picture (`ape draw --views` lists them).", rich_help_panel=PICTURE)
+    ] = None,
     views: Annotated[
-        bool, typer.Option("--views", callback=_list_views, is_eager=True, help="List the kinds of pictures and exit.")
+        bool,
+        typer.Option(
+            "--views",
+            callback=_list_views,
+            is_eager=True,
+            help="List the kinds of pictures and exit.",
+            rich_help_panel=PICTURE,
+        ),
     ] = False,
     structure: Annotated[
         str | None,
-        typer.Option(help="Structure as which positions are read, for example seq*tree(2). Default: the scheme's own."),
+        typer.Option(
+            help="Structure as which positions are read, for example seq*tree(2). Default: the scheme's own.",
+            rich_help_panel=MODEL,
+        ),
     ] = None,
     length: Annotated[
-        int | None, typer.Option(help="Number of places along a sequence. Default: 32; 6 in a product.")
+        int | None,
+        typer.Option(help="Number of places along a sequence. Default: 32; 6 in a product.", rich_help_panel=PLACES),
     ] = None,
-    depth: Annotated[int | None, typer.Option(help="Depth of a complete tree. Default: 4; 2 in a product.")] = None,
+    depth: Annotated[
+        int | None, typer.Option(help="Depth of a complete tree. Default: 4; 2 in a product.", rich_help_panel=PLACES)
+    ] = None,
     side: Annotated[
-        int | None, typer.Option(help="Number of places along each axis of a grid. Default: 6; 3 in a product.")
+        int | None,
+        typer.Option(
+            help="Number of places along each axis of a grid. Default: 6; 3 in a product.", rich_help_panel=PLACES
+        ),
     ] = None,
     node: Annotated[
         str | None,
         typer.Option(
-            help="Place of the query in views from a node: 12, or 2,3 in a grid. Default: the middle; node 2 of trees."
+            help="Place of the query in views from a node: 12, or 2,3 in a grid. Default: the middle; node 2 of trees.",
+            rich_help_panel=PLACES,
         ),
     ] = None,
-    heads: Annotated[int | None, typer.Option(help="Number of heads. Default: 4.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed for weights. Default: 42.")] = None,
+    heads: Annotated[int | None, typer.Option(help="Number of heads. Default: 4.", rich_help_panel=MODEL)] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed for weights. Default: 42.", rich_help_panel=MODEL)] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
             help="Any option of the scheme, d_model, decay or max_size; may be repeated.",
+            rich_help_panel=MODEL,
         ),
     ] = None,
     run: Annotated[
-        str | None, typer.Option(help="Name of a trained run, or its beginning: draw its weights.", metavar="RUN")
+        str | None,
+        typer.Option(
+            help="Name of a trained run, or its beginning: draw its weights.", metavar="RUN", rich_help_panel=TRAINED
+        ),
     ] = None,
     attention: Annotated[
-        str | None, typer.Option(help="Attention of the model: encoder (default), decoder, or cross (between them).")
+        str | None,
+        typer.Option(
+            help="Attention of the model: encoder (default), decoder, or cross (between them).", rich_help_panel=TRAINED
+        ),
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Split of the sample: train, validation or test. Default: test.")
+        str | None,
+        typer.Option(help="Split of the sample: train, validation or test. Default: test.", rich_help_panel=TRAINED),
     ] = None,
-    row: Annotated[int | None, typer.Option(help="Row number of the sample in the split, from 0. Default: 0.")] = None,
-    data: Annotated[Somewhere | None, somewhere("Dataset of the sample. Default: the dataset of the run.")] = None,
+    row: Annotated[
+        int | None,
+        typer.Option(help="Row number of the sample in the split, from 0. Default: 0.", rich_help_panel=TRAINED),
+    ] = None,
+    data: Annotated[
+        Somewhere | None, somewhere("Dataset of the sample. Default: the dataset of the run.", group=TRAINED)
+    ] = None,
     to: Annotated[
         Somewhere | None,
-        somewhere("Write to a file. Its extension decides the format: .svg, .png or .pdf.", "--out", metavar="FILE"),
+        somewhere(
+            "Write to a file. Its extension decides the format: .svg, .png or .pdf.",
+            "--out",
+            metavar="FILE",
+            group=OUTPUT,
+        ),
     ] = None,
     datasets: Datasets = DATASETS,
     results: Results = RESULTS,
