@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 APE := $(abspath $(BIN))/ape
 
-.PHONY: install test lint check-types pytest quick mistakes fuzz kill bench record docs demo clean
+.PHONY: install test lint check-types pytest quick mistakes fuzz kill bench record docs notebooks demo clean
 
 install: $(VENV)/.installed
 
@@ -61,6 +61,10 @@ docs: install
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/gallery.py
 	$(BIN)/zensical build --strict --clean
+
+# Runs the notebooks in examples/ and stores their outputs in them.
+notebooks: install
+	$(BIN)/python tools/notebooks.py
 
 # Makes a table and plots from nothing, in a separate folder: two encodings on a task on trees. After the installation, it
 # takes less than three minutes on 2 cores.
