@@ -1,7 +1,8 @@
 """`ape` compares positional encodings: it generates structured datasets, trains one transformer, and prints tables.
 
 The modules in `__all__` are the public Python surface, and each of them has an example in its docstring. They are
-imported when they are first used, because some of them import torch.
+imported when they are first used, because some of them import torch. `load` loads a model that `ape export` wrote; it
+returns an `ape_cli.sharing.trained_model.TrainedModel`.
 
 | module | contents |
 |---|---|
@@ -20,13 +21,13 @@ imported when they are first used, because some of them import torch.
 import importlib
 import os
 import pkgutil
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ape_cli import attention, dataset, errors, position, registry, tasks
+    from ape_cli.sharing.trained_model import load
 
-__all__ = ["attention", "dataset", "errors", "position", "registry", "tasks"]
+__all__ = ["attention", "dataset", "errors", "load", "position", "registry", "tasks"]
 
 # An `ape_cli` folder elsewhere on the Python path adds plug-ins. Another installation of this package does not.
 __path__ = [
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
     __version__: str  # the version of the installed package, which comes from the tag of its commit
 else:  # a type checker shall report any other name
 
-    def __getattr__(name: str) -> ModuleType | str:
-        """A public module, imported on its first use, or the version."""
+    def __getattr__(name: str) -> Any:
+        """A public module or `load`, imported on its first use, or the version."""
+        if name == "load":
+            return importlib.import_module(f"{__name__}.sharing.trained_model").load
         if name in __all__:
             return importlib.import_module(f"{__name__}.{name}")
         if name == "__version__":

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from ast import literal_eval
 from pathlib import Path
 from types import ModuleType
 
@@ -28,7 +29,7 @@ PAGES = {
 BLOCKS = [block for text in PAGES.values() for block in re.findall(r"```python\n(.*?)```", text, flags=re.S)]
 
 # Other tests run these: they need a server, a cluster, a GPU, downloads, or all results of record.
-ELSEWHERE = ("s3://", "--engine ray", "--preset paper", "cifar", "results/")
+ELSEWHERE = ("s3://", "--engine ray", "--preset paper", "cifar", "results/", "--to USER/")
 BEFORE = {  # runs that a page takes for granted
     "docs/guides/reports.md": [
         ["sweep", "--schemes", "rope,orthogonal-seq,tree", "--tasks", "tree-ops,reverse", "--orders", "depth"],
@@ -50,7 +51,7 @@ COMMANDS = [(page, words) for page, text in PAGES.items() for words in commands_
 def test_every_block_of_python_is_run() -> None:
     """The tests below run these."""
     starts = ["# ape_cli/position/", "# ape_cli/tasks/", "# ape_cli/training/loggers/", "# ape_cli/reports/views/"]
-    assert [next((s for s in starts if b.startswith(s)), b.split()[0]) for b in BLOCKS] == [*starts, "import"]
+    assert [next((s for s in starts if b.startswith(s)), b.split()[0]) for b in BLOCKS] == [*starts, *["import"] * 2]
 
 
 @pytest.mark.slow
@@ -101,6 +102,16 @@ def test_a_file_that_cannot_be_imported_stops_nothing_else(tmp_path: Path) -> No
     asked = ape("check", "torn", code=1)
     assert "no_such_module" in asked.stdout
     assert "Traceback" not in asked.stderr + listed.stderr
+
+
+@pytest.mark.slow
+def test_the_example_of_a_loaded_model_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in commands_of(PAGES["docs/guides/share.md"])[:2]:
+        run(*_small(words))
+    (example,) = (b for b in BLOCKS if b.startswith("import ape_cli"))
+    exec(example, {})
+    answers = literal_eval(capsys.readouterr().out.splitlines()[-1])
+    assert [type(answer) for answer in answers] == [list, list]
 
 
 def test_the_example_in_python_runs() -> None:
@@ -200,7 +211,7 @@ def test_the_reference_follows_from_the_code(tmp_path: Path, monkeypatch: pytest
     reference.main()
     for path in sorted(tmp_path.iterdir()):
         assert path.read_text(encoding="utf-8") == PAGES[f"docs/reference/{path.name}"], path.name
-    assert len(list(tmp_path.iterdir())) == 6
+    assert len(list(tmp_path.iterdir())) == 7
 
 
 @pytest.mark.slow

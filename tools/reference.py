@@ -1,4 +1,4 @@
-"""Write the reference pages that follow from the code: commands, settings, tasks, schemes, attention, formats.
+"""Write the reference pages that follow from the code: commands, settings, tasks, schemes, attention, formats, Python.
 
 `make docs` runs this file before it builds the site. The pages are committed, so that they can be read without building
 anything; a test compares them with the code.
@@ -15,12 +15,15 @@ from typing import Any
 
 import typer
 
-from ape_cli import attention, position, tasks
+import ape_cli
+from ape_cli import attention, load, position, tasks
 from ape_cli.cli import app
 from ape_cli.cli._task_options import OPTION_OF_TASKS, flag
 from ape_cli.cli.fields import listed
 from ape_cli.cli.values import shown
 from ape_cli.runs import config
+from ape_cli.sharing import exported
+from ape_cli.sharing.trained_model import TrainedModel
 from ape_cli.storage import image_rows, sequence_rows, tree_formats
 
 PAGES_OF = Path(__file__).parents[1] / "docs" / "reference"
@@ -179,8 +182,32 @@ def formats() -> str:
     parts = ["## Datasets", DATASETS, "The columns of sequences, trees, grids and rings:"]
     parts += [_columns(sequence_rows.schema(1)), "With several coordinates, each position is a list of numbers."]
     parts += ["The columns of images:", _columns(image_rows.schema())]
+    parts += ["## Exported models", prose((exported.__doc__ or "").split("\n\n", 1)[1])]
     parts += ["## Formats of trees", table(["--format", "suffixes", "--unit", "extra"], rows)]
     return page("File formats", *parts)
+
+
+def python() -> str:
+    """What Python code of a user calls: the public modules, and the functions and classes beside them."""
+    parts = [prose(ape_cli.__doc__), "## ape_cli.load", _signature("ape_cli.load", ape_cli.load), prose(load.__doc__)]
+    parts += ["## The loaded model", prose(TrainedModel.__doc__)]
+    for name, member in vars(TrainedModel).items():
+        if not name.startswith("_") and inspect.isfunction(member):
+            parts += [f"### {name}", _signature(f"model.{name}", member), prose(member.__doc__)]
+    return page("Python interface", *parts)
+
+
+def _signature(name: str, function: Any) -> str:
+    """How a function is called, as a block of code."""
+    given = list[str]()
+    for one in inspect.signature(function).parameters.values():
+        if one.kind is one.KEYWORD_ONLY and "*" not in given:
+            given.append("*")
+        if one.name != "self":
+            default = "" if one.default is one.empty else f" = {one.default!r}"
+            given.append(f"{one.name}: {one.annotation}{default}")
+    returned = inspect.signature(function).return_annotation
+    return f"```text\n{name}({', '.join(given)}) -> {returned}\n```"
 
 
 def _columns(schema: Any) -> str:
@@ -195,6 +222,7 @@ PAGES = {
     "schemes.md": all_schemes,
     "attention.md": kinds_of_attention,
     "formats.md": formats,
+    "python.md": python,
 }
 
 

@@ -17,7 +17,8 @@ from ape_cli.cli._app import app
 from ape_cli.core.errors import ApeError
 
 # Each of these modules registers its commands. `ape --help` lists them in this order.
-_FILES = ("gen", "train", "sweep", "evaluate", "report", "draw", "lists", "fields", "verify", "rm", "doctor", "new")
+_FILES = ("gen", "train", "sweep", "evaluate", "report", "draw", "lists", "fields", "verify", "rm", "doctor")
+_FILES += ("export", "push", "new")
 for stage in _FILES:
     import_module(f"{__name__}.{stage}")
 

@@ -6,6 +6,7 @@ People read it, and `datasets.load_dataset` reads the splits from its front matt
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 
 from ape_cli import tasks
 from ape_cli.core import escaping
@@ -30,7 +31,7 @@ def card(manifest: Manifest, task: BaseTask) -> str:
         "",
         f"{about}:",
         "",
-        f"```\n{escaping.one_line(_command(manifest, task))}\n```",
+        f"```\n{escaping.one_line(gen_command(task, plan.rows, plan.seed, plan.shard_rows))}\n```",
         "",
         "| split | rows |" + (" from |" if task.origin else ""),
         "|---|---|" + ("---|" if task.origin else ""),
@@ -48,19 +49,20 @@ def card(manifest: Manifest, task: BaseTask) -> str:
     return "\n".join(lines)
 
 
-def _command(manifest: Manifest, task: BaseTask) -> str:
-    """The `ape gen` command that generates the dataset again."""
-    plan = manifest.plan
+def gen_command(task: BaseTask, rows: Mapping[str, int], seed: int, shard_rows: int | None = None) -> str:
+    """The `ape gen` command that generates a dataset of a task again, with these numbers of rows of each split."""
     given = {k: ",".join(map(str, v)) if isinstance(v, list) else v for k, v in task.given.items()}
     flags = {f"--{k.replace('_', '-')}": v for k, v in given.items()}
-    options = " ".join(k if v is True else f"{k} {shlex.quote(str(v))}" for k, v in flags.items() if v is not False)
-    orders = {"--order": plan.order, "--source-order": plan.source_order}
+    options = [k if v is True else f"{k} {shlex.quote(str(v))}" for k, v in flags.items() if v is not False]
+    orders = {"--order": task.order, "--source-order": task.source_order}
     order = "".join(f" {option} {value}" for option, value in orders.items() if value)
-    rows = {split: count // len(plan.parameters.get("sizes", [0])) for split, count in plan.rows.items()}
-    return (
-        f"ape gen {plan.task}{order} --n {rows['train']} --n-validation {rows['validation']} "
-        f"--n-test {rows['test']} --seed {plan.seed} --shard-rows {plan.shard_rows} {options}"
+    of_each = len(task.parameters.get("sizes", [0]))
+    counts = " ".join(
+        f"{option} {rows[split] // of_each}"
+        for option, split in (("--n", "train"), ("--n-validation", "validation"), ("--n-test", "test"))
     )
+    shards = [] if shard_rows is None else [f"--shard-rows {shard_rows}"]
+    return " ".join([f"ape gen {task.name}{order} {counts} --seed {seed}", *shards, *options])
 
 
 def _symbols(manifest: Manifest) -> tuple[str, str, list[str]]:

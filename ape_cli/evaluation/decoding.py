@@ -19,11 +19,12 @@ Shapes: B rows, N source tokens, M target tokens, k children.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from ape_cli.core.errors import DataError
 from ape_cli.core.rng import I64
@@ -38,7 +39,6 @@ from ape_cli.tasks import BaseTask
 from ape_cli.tasks._trees import Trees
 
 
-@torch.no_grad()
 def greedy(
     model: Transformer,
     batches: Iterable[Batch],
@@ -49,8 +49,28 @@ def greedy(
 ) -> MetricSums:
     """Score what the model writes on its own. The model is left in the mode (training or evaluation) that it had.
 
-    `reading` says how the positions of the batches were read. Raises `DataError` for trees of a task that does not
-    define how they unfold.
+    `reading` says how the positions of the batches were read. Raises `DataError` like `written`.
+    """
+    tally, training = MetricSums(), model.training
+    model.eval()
+    for batch, predicted in written(model, batches, device, precision, task, reading):
+        tally.add(batch, predicted, torch.zeros_like(batch.labels, dtype=torch.float32))
+    model.train(training)
+    return tally
+
+
+def written(
+    model: Transformer,
+    batches: Iterable[Batch],
+    device: torch.device,
+    precision: str,
+    task: BaseTask,
+    reading: Reading,
+) -> Iterator[tuple[Batch, Tensor]]:
+    """Yield each batch, on the device, with what a model in evaluation mode writes for it: int64 [B, M].
+
+    Each symbol is at the place of its label. PAD is where none was written. Raises `DataError` for trees of a task that
+    does not define how they unfold.
     """
     grows = any(isinstance(s, Tree) for s in reading.own.simple) and not task.places_given
     if grows and not isinstance(task, Trees):
@@ -60,19 +80,19 @@ def greedy(
             allowed="tasks that define `opens` or declare `places_given`, sequences, grids and rings",
             fix="--decode teacher",
         )
-    tally, training = MetricSums(), model.training
-    model.eval()
     for batch in batches:
         there = batch.to(device)
-        with products(precision), torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+        with (
+            torch.no_grad(),
+            products(precision),
+            torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"),
+        ):
             pen = _Pen(model, there)
             if isinstance(task, Trees) and grows:
                 predicted = _unfold(pen, there, task, reading)
             else:
                 predicted = _follow(pen, there, reading)
-        tally.add(there, predicted, torch.zeros_like(there.labels, dtype=torch.float32))
-    model.train(training)
-    return tally
+        yield there, predicted
 
 
 class _Pen:
@@ -102,7 +122,9 @@ def _follow(pen: _Pen, batch: Batch, reading: Reading) -> Tensor:
         chosen = pen.next(written, batch.input_positions[:, :m]).masked_fill(ended, PAD)
         written = torch.cat([written, chosen[:, None]], dim=1)
         ended |= (chosen == EOS) & (reading.own == Seq())
-    return written[:, 1:]
+        if ended.all():
+            break
+    return functional.pad(written[:, 1:], (0, batch.labels.shape[1] + 1 - written.shape[1]), value=PAD)
 
 
 def _unfold(pen: _Pen, batch: Batch, task: Trees, reading: Reading) -> Tensor:

@@ -17,21 +17,24 @@ import numpy as np
 import torch
 
 from ape_cli import tasks
-from ape_cli.core.errors import ApeError, DataError, RunError, UsageError, pick
+from ape_cli.core.errors import DataError, RunError, UsageError, pick
 from ape_cli.data.batches import Labelled
 from ape_cli.data.collation import Reading
 from ape_cli.data.facts import Facts
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.evaluation.decoding import greedy
+from ape_cli.evaluation.fit import misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
 from ape_cli.models.factory import feed, of_data, reading
-from ape_cli.models.transformer import Transformer
+from ape_cli.models.transformer import Model, Transformer
+from ape_cli.runs.config import Config
 from ape_cli.runs.evaluation_record import DECODINGS, evaluation_name
 from ape_cli.runs.record import is_sound
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
+from ape_cli.tasks import BaseTask
 
 
 def evaluate(
@@ -57,18 +60,7 @@ def evaluate(
     config = run.config()
     model = of_data(config, data)
     weights = load_weights(run, model)
-    model.to(device)
-    if decode == "teacher":
-        batches = _until(stop, part.batches(batch_size, **feed(config, data)))
-        tally = teacher_forced(model, batches, device, config.precision)
-    else:
-        assert isinstance(part, Split)
-        assert isinstance(model, Transformer)
-        plan, read = data.manifest.plan, reading(config.scheme, data.structure, config.structure)
-        options = tasks.load(plan.task).recorded(plan.parameters)
-        task = tasks.make(plan.task, plan.order, plan.source_order, **options)
-        written = _until(stop, part.batches(batch_size, structure=read))
-        tally = greedy(model, written, device, config.precision, task, Reading.of(plan.structure, read))
+    found = scores(model.to(device), config, data, part, decode=decode, batch_size=batch_size, stop=stop)
     evaluation = {
         "run": run.name,
         "dataset": data.name,
@@ -77,7 +69,7 @@ def evaluate(
         "decode": decode,
         "weights": weights,
         "rows": part.rows,
-        **summarise(tally, *_parts(data), entropy=decode == "teacher"),
+        **found,
     }
     if not is_sound(evaluation["overall"]):
         raise RunError(
@@ -87,6 +79,41 @@ def evaluate(
         )
     run.save_evaluation(evaluation)
     return evaluation
+
+
+def scores(
+    model: Model,
+    config: Config,
+    data: Dataset,
+    part: Split | ImageSplit,
+    *,
+    decode: str,
+    batch_size: int = 256,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """The metrics of a model on a split of a dataset that it fits, as `summarise` returns them.
+
+    `config`: its configuration. `stop` is as for `evaluate`. Raises `DataError` if the decoding is not possible.
+    """
+    device = next(model.parameters()).device
+    if decode == "teacher":
+        batches = _until(stop, part.batches(batch_size, **feed(config, data)))
+        tally = teacher_forced(model, batches, device, config.precision)
+    else:
+        assert isinstance(part, Split)
+        assert isinstance(model, Transformer)
+        task, read = how_to_write(config, data)
+        written = _until(stop, part.batches(batch_size, structure=read.wanted))
+        tally = greedy(model, written, device, config.precision, task, read)
+    return summarise(tally, *_parts(data), entropy=decode == "teacher")
+
+
+def how_to_write(config: Config, data: Dataset) -> tuple[BaseTask, Reading]:
+    """The task of a dataset, and how a model of the configuration reads its positions, for greedy decoding."""
+    plan = data.manifest.plan
+    options = tasks.load(plan.task).recorded(plan.parameters)
+    read = Reading.of(plan.structure, reading(config.scheme, data.structure, config.structure))
+    return tasks.make(plan.task, plan.order, plan.source_order, **options), read
 
 
 _Some = TypeVar("_Some", bound=Labelled)
@@ -131,7 +158,7 @@ def pending(
     weightless = 0
     for run, about in registry.sound(bad):
         own = about["dataset"]
-        fits: list[Dataset | None] = [d for d in data if not _misfit(own, d)] if data else [None]
+        fits: list[Dataset | None] = [d for d in data if not misfit(own, d)] if data else [None]
         if run.status_in(about) != "finished" or not fits or (decode == "greedy" and own.get("image")):
             continue
         done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations(about)[0]}
@@ -157,7 +184,7 @@ def fitting(run: Run, data: Sequence[Dataset]) -> Sequence[Dataset]:
         own = run.read()["dataset"]
     except RunError:
         return data
-    return [d for d in data if not _misfit(own, d)] or data
+    return [d for d in data if not misfit(own, d)] or data
 
 
 def name_of(data: Facts, split: str, decode: str) -> str:
@@ -178,8 +205,8 @@ def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = 
                 "failed": "train it again with --overwrite, or with other settings",
             }.get(status, "resume it: `ape train … --resume`"),
         )
-    if misfit := _misfit(about["dataset"], data):
-        raise misfit
+    if reason := misfit(about["dataset"], data):
+        raise reason
     check_decoding(data, decode)
     if not part.rows:
         raise DataError(f"the {part.name} split is empty", got=data.name, fix="generate rows for it")
@@ -190,71 +217,6 @@ def check_decoding(data: Facts, decode: str) -> None:
     if decode == "greedy" and data.image is not None:
         what = "an image has a label, and nothing is written that could be read again"
         raise UsageError(what, got="--decode greedy", allowed="teacher", fix="leave --decode out")
-
-
-def _misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
-    """The reason why a run that was trained on `own` cannot be evaluated on `data`, or None if it can."""
-    plan = data.manifest.plan
-    if (own["task"], own["order"]) != (plan.task, plan.linearisation):
-        return DataError(
-            "the dataset is of another task or order than the run",
-            got=f"{plan.task} {plan.linearisation or ''}".strip(),
-            allowed=f"{own['task']} {own['order'] or ''}".strip(),
-            fix="choose a dataset of the run's own task; sizes may differ",
-        )
-    ours, theirs = (
-        structure + (f", binarised from branching {p.get('branching', 2)}" if p.get("binarise") else "")
-        for structure, p in ((own["structure"], own["parameters"]), (plan.structure.expression, plan.parameters))
-    )
-    if ours != theirs:
-        return DataError(
-            "the dataset is of another structure than the one the run was trained on",
-            got=f"{data.name}: {theirs}",
-            allowed=f"{own['name']}: {ours}",
-            fix="generate a dataset with the run's own --branching, --binarise or --ring",
-        )
-    if (asked := _answers(own["task"], own["parameters"])) != (there := _answers(plan.task, plan.parameters)):
-        return DataError(
-            "the dataset asks for other answers than the one the run was trained on",
-            got=f"{data.name}: {there}",
-            allowed=f"{own['name']}: {asked}",
-            fix="generate a dataset with the options of the run's own dataset; sizes may differ",
-        )
-    if own.get("image") != (list(data.image) if data.image else None):
-        return DataError(
-            "the images are of another size than those the run was trained on",
-            got=f"{data.name}: {_size(data.image)}",
-            allowed=f"{own['name']}: {_size(own.get('image'))}",
-            fix="choose images of the same height, width and channels",
-        )
-    if own["vocabulary"] != data.manifest.vocabulary:
-        return DataError(
-            "the dataset has another vocabulary than the one the run was trained on",
-            got=f"{data.name}: {data.ids} ids, {_sketch(data.manifest.vocabulary)}",
-            allowed=f"{own['name']}: {len(own['vocabulary'])} ids, {_sketch(own['vocabulary'])}",
-            fix="generate a dataset of the same task and --vocabulary",
-        )
-    return None
-
-
-def _answers(task: str, parameters: dict[str, Any]) -> str:
-    """The options of a dataset that decide its answers, as text. Empty if the task is not known here."""
-    try:
-        found = tasks.load(task)
-    except ApeError:
-        return ""
-    known = tasks.options_of(found)
-    return ", ".join(f"{name} {parameters.get(name, known[name].default)}" for name in found.answer_options)
-
-
-def _size(image: Sequence[int] | None) -> str:
-    """The size of images as text."""
-    return " x ".join(map(str, image)) if image else "no images"
-
-
-def _sketch(vocabulary: list[str]) -> str:
-    """The first symbols of a vocabulary as text."""
-    return " ".join(vocabulary[3:9]) + " …"
 
 
 def _parts(data: Dataset) -> tuple[str, Sequence[str]]:

@@ -28,6 +28,7 @@ from ape_cli.position import Scheme
 from ape_cli.runs import history
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
+from ape_cli.storage.paths import StoragePath
 
 Tensors = dict[str, Tensor]
 _Whole = Annotated[int, Field(lt=2**53)]
@@ -123,6 +124,7 @@ class Cursor:
 
 
 _CURSOR = TypeAdapter(Cursor)
+_AGAIN = "train the run again with --overwrite"
 
 
 def warn_if_unverified(run: Run) -> None:
@@ -138,7 +140,7 @@ def load_weights(run: Run, model: Model) -> str:
     """
     stored, digest = run.load_model()
     warn_if_unverified(run)
-    _load(run, model, model.current(stored))
+    put_weights(model, model.current(stored), run.folder / WEIGHTS, _AGAIN)
     return digest
 
 
@@ -150,19 +152,18 @@ def load_scheme(run: Run, scheme: Scheme) -> None:
     stored, _ = run.load_model()
     warn_if_unverified(run)
     own = (part for part in renamed(scheme, stored).items() if part[0].startswith("scheme."))
-    _load(run, scheme, {name.removeprefix("scheme."): tensor for name, tensor in own})
+    tensors = {name.removeprefix("scheme."): tensor for name, tensor in own}
+    put_weights(scheme, tensors, run.folder / WEIGHTS, _AGAIN)
 
 
-def _load(run: Run, module: nn.Module, tensors: Tensors) -> None:
-    """Load tensors of a run into a module. Raises `RunError` if they do not fit."""
+def put_weights(module: nn.Module, tensors: Tensors, path: StoragePath, again: str) -> None:
+    """Load the tensors that were read from `path` into a module. `again` is the fix that an error suggests.
+
+    Raises `RunError` if they are not the tensors of the module.
+    """
     if found := _misfit(module.state_dict(), tensors):
         name, wanted, got = found
-        raise RunError(
-            f"{run.folder / WEIGHTS} does not fit the run's configuration",
-            got=f"{name}: {got}",
-            allowed=wanted,
-            fix="train the run again with --overwrite",
-        )
+        raise RunError(f"{path} does not fit its configuration", got=f"{name}: {got}", allowed=wanted, fix=again)
     module.load_state_dict(tensors)
 
 

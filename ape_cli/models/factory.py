@@ -23,6 +23,7 @@ from ape_cli.models.image_classifier import Classifier, Tokenising
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.position import Scheme
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, preset, resolve
+from ape_cli.storage.image_rows import Size
 from ape_cli.storage.sources import NOT_MIRRORED
 from ape_cli.structure import LINE, LinePlace, Seq, Structure, columns, factors_of, left_out
 
@@ -193,6 +194,18 @@ def of_data(config: Config, data: Dataset) -> Model:
     return _classifier(config, data.structure, data.ids, data.image, (moments.mean, moments.std))
 
 
+def without_weights(config: Config, own: Structure, ids: int, image: Size | None) -> Model:
+    """The model of a settled configuration whose stored weights are going to be loaded, for data of structure `own`.
+
+    `ids` is the number of token ids, or of classes; `image`: height, width and channels of images.
+    """
+    if image is None:
+        return build(config, own, ids)
+    assert isinstance(config, ImageConfig)
+    unknown = [0.0] * image[2], [1.0] * image[2]  # the moments are stored with the weights
+    return _classifier(config, own, ids, image, unknown)
+
+
 def build(config: Config, own: Structure, ids: int) -> Transformer:
     """The model for sequences of structure `own`, with the weights of its seed. The configuration has to be settled.
 
@@ -229,7 +242,7 @@ def _classifier(
     config: ImageConfig,
     own: Structure,
     classes: int,
-    image: tuple[int, int, int],
+    image: Size,
     moments: tuple[list[float], list[float]],
 ) -> Classifier:
     """The model for images, whose tokens are read row by row."""

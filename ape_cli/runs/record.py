@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -30,13 +30,12 @@ def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-class Trained(BaseModel):
-    """The dataset that a run was trained on."""
+class TrainingData(BaseModel):
+    """The dataset that a model was trained on, wherever it lies."""
 
     model_config = _FINITE
 
     name: Text
-    path: Text
     fingerprint: str = Field(pattern=HEX)
     task: Text
     order: Text | None
@@ -47,16 +46,22 @@ class Trained(BaseModel):
     mean_size: float = Field(0.0, ge=0, le=1e6)
     mean_tokens: float = Field(0.0, ge=0, le=1e9)
     rows: Few[int]
-    vocabulary: Many[str]
 
     @model_validator(mode="after")
-    def _has_rows(self) -> Trained:
+    def _has_rows(self) -> Self:
         """Check that each split has a number of rows. Raises `ValueError` otherwise."""
         if set(self.rows) != set(SPLITS) or not 0 <= min(self.rows.values()) <= max(self.rows.values()) < 2**53:
             raise ValueError("rows are not a number for each split")
         if self.image is not None and not isinstance(self.parameters.get("source"), str):
             raise ValueError("images without a source")
         return self
+
+
+class Trained(TrainingData):
+    """The dataset that a run was trained on, the path that it had then, and the names of its ids or classes."""
+
+    path: Text
+    vocabulary: Many[str]
 
 
 class TrainingResult(BaseModel):

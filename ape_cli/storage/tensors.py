@@ -16,6 +16,7 @@ from ape_cli.storage.paths import StoragePath
 
 Tensors = dict[str, Any]  # name -> torch.Tensor; this package does not import torch
 _FLOATS = ("F16", "F32", "F64")  # the floating-point types that numpy has
+_AGAIN = "train the run again with --overwrite"
 
 
 class ForeignError(ValueError):
@@ -41,14 +42,15 @@ def save_tensors(path: StoragePath, tensors: Tensors, about: dict[str, Any]) -> 
         digests.seal_tensors(temporary)
 
 
-def load_tensors(path: StoragePath) -> tuple[Tensors, dict[str, Any], bool]:
+def load_tensors(path: StoragePath, again: str = _AGAIN) -> tuple[Tensors, dict[str, Any], bool]:
     """Read a safetensors file of this program.
 
-    Returns the tensors, the JSON object in the metadata, and whether the file has a digest.
+    Returns the tensors, the JSON object in the metadata, and whether the file has a digest. `again` is the fix that an
+    error suggests.
 
     Raises `RunError` if the file is damaged, was altered, or was not written by this program.
     """
-    with _opened(path, "pt") as (file, about, sealed):
+    with _opened(path, "pt", again) as (file, about, sealed):
         return {name: file.get_tensor(name) for name in file.keys()}, about, sealed  # noqa: SIM118 - not a dict
 
 
@@ -96,14 +98,13 @@ def check_length(path: StoragePath) -> None:
 
 
 @contextmanager
-def _opened(path: StoragePath, framework: str) -> Iterator[tuple[Any, dict[str, Any], bool]]:
+def _opened(path: StoragePath, framework: str, again: str = _AGAIN) -> Iterator[tuple[Any, dict[str, Any], bool]]:
     """Open a safetensors file. Yields it, the JSON object in its metadata, and whether it has a digest.
 
     Raises `RunError` as described at `load_tensors`.
     """
     import safetensors
 
-    again = "train the run again with --overwrite"
     foreign = RunError(f"{path} was not written by ape", got="its metadata is not ours", fix=again)
     try:
         if not path.is_file():

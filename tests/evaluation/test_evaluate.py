@@ -13,7 +13,7 @@ from ape_cli.core.errors import DataError, RunError, UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.evaluation import evaluate
+from ape_cli.evaluation import evaluate, fit
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from tests.conftest import write
@@ -173,8 +173,8 @@ def test_a_dataset_with_other_answers_is_refused(
     trained = {"task": task, "order": None, "structure": "seq", "parameters": own.parameters, "name": "own"}
     trained |= {"image": None, "vocabulary": own.manifest.vocabulary}
     assert own.manifest.vocabulary == there.manifest.vocabulary
-    assert evaluate._misfit(trained, own) is None
-    error = evaluate._misfit(trained, there)
+    assert fit.misfit(trained, own) is None
+    error = fit.misfit(trained, there)
     assert error is not None
     assert "the dataset asks for other answers" in str(error)
 
@@ -192,5 +192,5 @@ def test_a_dataset_of_users_trees_with_another_task_is_refused(tmp_path: Path) -
     own = made("copy")
     trained = {"task": "trees", "order": "breadth", "structure": "tree(2)", "parameters": own.parameters, "name": "own"}
     trained |= {"image": None, "vocabulary": own.manifest.vocabulary}
-    assert evaluate._misfit(trained, own) is None
-    assert "task rotate, labels kind" in str(evaluate._misfit(trained, made("rotate")))
+    assert fit.misfit(trained, own) is None
+    assert "task rotate, labels kind" in str(fit.misfit(trained, made("rotate")))

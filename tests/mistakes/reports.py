@@ -327,8 +327,8 @@ MISTAKES = [
     Mistake(
         "only the last of several datasets evaluated",
         "pending",
-        "[d for d in data if not _misfit(own, d)] if data else [None]",
-        "[d for d in data[-1:] if not _misfit(own, d)] if data else [None]",
+        "[d for d in data if not misfit(own, d)] if data else [None]",
+        "[d for d in data[-1:] if not misfit(own, d)] if data else [None]",
         "evaluation/test_evaluate.py::test_pending_runs",
     ),
     Mistake(

@@ -1,0 +1,75 @@
+"""Whether a model fits a dataset: it has to be of the same task, structure, answers, image size and vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ape_cli import tasks
+from ape_cli.core.errors import ApeError, DataError
+from ape_cli.data.loader import Dataset
+
+
+def misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
+    """The reason why a run that was trained on `own` cannot be evaluated on `data`, or None if it can."""
+    plan = data.manifest.plan
+    if (own["task"], own["order"]) != (plan.task, plan.linearisation):
+        return DataError(
+            "the dataset is of another task or order than the run",
+            got=f"{plan.task} {plan.linearisation or ''}".strip(),
+            allowed=f"{own['task']} {own['order'] or ''}".strip(),
+            fix="choose a dataset of the run's own task; sizes may differ",
+        )
+    ours, theirs = (
+        structure + (f", binarised from branching {p.get('branching', 2)}" if p.get("binarise") else "")
+        for structure, p in ((own["structure"], own["parameters"]), (plan.structure.expression, plan.parameters))
+    )
+    if ours != theirs:
+        return DataError(
+            "the dataset is of another structure than the one the run was trained on",
+            got=f"{data.name}: {theirs}",
+            allowed=f"{own['name']}: {ours}",
+            fix="generate a dataset with the run's own --branching, --binarise or --ring",
+        )
+    if (asked := _answers(own["task"], own["parameters"])) != (there := _answers(plan.task, plan.parameters)):
+        return DataError(
+            "the dataset asks for other answers than the one the run was trained on",
+            got=f"{data.name}: {there}",
+            allowed=f"{own['name']}: {asked}",
+            fix="generate a dataset with the options of the run's own dataset; sizes may differ",
+        )
+    if own.get("image") != (list(data.image) if data.image else None):
+        return DataError(
+            "the images are of another size than those the run was trained on",
+            got=f"{data.name}: {_size(data.image)}",
+            allowed=f"{own['name']}: {_size(own.get('image'))}",
+            fix="choose images of the same height, width and channels",
+        )
+    if own["vocabulary"] != data.manifest.vocabulary:
+        return DataError(
+            "the dataset has another vocabulary than the one the run was trained on",
+            got=f"{data.name}: {data.ids} ids, {_sketch(data.manifest.vocabulary)}",
+            allowed=f"{own['name']}: {len(own['vocabulary'])} ids, {_sketch(own['vocabulary'])}",
+            fix="generate a dataset of the same task and --vocabulary",
+        )
+    return None
+
+
+def _answers(task: str, parameters: dict[str, Any]) -> str:
+    """The options of a dataset that decide its answers, as text. Empty if the task is not known here."""
+    try:
+        found = tasks.load(task)
+    except ApeError:
+        return ""
+    known = tasks.options_of(found)
+    return ", ".join(f"{name} {parameters.get(name, known[name].default)}" for name in found.answer_options)
+
+
+def _size(image: Sequence[int] | None) -> str:
+    """The size of images as text."""
+    return " x ".join(map(str, image)) if image else "no images"
+
+
+def _sketch(vocabulary: list[str]) -> str:
+    """The first symbols of a vocabulary as text."""
+    return " ".join(vocabulary[3:9]) + " …"

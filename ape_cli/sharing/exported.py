@@ -1,0 +1,181 @@
+"""The folder of an exported model: what `ape export` writes, and how it is checked when it is read.
+
+| file | content |
+|---|---|
+| model.safetensors | the best weights of the run, with a digest of their own (`storage/digests.py`) |
+| vocabulary.json | the name of each token id; for images, of each class |
+| README.md | the model card, for readers and for the Hugging Face Hub |
+| config.json | configuration, dataset, scores, versions, and the SHA-256 of the first two files |
+
+config.json is written last, so a folder with it is complete. The card has no digest, because its owner may edit it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ape_cli.core.errors import ApeError, RunError, UsageError
+from ape_cli.core.validation import HEX, Few, Many, Options, Text
+from ape_cli.models import factory
+from ape_cli.models.checkpoint import load_weights
+from ape_cli.models.transformer import Model
+from ape_cli.runs import record
+from ape_cli.runs.config import AnyConfig, Config, read_config
+from ape_cli.runs.evaluation_record import Metrics
+from ape_cli.runs.record import TrainingData, TrainingResult
+from ape_cli.runs.run import Run
+from ape_cli.runs.run_files import WEIGHTS
+from ape_cli.sharing.model_card import model_card
+from ape_cli.storage import files, folders
+from ape_cli.storage.paths import StoragePath, storage_path
+from ape_cli.storage.tensors import save_tensors
+from ape_cli.structure import parse_structure
+
+CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
+FILES = (WEIGHTS, VOCABULARY, CARD, CONFIG)  # in the order in which they are written
+AGAIN = "export the run again, or download the folder again"
+
+
+class Score(BaseModel):
+    """The metrics of the run on one split of a dataset."""
+
+    dataset: Text
+    fingerprint: str = Field(pattern=HEX)
+    split: Literal["train", "validation", "test"]
+    decode: Literal["teacher", "greedy"]
+    overall: Metrics
+
+
+class Exported(BaseModel):
+    """The content of `config.json`."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    version: Literal[1]
+    run: Text
+    config: AnyConfig
+    variant: Options
+    dataset: TrainingData
+    result: TrainingResult
+    scores: Many[Score]
+    versions: Few[str]
+    commit: Text | None
+    files: Few[str]
+
+
+class Vocabulary(BaseModel):
+    """The content of `vocabulary.json`."""
+
+    names: Many[str] = Field(min_length=1)
+
+
+def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[str, Any]:
+    """Write the model of a finished run to a folder. Returns the content of its config.json.
+
+    `overwrite`: whether an earlier export there is replaced. Raises `UsageError` if the run is not finished, or if the
+    folder has other content, `RunError` if a file of the run is missing or damaged, and `ApeError` if the folder cannot
+    be written.
+    """
+    about = run.read()
+    if (status := run.status_in(about)) != "finished":
+        fix = "wait for it" if status == "running" else "`ape train … --resume` continues it"
+        raise UsageError("only a finished run can be exported", got=f"{run.name}: {status}", fix=fix)
+    _make_room(folder, overwrite)
+    data, vocabulary = dict(about["dataset"]), about["dataset"]["vocabulary"]
+    for name in ("path", "vocabulary"):  # a path of this machine says nothing elsewhere
+        del data[name]
+    model = model_of(run.config(), data, vocabulary)
+    load_weights(run, model)
+    made = {
+        "version": 1,
+        "run": run.name,
+        "config": about["config"],
+        "variant": about.get("variant", {}),
+        "dataset": data,
+        "result": about["result"],
+        "scores": [{name: found[name] for name in Score.model_fields} for found in run.evaluations(about)[0]],
+        "versions": about.get("versions") or {},
+        "commit": about.get("commit"),
+    }
+    save_tensors(folder / WEIGHTS, model.state_dict(), {"run": run.name})
+    record.write(folder / VOCABULARY, {"names": vocabulary})
+    files.write_text(folder / CARD, model_card(made, vocabulary))
+    made["files"] = {name: files.sha256(folder / name) for name in (WEIGHTS, VOCABULARY)}
+    record.write(folder / CONFIG, made)
+    return made
+
+
+def _make_room(folder: StoragePath, overwrite: bool) -> None:
+    """Create the folder, or remove an earlier export from it. Raises `UsageError` if it has other content."""
+    try:
+        found = [name for name, _ in folders.entries(folder) if not name.startswith(".")]
+    except OSError as error:
+        raise files.cannot_write(folder, error) from error
+    if found and not overwrite:
+        raise UsageError("the folder is not empty", got=str(folder), fix="choose another --out, or add --overwrite")
+    if foreign := sorted(set(found) - set(FILES)):
+        raise UsageError(
+            "the folder has files that no export has", got=f"{folder}: {foreign[0]}", fix="choose another --out"
+        )
+    for name in reversed(FILES):  # config.json first, so that an interrupted export is not taken for a whole one
+        folders.remove(folder / name)
+    files.folder(folder)
+
+
+def model_of(config: Config, data: dict[str, Any], vocabulary: list[str]) -> Model:
+    """The model of an export, before its weights are loaded. `data` is the dataset in config.json.
+
+    Raises `RunError` if the configuration is of a model for another kind of data.
+    """
+    image = None if data.get("image") is None else tuple(data["image"])
+    if (config.kind == "image") != (image is not None):
+        got = f"a model for {config.kind}s, and data of {'images' if image else 'sequences'}"
+        raise RunError("the configuration and the dataset contradict each other", got=got, fix=AGAIN)
+    return factory.without_weights(config, parse_structure(data["structure"]), len(vocabulary), image)
+
+
+def read_export(where: str | StoragePath) -> tuple[StoragePath, dict[str, Any], Config, list[str]]:
+    """Read an export, without its weights: its folder, the content of config.json, the configuration, the vocabulary.
+
+    Raises `RunError` if a file is missing, damaged or altered.
+    """
+    folder = storage_path(where)
+    about = _read(folder / CONFIG, Exported, "config", "dataset")
+    vocabulary = _read(folder / VOCABULARY, Vocabulary)["names"]
+    for name in (WEIGHTS, VOCABULARY):
+        path, said = folder / name, about["files"].get(name, "none")
+        try:
+            found = files.sha256(path)
+        except OSError as error:
+            raise RunError(f"cannot read {path}", got=error.strerror, fix=AGAIN) from error
+        if found != said:
+            got, allowed = f"sha256 {found[:16]}…", f"sha256 {said[:16]}… ({CONFIG})"
+            raise RunError(f"{path} was altered", got=got, allowed=allowed, fix=AGAIN)
+    return folder, about, read_config(about["config"]), vocabulary
+
+
+def _read(path: StoragePath, kind: type[BaseModel], *complete: str) -> dict[str, Any]:
+    """The content of a JSON file of an export. Raises `RunError` if it is missing, damaged or altered."""
+    try:
+        found, sealed = record.read(path, kind, AGAIN, complete)
+    except FileNotFoundError:
+        here = path.parent
+        raise RunError(
+            "this is no exported model",
+            got=f"{here} without {path.name}" if here.is_dir() else f"no folder {here}",
+            allowed=f"a folder with {', '.join(FILES)}",
+            fix="`ape export RUN --out DIR` writes one",
+        ) from None
+    if not sealed:
+        raise RunError(f"{path} was altered", got="no digest", allowed="a digest at its end", fix=AGAIN)
+    return found
+
+
+def is_export(folder: StoragePath) -> bool:
+    """Whether a folder has the configuration of an exported model. Nothing is checked."""
+    try:
+        return (folder / CONFIG).is_file()
+    except (ApeError, OSError):
+        return False

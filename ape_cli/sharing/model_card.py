@@ -1,0 +1,200 @@
+"""The model card of an exported run: Markdown, with front matter in YAML that the Hugging Face Hub reads.
+
+Source: https://huggingface.co/docs/hub/model-cards. Every text in the front matter is written as JSON, which is YAML
+too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shlex
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from ape_cli import position, tasks
+from ape_cli.core import escaping
+from ape_cli.core.errors import ApeError
+from ape_cli.data.card import gen_command
+from ape_cli.runs.record import variant_text
+from ape_cli.structure import linearisation
+
+# Fields of the configuration that are options of `ape train`, and not of its `--set`.
+_OPTIONS = {"structure": "--structure", "attention": "--attention", "precision": "--precision"}
+_METRICS = {
+    "token_accuracy": ("accuracy", "token accuracy"),
+    "exact_match": ("exact_match", "exact match"),
+    "cross_entropy": ("cross_entropy", "cross-entropy in nats for each token"),
+}
+
+
+def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
+    """The model card. `about` is the content of config.json; `vocabulary` has the names of all ids or classes."""
+    config, data = about["config"], about["dataset"]
+    column = f"{data['task']}/{data['order']}" if data["order"] else data["task"]
+    trained = [escaping.one_line(line) for line in (_gen_command(data), train_command(about)) if line]
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(about["versions"].items()))
+    data_line = (
+        f"- **Data**: `{data['name']}`, structure `{data['structure']}`, {data['rows']['train']:,} training rows, "
+        f"fingerprint `{data['fingerprint']}`"
+    )
+    model_line = (
+        f"- **Model**: preset `{config['preset']}`{_changes(about)}, {about['result']['parameters']:,} parameters, "
+        f"seed {config['seed']}, {about['result']['steps']:,} steps"
+    )
+    lines = [
+        *_front_matter(about),
+        f"# {about['run']}",
+        "",
+        f"A transformer for the task `{column}` with the positional encoding `{config['scheme']}`, trained by `ape`.",
+        "",
+        f"- **Task**: {_first_paragraph(data['task'])}",
+        f"- **Encoding**: {escaping.markdown(_summary(config['scheme']))}",
+        data_line,
+        model_line,
+        "",
+        "## Scores",
+        "",
+        *_scores(about),
+        "",
+        "## Load",
+        "",
+        "```python",
+        "import ape_cli",
+        'model = ape_cli.load("DIR")  # the folder with these files',
+        "```",
+        "",
+        _usage(data),
+        "`huggingface_hub.snapshot_download` downloads the folder from the Hub.",
+        "",
+        f"Names of {'classes' if data.get('image') else 'ids'}: {_names(vocabulary)} (`vocabulary.json`).",
+        "",
+        "## Train again",
+        "",
+        "```sh",
+        *trained,
+        "```",
+        "",
+        f"Commit: {about['commit'] or 'unknown'}. Versions: {versions or 'unknown'}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def train_command(about: dict[str, Any]) -> str:
+    """The `ape train` command of a run. Settings that are those of the preset are left out."""
+    config, words = about["config"], ["ape", "train", "--scheme", about["config"]["scheme"]]
+    changed = {name: value for name, value in about["variant"].items() if value is not None}
+    for name, option in _OPTIONS.items():
+        if name in changed:
+            words += [option, _text(changed.pop(name))]
+    words += ["--preset", config["preset"], "--seed", str(config["seed"])]
+    for name, value in sorted(changed.items()):
+        words += ["--set", f"{name}={_text(value)}"]
+    return shlex.join([*words, "--data", about["dataset"]["name"]])
+
+
+def _text(value: Any) -> str:
+    """A value as the command line takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _gen_command(data: dict[str, Any]) -> str:
+    """The `ape gen` command of the dataset; empty if its task is not known here."""
+    try:
+        options = tasks.load(data["task"]).recorded(data["parameters"])
+        task = tasks.make(data["task"], *linearisation.parse(data["order"]), **options)
+    except ApeError:
+        return ""
+    return f"{gen_command(task, data['rows'], data['seed'])} --out {shlex.quote(data['name'])}"
+
+
+def _front_matter(about: dict[str, Any]) -> list[str]:
+    """The lines of the front matter: what the Hub shows and searches, with the scores."""
+    config, data = about["config"], about["dataset"]
+    is_image = data.get("image") is not None
+    kind = "image-classification" if is_image else "sequence-to-sequence"
+    tags = ["ape", "positional-encoding", config["scheme"], data["task"]]
+    lines = ["---", "library_name: ape-cli", *([f"pipeline_tag: {kind}"] if is_image else [])]
+    lines += ["tags:", *(f"- {json.dumps(tag)}" for tag in tags)]
+    if about["scores"]:
+        lines += ["model-index:", f"- name: {json.dumps(about['run'])}", "  results:"]
+    for score in about["scores"]:
+        lines += [
+            "  - task:",
+            f"      type: {kind}",
+            f"      name: {json.dumps(data['task'])}",
+            "    dataset:",
+            f"      type: {json.dumps(score['dataset'])}",
+            f"      name: {json.dumps(score['dataset'])}",
+            f"      split: {score['split']}",
+            "    metrics:",
+        ]
+        for name, value in _measured(score["overall"]):
+            metric, words = _METRICS[name]
+            shown = f"{words}, {score['decode']} decoding"
+            lines += [f"    - type: {metric}", f"      value: {json.dumps(value)}", f"      name: {json.dumps(shown)}"]
+    return [*lines, "---"]
+
+
+def _measured(overall: dict[str, Any]) -> Iterable[tuple[str, float]]:
+    """The metrics that an evaluation has, by name, in the order of the table."""
+    return [(name, overall[name]) for name in _METRICS if overall.get(name) is not None]
+
+
+def _scores(about: dict[str, Any]) -> list[str]:
+    """The table of scores, and a line about the validation during training."""
+    result = about["result"]
+    accuracy = "accuracy" if about["dataset"].get("image") else "token accuracy"
+    lines = [
+        f"| dataset | split | decoding | {accuracy} (%) | exact match (%) | cross-entropy (nats) | rows |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
+    for score in about["scores"]:
+        found = score["overall"]
+        nats = found.get("cross_entropy")
+        cells = [escaping.markdown(score["dataset"]), score["split"], score["decode"]]
+        cells += [f"{100 * found[name]:.2f}" for name in ("token_accuracy", "exact_match")]
+        lines.append(f"| {' | '.join([*cells, '' if nats is None else f'{nats:.4f}', str(found['rows'])])} |")
+    if not about["scores"]:
+        lines = ["The run has no evaluation (`ape eval` makes one)."]
+    note = f"The weights are those of step {result['best_step']:,}, with the best {accuracy} on the validation split"
+    return [*lines, "", f"{note}: {100 * result['best_accuracy']:.2f} %."]
+
+
+def _usage(data: dict[str, Any]) -> str:
+    """A sentence on how to predict."""
+    if data.get("image"):
+        height, width, channels = data["image"]
+        return f"`model.predict(pixels)` takes uint8 [B, {height}, {width}, {channels}] and returns names of classes."
+    if data["structure"] == "seq":
+        return '`model.predict(["a b c"])` takes names of symbols, and returns those of the answer.'
+    return '`model.predict(ape_cli.dataset.open(DATASET).split("test"))` returns the answer to each row.'
+
+
+def _names(vocabulary: list[str]) -> str:
+    """The first names of a vocabulary."""
+    shown = ", ".join(f"{i} {escaping.markdown(name)}" for i, name in enumerate(vocabulary[:24]))
+    return shown + (", …" if len(vocabulary) > 24 else "")
+
+
+def _first_paragraph(task: str) -> str:
+    """The first paragraph of the docstring of a task; its name if it is not known here."""
+    try:
+        text = inspect.getdoc(tasks.load(task)) or task
+    except ApeError:
+        text = task
+    return escaping.markdown(" ".join(text.split("\n\n")[0].split()))
+
+
+def _summary(scheme: str) -> str:
+    """The first line of the file of a scheme, and its source."""
+    found = position.load(scheme)
+    return f"{(sys.modules[found.__module__].__doc__ or scheme).splitlines()[0]} Source: {found.source}."
+
+
+def _changes(about: dict[str, Any]) -> str:
+    """The settings that differ from the preset, in parentheses."""
+    changed = variant_text(about)
+    return f" ({escaping.markdown(changed)})" if changed else ""

@@ -1,0 +1,217 @@
+"""A trained model that predicts, from the folder that `ape export` writes. `ape_cli.load(DIR)` returns one.
+
+Shapes: B rows, M target tokens, V ids (for images: classes), H x W pixels, C channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ape_cli import tasks
+from ape_cli.core.errors import UsageError, pick, unknown
+from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD
+from ape_cli.data.batches import Batch, Labelled
+from ape_cli.data.collation import Reading, Side, Window, collate
+from ape_cli.data.image_batches import ImageBatch
+from ape_cli.data.loader import Dataset, ImageSplit, Split
+from ape_cli.evaluation import evaluate
+from ape_cli.evaluation.decoding import written
+from ape_cli.evaluation.fit import misfit
+from ape_cli.evaluation.metrics import forward, sent
+from ape_cli.models.checkpoint import put_weights
+from ape_cli.models.factory import feed, reading
+from ape_cli.models.precision import products
+from ape_cli.models.transformer import Model, Transformer
+from ape_cli.runs.config import Config
+from ape_cli.runs.evaluation_record import DECODINGS
+from ape_cli.runs.run_files import WEIGHTS
+from ape_cli.sharing.exported import AGAIN, model_of, read_export
+from ape_cli.storage.paths import StoragePath
+from ape_cli.storage.tensors import load_tensors
+from ape_cli.structure import Seq, parse_structure
+
+
+def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> TrainedModel:
+    """Load the model in a folder that `ape export` wrote, or at the address of one in an object store.
+
+    `device`: where the model computes. Raises `RunError` if a file is missing, damaged or altered.
+    """
+    path, about, config, vocabulary = read_export(folder)
+    model = model_of(config, about["dataset"], vocabulary)
+    put_weights(model, model.current(load_tensors(path / WEIGHTS, AGAIN)[0]), path / WEIGHTS, AGAIN)
+    return TrainedModel(model.to(device), config, vocabulary, about)
+
+
+class TrainedModel:
+    """A model in evaluation mode, with what is needed to predict.
+
+    - `module`: the `torch.nn.Module`, a `Transformer` or, for images, a `Classifier`;
+    - `config`: its configuration; `vocabulary`: the name of each id or class;
+    - `about`: the content of config.json: the dataset, the scores of the run, versions and the commit.
+    """
+
+    def __init__(self, module: Model, config: Config, vocabulary: list[str], about: dict[str, Any]) -> None:
+        """Set the module to evaluation mode."""
+        self.module, self.config, self.vocabulary, self.about = module.eval(), config, vocabulary, about
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next(self.module.parameters()).device
+
+    @torch.no_grad()
+    def logits(self, batch: Labelled) -> Tensor:
+        """The scores of each label's id, given the true prefix. -> [B, M, V]; for images [B, 1, V]
+
+        `batch`: of a dataset that fits the model, read with `batches(split)`.
+        """
+        with products(self.config.precision):
+            return forward(self.module, sent(batch, self.module, self.device), self.config.precision)
+
+    def batches(self, split: Split | ImageSplit, batch_size: int = 256) -> Iterator[Labelled]:
+        """The batches of a split, with positions as the model reads them. Rows of similar length are together.
+
+        Raises `DataError` if the dataset does not fit the model.
+        """
+        return iter(split.batches(batch_size, **feed(self.config, self._dataset(split))))
+
+    def predict(
+        self,
+        rows: Split | ImageSplit | Sequence[str | Sequence[str]] | np.ndarray | Tensor,
+        *,
+        max_tokens: int = 256,
+        batch_size: int = 256,
+    ) -> list[list[str]] | list[str]:
+        """Predict the answer to each row, in the order of the rows.
+
+        `rows` is one of these:
+
+        - a split of a dataset, `dataset.open(DIR).split("test")`;
+        - for models of words (structure `seq`): sources, each as a list of symbols or as a text with spaces between
+          them. Answers have at most `max_tokens` symbols;
+        - for models of images: pixels, uint8 [B, H, W, C].
+
+        The answer to a source is a list of symbols. The model reads its own output (greedy decoding). For trees and
+        grids, the answer has the symbol at each place of the row's true target, and `<pad>` where none was written. For
+        words of a split it has at most as many symbols as the true target. The answer to an image is the name of its
+        class.
+
+        Raises `UsageError` for rows that the model cannot read, and `DataError` if the dataset does not fit the model.
+        """
+        if isinstance(rows, ImageSplit):
+            found = {int(n): name for batch in self.batches(rows, batch_size) for n, name in self._classes(batch)}
+            return [found[n] for n in sorted(found)]
+        if isinstance(rows, np.ndarray | Tensor):
+            pixels = self._pixels(rows)
+            images = (_images(part, batch_size * i) for i, part in enumerate(pixels.split(batch_size)))
+            return [name for batch in images for _, name in self._classes(batch)]
+        if isinstance(rows, Split):
+            data = self._dataset(rows)
+            task, read = evaluate.how_to_write(self.config, data)
+            return self._written(rows.batches(batch_size, structure=read.wanted), task, read)
+        return self._of_words(rows, max_tokens, batch_size)
+
+    def evaluate(
+        self, data: Dataset, split: str = "test", decode: str = "teacher", batch_size: int = 256
+    ) -> dict[str, Any]:
+        """The scores on a split of a dataset, as `ape eval` computes them: `overall`, `by_size` and `by_op`.
+
+        `decode`: `teacher` or `greedy`. Nothing is stored. Raises `DataError` if the dataset does not fit the model,
+        and `UsageError` for a decoding that is not possible.
+        """
+        pick("decoding", decode, DECODINGS)
+        evaluate.check_decoding(data, decode)
+        part = data.split(split)
+        self._dataset(part)
+        return evaluate.scores(self.module, self.config, data, part, decode=decode, batch_size=batch_size)
+
+    def _dataset(self, split: Split | ImageSplit) -> Dataset:
+        """The dataset of a split. Raises `DataError` if it does not fit the model."""
+        data = Dataset(split.folder, split.manifest)
+        if reason := misfit(self.about["dataset"] | {"vocabulary": self.vocabulary}, data):
+            raise reason
+        return data
+
+    def _of_words(self, rows: Sequence[str | Sequence[str]], max_tokens: int, batch_size: int) -> list[list[str]]:
+        """The answers to sources of words, as `predict` describes them."""
+        own = parse_structure(self.about["dataset"]["structure"])
+        if own != Seq() or self.about["dataset"].get("image"):
+            wanted = "pixels, uint8 [B, H, W, C]" if self.about["dataset"].get("image") else "a split of a dataset"
+            raise UsageError(
+                "a list of texts has no positions",
+                got=f"a model of structure {own}",
+                allowed=wanted,
+                fix="`ape gen` generates a dataset, and `ape_cli.dataset.open(DIR).split(NAME)` reads it",
+            )
+        if isinstance(rows, str) or max_tokens < 1:
+            got = "a single text" if isinstance(rows, str) else f"max_tokens {max_tokens}"
+            raise UsageError("bad rows", got=got, allowed="a list of sources; max_tokens from 1", fix="predict([text])")
+        data = self.about["dataset"]
+        task = tasks.make(data["task"], **tasks.load(data["task"]).recorded(data["parameters"]))
+        read = Reading.of(own, reading(self.config.scheme, own, self.config.structure))
+        window = _window([self._ids(row) for row in rows], max_tokens)
+        return self._written((collate(window, part, read) for part in window.batches(batch_size, None)), task, read)
+
+    def _ids(self, row: str | Sequence[str]) -> np.ndarray:
+        """The ids of the symbols of a source, uint16 [N]. Raises `UsageError` for an unknown symbol."""
+        known = {name: number for number, name in enumerate(self.vocabulary) if number >= FIRST_SYMBOL}
+        words = row.split() if isinstance(row, str) else list(row)
+        for word in words:
+            if word not in known:
+                raise unknown("symbol", str(word), known)
+        return np.array([known[word] for word in words], dtype=np.uint16)
+
+    def _written(self, batches: Iterable[Batch], task: tasks.BaseTask, read: Reading) -> list[list[str]]:
+        """What the model writes for each row, in the order of the rows."""
+        assert isinstance(self.module, Transformer)
+        found: dict[int, list[str]] = {}
+        for batch, ids in written(self.module, batches, self.device, self.config.precision, task, read):
+            for n, row, mask in zip(batch.row, ids.cpu(), batch.label_mask.cpu(), strict=True):
+                answer = row[mask].tolist()
+                if read.own == Seq():
+                    answer = [i for i in answer[: answer.index(EOS) if EOS in answer else None] if i != PAD]
+                found[int(n)] = [self.vocabulary[i] for i in answer]
+        return [found[n] for n in sorted(found)]
+
+    def _pixels(self, rows: np.ndarray | Tensor) -> Tensor:
+        """Images as a tensor, uint8 [B, H, W, C]. Raises `UsageError` if the model cannot read them."""
+        size = self.about["dataset"].get("image")
+        pixels = torch.as_tensor(rows)
+        if size is None or pixels.dtype != torch.uint8 or list(pixels.shape[1:]) != list(size):
+            raise UsageError(
+                "the model cannot read these rows",
+                got=f"{str(pixels.dtype).removeprefix('torch.')} {list(pixels.shape)}",
+                allowed="a split of a dataset, or a list of sources" if size is None else f"uint8 {['B', *size]}",
+                fix="give one of these",
+            )
+        return pixels
+
+    def _classes(self, batch: Labelled) -> Iterator[tuple[int, str]]:
+        """The row and the name of the predicted class of each image."""
+        best = self.logits(batch)[:, 0].argmax(-1).tolist()
+        return ((int(n), self.vocabulary[i]) for n, i in zip(batch.row, best, strict=True))
+
+
+def _window(ids: list[np.ndarray], max_tokens: int) -> Window:
+    """The window of sources, uint16 [N] each, whose answers have `max_tokens` places with any symbol."""
+
+    def side(parts: list[np.ndarray]) -> Side:
+        flat = np.concatenate([np.empty(0, np.uint16), *parts])
+        return Side(np.cumsum([0, *map(len, parts)]), flat, np.zeros(len(flat), np.uint64))
+
+    count = len(ids)
+    answer = np.full(max_tokens - 1, FIRST_SYMBOL, np.uint16)  # `collate` adds the place of EOS
+    size = np.array([len(row) for row in ids], dtype=np.int64)
+    return Window(np.arange(count), size, np.full(count, -1), side(ids), side([answer] * count))
+
+
+def _images(pixels: Tensor, first: int) -> ImageBatch:
+    """A batch of images without labels. uint8 [B, H, W, C]; `first`: the number of the first row"""
+    count = len(pixels)
+    blank = torch.full((count, 1), ImageBatch.blank)
+    return ImageBatch(pixels, blank, first + np.arange(count), np.zeros(count, np.int64), np.full(count, -1))

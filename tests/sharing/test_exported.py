@@ -1,0 +1,289 @@
+"""Exported models: they predict as the run does, their card says what they are, and damage is refused."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import ape_cli
+from ape_cli import attention, position
+from ape_cli.core.errors import DataError, RunError, UsageError
+from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD, SOS
+from ape_cli.data.loader import Dataset
+from ape_cli.models.checkpoint import load_weights
+from ape_cli.models.factory import feed, of_data, settle
+from ape_cli.runs import config
+from ape_cli.runs.registry import open_registry
+from ape_cli.runs.run import Run
+from ape_cli.sharing import exported
+from ape_cli.sharing.model_card import model_card, train_command
+from ape_cli.sharing.trained_model import TrainedModel
+from ape_cli.storage.tensors import load_tensors, save_tensors
+from ape_cli.training import trial
+from ape_cli.training.execution import Execution
+from tests.conftest import ape, write
+from tests.runs.test_registry import run
+
+CPU = torch.device("cpu")
+Both = tuple[Run, TrainedModel]
+
+
+def exported_and_loaded(data: Dataset, where: Path, **options: object) -> Both:
+    """A run that was trained for four steps, and the model that is loaded from its export."""
+    done = run(data, where / "results", **options).run
+    exported.export(done, where / "out")
+    return done, ape_cli.load(where / "out")
+
+
+@pytest.fixture(scope="module")
+def of_words(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Both:
+    return exported_and_loaded(words, tmp_path_factory.mktemp("words"), scheme="t5", steps=60)
+
+
+@pytest.fixture(scope="module")
+def of_trees(trees: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Both:
+    return exported_and_loaded(trees, tmp_path_factory.mktemp("trees"), scheme="orthogonal-tree")
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return write(tmp_path_factory.mktemp("pictures") / "digits", "images", source="digits")
+
+
+@pytest.fixture(scope="module")
+def of_pictures(pictures: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Both:
+    where = tmp_path_factory.mktemp("pictures")
+    chosen = config.resolve("tiny", "rope", position.options("rope"), kind="image", settings={"steps": 2})
+    done = trial.run_trial(chosen, pictures, open_registry(where / "results"), Execution(CPU)).run
+    exported.export(done, where / "out")
+    return done, ape_cli.load(where / "out")
+
+
+def check_same_predictions(both: Both, data: Dataset) -> None:
+    """Logits are equal bit for bit to those of the run's own weights, and so are the scores of the run."""
+    done, model = both
+    own = of_data(done.config(), data)
+    load_weights(done, own)
+    own.eval()
+    for batch in data.split("test").batches(16, **feed(done.config(), data)):
+        with torch.no_grad():
+            assert torch.equal(model.logits(batch), own(*batch.inputs))
+    (stored,), _ = done.evaluations()
+    assert model.evaluate(data)["overall"] == stored["overall"]
+    assert model.about["scores"][0]["overall"] == stored["overall"]
+    assert not model.module.training
+
+
+def test_predictions_on_words_are_those_of_the_run(of_words: Both, words: Dataset) -> None:
+    check_same_predictions(of_words, words)
+
+
+def test_predictions_on_trees_are_those_of_the_run(of_trees: Both, trees: Dataset) -> None:
+    check_same_predictions(of_trees, trees)
+
+
+@pytest.mark.slow
+def test_predictions_on_images_are_those_of_the_run(of_pictures: Both, pictures: Dataset) -> None:
+    check_same_predictions(of_pictures, pictures)
+    _, model = of_pictures
+    (batch,) = model.batches(pictures.split("test"))
+    best = [model.vocabulary[i] for i in model.logits(batch)[:, 0].argmax(-1)]
+    assert model.predict(pictures.split("test")) == best
+    assert model.predict(batch.pixels, batch_size=7) == model.predict(batch.pixels.numpy()) == best
+    for wrong in (batch.pixels.float(), batch.pixels[:, :-1], ["a"]):
+        with pytest.raises(UsageError, match="uint8"):
+            model.predict(wrong)
+
+
+def by_hand(model: TrainedModel, source: list[str], most: int) -> list[str]:
+    """Greedy decoding of one word, as a loop: the best symbol after each prefix, until EOS."""
+    ids = torch.tensor([[*map(model.vocabulary.index, source), EOS]])
+    places, written = torch.arange(1, ids.shape[1] + 1)[None], [SOS]
+    while len(written) <= most and written[-1] != EOS:
+        at = torch.arange(len(written))[None]
+        with torch.no_grad():
+            scores = model.module(ids, places, torch.ones_like(ids, dtype=torch.bool), torch.tensor([written]), at)
+        written.append(int(scores[0, -1].argmax()))
+    return [model.vocabulary[i] for i in written[1:] if i not in (EOS, PAD)]
+
+
+def test_words_are_written_until_their_end(of_words: Both, words: Dataset) -> None:
+    _, model = of_words
+    sources = [[words.manifest.vocabulary[i] for i in row] for row in ([5, 3], [4, 9, 4, 4, 7], [3])]
+    found = model.predict(sources, max_tokens=9)
+    assert found == [by_hand(model, source, 9) for source in sources]
+    assert found == model.predict([" ".join(source) for source in sources], max_tokens=9, batch_size=1)
+    assert model.predict([]) == []
+    with pytest.raises(UsageError, match="unknown symbol"):
+        model.predict(["no-such-symbol"])
+    for wrong in ("a b", []):
+        with pytest.raises(UsageError, match="bad rows"):
+            model.predict(wrong, max_tokens=1 if wrong else 0)
+
+
+@pytest.mark.parametrize("name", ["words", "trees"])
+def test_answers_to_a_split_are_those_that_greedy_decoding_scores(name: str, request: pytest.FixtureRequest) -> None:
+    _, model = request.getfixturevalue(f"of_{name}")
+    data = request.getfixturevalue(name)
+    table = data.split("test").table().sort_by("row")
+    answers = [[data.manifest.vocabulary[i] for i in row] for row in table["target_ids"].to_pylist()]
+    found = model.predict(data.split("test"), batch_size=9)
+    greedy = model.evaluate(data, decode="greedy")["overall"]
+    assert sum(a == b for a, b in zip(answers, found, strict=True)) / len(answers) == greedy["exact_match"]
+    if name == "trees":
+        right = sum(x == y for a, b in zip(answers, found, strict=True) for x, y in zip(a, b, strict=True))
+        assert right / sum(map(len, answers)) == pytest.approx(greedy["token_accuracy"])
+        with pytest.raises(UsageError, match="no positions"):
+            model.predict(["x1"])
+
+
+def test_another_dataset_is_refused(of_words: Both, trees: Dataset) -> None:
+    _, model = of_words
+    for ask in (lambda: model.evaluate(trees), lambda: model.predict(trees.split("test"))):
+        with pytest.raises(DataError, match="another task"):
+            ask()
+
+
+def test_the_command_exports_once(of_words: Both, tmp_path: Path) -> None:
+    done, model = of_words
+    out, results = tmp_path / "out", str(done.folder.parents[1])
+    words = ("export", done.name[:-2], "--out", str(out), "--results", results)
+    assert f"{done.name}: exported to" in ape(*words)[0]
+    assert sorted(path.name for path in out.iterdir()) == sorted(exported.FILES)
+    first = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert "add --overwrite" in ape(*words, code=2)[1]
+    assert json.loads(ape(*words, "--overwrite", "--json")[0])["scores"] == model.about["scores"]
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == first
+    (out / "mine.txt").write_text("x")
+    assert "files that no export has" in ape(*words, "--overwrite", code=2)[1]
+    assert (out / "config.json").read_bytes() == first["config.json"]
+    assert str(done.folder) not in (out / "config.json").read_text() + (out / "README.md").read_text()
+
+
+def test_an_unfinished_run_is_refused(of_words: Both, tmp_path: Path) -> None:
+    done, _ = of_words
+    other = Run(tmp_path / "runs" / done.name)
+    shutil.copytree(done.folder, other.folder)
+    other.update(status="running")
+    with pytest.raises(UsageError, match="only a finished run"):
+        exported.export(other, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocabulary.json", "config.json"])
+@pytest.mark.parametrize("place", [0.2, 0.9])
+def test_damage_is_refused(of_words: Both, tmp_path: Path, name: str, place: float) -> None:
+    out = tmp_path / "out"
+    exported.export(of_words[0], out)
+    raw = bytearray((out / name).read_bytes())
+    raw[int(place * len(raw))] ^= 1
+    (out / name).write_bytes(raw)
+    with pytest.raises(RunError, match=rf"{name}[\s\S]*export the run again"):
+        ape_cli.load(out)
+    (out / name).unlink()
+    with pytest.raises(RunError, match=name):
+        ape_cli.load(out)
+
+
+def test_files_of_another_export_are_refused(of_words: Both, of_trees: Both, tmp_path: Path) -> None:
+    """Each file has a right digest of its own, and still is not the one that config.json names."""
+    for done, folder in ((of_words[0], "words"), (of_trees[0], "trees")):
+        exported.export(done, tmp_path / folder)
+    for name in ("model.safetensors", "vocabulary.json"):
+        shutil.copytree(tmp_path / "words", tmp_path / name)
+        shutil.copy(tmp_path / "trees" / name, tmp_path / name / name)
+        with pytest.raises(RunError, match=rf"{name} was altered"):
+            ape_cli.load(tmp_path / name)
+
+
+def test_weights_that_do_not_fit_are_refused(of_words: Both, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    exported.export(of_words[0], out)
+    tensors, about, _ = load_tensors(out / "model.safetensors")
+    save_tensors(out / "model.safetensors", {k: v for k, v in tensors.items() if k != "embedding"}, about)
+    made = json.loads((out / "config.json").read_text())
+    made["files"]["model.safetensors"] = exported.files.sha256(out / "model.safetensors")
+    exported.record.write(out / "config.json", made)
+    with pytest.raises(RunError, match=r"does not fit its configuration[\s\S]*embedding: no such tensor"):
+        ape_cli.load(out)
+
+
+def test_a_folder_that_is_no_export(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(RunError, match=r"no exported model[\s\S]*ape export RUN"):
+            ape_cli.load(folder)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--set", "interleaved=false", "--set", "base=500.0", "--set", "epochs=2", "--set", "lr_peak=0.002"),
+        ("--attention", "linear", "--precision", "bf16"),
+        ("--structure", "seq", "--seed", "7", "--set", "decay=0.9"),
+    ],
+)
+def test_the_command_of_the_card_trains_the_same_configuration(words: tuple[str, ...], trees: Dataset) -> None:
+    """What the command resolves to is the configuration that it was written for."""
+
+    def resolved(words: list[str]) -> config.Config:
+        pairs = list(zip(words[::2], words[1::2], strict=True))
+        given = {k.removeprefix("--"): v for k, v in pairs if k in ("--structure", "--precision", "--attention")}
+        kind = given.get("attention", "dot")
+        found = config.resolve(
+            next(v for k, v in pairs if k == "--preset"),
+            "rope",
+            position.options("rope"),
+            attention_options=attention.options(kind),
+            seed=int(dict(pairs).get("--seed", 42)),
+            settings=config.parse_settings([v for k, v in pairs if k == "--set"]),
+            **given,
+        )
+        return settle(found, trees)
+
+    from ape_cli.models.factory import variant
+
+    chosen = resolved(["--preset", "tiny", *words])
+    about = {"config": chosen.model_dump(), "variant": variant(chosen, trees), "dataset": {"name": "d"}}
+    command = shlex.split(train_command(json.loads(json.dumps(about))))
+    assert command[:2] == ["ape", "train"]
+    assert resolved(command[2:]) == chosen
+
+
+def test_the_card_says_what_the_model_is(of_trees: Both) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    done, model = of_trees
+    card = hub.ModelCard(model_card(model.about, model.vocabulary))
+    assert card.data.library_name == "ape-cli"
+    assert {"orthogonal-tree", "tree-rotate"} <= set(card.data.tags)
+    assert card.data.model_name == done.name
+    metrics = {found.metric_type: found.metric_value for found in card.data.eval_results}
+    assert metrics["accuracy"] == model.about["scores"][0]["overall"]["token_accuracy"]
+    assert {found.dataset_split for found in card.data.eval_results} == {"test"}
+    for text in (
+        "ape_cli.load(",
+        "ape train --scheme orthogonal-tree",
+        "ape gen tree-rotate --order breadth",
+        done.name,
+    ):
+        assert text in card.text
+    assert f"{100 * metrics['accuracy']:.2f}" in card.text
+
+
+def test_symbols_that_are_markup_stay_text(of_words: Both) -> None:
+    _, model = of_words
+    card = model_card(model.about, [*model.vocabulary[:FIRST_SYMBOL], "<b>", "a|b"])
+    assert "<b>" not in card
+    assert "a\\|b" in card
+
+
+def test_the_names_of_classes_are_those_of_the_labels(of_pictures: Both) -> None:
+    _, model = of_pictures
+    assert model.vocabulary == [str(digit) for digit in range(10)]
+    assert isinstance(model.predict(np.zeros((2, *model.about["dataset"]["image"]), dtype=np.uint8))[0], str)
