@@ -6,6 +6,7 @@ returns an `ape_cli.sharing.trained_model.TrainedModel`.
 
 | module | contents |
 |---|---|
+| `adapters` | the encodings in attention of torch and of `transformers` |
 | `attention` | kinds of attention, and the scores that they are made of |
 | `dataset` | opens a dataset and reads its batches |
 | `errors` | the exceptions that the other modules raise |
@@ -24,10 +25,10 @@ import pkgutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ape_cli import attention, dataset, errors, position, registry, tasks
+    from ape_cli import adapters, attention, dataset, errors, position, registry, tasks
     from ape_cli.sharing.trained_model import load
 
-__all__ = ["attention", "dataset", "errors", "load", "position", "registry", "tasks"]
+__all__ = ["adapters", "attention", "dataset", "errors", "load", "position", "registry", "tasks"]
 
 # An `ape_cli` folder elsewhere on the Python path adds plug-ins. Another installation of this package does not.
 __path__ = [

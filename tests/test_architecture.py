@@ -21,6 +21,7 @@ PIPELINE = {
     "runs": "none",
     "position": "all",
     "attention": "all",
+    "adapters": "all",
     "models": "all",
     "evaluation": "all",
     "training": "all",

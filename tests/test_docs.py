@@ -51,7 +51,7 @@ COMMANDS = [(page, words) for page, text in PAGES.items() for words in commands_
 def test_every_block_of_python_is_run() -> None:
     """The tests below run these."""
     starts = ["# ape_cli/position/", "# ape_cli/tasks/", "# ape_cli/training/loggers/", "# ape_cli/reports/views/"]
-    assert [next((s for s in starts if b.startswith(s)), b.split()[0]) for b in BLOCKS] == [*starts, *["import"] * 2]
+    assert [next((s for s in starts if b.startswith(s)), b.split()[0]) for b in BLOCKS] == [*starts, *["import"] * 5]
 
 
 @pytest.mark.slow
@@ -114,11 +114,24 @@ def test_the_example_of_a_loaded_model_runs(here: Path, capsys: pytest.CaptureFi
     assert [type(answer) for answer in answers] == [list, list]
 
 
-def test_the_example_in_python_runs() -> None:
-    (example,) = (b for b in BLOCKS if b.startswith("import torch"))
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*flex_attention called without torch.compile")
+@pytest.mark.parametrize(
+    ("which", "made", "shape"),
+    [
+        ("attention.logits", "scores", (1, 8, 5, 5)),
+        ("sdpa_inputs", "mixed", (1, 8, 5, 64)),
+        ("flex_inputs", "mixed", (1, 8, 5, 64)),
+        ("transformers", "loss", ()),
+    ],
+)
+def test_the_examples_with_torch_run(which: str, made: str, shape: tuple[int, ...]) -> None:
+    if which == "transformers":
+        pytest.importorskip("transformers")
+    (example,) = (b for b in BLOCKS if b.startswith("import torch") and which in b)
     names: dict[str, object] = {}
     exec(example, names)
-    assert names["scores"].shape == (1, 8, 5, 5)  # type: ignore[attr-defined]
+    assert names[made].shape == shape  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("page", "words"), COMMANDS, ids=[f"{page}: {' '.join(words)}" for page, words in COMMANDS])

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_public_modules_are_those_of_the_design() -> None:
-    assert ape_cli.__all__ == ["attention", "dataset", "errors", "load", "position", "registry", "tasks"]
+    modules = ["adapters", "attention", "dataset", "errors", "load", "position", "registry", "tasks"]
+    assert ape_cli.__all__ == modules
     assert set(ape_cli.__all__) <= set(dir(ape_cli))
     assert not hasattr(ape_cli, "positions")
 

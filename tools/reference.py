@@ -16,7 +16,8 @@ from typing import Any
 import typer
 
 import ape_cli
-from ape_cli import attention, load, position, tasks
+from ape_cli import adapters, attention, load, position, tasks
+from ape_cli.adapters.hugging_face import Encoding
 from ape_cli.cli import app
 from ape_cli.cli._task_options import OPTION_OF_TASKS, flag
 from ape_cli.cli.fields import listed
@@ -194,6 +195,10 @@ def python() -> str:
     for name, member in vars(TrainedModel).items():
         if not name.startswith("_") and inspect.isfunction(member):
             parts += [f"### {name}", _signature(f"model.{name}", member), prose(member.__doc__)]
+    parts += ["## Adapters", prose(adapters.__doc__)]
+    for function in (adapters.sdpa_inputs, adapters.flex_inputs, adapters.use_scheme, Encoding.at):
+        name = "encoding.at" if function is Encoding.at else f"adapters.{function.__name__}"
+        parts += [f"### {name}", _signature(name, function), prose(function.__doc__)]
     return page("Python interface", *parts)
 
 

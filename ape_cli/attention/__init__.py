@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli.attention._backend import use_backend
-from ape_cli.attention._kind import Kind, Link, adjusted, average, logits, scaled, turned
+from ape_cli.attention._kind import Kind, Link, additive, adjusted, average, logits, scaled, turned
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Scheme
@@ -45,6 +45,7 @@ __all__ = [
     "Attention",
     "Kind",
     "Link",
+    "additive",
     "adjusted",
     "average",
     "check",

@@ -8,6 +8,7 @@ Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -38,8 +39,22 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, link: Link) -> 
 
     q [B, H, M, K] and k [B, H, N, K] are rotated already; v is [B, H, N, K], and bias broadcasts to [B, H, M, N].
     """
-    count, keys = q.shape[2], k.shape[2]
+    count = q.shape[2]
+    modify = score_mod(bias, link, count, k.shape[2])
     q, k, v = (_padded(x) for x in (q, k, v))
+    if q.is_cuda:
+        with dynamo_config.patch(recompile_limit=_VARIANTS):
+            found: Tensor = _compiled()(q, k, v, score_mod=modify)
+    else:
+        found = flex_attention(q, k, v, score_mod=modify)
+    return found[:, :, :count]
+
+
+def score_mod(bias: Tensor | None, link: Link, count: int, keys: int) -> Callable[..., Tensor]:
+    """The function that makes a logit from each score: locality bias, bias and masks.
+
+    `count` and `keys` are the numbers of queries and keys without padding. Padding is never attended to.
+    """
     decay, seen, causal, first = link.decay, link.keys, link.causal, link.first
 
     def modify(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -55,12 +70,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, link: Link) -> 
             score = torch.where(key <= query + first, score, -float("inf"))
         return torch.where(key < keys, score, -float("inf"))
 
-    if q.is_cuda:
-        with dynamo_config.patch(recompile_limit=_VARIANTS):
-            found: Tensor = _compiled()(q, k, v, score_mod=modify)
-    else:
-        found = flex_attention(q, k, v, score_mod=modify)
-    return found[:, :, :count]
+    return modify
 
 
 def _padded(x: Tensor) -> Tensor:

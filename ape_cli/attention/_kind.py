@@ -171,6 +171,16 @@ def adjusted(scores: Tensor, bias: Tensor | None, link: Link) -> Tensor:
     return scores if bias is None else scores + bias.to(scores.dtype)
 
 
+def additive(bias: Tensor | None, link: Link) -> Tensor | None:
+    """The mask of torch's `scaled_dot_product_attention`: the scheme's bias, which is added, and who may attend.
+
+    Broadcasts to [B, H, M, N]. It is bool (True: may attend) if there is no bias, and None if nothing is hidden either.
+    """
+    if bias is None:
+        return link.mask
+    return bias if link.hidden is None else bias.masked_fill(link.hidden, float("-inf"))
+
+
 def average(scores: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
     """The mean of values, weighted by the softmax over keys of the scores. [B, H, M, N], [B, H, N, K] -> [B, H, M, K]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli.attention import Kind, Link, _backend, _blocks, adjusted, average, scaled, turned
+from ape_cli.attention import Kind, Link, _backend, _blocks, additive, adjusted, average, scaled, turned
 from ape_cli.position import Scheme
 
 
@@ -45,11 +45,8 @@ class Dot(Kind):
                 from ape_cli.attention import _flex  # here, because it imports torch's compiler, which takes a second
 
                 return _flex.attend(turned_q, turned_k, v, bias, link)
-            mask = link.mask
-            if bias is not None:
-                mask = bias if link.hidden is None else bias.masked_fill(link.hidden, float("-inf"))
             attend = functional.scaled_dot_product_attention
-            return attend(turned_q, turned_k, v, attn_mask=mask, dropout_p=dropout)
+            return attend(turned_q, turned_k, v, attn_mask=additive(bias, link), dropout_p=dropout)
 
         if _blocks.are_worth_it(scheme, q, k, link):
             return _blocks.each(answer, q, turned_q, turned_k, v, link, rng=dropout > 0)

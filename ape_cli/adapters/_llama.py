@@ -1,0 +1,72 @@
+"""Llama: a decoder that turns queries and keys by RoPE. Its rotary module gives positions to all layers.
+
+Shapes: B batch, N tokens, D channels of the model.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from ape_cli.adapters.hugging_face import Encoded, Encoding, attend, refuse_cache, split_heads
+
+
+def sizes(config: Any) -> tuple[int, int, int]:
+    """Width, heads and channels of a head."""
+    heads = config.num_attention_heads
+    return config.hidden_size, heads, getattr(config, "head_dim", None) or config.hidden_size // heads
+
+
+def install(model: Any, encoding: Encoding) -> None:
+    """Replace the rotary module and the attention of each layer."""
+    decoder = getattr(model, model.base_model_prefix, model)
+    decoder.rotary_emb = _Positions(encoding)
+    for layer in decoder.layers:
+        layer.self_attn = _LlamaAttention(layer.self_attn)
+    decoder.layers[0].register_forward_pre_hook(_embed, with_kwargs=True)
+
+
+class _Positions(nn.Module):
+    """Takes the place of the rotary module, whose result all layers are given."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        """Keep the encoding, whose parameters become those of the model."""
+        super().__init__()
+        self.encoding = encoding
+
+    def forward(self, x: Tensor, position_ids: Tensor) -> Encoded:
+        """The encoding of tokens at their positions. x: [B, N, D], position_ids: int64 [B or 1, N]"""
+        scheme = self.encoding.scheme
+        return Encoded(scheme, scheme.context(self.encoding.positions(x.shape[1], position_ids), causal=True))
+
+
+def _embed(layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Before the first layer: add positions to the embeddings, if the scheme does that."""
+    encoded = named["position_embeddings"]
+    return (encoded.scheme.embed(given[0], encoded.own), *given[1:]), named
+
+
+class _LlamaAttention(nn.Module):
+    """The attention of a layer, with its own projections."""
+
+    def __init__(self, own: Any) -> None:
+        """Take the projections of the layer's attention."""
+        super().__init__()
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = own.q_proj, own.k_proj, own.v_proj, own.o_proj
+        self.train(own.training)
+        self.heads, self.groups = own.config.num_attention_heads, own.num_key_value_groups
+        self.scale, self.dropout = own.scaling * own.head_dim**0.5, own.attention_dropout
+
+    def forward(
+        self, hidden_states: Tensor, position_embeddings: Encoded, attention_mask: Tensor | None = None, **given: Any
+    ) -> tuple[Tensor, None]:
+        """Attend among the tokens. [B, N, D] -> the same, and None for the weights"""
+        refuse_cache(given)
+        q = split_heads(self.q_proj(hidden_states), self.heads) * self.scale
+        k, v = (
+            split_heads(project(hidden_states), self.heads // self.groups, self.groups)
+            for project in (self.k_proj, self.v_proj)
+        )
+        rate = self.dropout if self.training else 0.0
+        return self.o_proj(attend(position_embeddings, q, k, v, attention_mask, cross=False, dropout=rate)), None

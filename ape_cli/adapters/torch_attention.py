@@ -1,0 +1,70 @@
+"""The inputs of torch's two attention functions, for any scheme.
+
+Shapes: B batch, H heads, M queries, N keys, K channels of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from ape_cli.attention import Link, additive, turned
+from ape_cli.core.errors import UsageError
+from ape_cli.position import Context, Scheme
+
+
+class SdpaInputs(NamedTuple):
+    """What `torch.nn.functional.scaled_dot_product_attention` is given beside the values."""
+
+    q: Tensor  # [B, H, M, K], rotated; the function scales by 1/sqrt(K) itself
+    k: Tensor  # [B, H, N, K], rotated
+    attn_mask: Tensor | None  # added after 1/sqrt(K): floating point, or bool (True: may attend); None: no mask
+
+
+class FlexInputs(NamedTuple):
+    """What `torch.nn.attention.flex_attention.flex_attention` is given beside the values."""
+
+    q: Tensor  # [B, H, M, K], rotated; the function scales by 1/sqrt(K) itself
+    k: Tensor  # [B, H, N, K], rotated
+    score_mod: Callable[[Tensor, Any, Any, Any, Any], Tensor]  # after 1/sqrt(K): locality bias, bias and masks
+
+
+def sdpa_inputs(
+    scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context | None = None
+) -> SdpaInputs:
+    """The inputs of `scaled_dot_product_attention(q, k, v, attn_mask=attn_mask)`.
+
+    Arguments: `q` [B, H, M, K] and `k` [B, H, N, K], the projections of each head, unrotated; the contexts of their
+    positions, from `scheme.context(positions, mask, causal=…)`. Without a `k_context`, keys are at the positions of
+    the queries. The mask hides what the context of the keys says: padding, and later tokens if it is `causal`, so
+    leave `is_causal` out.
+
+    Raises `UsageError` for a scheme with a locality bias, which multiplies scores, as this function cannot.
+    """
+    link = Link.of(scheme, q_context, q_context if k_context is None else k_context)
+    if link.decay is not None:
+        raise UsageError(
+            "scaled_dot_product_attention cannot multiply scores, as a locality bias does",
+            got=f"scheme {scheme.name} with decay={scheme.shape.decay:g}",
+            allowed="decay=1",
+            fix="position.make(…, decay=1), or `flex_inputs`",
+        )
+    return SdpaInputs(*turned(scheme, q, k, link), additive(scheme.bias(q, link.q_context, link.k_context), link))
+
+
+def flex_inputs(
+    scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context | None = None
+) -> FlexInputs:
+    """The inputs of `flex_attention(q, k, v, score_mod=score_mod)`, for every scheme.
+
+    The arguments are those of `sdpa_inputs`. Lengths that are no multiple of 128 can give a gradient of NaN on a GPU
+    (pytorch/pytorch#153799). There, pad the returned q and k, and v, with zeros: `score_mod` hides the keys that are
+    beyond those of the contexts. On a CPU, FlexAttention has no gradient.
+    """
+    from ape_cli.attention import _flex  # here, because it imports torch's compiler, which takes a second
+
+    link = Link.of(scheme, q_context, q_context if k_context is None else k_context)
+    bias = scheme.bias(q, link.q_context, link.k_context)
+    return FlexInputs(*turned(scheme, q, k, link), _flex.score_mod(bias, link, q.shape[2], k.shape[2]))
