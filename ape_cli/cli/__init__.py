@@ -17,9 +17,9 @@ from ape_cli.cli._app import app
 from ape_cli.core.errors import ApeError
 
 # Each of these modules registers its commands. `ape --help` lists them in this order.
-_FILES = ("gen", "train", "sweep", "evaluate", "report", "draw", "lists", "fields", "verify", "rm", "doctor")
-_FILES += ("export", "push", "new")
-for stage in _FILES:
+_WORK = ("gen", "train", "sweep", "evaluate", "report", "draw")
+_OTHER = ("lists", "fields", "verify", "rm", "doctor", "export", "push", "new")
+for stage in _WORK + _OTHER:
     import_module(f"{__name__}.{stage}")
 
 

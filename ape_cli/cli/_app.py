@@ -93,7 +93,7 @@ Log = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="Metric logger, for example json-lines or tensorboard; may be repeated.",
+        help="Metric logger: json-lines, tensorboard, trackio, wandb or your own; may be repeated.",
         rich_help_panel=EXECUTION,
     ),
 ]
