@@ -28,7 +28,7 @@ _GIB = 2**30
 
 @command("ape doctor")
 def doctor(results: Results = RESULTS, datasets: Datasets = DATASETS, as_json: Json = False) -> None:
-    """Show versions, machine and folders, and what interrupted commands have left. Nothing is changed."""
+    """Show versions, the machine, folders and leftovers. Nothing is changed."""
     runtime.share_cores()
     from ape_cli.runs.registry import open_registry
 

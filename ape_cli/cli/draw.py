@@ -117,7 +117,7 @@ def picture(
     datasets: Datasets = DATASETS,
     results: Results = RESULTS,
 ) -> None:
-    """Draw what a positional encoding does: scores by offset, of pairs, from a node, and a run's attention.
+    """Draw what a positional encoding does. Shows scores by offset, of pairs and from a node, and a run's attention.
 
     \f
     Raises `UsageError` if options are not valid or do not fit together.

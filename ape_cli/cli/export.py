@@ -22,7 +22,9 @@ def export(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Write the weights, configuration, vocabulary and model card of a run. `ape_cli.load(DIR)` loads the model.
+    """Export the model of a run to a folder. `ape_cli.load(DIR)` loads it in Python.
+
+    The folder has the weights, the configuration, the vocabulary and a model card.
 
     \f
     Raises `UsageError` if the run is not finished or the folder has other content, and `RunError` if it is damaged.

@@ -22,7 +22,7 @@ def fields(
     images: Annotated[bool, typer.Option("--images", help="List the fields of the model for images.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the fields that `--set KEY=VALUE` accepts, with their values in a preset.
+    """List what `--set KEY=VALUE` accepts. Shows the value of each field in a preset.
 
     \f
     Raises `UsageError` for an unknown scheme, attention or preset, and for a preset without a model for images.

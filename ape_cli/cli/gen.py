@@ -82,7 +82,7 @@ def gen(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Generate a dataset: Parquet shards, a manifest and a dataset card.
+    """Generate a dataset of Parquet files. It also has a manifest and a dataset card.
 
     `ape gen TASK --help` shows only the options that apply to one task.
     """

@@ -29,7 +29,9 @@ def push(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Upload a run, as `ape export` writes it, or a dataset to the Hugging Face Hub. Uses HF_TOKEN or `hf auth login`.
+    """Upload a run or a dataset to the Hugging Face Hub. A run is uploaded as `ape export` writes it.
+
+    The token comes from HF_TOKEN or from `hf auth login`.
 
     \f
     Raises `UsageError` if there is no such run or dataset, or no token, and `PlaceError` if the Hub refuses.

@@ -19,7 +19,7 @@ def rm(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Remove runs with everything in their folders: weights, history, scores and logs.
+    """Remove runs. Everything in their folders is removed: weights, history, scores and logs.
 
     Nothing is removed if one of the names is wrong. Datasets stay.
 

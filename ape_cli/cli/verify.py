@@ -35,7 +35,7 @@ def verify(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Check that the files of runs, or the rows of datasets, are those that were written. Exits with 1 if not.
+    """Check every file of runs, or every row of datasets. Exits with 1 if they are not those that were written.
 
     \f
     Raises `UsageError` if options do not fit together, and `RunError` if there is no folder of results.

@@ -73,3 +73,9 @@ def test_help_beside_a_task_shows_only_its_options(task: str) -> None:
 
 def test_help_beside_a_task_shows_its_defaults() -> None:
     assert "--base BASE Base of the numbers. [default: 10]" in re.sub(r"\s+", " ", ape("gen", "addition", "-h")[0])
+
+
+def test_the_list_of_commands_has_whole_sentences() -> None:
+    shown = sections(ape("--help")[0])["Commands"][1:]
+    assert [line.split()[0] for line in shown if line] == COMMANDS
+    assert not [line for line in shown if line.endswith("...")]
