@@ -52,7 +52,7 @@ def figures(
         "by-size": line_plots.plot(by_size, metric),
         "learning-curves": by_epoch.curves_plot(learning, metric),
     }
-    return plots.figures(wanted, axis)
+    return plots.draw_figures(wanted, axis)
 
 
 def drawn(axes: Axes) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def report(
     Raises `UsageError` if options are not valid or do not fit together.
     """
     from ape_cli.reports import rendering, scales
-    from ape_cli.reports.plots import encode, missing, require
+    from ape_cli.reports.plots import draw_figures, encode, missing, require
     from ape_cli.reports.views import Options, choose
     from ape_cli.runs import filters
     from ape_cli.runs.registry import open_registry
@@ -141,6 +141,7 @@ def report(
         compare=compare,
         interval=interval,
         own=sweep is not None,  # scores on other datasets are shown by --by size
+        sweep=sweep.name if sweep else "",
         style=_style(style, to, as_json),
         plots=None if plots is None else str(plots),
         axis=axis,
@@ -161,7 +162,9 @@ def report(
     made, bad = _read(registry, chosen, options, standing)
     figures: dict[str, Figure] = {}
     if (kinds or options.style == "html") and not missing():
-        figures, told = made.figures(scaled)
+        require()
+        wanted, told = made.plots()
+        figures = draw_figures(wanted, scaled) if kinds else {}
         for line in told:
             note(line)
     note_unreadable(bad, registry)
@@ -175,7 +178,7 @@ def report(
     if options.style == "rich" and to is None:
         draw(rendering.rich(made.tables))
         return
-    text = made.text(figures, scaled)
+    text = made.text(scaled)
     if to is None:
         sys.stdout.write(text)
     else:

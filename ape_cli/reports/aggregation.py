@@ -20,7 +20,7 @@ import polars as pl
 
 from ape_cli.core.errors import pick
 from ape_cli.reports import paper, stats
-from ape_cli.reports.columns import CELL, COLUMN, LINES
+from ape_cli.reports.columns import BEHIND, CELL, COLUMN, LINES
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER, task_of, wanted
 from ape_cli.runs.registry import Registry
 
@@ -29,18 +29,20 @@ _NAMES = ["trained_on", "dataset", "paper_size"]  # they may differ within one l
 
 
 def aggregate(values: pl.DataFrame) -> pl.DataFrame:
-    """The lines of a report, with the columns of `LINES`.
+    """The lines of a report, with the columns of `LINES` and `BEHIND`.
 
     Each line has the mean, the deviation, the interval and the number of seeds, and whether it is underlined.
     """
-    return over_seeds(values, COLUMN, [pl.col(c).last() for c in _NAMES]).select(list(LINES))
+    more = [pl.col(*_NAMES).last(), pl.col("rows", "tokens").first()]
+    return over_seeds(values, COLUMN, more).select(*LINES, *BEHIND)
 
 
 def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr]) -> pl.DataFrame:
     """Aggregate `value` over seeds, for each `CELL` of each `column`.
 
-    Returns the mean, the deviation, the interval, the number of seeds and whether the mean is underlined. `more` are
-    further expressions that are aggregated in each cell. The order of the lines of `values` has no effect on a number.
+    Returns the mean, the deviation, the interval, the number of seeds, whether the mean is underlined, and `by_seed`,
+    the score (`value`) of each `seed`. `more` are further expressions that are aggregated in each cell. The order of
+    the lines of `values` has no effect on a number.
     """
     value = pl.col("value").sort()  # the sum of floats depends on their order
     lines = values.group_by([*column, *CELL], maintain_order=True).agg(
@@ -48,6 +50,7 @@ def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr])
         value.mean().alias("mean"),
         value.std().alias("std"),
         pl.len().cast(pl.Int64).alias("seeds"),
+        pl.struct("seed", "value").sort_by("seed").alias("by_seed"),
     )
     widths = {n: stats.half_width(n) for n in lines["seeds"].unique()}
     half = pl.col("seeds").replace_strict(widths, return_dtype=pl.Float64) * pl.col("std")

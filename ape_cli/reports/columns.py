@@ -35,6 +35,10 @@ LINES = {
     "high": pl.Float64,
 }
 
+# what is behind a score: each seed with its score, and the numbers of evaluated rows and target tokens, which all seeds
+# share. The HTML page shows them; they are not part of machine-readable output.
+BEHIND = ["by_seed", "rows", "tokens"]
+
 # these identify a column of a table; together with CELL they identify a cell
 COLUMN = ["task", "order", "preset", "decode", "split", "metric", "structure", "form"]
 COLUMN += ["trained_fingerprint", "fingerprint"]

@@ -6,13 +6,14 @@ seeds to either side.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ape_cli.core import escaping
 from ape_cli.reports import legend
 from ape_cli.reports.legend import Legend
 from ape_cli.reports.palette import INK, LEAD, PANEL, PAPER, ZERO, Look, drawing, looks
-from ape_cli.reports.plots import Plot
+from ape_cli.reports.plots import Pieces, Plot
 from ape_cli.reports.scales import Scale, scale
 from ape_cli.reports.tables import Cell, Table
 
@@ -29,7 +30,11 @@ def plot(tables: list[Table]) -> Plot:
     rows = [row for table in tables for row, _ in table.rows]
     if max(len(table.rows) for table in tables) > MOST_ROWS:
         return Plot(rows, None, f"no plot of the scores: a table has more than {MOST_ROWS} rows")
-    return Plot(rows, lambda axis, chosen: dots(tables, axis=axis, chosen=chosen))
+    return Plot(
+        rows,
+        lambda axis, chosen: dots(tables, axis=axis, chosen=chosen),
+        divide=lambda axis, chosen: divided(tables, axis=axis, chosen=chosen),
+    )
 
 
 def dots(tables: list[Table], *, axis: str = "score", chosen: dict[str, Look] | None = None) -> Figure:
@@ -40,20 +45,9 @@ def dots(tables: list[Table], *, axis: str = "score", chosen: dict[str, Look] | 
     from matplotlib.figure import Figure
 
     with drawing():
-        cells = [cell for table in tables for _, row in table.rows for cell in row if isinstance(cell, Cell)]
-        names = list(dict.fromkeys(row for table in tables for row, _ in table.rows))
-        chosen = chosen or looks(names)
-        points = [x for cell in cells for x in (cell.mean, *(cell.paper or ())[:1])]
-        ends = [cell.mean + sign * cell.std for cell in cells if cell.std for sign in (-1, 1)]
-        along = scale(axis, tables[0].unit, points, ends)
-        handles = [legend.row(name, chosen[name], lead=True) for name in names]
-        if ends:
-            handles.append(legend.sign("± one standard deviation over seeds"))
-        if any(cell.paper for cell in cells):
-            handles.append(legend.paper())
-        if along.edge is not None:
-            handles.append(legend.zero())
-        below_all = Legend(handles, 2.3 * PANEL[0])
+        chosen = chosen or looks(_names(tables))
+        along = _along(tables, axis)
+        below_all = Legend(_explained(tables, chosen, along), 2.3 * PANEL[0])
         heights = [len(t.columns) * (0.12 * len(t.rows) + 0.14) + 0.7 for t in tables]
         figure = Figure(figsize=(below_all.width, sum(heights) + below_all.height), layout="constrained")
         grid = figure.add_gridspec(len(tables), 1, height_ratios=heights)
@@ -63,6 +57,63 @@ def dots(tables: list[Table], *, axis: str = "score", chosen: dict[str, Look] | 
             along.put(axes, "x")
         below_all.put(figure)
     return figure
+
+
+def divided(tables: list[Table], *, axis: str, chosen: dict[str, Look]) -> Pieces:
+    """Draw each column of each table as a figure of its own, with its own rows and without its title.
+
+    The arguments are those of `dots`.
+    """
+    from matplotlib.figure import Figure
+
+    with drawing():
+        along, made = _along(tables, axis), []
+        names = [column for table in tables for column in table.columns]
+        for table in tables:
+            for number, column in enumerate(table.columns):
+                rows = [(row, [cells[number]]) for row, cells in table.rows if isinstance(cells[number], Cell)]
+                if not rows:
+                    continue
+                figure = Figure(figsize=(PANEL[0], 0.15 * len(rows) + 0.7), layout="constrained")
+                axes = figure.add_subplot()
+                _dots(axes, replace(table, columns=[column], rows=rows), along, chosen)
+                along.put(axes, "x")
+                axes.set_title("")
+                axes.set_yticks([])
+                of_table = f" ({table.title.rpartition(', ')[0]})" if names.count(column) > 1 else ""
+                made.append((escaping.one_line(column + of_table), figure))
+        return Pieces(made, _explained(tables, chosen, along))
+
+
+def _names(tables: list[Table]) -> list[str]:
+    """The names of all rows, without repetition."""
+    return list(dict.fromkeys(row for table in tables for row, _ in table.rows))
+
+
+def _cells(tables: list[Table]) -> list[Cell]:
+    """All scores of tables."""
+    return [cell for table in tables for _, row in table.rows for cell in row if isinstance(cell, Cell)]
+
+
+def _along(tables: list[Table], axis: str) -> Scale:
+    """The x axis of all tables."""
+    cells = _cells(tables)
+    points = [x for cell in cells for x in (cell.mean, *(cell.paper or ())[:1])]
+    ends = [cell.mean + sign * cell.std for cell in cells if cell.std for sign in (-1, 1)]
+    return scale(axis, tables[0].unit, points, ends)
+
+
+def _explained(tables: list[Table], chosen: dict[str, Look], along: Scale) -> list[Any]:
+    """The handles of the legend: all rows, and each other sign in the figure."""
+    cells = _cells(tables)
+    handles = [legend.row(name, chosen[name], lead=True) for name in _names(tables)]
+    if any(cell.std for cell in cells):
+        handles.append(legend.sign("± one standard deviation over seeds"))
+    if any(cell.paper for cell in cells):
+        handles.append(legend.paper())
+    if along.edge is not None:
+        handles.append(legend.zero())
+    return handles
 
 
 def _dots(axes: Axes, table: Table, along: Scale, chosen: dict[str, Look]) -> None:

@@ -106,9 +106,10 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
         for evaluation in evaluations:
             of_evaluation = {name: evaluation[name] for name in ("decode", "split", "dataset", "fingerprint")}
             overall = evaluation["overall"]
+            of_evaluation |= {count: overall[count] for count in ("rows", "tokens")}
             lines.append(of_run | of_evaluation | {metric: overall.get(metric) for metric in METRICS})
     schema = {k: v for k, v in LINES.items() if k not in ("metric", "mean", "std", "seeds", "best", "low", "high")}
-    schema |= {"seed": pl.Int64}
+    schema |= dict.fromkeys(("seed", "rows", "tokens"), pl.Int64)
     found = pl.DataFrame(lines, schema=schema | dict.fromkeys(METRICS, pl.Float64), orient="row")
     long = found.with_row_index("place").unpivot(
         list(METRICS), index=["place", *schema], variable_name="metric", value_name="value"

@@ -1,65 +1,54 @@
-"""A report as one self-contained HTML page: contents, tables and inline plots, with light and dark colours.
+"""A report as one self-contained HTML page: facts about the report, tables, and figures, in sections.
 
-The page has no date, so the same registry always gives the same page.
+A section is about one view and one metric. Without a script the page shows all sections below one another. With its own
+script it shows those of the selected view and metric, and sorts and filters the rows of tables. The page allows only
+this script and loads nothing: its content security policy says so to the browser. The script and the style are the
+files in the folder `page`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import resources
+from string import Template
 
 from ape_cli.core import escaping
-from ape_cli.reports.rendering import fragment
+from ape_cli.reports import html_table
 from ape_cli.reports.tables import Table
 
-_STYLE = """
-:root { color-scheme: light dark; --back: #fff; --ink: #1b1e21; --soft: #5b646d; --line: #d9dde1; --paper: #00785a; }
-@media (prefers-color-scheme: dark) {
-  :root { --back: #14171a; --ink: #e6e8ea; --soft: #9aa4ad; --line: #343a40; --paper: #35c79a; }
-}
-* { box-sizing: border-box; }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--back);
-  margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 62rem; }
-h1 { font-size: 1.6rem; margin: 0 0 .5rem; }
-h2 { font-size: 1.25rem; margin: 3rem 0 0; padding-top: .75rem; border-top: 1px solid var(--line); }
-h3 { font-size: 1rem; margin: 1.75rem 0 .5rem; overflow-wrap: anywhere; }
-nav ul { margin: 0; padding-left: 1.25rem; overflow-wrap: anywhere; }
-a { color: inherit; text-underline-offset: .2em; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; border-top: 2px solid; border-bottom: 2px solid; }
-thead th { box-shadow: inset 0 -1px; }
-th, td { padding: .25rem .75rem; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-tbody th, tfoot th { font-weight: normal; }
-tfoot { color: var(--soft); }
-tfoot tr:first-child > * { box-shadow: inset 0 1px; }
-th:first-child { text-align: left; position: sticky; left: 0; background: var(--back); }
-.best { text-decoration: underline; text-underline-offset: .2em; font-weight: 600; }
-.minor, .notes, figcaption { color: var(--soft); }
-.notes, figcaption { font-size: .87rem; max-width: 46rem; margin: .5rem 0 0; }
-.paper { color: var(--paper); }
-figure { margin: 1.5rem 0 0; }
-figure svg { display: block; }
-@media print { .wide { overflow: visible; } }
-"""
 
+@dataclass(frozen=True)
+class Metric:
+    """A metric of the page, by its key and its name in words."""
 
-_OF_ERRORS = """The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm.
-It stands at 0, in the hatched strip below the scale."""
+    key: str
+    name: str
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: tables, and a plot if there is one."""
+    """A section of the page: tables, and a figure if there is one."""
 
     title: str
     tables: Sequence[Table]
-    plot: str | None = None  # an SVG element
-    caption: str = ""  # the caption of the plot
+    figure: str | None = None  # in HTML (`html_figure`)
+    metric: Metric | None = None  # None: the section does not depend on the metric
 
     @property
     def anchor(self) -> str:
-        """The target of links to this section."""
+        """The name of the view in links."""
         return anchor(self.title)
+
+
+@dataclass(frozen=True)
+class About:
+    """The head of the page: its title, and facts as names and values."""
+
+    title: str = "ape report"
+    facts: Sequence[tuple[str, str]] = ()
 
 
 def anchor(title: str) -> str:
@@ -71,44 +60,87 @@ def anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
 
 
-def page(sections: Sequence[Section], missing: str | None = None, *, axis: str = "score") -> str:
-    """The page. Sections without tables and plot are left out.
+def page(sections: Sequence[Section], missing: str | None = None, about: About | None = None) -> str:
+    """The page. Sections without tables and figure are left out. The first section is the one that is shown first.
 
-    missing: how to install what plots need, if it is not installed. axis: one of `scales.KINDS`, which plots show.
+    missing: how to install what plots need, if it is not installed.
     """
-    made = [_section(section, axis) for section in sections if section.tables or section.plot]
-    contents = "\n".join(link for link, _ in made)
-    body = "\n".join(part for _, part in made)
+    head = about or About()
+    shown = [section for section in sections if section.tables or section.figure]
+    names = _names(shown)
+    script, style = _file("script.js"), _file("style.css")
+    links = (f'<li><a href="#{names[i]}">{_heading(section)}</a></li>' for i, section in enumerate(shown))
     told = f'<p class="notes">Without plots, which need matplotlib: {escaping.html(missing)}.</p>' if missing else ""
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>ape report</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>{_STYLE}</style></head>
-<body>
-<h1>ape report</h1>
-{told}
-<nav><ul>
-{contents}
-</ul></nav>
-{body}
-</body></html>
-"""
-
-
-def _section(section: Section, axis: str) -> tuple[str, str]:
-    """The entry of a section in the contents, and the section itself."""
-    inner, links = list[str](), list[str]()
-    if section.plot:
-        caption = f"<figcaption>{section.caption}{f' {_OF_ERRORS}' if axis == 'error' else ''}</figcaption>"
-        inner.append(f'<figure><div class="wide" tabindex="0">{section.plot}</div>{caption}</figure>')
-    for number, table in enumerate(section.tables, 1):
-        place, words = f"{section.anchor}-{number}", escaping.html(table.title)
-        links.append(f'<li><a href="#{place}">{words}</a></li>')
-        inner.append(f'<h3 id="{place}">{words}</h3>\n{fragment(table)}')
-    title = escaping.html(section.title)
-    below = f"<ul>{''.join(links)}</ul>" if len(links) > 1 else ""
-    body = "\n".join(inner)
-    return (
-        f'<li><a href="#{section.anchor}">{title}</a>{below}</li>',
-        f'<section>\n<h2 id="{section.anchor}">{title}</h2>\n{body}\n</section>',
+    return Template(_file("page.html")).substitute(
+        title=escaping.html(head.title),
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src '{_digest(script)}'",
+        style=style,
+        script=script,
+        facts="".join(f"<div><dt>{escaping.html(k)}</dt><dd>{escaping.html(v)}</dd></div>" for k, v in head.facts),
+        missing=told,
+        metrics=_choices("metric", ((s.metric.key, s.metric.name) for s in shown if s.metric)),
+        views=_choices("view", ((section.anchor, section.title) for section in shown)),
+        links="\n".join(links),
+        sections="\n".join(_section(section, names[i]) for i, section in enumerate(shown)),
     )
+
+
+def _file(name: str) -> str:
+    """A file of the folder `page`."""
+    return resources.files("ape_cli.reports").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _digest(script: str) -> str:
+    """The digest of the script for the content security policy."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _names(sections: Sequence[Section]) -> list[str]:
+    """The id of each section: that of its view, and for further metrics of a view also the metric."""
+    found: list[str] = []
+    for section in sections:
+        of_metric = f"{section.anchor}-{section.metric.key.replace('_', '-')}" if section.metric else section.anchor
+        found.append(of_metric if section.anchor in found else section.anchor)
+    return found
+
+
+def _heading(section: Section) -> str:
+    """The title of a section, with its metric."""
+    of_metric = f'<span class="minor">: {escaping.html(section.metric.name)}</span>' if section.metric else ""
+    return escaping.html(section.title) + of_metric
+
+
+def _choices(name: str, choices: Iterable[tuple[str, str]]) -> str:
+    """Radio buttons for a choice. The first one is selected. There are none for a single choice."""
+    different = dict(choices)
+    if len(different) < 2:
+        return ""
+    buttons = "".join(
+        f'<label><input type="radio" name="{name}" value="{escaping.html(value)}" autocomplete="off"'
+        f"{' checked' if number == 0 else ''}><span>{escaping.html(words)}</span></label>"
+        for number, (value, words) in enumerate(different.items())
+    )
+    return f"<fieldset><legend>{name.capitalize()}</legend>{buttons}</fieldset>"
+
+
+def _section(section: Section, name: str) -> str:
+    """A section with the id `name`."""
+    inner, links = list[str](), list[str]()
+    for number, table in enumerate(section.tables, 1):
+        place, words = f"{name}-{number}", escaping.html(table.title)
+        if table.title == section.title:  # its only table
+            inner.append(html_table.fragment(table, name))
+            continue
+        links.append(f'<li><a href="#{place}">{words}</a></li>')
+        inner.append(f'<h3 id="{place}">{words}</h3>\n{html_table.fragment(table, place)}')
+    contents = ""
+    if len(links) > 1:
+        listed = f"<summary>{len(links)} tables</summary><ul>{''.join(links)}</ul>"
+        contents = f'<details class="contents">{listed}</details>'
+    of_metric = f' data-metric="{section.metric.key}"' if section.metric else ""
+    return f"""<section data-view="{section.anchor}"{of_metric}>
+<h2 id="{name}">{_heading(section)}</h2>
+{contents}
+{section.figure or ""}
+{"".join(inner)}
+</section>"""

@@ -62,6 +62,15 @@ def paper() -> Any:
     return sign("the paper's", **PAPER)
 
 
+def swatch(handle: Any) -> Figure:
+    """The sign of a handle as a small figure without its label, for a legend in HTML."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(0.45, 0.17))
+    figure.legend(handles=[handle], labels=[""], loc="center", borderpad=0, handletextpad=0, borderaxespad=0)
+    return figure
+
+
 class Legend:
     """A legend with as many columns as its widest label leaves room for.
 

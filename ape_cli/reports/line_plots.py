@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ape_cli.reports.curves import Panel
 from ape_cli.reports.evaluations import measured
 from ape_cli.reports.legend import Legend
 from ape_cli.reports.palette import DOTTED, HOLLOW, INK, PANEL, ZERO, Look, drawing, looks
-from ape_cli.reports.plots import Plot
+from ape_cli.reports.plots import Pieces, Plot
 from ape_cli.reports.scales import Scale, scale
 
 if TYPE_CHECKING:
@@ -38,7 +39,12 @@ def plot(panels: list[Panel], metric: str, before: str = "") -> Plot | None:
     if not panels:
         return None
     name, unit = _measured(panels, metric)
-    return Plot(_rows(panels), lambda axis, chosen: lines(panels, f"{before}{name}", unit, axis=axis, chosen=chosen))
+    score, rows = f"{before}{name}", _rows(panels)
+    return Plot(
+        rows,
+        lambda axis, chosen: lines(panels, score, unit, axis=axis, chosen=chosen),
+        divide=lambda axis, chosen: divided(panels, score, unit, axis=axis, chosen=chosen),
+    )
 
 
 def _rows(panels: list[Panel]) -> list[str]:
@@ -71,10 +77,10 @@ def lines(
         across = min(columns, len(panels))
         down = -(-len(panels) // across)
         chosen = chosen or looks(_rows(panels))
-        upright = scale(axis, unit, [y for panel in panels for y in _scores(panel)])
-        below_all = Legend(_explained(panels, chosen, upright), max(across, 2) * PANEL[0])
+        upright = _upright(panels, axis, unit)
         counts = [text for panel in panels if _is_counted(panel) for text in _counts(panel.lines).values()]
         room = 0.6 * _COUNT_SIZE * max(map(len, counts)) + 6 if counts else None  # a digit is 0.6 of its size wide
+        below_all = Legend(_explained(panels, chosen, upright), max(across, 2) * PANEL[0])
         high = (
             PANEL[1]
             + (room or 0) / 72
@@ -95,6 +101,32 @@ def lines(
                 axes.tick_params(labelleft=False)
         below_all.put(figure)
     return figure
+
+
+def divided(panels: list[Panel], score: str, unit: str, *, axis: str, chosen: dict[str, Look]) -> Pieces:
+    """Draw each panel as a figure of its own, without its title and the counts, which are below the tables.
+
+    The arguments are those of `lines`.
+    """
+    from matplotlib.figure import Figure
+
+    with drawing():
+        panels = [replace(panel, lines=panel.lines.drop("tokens", strict=False)) for panel in panels]
+        upright, made = _upright(panels, axis, unit), []
+        for panel in panels:
+            figure = Figure(figsize=PANEL, layout="constrained")
+            axes = figure.add_subplot()
+            _curves(axes, panel, upright, chosen, None)
+            upright.put(axes, "y")
+            axes.set(xlabel=panel.axis, ylabel=upright.label(score, "\n"))
+            axes.set_title("")
+            made.append((escaping.one_line(panel.title), figure))
+        return Pieces(made, _explained(panels, chosen, upright))
+
+
+def _upright(panels: list[Panel], axis: str, unit: str) -> Scale:
+    """The y axis of all panels."""
+    return scale(axis, unit, [y for panel in panels for y in _scores(panel)])
 
 
 def _lines_of(title: str) -> str:

@@ -218,10 +218,10 @@ def _hash(text: str) -> int:
 
 
 @contextmanager
-def drawing(**changes: Any) -> Iterator[None]:
-    """A context with the style of this module, which ignores the user's matplotlibrc. `changes`: other values in it."""
+def drawing(**settings: Any) -> Iterator[None]:
+    """A context with the style of this module and further settings. The user's matplotlibrc has no effect."""
     from matplotlib import style
 
-    with style.context(["default", _STYLE, changes]), warnings.catch_warnings():
+    with style.context(["default", _STYLE | settings]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # somebody's name in another script
         yield

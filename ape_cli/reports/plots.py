@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError
 from ape_cli.core.extras import how_to_install
 from ape_cli.reports.palette import INK, Look, drawing, looks
@@ -50,19 +51,29 @@ def require() -> None:
 
 
 @dataclass(frozen=True)
+class Pieces:
+    """A figure in pieces, as an HTML page shows it: small figures, each with a title, and handles for one legend."""
+
+    panels: list[tuple[str, Figure]]
+    handles: list[Any]  # matplotlib artists with labels
+
+
+@dataclass(frozen=True)
 class Plot:
     """A figure that is not drawn yet, with the names of its rows.
 
-    `draw` takes an axis (one of `scales.KINDS`) and the look of each row. It is None if the figure cannot be drawn, and
-    then `note` says why.
+    `draw` and `divide` take an axis (one of `scales.KINDS`) and the look of each row. `draw` is None if the figure
+    cannot be drawn, and then `note` says why. `divide` draws the same figure in pieces; without it, an HTML page has
+    the figure in one piece.
     """
 
     rows: list[str]
     draw: Callable[[str, dict[str, Look]], Figure] | None
     note: str = ""
+    divide: Callable[[str, dict[str, Look]], Pieces] | None = None
 
 
-def figures(wanted: Mapping[str, Plot | None], axis: str = "score") -> dict[str, Figure]:
+def draw_figures(wanted: Mapping[str, Plot | None], axis: str = "score") -> dict[str, Figure]:
     """Draw the plots. Returns the figures by the names of their files; plots that cannot be drawn are left out.
 
     `axis` is one of `scales.KINDS`. A row has the same look in all figures. The rows of plots that are not drawn get a
@@ -74,30 +85,43 @@ def figures(wanted: Mapping[str, Plot | None], axis: str = "score") -> dict[str,
     return {name: plot.draw(axis, chosen) for name, plot in plots.items() if plot.draw}
 
 
-def encode(figure: Figure, kind: str, style: Mapping[str, Any] | None = None) -> bytes:
+def encode(figure: Figure, kind: str, **settings: Any) -> bytes:
     """The content of a file in one of `FORMATS`, with a white background unless `inline` has made it transparent.
 
-    `style`: what is changed in the style of `palette.drawing`.
+    settings: further settings of matplotlib's style.
     """
     out = io.BytesIO()
-    with drawing(**(style or {})):
+    with drawing(**settings):
         figure.savefig(out, format=kind, metadata=_METADATA[kind], dpi=200)
     return out.getvalue()
 
 
-def inline(figure: Figure, name: str) -> str:
-    """A figure as an SVG element for an HTML page, with the colour of the text of the page and no background.
+def inline(figure: Figure, name: str, label: str = "") -> str:
+    """A figure as an SVG element for an HTML page, with the font and the text colour of the page and no background.
 
-    `name` is put before every id, so that one page can have several figures. The figure stays transparent afterwards.
+    `name` is put before every id, so that one page can have several figures. `label` describes the figure to readers
+    who do not see it; without one they are not told of it. The figure stays transparent afterwards.
     """
     figure.patch.set_alpha(0)
     for axes in figure.axes:
         axes.patch.set_alpha(0)
-    svg = encode(figure, "svg").decode()
+    svg = encode(figure, "svg", **{"svg.fonttype": "none"}).decode()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.S)
     svg = re.sub(r' (?:xmlns(?::\w+)?|version)="[^"]*"', "", svg)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-")
-    svg = svg.replace(INK, "currentColor")
-    return svg.replace("<svg", f'<svg role="img" aria-label="{name.replace("-", " ")}, a plot"', 1)
+    svg = re.sub(r"<[^>]*>", lambda tag: _shorter(tag[0]), svg).replace(INK, "currentColor")
+    svg = re.sub(r">\s*\n\s*<", ">\n<", svg)
+    said = f'role="img" aria-label="{escaping.html(label)}"' if label else 'aria-hidden="true"'
+    return svg.replace("<svg", f"<svg {said}", 1)
+
+
+def _shorter(tag: str) -> str:
+    """A tag of an SVG element with two decimals in each number, without the font, and in one line.
+
+    >>> _shorter("<path d='M 1.23456 2 \\nL 3.5 4.1'/>"), _shorter("<text style=\\"font-family: 'X'; fill: #0f0\\">")
+    ("<path d='M 1.23 2 L 3.5 4.1'/>", '<text style="fill: #0f0">')
+    """
+    tag = re.sub(r"font-family: [^;\"]*; |(?<=\.\d\d)\d+| transform=\"rotate\(-0 [^\"]*\"", "", tag)
+    return re.sub(r"\s*\n\s*", " ", tag)

@@ -1,10 +1,10 @@
-"""Tables of a report as text: for a terminal, in Markdown, in LaTeX (booktabs), and in HTML."""
+"""Tables of a report as text: for a terminal, in Markdown, and in LaTeX (booktabs). HTML is in `html_table.py`."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rich.console import Console, Group, RenderableType
@@ -19,7 +19,7 @@ FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
 
 
 @dataclass(frozen=True)
-class _Markup:
+class Markup:
     """How a format writes a cell. Each field is a template with %s."""
 
     plain: str  # mean and deviation
@@ -33,8 +33,8 @@ class _Markup:
     escape: Callable[[str], str]  # writes any other text
 
 
-_MARKDOWN = _Markup("%s%s", "<ins>%s</ins>%s", " ±%s", " ×%s", " [%s]", " ±%s", "—", "%s", escaping.markdown)
-_LATEX = _Markup(
+_MARKDOWN = Markup("%s%s", "<ins>%s</ins>%s", " ±%s", " ×%s", " [%s]", " ±%s", "—", "%s", escaping.markdown)
+_LATEX = Markup(
     "$%s%s$",
     r"\underline{$%s%s$}",
     r"_{\pm %s}",
@@ -44,17 +44,6 @@ _LATEX = _Markup(
     "---",
     "$%s$",
     escaping.latex,
-)
-_HTML = _Markup(
-    "%s%s",
-    '<span class="best">%s</span>%s',
-    ' <span class="minor">±%s</span>',
-    ' <span class="minor">×%s</span>',
-    ' <span class="paper">[%s]</span>',
-    " ±%s",
-    "—",
-    "%s",
-    escaping.html,
 )
 
 
@@ -68,7 +57,7 @@ def _parts(mean: float, std: float | None, percent: bool, mark: str) -> tuple[st
     return number(mean, percent, 2), "" if std is None else mark % number(std, percent, 1)
 
 
-def _most_seeds(table: Table) -> int:
+def most_seeds(table: Table) -> int:
     """The largest number of seeds of a cell, or 0 if the table has no scores."""
     return max((cell.seeds for _, cells in table.rows for cell in cells if isinstance(cell, Cell)), default=0)
 
@@ -78,30 +67,36 @@ def _spread(cell: Cell, table: Table) -> float | None:
     return cell.half if table.interval else cell.std
 
 
-def _rows(table: Table, markup: _Markup) -> list[list[str]]:
+def is_number(cell: str) -> bool:
+    """Whether the text of a cell is a number, an interval or a ratio."""
+    return bool(_NUMBER.fullmatch(cell))
+
+
+def cell_text(cell: Cell | str | None, table: Table, markup: Markup, most: int) -> str:
+    """A cell as text in a markup. `most` is the largest number of seeds of a cell of the table."""
+    if cell is None:
+        return markup.empty
+    if isinstance(cell, str):
+        return markup.number % cell if is_number(cell) else markup.escape(cell)
+    parts = _parts(cell.mean, _spread(cell, table), table.percent, markup.std)
+    text = (markup.best if cell.best else markup.plain) % parts
+    text += markup.seeds % cell.seeds if cell.seeds < most else ""
+    if cell.paper:
+        text += markup.paper % "".join(_parts(*cell.paper, table.percent, markup.paper_std))
+    return text
+
+
+def _rows(table: Table, markup: Markup) -> list[list[str]]:
     """The rows as text in a markup. Their labels are not escaped."""
-    most = _most_seeds(table)
-
-    def draw(cell: Cell | str | None) -> str:
-        if cell is None:
-            return markup.empty
-        if isinstance(cell, str):
-            return markup.number % cell if _NUMBER.fullmatch(cell) else markup.escape(cell)
-        parts = _parts(cell.mean, _spread(cell, table), table.percent, markup.std)
-        text = (markup.best if cell.best else markup.plain) % parts
-        text += markup.seeds % cell.seeds if cell.seeds < most else ""
-        if cell.paper:
-            text += markup.paper % "".join(_parts(*cell.paper, table.percent, markup.paper_std))
-        return text
-
-    return [[label, *map(draw, cells)] for label, cells in table.rows]
+    most = most_seeds(table)
+    return [[label, *(cell_text(cell, table, markup, most) for cell in cells)] for label, cells in table.rows]
 
 
 def rich(tables: list[Table]) -> RenderableType:
     """The tables for a terminal."""
     parts: list[RenderableType] = []
     for table in tables:
-        most = _most_seeds(table)
+        most = most_seeds(table)
         grid = WideTable(
             table.title,
             table.head,
@@ -167,21 +162,6 @@ def latex(tables: list[Table]) -> str:
             "",
         ]
     return "\n".join(out)
-
-
-def fragment(table: Table) -> str:
-    """A table and its notes as HTML."""
-    head = "".join(f'<th scope="col">{escaping.html(name)}</th>' for name in [table.head, *table.columns])
-
-    def lines(rows: Iterable[Sequence[str]]) -> str:
-        return "\n".join(
-            f'<tr><th scope="row">{escaping.html(row[0])}</th>' + "".join(f"<td>{x}</td>" for x in row[1:]) + "</tr>"
-            for row in rows
-        )
-
-    foot = f"\n<tfoot>\n{lines((label, *counts) for label, counts in table.foot)}\n</tfoot>" if table.foot else ""
-    body = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines(_rows(table, _HTML))}\n</tbody>{foot}</table>"
-    return f'<div class="wide" tabindex="0">{body}</div>\n<p class="notes">{escaping.html(" ".join(table.notes))}</p>'
 
 
 def text(style: str, tables: list[Table]) -> str:

@@ -15,6 +15,16 @@ from ape_cli.structure.linearisation import NAMES
 
 
 @dataclass(frozen=True)
+class Basis:
+    """What a score was measured on."""
+
+    by_seed: tuple[tuple[int, float], ...]  # each seed and its score
+    split: str
+    rows: int
+    tokens: int | None  # target tokens; None if it is not known
+
+
+@dataclass(frozen=True)
 class Cell:
     """One score of a table. Numbers are fractions, or nats for cross-entropy."""
 
@@ -24,6 +34,7 @@ class Cell:
     best: bool  # whether it is underlined
     paper: tuple[float, float | None] | None  # mean and deviation, as fractions
     half: float | None = None  # half of the width of the 95% interval over seeds
+    basis: Basis | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,11 @@ class Table:
         """Whether the scores are shown in percent."""
         return self.unit == "%"
 
+    @property
+    def smaller_is_better(self) -> bool:
+        """Whether the best score is the smallest. That holds for scores in nats."""
+        return self.unit.startswith("nats")
+
 
 _GROUP = ["is_image", "structure", "preset"]  # these identify a table
 
@@ -54,7 +70,12 @@ def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
     `interval`: show half of the 95% interval after ±, not the standard deviation.
     """
     groups = with_row_names(found).partition_by(*_GROUP, maintain_order=True)
-    return [_table(group, interval) for group in groups]
+    return [_table(group, interval, of_preset(group, found)) for group in groups]
+
+
+def of_preset(group: pl.DataFrame, found: pl.DataFrame) -> str:
+    """The preset of the lines of a table, for its title. It is empty if all lines that were found have one preset."""
+    return f", preset {group['preset'][0]}" if found["preset"].n_unique() > 1 else ""
 
 
 def with_row_names(found: pl.DataFrame) -> pl.DataFrame:
@@ -87,8 +108,8 @@ def column_rank(line: dict[str, Any]) -> tuple[int, int, str]:
     return place, of_order, line["column"]
 
 
-def _table(group: pl.DataFrame, interval: bool) -> Table:
-    """The table of the lines of one preset and structure."""
+def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
+    """The table of the lines of one preset and structure. `preset`: the preset in its title."""
     cells: dict[tuple[str, str], Cell] = {}
     order: dict[str, tuple[int, int, str]] = {}
     rows: dict[str, tuple[int, str]] = {}
@@ -107,14 +128,17 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
         notes.append("The paper's numbers for images are best by epoch: see `ape report --by epoch --against paper`.")
     name, unit = measured(first["metric"], group["task"])
     body = [(row, [cells.get((row, column)) for column in columns]) for row in sorted(rows, key=rows.__getitem__)]
-    return Table(f"{'Images' if first['is_image'] else kind}, {name}", notes, columns, body, unit, interval)
+    title = f"{'Images' if first['is_image'] else kind}{preset}, {name}"
+    return Table(title, notes, columns, body, unit, interval)
 
 
 def cell(line: dict[str, Any]) -> Cell:
     """The cell of a line of a report."""
     paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_std"])
     half = None if line["high"] is None else line["high"] - line["mean"]
-    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, half)
+    by_seed = tuple((seed["seed"], seed["value"]) for seed in line["by_seed"])
+    basis = Basis(by_seed, line["split"], line["rows"], line["tokens"])
+    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, half, basis)
 
 
 def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:

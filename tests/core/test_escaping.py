@@ -88,7 +88,7 @@ def test_hostile_names_in_a_report(hostile: Path, style: str) -> None:
     if style == "html":
         tags = Tags()
         tags.feed(out)
-        assert "script" not in tags.found
+        assert tags.found.count("script") == 1  # that of the page
     if style == "csv":
         cells = [cell for row in csv.reader(io.StringIO(out)) for cell in row]
         assert not [

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
-from ape_cli.reports import html_page
-from ape_cli.reports.html_page import Section
-from ape_cli.reports.tables import Table
+import pytest
+
+from ape_cli.core.errors import UsageError
+from ape_cli.reports import dot_plots, html_figure, html_page, html_table, provenance
+from ape_cli.reports.dot_plots import dots
+from ape_cli.reports.html_page import About, Metric, Section
+from ape_cli.reports.palette import looks
+from ape_cli.reports.plots import Plot
+from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views import by_epoch, by_size, scores
+from tests.conftest import ape
+from tests.figures import ROWS, TABLE, table
 from tests.reports.test_aggregation import Checker, add, tables_of
 
 SVG = '<svg role="img"><g id="by-size-x"></g></svg>'
 
 
 class Page(Checker):
-    """Collects the tags that are open at the end, and the targets of links."""
+    """Collects the tags that are open at the end, the targets of links, scripts and styles, and the visible words."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.own: dict[str, list[str]] = {"script": [], "style": []}
         self.ids: list[str] = []
         self.links: list[str] = []
         self.words = ""
@@ -26,14 +38,18 @@ class Page(Checker):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         super().handle_starttag(tag, attrs)
         for key, value in attrs:
-            assert key not in ("src", "onclick", "onload")
+            assert key not in ("src", "srcset", "action", "background", "poster", "data", "ping")
+            assert not key.startswith("on")
             if key == "id":
                 self.ids.append(value or "")
             if key == "href":
                 self.links.append(value or "")
 
     def handle_data(self, data: str) -> None:
-        self.words += data
+        if self.open and self.open[-1] in self.own:
+            self.own[self.open[-1]].append(data)
+        else:
+            self.words += data
 
 
 def parse(text: str) -> Page:
@@ -58,29 +74,70 @@ def test_tables_and_plots_in_one_page_that_needs_nothing(tmp_path: Path) -> None
     text = html_page.page(sections)
     found = parse(text)
     assert text.count("<svg") == 2
-    assert re.search(r"https?:|@import|url\(|<script|<link", text) is None
-    assert re.search(r"\b20\d\d\b", text) is None  # no date
+    assert re.search(r"https?:|@import|url\(|<link|<iframe|<object", text) is None
     assert "#by-size" in found.links
     assert [x for x in ("Scores", "By size", "Learning curves") if f">{x}</h2>" not in text] == []
     assert "90.00" in found.words
-    assert "prefers-color-scheme: dark" in text
+    assert "color-scheme: light dark" in text
     assert text == html_page.page(sections)
 
 
-def test_captions_say_what_each_sign_means(tmp_path: Path) -> None:
+def test_captions_say_what_each_sign_means() -> None:
     """Accessible texts are in words, and mention errors only if errors are drawn."""
-    add(tmp_path, "rope", 0.9)
-    made = tables_of(tmp_path)
+    plot = Plot([*ROWS], lambda axis, chosen: dots([TABLE], axis=axis, chosen=chosen))
     views = (scores.Scores(), by_size.BySize(), by_epoch.ByEpoch())
-    sections = [Section(view.title, made, f"<svg>{view.name}</svg>", view.caption) for view in views]
-    words = " ".join(parse(html_page.page(sections)).words.split())
+
+    def captions(axis: str) -> str:
+        made = [html_figure.drawn(plot, view.name, view.title, view.caption, axis, looks(ROWS)) for view in views]
+        sections = [Section(view.title, [], figure) for view, figure in zip(views, made, strict=True)]
+        return " ".join(parse(html_page.page(sections)).words.split())
+
+    words = captions("score")
     for sign, what in (("solid", "a scheme with its default settings"), ("dashed", "a variant of a scheme")):
         assert words.count(f"A {sign} line is {what}.") == words.count(f"{sign} line") == 3
     assert words.count("A dotted line is the test split") == words.count("dotted") == 1
     assert "A hollow point has fewer than 30 test rows and is not connected to its neighbours." in words
     assert "logarithm" not in words
-    words = " ".join(parse(html_page.page(sections, axis="error")).words.split())
-    assert words.count("The axis shows the error, 100% less the score, on a logarithmic scale.") == 3
+    assert captions("error").count("The axis shows the error, 100% less the score, on a logarithmic scale.") == 3
+
+
+def test_a_figure_is_divided_into_panels_beside_one_legend() -> None:
+    """Each column of the table is a panel with its title. Names are escaped, and ids are unique."""
+    cells: list[Cell | None] = [Cell(0.5, None, 1, False, None), Cell(0.6, 0.1, 3, False, None)]
+    made = table({"rope": cells, "<b> (x=1)": cells}, ["<i>", "copy"])
+    plot = dot_plots.plot([made])
+    text = html_figure.drawn(plot, "scores", "Scores", "A caption.", "score", looks(plot.rows))
+    found = parse(text)
+    assert re.findall(r'<div class="panel"><p>([^<]*)</p>', text) == ["&lt;i&gt;", "copy"]
+    assert re.findall(r"<span>([^<]*)</span></li>", text) == [
+        "rope",
+        "&lt;b&gt; (x=1)",
+        "± one standard deviation over seeds",
+    ]
+    assert '<svg role="img" aria-label="Scores, &lt;i&gt;: a plot"' in text
+    assert text.count('<svg aria-hidden="true"') == 3
+    assert len(found.ids) > 10
+    assert "http" not in text
+    used = re.findall(r'href="#([^"]+)"', text) + re.findall(r"url\(#([^)]+)\)", text)
+    assert set(used) <= set(found.ids)
+    whole = html_figure.drawn(replace(plot, divide=None), "scores", "Scores", "", "score", looks(plot.rows))
+    assert whole.count("<svg") == 1
+    assert "copy" in parse(whole).words
+
+
+def test_panels_of_equal_columns_name_their_tables() -> None:
+    cell = Cell(0.5, None, 1, False, None)
+    small = Table("Sequence tasks, preset small, token accuracy", [], ["copy"], [("rope", [cell])], "%")
+    paper = Table(
+        "Sequence tasks, preset paper, token accuracy", [], ["copy", "c", "d"], [("rope", [cell, None, cell])], "%"
+    )
+    plot = dot_plots.plot([small, paper])
+    assert plot.divide
+    assert [title for title, _ in plot.divide("score", looks(plot.rows)).panels] == [
+        "copy (Sequence tasks, preset small)",
+        "copy (Sequence tasks, preset paper)",
+        "d",  # c has no scores
+    ]
 
 
 def test_what_is_not_there_has_no_section(tmp_path: Path) -> None:
@@ -102,6 +159,117 @@ def test_somebody_s_names_are_text(tmp_path: Path) -> None:
     titled = Table(f"{name} by length", [name], made.columns, made.rows, made.unit)
     text = html_page.page([Section("Scores", [made, titled]), *(Section(t, [titled]) for t in ("By size", "By epoch"))])
     found = parse(text)
-    assert "<script" not in text
+    assert text.count("<script") == len(found.own["script"]) == 1
     assert "<b>" not in text
     assert found.words.count(name) >= 7  # a row and a column of two tables, a title twice, and a note, twice
+
+
+def test_nothing_but_the_own_script_may_run_and_nothing_is_loaded(tmp_path: Path) -> None:
+    """The browser gets a policy that names the digest of the script, so it runs no other one and fetches nothing."""
+    add(tmp_path, "rope", 0.9)
+    text = html_page.page([Section("Scores", tables_of(tmp_path))])
+    (script,) = parse(text).own["script"]
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    assert re.search(r"fetch\(|XMLHttpRequest|import\(|eval\(|innerHTML|localStorage|sendBeacon", script) is None
+
+
+def test_a_choice_for_each_metric_and_view(tmp_path: Path) -> None:
+    """The first section is selected. A section that no metric selects has none. One choice is no choice."""
+    add(tmp_path, "rope", 0.9)
+    made = tables_of(tmp_path)
+    token, exact = Metric("token_accuracy", "token accuracy"), Metric("exact_match", "<exact> match")
+    sections = [
+        Section("Scores", made, metric=exact),
+        Section("By size", made, metric=exact),
+        Section("Scores", made, metric=token),
+        Section("Runs", [Table("Runs", [], ["status"], [("a", ["finished"])], "", head="run")]),
+    ]
+    text = html_page.page(sections)
+    found = parse(text)
+    values = re.findall(r'name="(metric|view)" value="([^"]*)" autocomplete="off"( checked)?', text)
+    assert values == [
+        ("metric", "exact_match", " checked"),
+        ("metric", "token_accuracy", ""),
+        ("view", "scores", " checked"),
+        ("view", "by-size", ""),
+        ("view", "runs", ""),
+    ]
+    kinds = re.findall(r'<section data-view="([^"]*)"(?: data-metric="([^"]*)")?>\n<h2 id="([^"]*)"', text)
+    assert kinds == [
+        ("scores", "exact_match", "scores"),
+        ("by-size", "exact_match", "by-size"),
+        ("scores", "token_accuracy", "scores-token-accuracy"),
+        ("runs", "", "runs"),
+    ]
+    assert "<exact> match" in found.words
+    assert re.findall('name="(metric|view)"', html_page.page(sections[:1])) == []
+
+
+def test_a_score_tells_its_seeds_and_its_sample(tmp_path: Path) -> None:
+    """By hand: 90% and 92% have the mean 91% and the deviation √2. Student's t for one degree of freedom is 12.706."""
+    add(tmp_path, "rope", 0.92, 43)
+    add(tmp_path, "rope", 0.90, 42)
+    add(tmp_path, "none", 0.5, 42)
+    (made,) = tables_of(tmp_path)
+    cells = {row: cell for row, (cell,) in made.rows}
+    assert isinstance(cells["rope"], Cell)
+    assert isinstance(cells["none"], Cell)
+    sample = "Sample: 1,000 test rows, 10,000 target tokens"
+    assert html_table.details(cells["rope"], made) == [
+        "Mean 91.00%, standard deviation 1.41%",
+        "95% interval of the mean over seeds: 78.29% to 103.71%",
+        "Seed 42: 90.00%",
+        "Seed 43: 92.00%",
+        sample,
+    ]
+    assert html_table.details(cells["none"], made) == ["Seed 42: 50.00%", sample]
+    text = html_table.fragment(made, "heading")
+    assert f'<td data-value="0.5" title="Seed 42: 50.00%&#10;{sample}">' in text
+    assert 'aria-labelledby="heading"' in text
+    assert "data-best" not in text
+    assert '<table data-best="least">' in html_table.fragment(tables_of(tmp_path, metric="cross_entropy")[0])
+
+
+def test_the_head_says_when_by_what_and_from_which_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SOURCE_DATE_EPOCH sets the date: 86,400 seconds after the beginning of 1970 is its second day."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    monkeypatch.setenv("APE_COMMIT", "0123456789abcdef+")
+    add(tmp_path, "rope", 0.9)
+    add(tmp_path, "none", 0.8)
+    words = ("report", "--results", str(tmp_path), "--format", "html", "--scheme", "rope")
+    first, again = (ape(*words)[0] for _ in range(2))
+    assert first == again
+    words_of_page = parse(first).words
+    for name, value in (
+        ("Written", "1970-01-02 00:00 UTC"),
+        ("Program", "ape 0.1.0, commit 0123456+"),
+        ("Scores", "test split, teacher decoding"),
+        ("Filter", "--scheme rope"),
+        ("Runs", "1"),
+    ):
+        assert f"<dt>{name}</dt><dd>{value}</dd>" in first
+        assert name in words_of_page
+    (run,) = (path.name for path in (tmp_path / "runs").iterdir() if "rope" in path.name)
+    assert f'<tr><th scope="row">{run}</th>' in first
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    assert "SOURCE_DATE_EPOCH" in ape(*words, code=2)[1]
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", provenance.written())
+
+
+def test_an_impossible_date_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for told in ("", "1.5", "9" * 30):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", told)
+        with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH"):
+            provenance.written()
+
+
+def test_a_page_escapes_its_title_and_facts() -> None:
+    text = html_page.page([], about=About("<b>$title</b>", [("<i>", "$facts</dd>")]))
+    assert "<b>" not in text
+    assert "<i>" not in text
+    found = parse(text)
+    assert "<b>$title</b>" in found.words
+    assert "$facts</dd>" in found.words

@@ -258,7 +258,7 @@ def test_several_figures_stand_in_one_page(axis: str) -> None:
     """Ids are unique, every reference is resolved, nothing is fetched, and neutral colours are those of the page."""
     perfect = panel(ROWS | {"tree": [1.0] * 3}, seen=(1, 2), few=[10.0])
     found = figures([TABLE], [perfect], [perfect], "token_accuracy", axis)
-    page = "".join(plots.inline(figure, name) for name, figure in found.items())
+    page = "".join(plots.inline(figure, name, f"{name}, a plot") for name, figure in found.items())
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids)) > 30
     used = re.findall(r'href="#([^"]+)"', page) + re.findall(r"url\(#([^)]+)\)", page)

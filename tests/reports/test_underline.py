@@ -27,14 +27,15 @@ def frame(column: Column, metric: str = "token_accuracy", order: str | None = No
     same |= {"split": "test", "metric": metric, "paper_size": False, "trained_fingerprint": "f", "fingerprint": "f"}
     found = [
         same
-        | {"scheme": scheme, "configuration": scheme, "seed": seed}
+        | {"scheme": scheme, "configuration": scheme, "seed": seed, "rows": IMAGES, "tokens": IMAGES}
         | {"value": (IMAGES - right if metric == "cross_entropy" else right) / IMAGES}
         for scheme, rights in column.items()
         for seed, right in enumerate(rights)
     ]
     computed = ("mean", "std", "seeds", "best", "low", "high")
     schema = {k: v for k, v in columns.LINES.items() if k not in computed}
-    return pl.DataFrame(found, schema=schema | {"value": pl.Float64, "seed": pl.Int64}, orient="row")
+    counts = dict.fromkeys(("seed", "rows", "tokens"), pl.Int64)
+    return pl.DataFrame(found, schema=schema | {"value": pl.Float64} | counts, orient="row")
 
 
 def underlined(values: pl.DataFrame) -> set[str]:

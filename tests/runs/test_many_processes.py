@@ -57,7 +57,7 @@ def work(number):
     run = patiently(lambda: trial.run_trial(chosen, data, registry, execution, existing=ExistingRun.REFUSE)).run
     evaluate.evaluate(run, data, split="validation", decode="teacher", device=execution.device)
     made, bad = document.read(registry, load("scores"), Options(style="markdown"))
-    files.write_text(here / "report.md", made.text({}, "score"))
+    files.write_text(here / "report.md", made.text("score"))
     evaluations, damaged = run.evaluations()
     assert not damaged, damaged
     return [line for line in bad if "has no run.json" not in line]

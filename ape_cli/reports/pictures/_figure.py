@@ -29,7 +29,7 @@ _TINY = 6  # points: the size of the names of tokens and places
 
 def encoded(title: str, rows: Sequence[Sequence[Panel]], kind: str) -> bytes:
     """The content of a file in one of `plots.FORMATS` with a picture. matplotlib has to be installed."""
-    return encode(figure(title, rows), kind, WORDS)
+    return encode(figure(title, rows), kind, **WORDS)
 
 
 def figure(title: str, rows: Sequence[Sequence[Panel]]) -> Figure:

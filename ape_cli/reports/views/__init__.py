@@ -49,6 +49,7 @@ class Options:
     compare: tuple[str, str] | None = None  # the names of two rows of the tables
     interval: bool = False  # show half of the 95% interval over seeds after ±, not the standard deviation
     own: bool = False  # only scores on the data that a run was trained on
+    sweep: str = ""  # the name of the file whose sweep is reported, if only that one is
     style: str = "rich"  # one of `rendering.FORMATS`
     plots: str | None = None  # the folder for plots, if the user wants them
     axis: str | None = None  # one of `scales.KINDS`, if the user gives it

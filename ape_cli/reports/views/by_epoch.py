@@ -27,12 +27,12 @@ import polars as pl
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.reports import line_plots, paper
 from ape_cli.reports.aggregation import over_seeds
-from ape_cli.reports.columns import COLUMN, LINES, arrange
+from ape_cli.reports.columns import BEHIND, COLUMN, LINES, arrange
 from ape_cli.reports.curves import MEASURED, History, Panel, histories, label, learning
 from ape_cli.reports.evaluations import METRICS, SMALLER_IS_BETTER, measured, nothing_to_report, task_of
 from ape_cli.reports.legend import LINE_STYLES
 from ape_cli.reports.plots import Plot
-from ape_cli.reports.tables import Table, brackets, cell, standing_notes
+from ape_cli.reports.tables import Table, brackets, cell, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
@@ -127,7 +127,10 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         groups = found.lines.partition_by("structure", "preset", "column", maintain_order=True)
         measures = (VALIDATION, CHOSEN, BEST)
         return [
-            _table(group.filter(measure=m), interval) for group in groups for m in measures if m in group["measure"]
+            _table(group.filter(measure=m), interval, of_preset(group, found.lines))
+            for group in groups
+            for m in measures
+            if m in group["measure"]
         ]
 
     def plot(self, found: Epochs, options: Options) -> Plot | None:
@@ -157,13 +160,14 @@ def lines(found: list[History], metric: str, against: str | None) -> pl.DataFram
             for measure, value in best(history, place["step"], metric).items():
                 split = "validation" if measure == VALIDATION else "test"
                 of_score = {"metric": metric, "decode": "teacher", "split": split, "measure": measure, "value": value}
+                of_score["rows"] = about["dataset"]["rows"][split]
                 values.append({**of_run, **trained, **place, **of_score})
     if not values:
         return pl.DataFrame()
-    more = [pl.col(c).last() for c in ("trained_on", "dataset", "paper_size", "step", "epoch")]
-    schema = LINES | _PLACE | {"value": pl.Float64, "seed": pl.Int64}
+    more = [pl.col(c).last() for c in ("trained_on", "dataset", "paper_size", "step", "epoch", "rows", "tokens")]
+    schema = LINES | _PLACE | {"value": pl.Float64} | dict.fromkeys(("seed", "rows", "tokens"), pl.Int64)
     made = over_seeds(pl.DataFrame(values, schema=schema, orient="row"), [*COLUMN, "measure", "checkpoint"], more)
-    made = made.select(*LINES, *_PLACE)
+    made = made.select(*LINES, *_PLACE, *BEHIND)
     if against is not None:
         made = paper.beside(made, [_theirs(line) for line in made.iter_rows(named=True)])
     return label(made)
@@ -204,7 +208,7 @@ def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, fl
     return found
 
 
-def _table(group: pl.DataFrame, interval: bool) -> Table:
+def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     """The table of one column of the other tables, one preset and one measure."""
     first = group.row(0, named=True)
     name, unit = measured(first["metric"], group["task"])
@@ -222,4 +226,5 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
         notes.append(_NOT_THEIRS)
     rows = group["row"].unique(maintain_order=True)
     body = [(row, [cells.get((row, name)) for name in names]) for row in rows]
-    return Table(f"{first['column']} by epoch, {name}: {first['measure']}", notes, names, body, unit, interval)
+    title = f"{first['column']} by epoch{preset}, {name}: {first['measure']}"
+    return Table(title, notes, names, body, unit, interval)

@@ -19,7 +19,7 @@ from ape_cli.reports import parts
 from ape_cli.reports.columns import COLUMN, arrange
 from ape_cli.reports.curves import KEYS, label
 from ape_cli.reports.evaluations import measured
-from ape_cli.reports.tables import Table, cell, standing_notes
+from ape_cli.reports.tables import Table, cell, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
@@ -56,10 +56,10 @@ class ByOperator(View[pl.DataFrame]):
         if found.is_empty():
             return []
         groups = found.partition_by("structure", "preset", "column", maintain_order=True)
-        return [_table(group, interval) for group in groups]
+        return [_table(group, interval, of_preset(group, found)) for group in groups]
 
 
-def _table(group: pl.DataFrame, interval: bool) -> Table:
+def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     """The table of one column of the other tables and one preset."""
     first = group.row(0, named=True)
     known = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
@@ -71,4 +71,5 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     notes = [*standing_notes(group, interval), parts.counted(group)]
     name, unit = measured(first["metric"], group["task"])
     foot = parts.counts(group, "op", columns)
-    return Table(f"{first['column']} by operator, {name}", notes, columns, body, unit, interval, foot=foot)
+    title = f"{first['column']} by operator{preset}, {name}"
+    return Table(title, notes, columns, body, unit, interval, foot=foot)

@@ -26,7 +26,7 @@ from ape_cli.reports.curves import KEYS, Panel, label, split
 from ape_cli.reports.evaluations import measured
 from ape_cli.reports.legend import LINE_STYLES
 from ape_cli.reports.plots import Plot
-from ape_cli.reports.tables import Table, cell, standing_notes
+from ape_cli.reports.tables import Table, cell, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 from ape_cli.structure import linearisation
@@ -95,7 +95,7 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
         if found.values.is_empty():
             return []
         groups = pool(found, _COLUMNS).partition_by("structure", "preset", "column", maintain_order=True)
-        return [_table(group, found, interval) for group in groups]
+        return [_table(group, found, interval, of_preset(group, found.values)) for group in groups]
 
     def plot(self, found: Sizes, options: Options) -> Plot | None:
         """A plot with a panel for each table that has several sizes, or None without one."""
@@ -205,7 +205,7 @@ def apart(values: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(found)
 
 
-def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
+def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Table:
     """The table of the lines of one title and preset."""
     first = group.row(0, named=True)
     word = _word(first["task"], first["structure"])[0]
@@ -229,7 +229,8 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     body = [(row, [cells.get((row, a)) for a, _, _ in ends]) for row in rows]
     foot = parts.counts(group, "first", [a for a, _, _ in ends])
     name, unit = measured(first["metric"], group["task"])
-    return Table(f"{first['column']} by {word}, {name}", notes, columns, body, unit, interval, foot=foot)
+    title = f"{first['column']} by {word}{preset}, {name}"
+    return Table(title, notes, columns, body, unit, interval, foot=foot)
 
 
 def _word(task: str, structure: str) -> tuple[str, str]:

@@ -30,7 +30,7 @@ from ape_cli.reports import aggregation, evaluations, stats
 from ape_cli.reports.columns import CELL, COLUMN
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
 from ape_cli.reports.rendering import number
-from ape_cli.reports.tables import Table, column_rank, settings, with_row_names
+from ape_cli.reports.tables import Table, column_rank, of_preset, settings, with_row_names
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
@@ -103,7 +103,7 @@ class Paired(View[pl.DataFrame]):
 
     def tables(self, found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each preset. Its rows are the columns of the other tables, and then all tasks together."""
-        return [_table(group) for group in found.partition_by("preset", maintain_order=True)]
+        return [_table(group, of_preset(group, found)) for group in found.partition_by("preset", maintain_order=True)]
 
 
 def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]]:
@@ -201,7 +201,7 @@ def _words(seeds: list[int]) -> str:
     return ", ".join(map(str, seeds))
 
 
-def _table(group: pl.DataFrame) -> Table:
+def _table(group: pl.DataFrame, preset: str) -> Table:
     """The table of one preset."""
     first = group.row(0, named=True)
     a, b, (name, unit) = first["a"], first["b"], evaluations.measured(first["metric"], group["task"])
@@ -227,7 +227,7 @@ def _table(group: pl.DataFrame) -> Table:
         notes.append(f"Seeds that only one of the two has are left out: {'; '.join(alone)}.")
     heads = [a, b, "difference", "interval", "better", "pairs", "p", "least p"]
     rows = [(line["column"], _cells(line, unit == "%")) for line in group.iter_rows(named=True)]
-    return Table(f"{a} against {b}, {name}", notes, heads, rows, unit, head="task")
+    return Table(f"{a} against {b}{preset}, {name}", notes, heads, rows, unit, head="task")
 
 
 def _cells(line: dict[str, Any], percent: bool) -> list[str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from ape_cli.reports import aggregation, dot_plots, tables
+from ape_cli.reports.columns import BEHIND
 from ape_cli.reports.legend import LINE_STYLES
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table
@@ -28,8 +29,8 @@ either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
         return aggregation.lines(registry, **options.scores, against=options.against, own=options.own)
 
     def frame(self, found: pl.DataFrame) -> pl.DataFrame:
-        """The lines of `read`, unchanged."""
-        return found
+        """The lines of `read`, without what only the HTML page shows."""
+        return found.drop(BEHIND)
 
     def tables(self, found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each preset and structure, and separate tables for images."""

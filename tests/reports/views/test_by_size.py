@@ -12,7 +12,7 @@ import pytest
 
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.reports import rendering
+from ape_cli.reports import html_table, rendering
 from ape_cli.reports.views import Options, by_size
 from ape_cli.runs import record
 from ape_cli.runs.evaluation_record import evaluation_name
@@ -155,7 +155,7 @@ def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path:
     latex = rendering.latex([shown])
     assert "\\midrule\ntest rows & 1,200 & 1 \\\\\ntest tokens & 3,600 & 3 \\\\\n\\bottomrule" in latex
     assert latex.count("{") == latex.count("}")
-    page = rendering.fragment(shown)
+    page = html_table.fragment(shown)
     assert '<tr><th scope="row">test tokens</th><td>3,600</td><td>3</td></tr>\n</tfoot></table>' in page
     drawn = rendering.text("rich", [shown])
     assert drawn.index("rope") < drawn.index("test rows") < drawn.index("test tokens")
