@@ -24,6 +24,9 @@ _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "—": "---",
     "–": "--",
     "·": "$\\cdot$",
+    "<": "\\textless{}",  # the usual fonts of LaTeX have other characters in these three places
+    ">": "\\textgreater{}",
+    "|": "\\textbar{}",
     "[": "{[}",  # otherwise it begins an argument of the command before it, such as the end of a line
 }
 

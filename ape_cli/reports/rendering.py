@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, Group, RenderableType
@@ -141,15 +142,27 @@ def markdown(tables: list[Table]) -> str:
 _PAGE_COLUMNS = 4  # a table with more columns is scaled to the width of the line
 
 
-def latex(tables: list[Table]) -> str:
-    """The tables as LaTeX table environments. The preamble needs booktabs, and graphicx for wide tables."""
+_LATEX_HEAD = r"""% Tables by `ape report --format latex`. The preamble of the document needs:
+%   \usepackage{booktabs}
+%   \usepackage{graphicx}
+% Names in a script that pdfLaTeX does not have need XeLaTeX or LuaLaTeX.
+"""
 
-    out = ["% needs \\usepackage{booktabs} and \\usepackage{graphicx}"]
+
+def latex(tables: list[Table]) -> str:
+    """The tables as LaTeX table environments, each with a caption and a label.
+
+    The first lines name the packages that the preamble needs. A label follows from the title of its table; tables with
+    the same title are numbered.
+    """
+    out, labels = [_LATEX_HEAD], list[str]()
     for table in tables:
         body = [" & ".join([escaping.latex(row[0]), *row[1:]]) + " \\\\" for row in _rows(table, _LATEX)]
         head = " & ".join(escaping.latex(name) for name in [table.head.capitalize(), *table.columns]) + " \\\\"
         foot = [" & ".join(map(escaping.latex, [label, *counts])) + " \\\\" for label, counts in table.foot]
         wide = len(table.columns) > _PAGE_COLUMNS
+        title, notes = (_latex_prose(text) for text in (table.title, " ".join(table.notes)))
+        labels.append(_label(table.title, labels))
         out += [
             "\\begin{table}",
             "\\centering",
@@ -157,11 +170,29 @@ def latex(tables: list[Table]) -> str:
             f"\\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
             *("\\toprule", head, "\\midrule", *body, *(["\\midrule", *foot] if foot else []), "\\bottomrule"),
             "\\end{tabular}" + ("}" if wide else ""),
-            f"\\caption{{{escaping.latex(table.title + '. ' + ' '.join(table.notes))}}}",
+            f"\\caption[{{{title}}}]{{{title}. {notes}}}",
+            f"\\label{{{labels[-1]}}}",
             "\\end{table}",
             "",
         ]
     return "\n".join(out)
+
+
+def _latex_prose(text: str) -> str:
+    """A title or notes in LaTeX. Code between backticks has a typewriter font."""
+    return re.sub("`([^`]*)`", r"\\texttt{\1}", escaping.latex(text))
+
+
+def _label(title: str, taken: Sequence[str]) -> str:
+    """The label of a table with this title, with a number at its end if it is `taken`.
+
+    >>> _label("c3/breadth by depth, token accuracy", []), _label("A", ["tab:a"])
+    ('tab:c3-breadth-by-depth-token-accuracy', 'tab:a-2')
+    """
+    words = re.findall("[a-z0-9]+", title.lower())
+    label = "tab:" + ("-".join(words) or "table")
+    numbered = (f"{label}-{number}" for number in itertools.count(2))
+    return label if label not in taken else next(name for name in numbered if name not in taken)
 
 
 def text(style: str, tables: list[Table]) -> str:

@@ -96,7 +96,7 @@ def test_train_eval_report_on_words(here: Path) -> None:
     assert 0 <= lines[0]["mean"] <= 1
     header = ape("report", "--format", "csv")[0].splitlines()[0]
     assert header.split(",") == list(lines[0])
-    for style, begins in (("latex", "% needs"), ("html", "<!doctype html>"), ("markdown", "### Sequence tasks")):
+    for style, begins in (("latex", "% Tables by"), ("html", "<!doctype html>"), ("markdown", "### Sequence tasks")):
         assert ape("report", "--format", style)[0].startswith(begins)
     ape("report", "--out", "table.md", "--against", "paper")
     assert "[97.00 ±0.8]" in Path("table.md").read_text()

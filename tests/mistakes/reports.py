@@ -299,8 +299,8 @@ MISTAKES = [
     Mistake(
         "a title of a page that is not escaped",
         "_section",
-        'place, words = f"{section.anchor}-{number}", escaping.html(table.title)',
-        'place, words = f"{section.anchor}-{number}", table.title',
+        'place, words = f"{name}-{number}", escaping.html(table.title)',
+        'place, words = f"{name}-{number}", table.title',
         "reports/test_html_page.py::test_somebody_s_names_are_text",
     ),
     Mistake(
@@ -340,9 +340,44 @@ MISTAKES = [
     ),
     Mistake(
         "text in a cell that is written as a number",
-        "_rows",
-        "markup.number % cell if _NUMBER.fullmatch(cell) else markup.escape(cell)",
+        "cell_text",
+        "markup.number % cell if is_number(cell) else markup.escape(cell)",
         "markup.number % cell",
         "reports/test_views.py::test_text_in_a_cell_is_escaped",
+    ),
+    Mistake(
+        "two tables of a LaTeX file with the same label",
+        "_label",
+        "label not in taken",
+        "True",
+        "reports/test_latex.py::test_each_table_has_a_caption_and_a_label_of_its_own",
+    ),
+    Mistake(
+        "a page whose policy does not name its script",
+        "_digest",
+        "script.encode()",
+        "script.strip().encode()",
+        "reports/test_html_page.py::test_nothing_but_the_own_script_may_run_and_nothing_is_loaded",
+    ),
+    Mistake(
+        "the present time in a page although SOURCE_DATE_EPOCH is set",
+        "written",
+        "told is None",
+        "True",
+        "reports/test_html_page.py::test_the_head_says_when_by_what_and_from_which_runs",
+    ),
+    Mistake(
+        "seeds of a score in the order of their runs",
+        "over_seeds",
+        'pl.struct("seed", "value").sort_by("seed")',
+        'pl.struct("seed", "value")',
+        "reports/test_html_page.py::test_a_score_tells_its_seeds_and_its_sample",
+    ),
+    Mistake(
+        "a page that sorts cross-entropy with the largest first",
+        "Table.smaller_is_better",
+        'self.unit.startswith("nats")',
+        "False",
+        "reports/test_html_page.py::test_a_score_tells_its_seeds_and_its_sample",
     ),
 ]
