@@ -101,6 +101,7 @@ class Snapshot:
         self.environment = {name: value for name, value in os.environ.items() if name[:4] not in ("APE_", "PYTH")}
         self.environment |= {"PYTHONPATH": str(checkout), "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
         self.environment |= {"OMP_NUM_THREADS": "1", "COLUMNS": "160", "NO_COLOR": "1", "TERM": "dumb"}
+        self.environment |= {"SOURCE_DATE_EPOCH": "0", "APE_COMMIT": "COMMIT"}  # a page says when and by what
         which = "print(ape_cli.__file__, ape_cli.__version__, t.__version__, t.backends.cpu.get_cpu_capability())"
         module, version, *machine = self.python("-c", f"import ape_cli, torch as t; {which}").stdout.split()
         assert module.startswith("CHECKOUT/"), f"ape_cli is {module}, not that of {checkout}"
