@@ -23,7 +23,7 @@ import torch
 from ape_cli import position
 from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset
-from ape_cli.models import factory
+from ape_cli.models import factory, settling
 from ape_cli.models.device import tune
 from ape_cli.models.transformer import Transformer
 from ape_cli.runs import config
@@ -219,7 +219,7 @@ def _data(shape: Shape, task: str, root: Path) -> Dataset:
 def _members(shape: Shape, scheme: str, data: Dataset) -> list[Transformer]:
     """The models of a configuration for each seed, without dropout."""
     plain = config.resolve(shape.preset, scheme, position.options(scheme), settings={"dropout": 0.0})
-    settled = [factory.settle(plain.model_copy(update={"seed": seed}), data) for seed in _SEEDS]
+    settled = [settling.settle(plain.model_copy(update={"seed": seed}), data) for seed in _SEEDS]
     return [factory.build(each, data.structure, data.ids) for each in settled]
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset
-from ape_cli.models import factory
+from ape_cli.models import factory, settling
 from ape_cli.models.device import choose_device
 from ape_cli.models.transformer import loss
 from ape_cli.runs import config
@@ -67,7 +67,7 @@ def _row(plan: _Plan, device: torch.device, folder: Path) -> Row:
     """The ratio of `Loop` to the loop by hand."""
     data = dataset_choice.preset_dataset(TASK, None, plan.preset, folder / "datasets")
     settings = {"steps": plan.total, "validate_every_steps": plan.steps} if plan.validates else {}
-    chosen = factory.settle(config.resolve(plan.preset, "none", {}, settings=settings), data)
+    chosen = settling.settle(config.resolve(plan.preset, "none", {}, settings=settings), data)
     hand = _ByHand(chosen, data, plan, device)
     ours, theirs = _in_turn(chosen, data, plan, hand, device, Run(folder / plan.preset))
     pair = pair_of(ours, theirs)

@@ -15,7 +15,7 @@ from ape_cli import position, tasks
 from ape_cli.core.errors import DataError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.models import factory
+from ape_cli.models import settling
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.tensors import load_tensors
@@ -65,7 +65,7 @@ def wanted(scheme: str, found: Dataset, **options: Any) -> config.Config:
 
 def reads(scheme: str, found: Dataset) -> bool:
     try:
-        factory.reading(scheme, found.structure)
+        settling.reading(scheme, found.structure)
     except DataError:
         return False
     return True

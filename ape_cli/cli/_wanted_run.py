@@ -63,7 +63,7 @@ class WantedRun:
     def config(self, kind: str) -> Config:
         """The configuration for data of a kind, `sequence` or `image`. Raises `UsageError` if it is not valid."""
         from ape_cli import attention, position
-        from ape_cli.models.factory import locality
+        from ape_cli.models.settling import locality
         from ape_cli.runs import config
 
         found = config.resolve(

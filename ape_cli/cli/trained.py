@@ -23,7 +23,7 @@ def compared(data: Dataset, registry: Registry, baseline: WantedRun) -> dict[str
     """
     from ape_cli.evaluation.constant_guess import constant_guess
     from ape_cli.evaluation.evaluate import name_of
-    from ape_cli.models.factory import settle
+    from ape_cli.models.settling import settle
 
     none = None
     with suppress(ApeError):  # the run may be damaged, and some settings are for the scheme alone

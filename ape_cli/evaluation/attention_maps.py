@@ -24,7 +24,8 @@ from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.evaluate import check_fits
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
-from ape_cli.models.factory import feed, of_data, tokenising
+from ape_cli.models.factory import of_data
+from ape_cli.models.settling import feed, tokenising
 from ape_cli.models.transformer import Model
 from ape_cli.runs.config import ImageConfig
 from ape_cli.runs.run import Run

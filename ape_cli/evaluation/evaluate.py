@@ -27,7 +27,8 @@ from ape_cli.evaluation.fit import misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
-from ape_cli.models.factory import feed, of_data, reading
+from ape_cli.models.factory import of_data
+from ape_cli.models.settling import feed, reading
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config
 from ape_cli.runs.evaluation_record import DECODINGS, evaluation_name

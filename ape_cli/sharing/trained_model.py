@@ -24,8 +24,8 @@ from ape_cli.evaluation.decoding import written
 from ape_cli.evaluation.fit import misfit
 from ape_cli.evaluation.metrics import forward, sent
 from ape_cli.models.checkpoint import put_weights
-from ape_cli.models.factory import feed, reading
 from ape_cli.models.precision import products
+from ape_cli.models.settling import feed, reading
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config
 from ape_cli.runs.evaluation_record import DECODINGS

@@ -13,7 +13,7 @@ from typing import Any
 
 from ape_cli.core.errors import DataError, RunError
 from ape_cli.evaluation import evaluate
-from ape_cli.models import factory
+from ape_cli.models import settling
 from ape_cli.runs import record
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
@@ -114,8 +114,8 @@ def per_task(items: list[PlannedTrial]) -> int:
 
 def _item(config: Config, data: TrialDataset, registry: Registry) -> PlannedTrial:
     """Plan one trial. Raises `DataError` if its scheme cannot read the dataset."""
-    settled = factory.settle(config, data)
-    variant = record.variant_text({"variant": factory.variant(settled, data)})
+    settled = settling.settle(config, data)
+    variant = record.variant_text({"variant": settling.variant(settled, data)})
     if not data.fingerprint:
         return PlannedTrial(settled, data, None, "new", variant)
     run = registry.place(settled, data)

@@ -13,7 +13,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.plan import DatasetPlan
-from ape_cli.models import factory
+from ape_cli.models import settling
 from ape_cli.runs import config
 from ape_cli.runs.record import Trained
 from ape_cli.storage.parquet import ROW_GROUP
@@ -160,7 +160,7 @@ def _default_tasks(only_ordered: bool) -> dict[str, str]:
 def _readable(scheme: str, own: Structure, wanted: Structure | None) -> bool:
     """Whether a scheme can read data of structure `own`, as structure `wanted` if that is given."""
     try:
-        factory.reading(scheme, own, wanted)
+        settling.reading(scheme, own, wanted)
     except DataError:
         return False
     return True

@@ -15,8 +15,9 @@ from ape_cli.data.loader import Dataset, ImageSplit, Split
 from ape_cli.data.padding import few_lengths
 from ape_cli.models.checkpoint import Cursor
 from ape_cli.models.device import tune
-from ape_cli.models.factory import compile_around, feed, of_data
+from ape_cli.models.factory import compile_around, of_data
 from ape_cli.models.precision import check_precision
+from ape_cli.models.settling import feed
 from ape_cli.models.transformer import Model
 from ape_cli.runs.config import Config
 from ape_cli.training.execution import Execution

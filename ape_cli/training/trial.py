@@ -14,7 +14,7 @@ from ape_cli import position
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.models import factory
+from ape_cli.models import settling
 from ape_cli.models.checkpoint import warn_if_unverified
 from ape_cli.models.device import describe, processor
 from ape_cli.runs.config import Config
@@ -57,11 +57,11 @@ def run_trial(
         BusyError: Another process trains the run.
         Stopped: `execution.stop` was true; the state is stored.
     """
-    config = factory.settle(config, data)
+    config = settling.settle(config, data)
     run, group = registry.place(config, data), execution.group
     status = group.tell(lambda: None if existing is ExistingRun.OVERWRITE else _status(run))
     _check_existing(run, status, existing)
-    if group.first and status != "finished" and (reason := factory.shared_positions(config, data)):
+    if group.first and status != "finished" and (reason := settling.shared_positions(config, data)):
         logger.warning(reason)
     if status == "finished":
         logger.info(f"{run.name} is trained already (--overwrite trains it again)")
@@ -163,7 +163,7 @@ def _train(
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:
                 if new:
                     device = describe(execution.device)
-                    registry.begin(run, config, data, device, factory.variant(config, data), group.size)
+                    registry.begin(run, config, data, device, settling.variant(config, data), group.size)
                 else:
                     _note_ranks(run, config, group)
                     warn_if_unverified(run)

@@ -24,7 +24,7 @@ import torch
 
 from ape_cli import position
 from ape_cli.data.loader import Dataset
-from ape_cli.models import factory
+from ape_cli.models import settling
 from ape_cli.runs import config
 from ape_cli.storage import files
 from ape_cli.storage.paths import storage_path
@@ -134,7 +134,7 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     loop = Loop(
-        factory.settle(chosen, data),
+        settling.settle(chosen, data),
         data,
         _Forgetful(),
         Execution(where, compiled=measure.mode == "compiled", stop=stop),

@@ -14,7 +14,7 @@ from ape_cli.attention import Attention, Link
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate, metrics
-from ape_cli.models import factory
+from ape_cli.models import factory, settling
 from ape_cli.models.transformer import Transformer
 from ape_cli.reports import aggregation, tables
 from ape_cli.runs import config
@@ -66,7 +66,7 @@ def test_an_earlier_run_json_is_read(words: Dataset, tmp_path: Path) -> None:
 
 
 def test_settings_reach_the_kind(words: Dataset) -> None:
-    model = factory.build(factory.settle(resolve("clustered", clusters=5), words), words.structure, words.ids)
+    model = factory.build(settling.settle(resolve("clustered", clusters=5), words), words.structure, words.ids)
     kind = model.encoder[0].self_attention.kind
     assert (kind.clusters, kind.iterations) == (5, 5)
     for call, message in [
@@ -74,7 +74,7 @@ def test_settings_reach_the_kind(words: Dataset) -> None:
         (lambda: resolve("dot", clusters=5), "unknown setting"),
         (lambda: resolve("dot", attention="linear"), "it is an option: --attention"),
         (lambda: resolve("liner"), r"unknown attention[\s\S]*did you mean 'linear'"),
-        (lambda: factory.settle(resolve("clustered", clusters=0), words), "bad clusters"),
+        (lambda: settling.settle(resolve("clustered", clusters=0), words), "bad clusters"),
     ]:
         with pytest.raises(UsageError, match=message):
             call()
@@ -106,7 +106,7 @@ def test_what_makes_no_sense_is_refused(words: Dataset, kind: str, scheme: str, 
     made, own = position.make(scheme, 16, 2, max_size=4, decay=decay), attention.make(kind)
     sizes: dict[str, Any] = {"ids": 9, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
     for call in (
-        lambda: factory.settle(resolve(kind, scheme, decay=decay), words),
+        lambda: settling.settle(resolve(kind, scheme, decay=decay), words),
         lambda: Transformer(made, kind=own, **sizes),
         lambda: Attention(made, 0.0, own),
     ):
@@ -133,14 +133,14 @@ def test_all_else_is_allowed(words: Dataset) -> None:
     for kind in ALL:
         for scheme in ("none", "sinusoidal", "relative", "rope", "orthogonal-seq"):
             if (kind, scheme) not in refused:
-                factory.settle(resolve(kind, scheme), words)
+                settling.settle(resolve(kind, scheme), words)
     for kind in ("dot", "epanechnikov", "boxcar"):
-        assert factory.settle(resolve(kind, decay=0.9), words).decay == 0.9
+        assert settling.settle(resolve(kind, decay=0.9), words).decay == 0.9
 
 
 def test_an_encoder_s_kind_needs_an_encoder(words: Dataset) -> None:
     with pytest.raises(UsageError, match="acts only in the encoder"):
-        factory.build(factory.settle(resolve("clustered", encoder_layers=0), words), words.structure, words.ids)
+        factory.build(settling.settle(resolve("clustered", encoder_layers=0), words), words.structure, words.ids)
 
 
 def test_a_bias_of_no_content_is_added(words: Dataset) -> None:
@@ -173,10 +173,10 @@ def test_a_bias_of_no_content_is_added(words: Dataset) -> None:
 @pytest.mark.parametrize("kind", ALL)
 def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) -> None:
     """The default decay of orthogonal-* is 0.98. A kind that takes no decay sets it to 1, and tables show this."""
-    found = factory.settle(resolve(kind, "orthogonal-seq"), words)
+    found = settling.settle(resolve(kind, "orthogonal-seq"), words)
     assert found.decay == (1.0 if attention.load(kind).refuses_decay else 0.98)
-    assert factory.settle(resolve(kind, "orthogonal-seq", decay=1.0), words).decay == 1.0
-    shown = factory.variant(found, words)
+    assert settling.settle(resolve(kind, "orthogonal-seq", decay=1.0), words).decay == 1.0
+    shown = settling.variant(found, words)
     assert shown.get("attention", "dot") == kind
     assert shown.get("decay", 0.98) == found.decay
 
@@ -225,13 +225,13 @@ def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 def test_a_stopped_run_ends_as_if_it_had_not_stopped(words: Dataset, kind: str) -> None:
-    check_resume(factory.settle(resolve(kind), words), words)
+    check_resume(settling.settle(resolve(kind), words), words)
 
 
 @pytest.mark.slow
 def test_scores_do_not_depend_on_the_batch_size(words: Dataset) -> None:
     for kind in ALL:
-        model = factory.build(factory.settle(resolve(kind), words), words.structure, words.ids)
+        model = factory.build(settling.settle(resolve(kind), words), words.structure, words.ids)
         found = []
         for size in (1, 7, 40):
             columns = metrics.teacher_forced(model, words.split("test").batches(size), CPU, "fp32").columns()

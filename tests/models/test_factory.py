@@ -10,7 +10,7 @@ import torch
 from ape_cli import position
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.models import factory
+from ape_cli.models import factory, settling
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
@@ -29,16 +29,16 @@ def grid(axes: int) -> Grid:
 
 @pytest.mark.parametrize("own", [Seq(), Tree(2), grid(2), Cyclic(6)])
 def test_a_flat_scheme_reads_everything_along_its_linearisation(own: Structure) -> None:
-    assert factory.reading("sinusoidal", own) == Seq()
+    assert settling.reading("sinusoidal", own) == Seq()
 
 
 def test_a_structure_that_is_asked_for_is_read() -> None:
-    assert factory.reading("sinusoidal", grid(2), grid(2)) == grid(2)
-    assert factory.reading("sinusoidal", grid(3), parse_structure("seq*seq*seq")) == grid(3)
+    assert settling.reading("sinusoidal", grid(2), grid(2)) == grid(2)
+    assert settling.reading("sinusoidal", grid(3), parse_structure("seq*seq*seq")) == grid(3)
     with pytest.raises(DataError, match="no positions of structure grid"):
-        factory.reading("sinusoidal", Tree(2), grid(2))
+        settling.reading("sinusoidal", Tree(2), grid(2))
     with pytest.raises(UsageError, match="cannot read positions of this structure"):
-        factory.reading("sinusoidal", Tree(2), Tree(2))
+        settling.reading("sinusoidal", Tree(2), Tree(2))
 
 
 @pytest.mark.parametrize("scheme", position.names())
@@ -47,7 +47,7 @@ def test_a_scheme_that_is_not_flat_reads_what_the_data_is(scheme: str) -> None:
     if found.flat:
         assert found.reads(Seq())
     elif "grid(n)" in found.structures or "any" in found.structures:
-        assert factory.reading(scheme, grid(2)) == grid(2)
+        assert settling.reading(scheme, grid(2)) == grid(2)
 
 
 @pytest.mark.parametrize("structure", [None, "seq"])
@@ -55,33 +55,33 @@ def test_bounded_schemes_on_sequences_are_sized_in_tokens(tmp_path: Path, struct
     """The size of a sum is a number of digits, but positions count tokens: 2 * 9 digits and a plus."""
     data = write(tmp_path / "sums", "addition", digits_mean=9, digits_std=0)
     assert (data.mean_size, data.mean_tokens) == (9, 19)
-    assert factory.settle(wanted("relative", structure), data).max_size == 19
+    assert settling.settle(wanted("relative", structure), data).max_size == 19
 
 
 def test_a_run_keeps_its_name_unless_a_structure_is_asked_for(grids: Dataset, tmp_path: StoragePath) -> None:
     runs, variants = open_registry(tmp_path), []
     names = []
     for structure in (None, "seq", "grid(2)"):
-        settled = factory.settle(wanted("sinusoidal", structure), grids)
+        settled = settling.settle(wanted("sinusoidal", structure), grids)
         names.append(runs.place(settled, grids).name)
-        variants.append(factory.variant(settled, grids))
+        variants.append(settling.variant(settled, grids))
     assert names[0] == names[1] != names[2]
     assert variants == [{}, {}, {"structure": "grid(2)"}]
 
 
 def test_a_distance_is_told_in_names_and_tables(grids: Dataset, tmp_path: StoragePath) -> None:
-    runs, plain = open_registry(tmp_path), factory.settle(wanted("orthogonal-grid"), grids)
-    other = factory.settle(wanted("orthogonal-grid", distance="euclidean"), grids)
+    runs, plain = open_registry(tmp_path), settling.settle(wanted("orthogonal-grid"), grids)
+    other = settling.settle(wanted("orthogonal-grid", distance="euclidean"), grids)
     assert runs.place(plain, grids).name != runs.place(other, grids).name
-    assert (factory.variant(plain, grids), factory.variant(other, grids)) == ({}, {"distance": "euclidean"})
+    assert (settling.variant(plain, grids), settling.variant(other, grids)) == ({}, {"distance": "euclidean"})
     assert factory.build(other, grids.structure, grids.ids).scheme.metric == "euclidean"
 
 
 def test_a_model_gets_rows_and_columns(grids: Dataset) -> None:
     """Check the path from stored positions, counted from 1, to the vectors that are added. SOS is at (0, 0)."""
-    settled = factory.settle(wanted("sinusoidal", "grid(2)"), grids)
+    settled = settling.settle(wanted("sinusoidal", "grid(2)"), grids)
     model = factory.build(settled, grids.structure, grids.ids)
-    read = factory.reading("sinusoidal", grids.structure, settled.structure)
+    read = settling.reading("sinusoidal", grids.structure, settled.structure)
     batch = next(grids.split("train").batches(8, structure=read))
     at, mask = batch.source_positions, batch.source_mask
     rows, columns = at[..., 0][mask], at[..., 1][mask]
@@ -110,11 +110,11 @@ def test_a_scheme_reads_a_product_or_a_factor_of_it() -> None:
         ("orthogonal", "line*tree(2)", "line*tree(2)"),
     ]:
         wanted_structure = None if structure is None else parse_structure(structure)
-        assert factory.reading(scheme, own, wanted_structure).expression == expected, (scheme, structure)
-    assert factory.reading("orthogonal-grid", parse_structure("grid(2)*seq")) == grid(2)
-    assert factory.reading("rope", Tree(2), parse_structure("line")) == Seq()  # one name for one reading
+        assert settling.reading(scheme, own, wanted_structure).expression == expected, (scheme, structure)
+    assert settling.reading("orthogonal-grid", parse_structure("grid(2)*seq")) == grid(2)
+    assert settling.reading("rope", Tree(2), parse_structure("line")) == Seq()  # one name for one reading
     with pytest.raises(DataError, match="the factors of seq\\*tree\\(2\\), each once"):
-        factory.reading("orthogonal", own, Tree(3))
+        settling.reading("orthogonal", own, Tree(3))
 
 
 @pytest.fixture(scope="module")
@@ -152,11 +152,11 @@ def test_positions_that_tokens_share_are_told(forests: Dataset) -> None:
         ("orthogonal", None, None),
         ("orthogonal", "line*tree(2)", None),
     ]:
-        assert factory.shared_positions(factory.settle(wanted(scheme, structure), forests), forests) == expected
+        assert settling.shared_positions(settling.settle(wanted(scheme, structure), forests), forests) == expected
 
 
 def test_a_model_of_the_line_is_one_of_a_sequence(forests: Dataset) -> None:
-    settled = factory.settle(wanted("orthogonal", "line*tree(2)"), forests)
+    settled = settling.settle(wanted("orthogonal", "line*tree(2)"), forests)
     assert settled.structure is not None
     assert settled.structure.expression == "line*tree(2)"
     model = factory.build(settled, forests.structure, forests.ids)
@@ -169,7 +169,7 @@ def test_bounded_schemes_get_the_size_of_what_they_read(forests: Dataset) -> Non
         ("learned", None, manifest.mean_tokens),  # along the line
         ("tree", None, manifest.mean_size),  # the depth of the deepest tree
     ]:
-        assert factory.settle(wanted(scheme, structure), forests).max_size == round(size)
+        assert settling.settle(wanted(scheme, structure), forests).max_size == round(size)
     with pytest.raises(UsageError, match="needs the size of the factor"):  # how many trees there are is not known
-        factory.settle(wanted("learned", "seq"), forests)
-    assert factory.settle(wanted("learned", "seq", max_size=9), forests).max_size == 9
+        settling.settle(wanted("learned", "seq"), forests)
+    assert settling.settle(wanted("learned", "seq", max_size=9), forests).max_size == 9

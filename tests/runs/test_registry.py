@@ -15,7 +15,7 @@ from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.data import windows
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.models import device, factory
+from ape_cli.models import device, factory, settling
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
@@ -302,7 +302,7 @@ def test_half_written_runs_are_left_out_and_named(words: Dataset, tmp_path: Path
 
 
 def test_a_start_cut_short_is_begun_again(words: Dataset, tmp_path: Path) -> None:
-    wanted = factory.settle(resolve(), words)
+    wanted = settling.settle(resolve(), words)
     open_registry(tmp_path).place(wanted, words).folder.mkdir(parents=True)
     assert run(words, tmp_path).trained
 

@@ -17,7 +17,8 @@ from ape_cli.core.errors import DataError, RunError, UsageError
 from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD, SOS
 from ape_cli.data.loader import Dataset
 from ape_cli.models.checkpoint import load_weights
-from ape_cli.models.factory import feed, of_data, settle
+from ape_cli.models.factory import of_data
+from ape_cli.models.settling import feed, settle
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
@@ -247,7 +248,7 @@ def test_the_command_of_the_card_trains_the_same_configuration(words: tuple[str,
         )
         return settle(found, trees)
 
-    from ape_cli.models.factory import variant
+    from ape_cli.models.settling import variant
 
     chosen = resolved(["--preset", "tiny", *words])
     about = {"config": chosen.model_dump(), "variant": variant(chosen, trees), "dataset": {"name": "d"}}

@@ -28,7 +28,7 @@ from ape_cli.core.errors import RunError, UsageError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import metrics
-from ape_cli.models import checkpoint, factory
+from ape_cli.models import checkpoint, factory, settling
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
@@ -54,7 +54,7 @@ class Apart(DistributedGroup):
 
 def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
     found = config.resolve("tiny", scheme, position.options(scheme), seed=3, settings={"dropout": 0.0} | settings)
-    return factory.settle(found, data)
+    return settling.settle(found, data)
 
 
 # Shares of a batch
@@ -103,7 +103,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
 ) -> None:
     """The average over three ranks, of which the third may have no row, compared with the batch in float64."""
     wanted = tiny(scheme, trees, batch_size=batch_size)
-    reading = factory.reading(scheme, trees.structure)
+    reading = settling.reading(scheme, trees.structure)
     batch = next(trees.split("train").batches(batch_size, seed=1, structure=reading))
     assert len(set(batch.label_mask.sum(1).tolist())) > 1  # otherwise any count of labels would pass
     model = factory.build(wanted, trees.structure, trees.ids).double()

@@ -19,7 +19,7 @@ from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, ImageSplit, open_dataset
 from ape_cli.evaluation import evaluate, metrics
-from ape_cli.models import factory
+from ape_cli.models import factory, settling
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.sources import ImageSource, LabelledImages
@@ -138,7 +138,7 @@ def test_of_equal_validations_the_lower_loss_is_kept(
             return last[0]
 
         monkeypatch.setattr(Validator, "score", scored)
-        loop = Loop(factory.settle(wanted, found), found, None, Execution(CPU))
+        loop = Loop(settling.settle(wanted, found), found, None, Execution(CPU))
         best = loop.run().best_step
         return best, [row["kept"] for row in loop.at.history] if "kept" in loop.at.history[0] else None
 
@@ -234,7 +234,7 @@ def test_shares_are_the_batch(data: Dataset) -> None:
 @pytest.mark.parametrize("batch_size", [2, 8])
 def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Dataset, batch_size: int) -> None:
     """Three ranks, of which the third may have no row, compared with the batch in float64, with label smoothing."""
-    settled = factory.settle(wanted(batch_size=batch_size, augment="crop", label_smoothing=0.1), data)
+    settled = settling.settle(wanted(batch_size=batch_size, augment="crop", label_smoothing=0.1), data)
     train = data.split("train")
     assert isinstance(train, ImageSplit)
     how: dict[str, Any] = {"augment": ("crop",)}
@@ -257,7 +257,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Datase
 
 @pytest.mark.slow
 def test_compiled_it_is_the_same_model(data: Dataset) -> None:
-    settled = factory.settle(wanted(), data)
+    settled = settling.settle(wanted(), data)
     plain, compiled = (factory.of_data(settled, data).eval() for _ in range(2))
     factory.compile_around(compiled, backend="eager")
     batch = next(data.split("test").batches(8))
@@ -268,7 +268,7 @@ def test_compiled_it_is_the_same_model(data: Dataset) -> None:
 @pytest.mark.slow
 def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
     """Inductor cannot pool images whose height and width it does not know."""
-    model, seen = factory.of_data(factory.settle(wanted(), data), data).eval(), list[tuple[Any, ...]]()
+    model, seen = factory.of_data(settling.settle(wanted(), data), data).eval(), list[tuple[Any, ...]]()
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
         read = [node.meta["example_value"] for node in graph.graph.find_nodes(op="placeholder")]
@@ -283,9 +283,9 @@ def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
 
 
 def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) -> None:
-    settled = factory.settle(wanted(augment="crop,flip"), data)
-    assert factory.feed(settled, data) == {}
-    assert factory.feed(settled, data, training=True) == {"augment": ("crop", "flip")}
+    settled = settling.settle(wanted(augment="crop,flip"), data)
+    assert settling.feed(settled, data) == {}
+    assert settling.feed(settled, data, training=True) == {"augment": ("crop", "flip")}
     train = data.split("train")
     assert isinstance(train, ImageSplit)
 
@@ -312,24 +312,26 @@ def test_tokens_stand_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     made = tasks.make("images", source="wide")
     generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "wide")
     data = open_dataset(tmp_path / "wide")
-    model = factory.of_data(factory.settle(wanted(scheme), data), data)
+    model = factory.of_data(settling.settle(wanted(scheme), data), data)
     grid = [[1, 1], [1, 2], [1, 3], [2, 1], [2, 2], [2, 3]]
     assert model.positions.tolist() == [grid if scheme == "orthogonal-grid" else [1, 2, 3, 4, 5, 6]]
 
 
 def test_settled_by_the_images(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pixels = {"convolution_size": 1, "pool_size": 1, "pool_stride": 1}
-    assert factory.settle(wanted("learned"), data).max_size == 9  # 6 x 6 pixels, 3 x 3 tokens
-    assert factory.settle(wanted("learned", **pixels), data).max_size == 36
-    assert factory.settle(wanted("orthogonal-grid"), data).decay == 0.98
+    assert settling.settle(wanted("learned"), data).max_size == 9  # 6 x 6 pixels, 3 x 3 tokens
+    assert settling.settle(wanted("learned", **pixels), data).max_size == 36
+    assert settling.settle(wanted("orthogonal-grid"), data).decay == 0.98
     paper = config.resolve("paper", "none", {}, kind="image")
-    assert factory.settle(paper, data).augment == "crop,flip,autoaugment"
-    assert factory.settle(wanted(augment="flip,crop"), data).augment == "crop,flip"
-    assert factory.settle(wanted(), data).augment == "none"
+    assert settling.settle(paper, data).augment == "crop,flip,autoaugment"
+    assert settling.settle(wanted(augment="flip,crop"), data).augment == "crop,flip"
+    assert settling.settle(wanted(), data).augment == "none"
     digits = data.manifest.plan.model_copy(update={"parameters": {"source": "digits"}})
     upright = Dataset(data.folder, data.manifest.model_copy(update={"plan": digits}))
-    assert factory.settle(paper, upright).augment == "crop"  # a mirrored digit is not a digit
-    assert factory.settle(paper.model_copy(update={"augment": "flip"}), upright).augment == "flip"  # if it is asked for
+    assert settling.settle(paper, upright).augment == "crop"  # a mirrored digit is not a digit
+    assert (
+        settling.settle(paper.model_copy(update={"augment": "flip"}), upright).augment == "flip"
+    )  # if it is asked for
 
 
 def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) -> None:
@@ -340,17 +342,17 @@ def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) 
     with pytest.raises(UsageError, match="unknown"):
         wanted(pool_strid=1)
     with pytest.raises(UsageError, match="unknown"):
-        factory.settle(wanted(augment="crop,flop"), data)
+        settling.settle(wanted(augment="crop,flop"), data)
     with pytest.raises(UsageError, match="unknown augmentation"):
-        factory.settle(wanted(augment=""), data)
+        settling.settle(wanted(augment=""), data)
     with pytest.raises(UsageError, match="bad value of encoder_layers"):
         wanted(encoder_layers=0)
     with pytest.raises(UsageError, match="single token"):
-        factory.settle(wanted(pool_stride=6), data)
+        settling.settle(wanted(pool_stride=6), data)
     with pytest.raises(UsageError, match="for sequences"):
-        factory.settle(config.resolve("tiny", "rope", {}), data)
+        settling.settle(config.resolve("tiny", "rope", {}), data)
     with pytest.raises(UsageError, match="for images"):
-        factory.settle(wanted("rope"), words)
+        settling.settle(wanted("rope"), words)
 
 
 def test_what_does_not_fit_a_run_is_refused(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,6 +398,6 @@ def test_a_preset_s_images_are_the_digits(here: Path) -> None:
 
 
 def test_a_model_that_does_not_fit_into_memory(data: Dataset) -> None:
-    settled = factory.settle(wanted(d_model=16_384, d_ff=1_000_000, heads=8, encoder_layers=200), data)
+    settled = settling.settle(wanted(d_model=16_384, d_ff=1_000_000, heads=8, encoder_layers=200), data)
     with pytest.raises(UsageError, match="the model does not fit into this machine's memory"):
         factory.of_data(settled, data)

@@ -20,7 +20,7 @@ from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import metrics
-from ape_cli.models import factory
+from ape_cli.models import factory, settling
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
@@ -38,7 +38,7 @@ CPU = torch.device("cpu")
 def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
     chosen = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1} | settings
     found = config.resolve("tiny", scheme, position.options(scheme), seed=3, settings=chosen)
-    return factory.settle(found, data)
+    return settling.settle(found, data)
 
 
 def fit(*words: Any, **options: Any) -> TrainingResult:
@@ -246,7 +246,7 @@ def test_padding_counts_for_nothing() -> None:
 def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> None:
     wanted = tiny(scheme, trees)
     model = factory.build(wanted, trees.structure, trees.ids)
-    reading = factory.reading(scheme, trees.structure)
+    reading = settling.reading(scheme, trees.structure)
     found = []
     for size in (1, 7, 40):
         batches = trees.split("test").batches(size, structure=reading)
@@ -554,12 +554,12 @@ def test_settings_are_checked() -> None:
 
 
 def test_a_variant_is_what_was_changed(words: Dataset) -> None:
-    plain = factory.settle(config.resolve("tiny", "orthogonal-seq", {}), words)
-    assert factory.variant(plain, words) == {}
+    plain = settling.settle(config.resolve("tiny", "orthogonal-seq", {}), words)
+    assert settling.variant(plain, words) == {}
     changed = config.resolve("tiny", "orthogonal-seq", {}, settings={"decay": 1, "steps": 3})
-    assert factory.variant(factory.settle(changed, words), words) == {"decay": 1.0, "steps": 3}
+    assert settling.variant(settling.settle(changed, words), words) == {"decay": 1.0, "steps": 3}
     same = config.resolve("tiny", "orthogonal-seq", {}, settings={"decay": 0.98})
-    assert factory.settle(same, words) == plain
+    assert settling.settle(same, words) == plain
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ class Config(BaseModel):
     preset: str
     scheme: str
     scheme_options: dict[str, Any] = {}
-    structure: StructureField | None = None  # structure of positions; None: `models.factory.reading` decides
+    structure: StructureField | None = None  # structure of positions; None: `models.settling.reading` decides
     seed: int = Field(42, ge=0, lt=2**63)
 
     d_model: int = Field(gt=0, le=16_384, description="Width of the model: channels of a token.")

@@ -15,7 +15,7 @@ import torch
 
 from ape_cli import position
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.models import factory
+from ape_cli.models import settling
 from ape_cli.reports import rendering
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, by_epoch
@@ -183,7 +183,7 @@ def test_at_the_end_it_is_the_evaluation_of_the_weights_that_were_kept(tmp_path:
     done = trial.run_trial(chosen, data, runs, Execution(torch.device("cpu")))
     assert done.evaluation is not None
     result = done.run.read()["result"]
-    assert factory.settle(chosen, data).steps == result["steps"] == 12
+    assert settling.settle(chosen, data).steps == result["steps"] == 12
     found = means(lines(tmp_path / "results"))
     assert found[CHOSEN, "@12 steps"] == done.evaluation["overall"]["token_accuracy"]
     assert found[VALIDATION, "@12 steps"] == result["best_accuracy"]
