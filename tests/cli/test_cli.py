@@ -441,7 +441,7 @@ def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -
     ape("report", "--plots", "e", "--axis", "error")
     assert (here / "e" / "scores.svg").read_bytes() != (here / "p" / "scores.svg").read_bytes()
     page = ape("report", "--format", "html")[0]
-    assert page.count("<figure>") == 8  # three views of three metrics, without curves of exact match
+    assert page.count("<figure class=") == 8  # three views of three metrics, without curves of exact match
     assert page.count('<svg role="img"') == 11  # the scores have a second panel for the other dataset
     assert "reverse by length" in page
     assert "logarithmic scale" not in page
@@ -450,7 +450,7 @@ def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -
     err = ape("report", "--metric", "exact_match", "--out", "page.html")[1]
     assert "exact match is not measured while a run trains" in err
     page = Path("page.html").read_text()
-    assert page.count("<figure>") == 8
+    assert page.count("<figure class=") == 8
     assert 'name="metric" value="exact_match" autocomplete="off" checked' in page
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "[plots]', then run" in ape("report", "--plots", "r", code=1)[1]

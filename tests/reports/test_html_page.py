@@ -235,7 +235,7 @@ def test_a_score_tells_its_seeds_and_its_sample(tmp_path: Path) -> None:
 def test_the_head_says_when_by_what_and_from_which_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SOURCE_DATE_EPOCH sets the date: 86,400 seconds after the beginning of 1970 is its second day."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
-    monkeypatch.setenv("APE_COMMIT", "0123456789abcdef+")
+    monkeypatch.setattr(provenance, "commit", lambda: "0123456789abcdef+")
     add(tmp_path, "rope", 0.9)
     add(tmp_path, "none", 0.8)
     words = ("report", "--results", str(tmp_path), "--format", "html", "--scheme", "rope")
