@@ -137,7 +137,7 @@ def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
     if preset == "paper" and trained.get("image"):
         # validation rows are held out of the images for training; equal images decide how many
         everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
-        return _form(trained) == paper.IMAGES and everything
+        return _form(trained) == paper.SOURCE and everything
     if preset != "paper" or trained["task"] not in tasks.names() or tasks.load(trained["task"]).fixed_rows:
         return False
     options = tasks.load(trained["task"]).preset_options.get(preset, {})
@@ -207,8 +207,8 @@ def wanted(
 
 
 def task_of(line: dict[str, Any]) -> str:
-    """The task of a line as a column of a table names it: `c3/breadth`, or the source of images."""
+    """The task of a line as a column of a table names it: `c3/breadth`, or `images/digits` with the source of images."""
     if is_image(line["task"]):
-        return str(line["form"])
+        return f"{line['task']}/{line['form']}"
     name = f"{line['task']}/{line['order']}" if line["order"] else str(line["task"])
     return f"{name} ({line['form']})" if line["form"] else name

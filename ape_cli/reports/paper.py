@@ -23,7 +23,8 @@ TWO_READINGS = (
     "The paper has one `depth` column: its text (section 4.1) describes sources and targets in the same order, like "
     "our `depth`, while its numbers fit sources that are always written breadth first, like our `breadth-to-depth`."
 )
-IMAGES, IMAGES_ROWS = "cifar-10", (50_000, 10_000)  # the dataset of table 3: rows for training, and other rows
+SOURCE, IMAGES_ROWS = "cifar-10", (50_000, 10_000)  # the images of table 3: rows for training, and other rows
+IMAGES = f"images/{SOURCE}"  # their column
 _ROUNDED = 0.5e-4  # the paper rounds means to hundredths of a percent
 
 _COLUMNS = {
@@ -37,7 +38,7 @@ _COLUMNS = {
 def scores() -> dict[tuple[str, str], tuple[float, float | None]]:
     """The mean and the deviation of each (scheme, column) of tables 1 to 3 of the paper, as fractions.
 
-    The column `cifar-10 @150` of table 3 is the best score on images until epoch 150. A `depth` column of table 2
+    The column `images/cifar-10 @150` of table 3 is the best score on images until epoch 150. A `depth` column of table 2
     appears twice, for example as `tree-copy/depth` and as `tree-copy/breadth-to-depth` (see `TWO_READINGS`).
     """
     tables = json.loads(resources.files("ape_cli.reports").joinpath("paper_tables.json").read_text(encoding="utf-8"))

@@ -26,14 +26,14 @@ class RunKind(NamedTuple):
 def kind(scheme: str, preset: str, task: str, order: str | None, parameters: dict[str, Any], *, image: bool) -> RunKind:
     """The kind of a run. Some runs have two names for their task.
 
-    A tree task is also called by its linearisation, as in `tree-copy/depth`. A task of images (`image`) is also called
-    by its source.
+    A tree task is also called by its linearisation, as in `tree-copy/depth`, and a task of images (`image`) by its
+    source, as in `images/digits`.
 
     >>> kind("rope", "small", "tree-copy", "depth", {}, image=False).tasks
     ('tree-copy', 'tree-copy/depth')
     """
-    source = parameters.get("source") if image else None
-    names = (task, f"{task}/{order}" if order else source)
+    more = parameters.get("source") if image else order
+    names = (task, f"{task}/{more}" if more else None)
     return RunKind(scheme, tuple(str(name) for name in names if name), preset)
 
 

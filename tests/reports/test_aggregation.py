@@ -334,7 +334,7 @@ def test_images_have_a_table_of_their_own(tmp_path: Path) -> None:
     images(tmp_path)
     grids, shown = tables_of(tmp_path)
     assert (grids.title, grids.columns) == ("Tasks on grid(2), token accuracy", ["grid-rotate"])
-    assert (shown.title, shown.columns) == ("Images, top-1 accuracy", ["cifar-10", "digits", "digits (shuffled)"])
+    assert (shown.title, shown.columns) == ("Images, top-1 accuracy", ["images/cifar-10", "images/digits", "images/digits (shuffled)"])
     assert [row for row, _ in shown.rows] == ["sinusoidal", "orthogonal-grid"]
     assert shown.notes[0].startswith("Preset small; top-1 accuracy in %, test split; one seed")
     assert "decoding" not in " ".join(shown.notes)
@@ -350,10 +350,10 @@ def test_images_on_another_dataset_and_of_another_size_are_named(tmp_path: Path)
     add(tmp_path, "rope", 0.9, source="digits")
     add(tmp_path, "rope", 0.2, source="digits", evaluated="e" * 64)
     (shown,) = tables_of(tmp_path)
-    assert shown.columns == ["digits", "digits on longer"]
+    assert shown.columns == ["images/digits", "images/digits on longer"]
     add(tmp_path, "rope", 0.3, source="digits", fingerprint="c" * 64, name="few")
     (shown,) = tables_of(tmp_path)
-    assert set(shown.columns) >= {"digits [few]", "digits [images-digits]"}
+    assert set(shown.columns) >= {"images/digits [few]", "images/digits [images-digits]"}
 
 
 def test_the_paper_has_no_number_of_images_but_by_epoch(tmp_path: Path) -> None:

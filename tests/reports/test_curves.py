@@ -127,7 +127,7 @@ def test_images_have_the_test_curve_beside_the_other(tmp_path: Path) -> None:
     put(tmp_path, "none", [0.2, 0.3], 2, source="digits")
     put(tmp_path, "rope", [0.5], 1)
     digits, words = learning(tmp_path)
-    assert (digits.title, words.title) == ("digits", "reverse")
+    assert (digits.title, words.title) == ("images/digits", "reverse")
     assert digits.lines.filter(row="rope")["test"].to_list() == pytest.approx([0.25, 0.75])
     assert digits.lines.filter(row="rope")["mean"].to_list() == pytest.approx([0.3, 0.7])
     assert digits.lines.filter(row="none")["test"].to_list() == [None, None]

@@ -23,7 +23,7 @@ def test_the_paper_s_numbers_are_complete() -> None:
         assert ("rope", f"{task}/depth-to-breadth") not in found
     assert found["orthogonal-tree", "c3/breadth"] == (pytest.approx(0.8767), pytest.approx(0.105))
     assert found["orthogonal-seq", "c3/breadth"] == (pytest.approx(0.8280), None)
-    assert found["learned", "cifar-10 @300"] == (pytest.approx(0.9268), pytest.approx(0.002))
+    assert found["learned", "images/cifar-10 @300"] == (pytest.approx(0.9268), pytest.approx(0.002))
     raw = json.loads(PAPER.read_text())
     assert raw["table2"]["rows"]["rope"][7] == [39.67, 3.0]
 

@@ -106,7 +106,7 @@ def test_cross_entropy_by_hand(tmp_path: Path) -> None:
     worse = found.filter(measure=VALIDATION, checkpoint="@3").select("scheme", "best").rows()
     assert dict(worse) == {"rope": False, "none": True}  # 2 - 2 0.9 until 3, compared with 2 - 2 0.7
     shown = VIEW.tables(whole)
-    assert [t.title for t in shown] == [f"digits by epoch, cross-entropy: {m}" for m in (VALIDATION, CHOSEN, BEST)]
+    assert [t.title for t in shown] == [f"images/digits by epoch, cross-entropy: {m}" for m in (VALIDATION, CHOSEN, BEST)]
     assert {t.unit for t in shown} == {"nats an image"}
     told = [" ".join(t.notes) for t in shown]
     assert "lowest validation cross-entropy" in told[0]
@@ -230,7 +230,7 @@ def test_a_table_a_measure_with_schemes_down_and_checkpoints_across(tmp_path: Pa
     shown = tables(tmp_path, preset="small")
     assert [t.title for t in shown] == [
         f"{source} by epoch, top-1 accuracy: {measure}"
-        for source in ("cifar-10", "digits")
+        for source in ("images/cifar-10", "images/digits")
         for measure in (VALIDATION, CHOSEN, BEST)
     ]
     assert len(tables(tmp_path)) == 9
