@@ -19,11 +19,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz import cases, mutations, trees
+from tests.fuzz import cases, exports, mutations, trees
 from tests.fuzz.cases import BrokenRule, Case
 from tests.limits import MOST_BYTES, MOST_SECONDS, peak_of_this
 
-CASES = cases.CASES | trees.CASES
+CASES = cases.CASES | exports.CASES | trees.CASES
 
 
 def mutate(case: Case, name: str, seed: int, number: int) -> str:
