@@ -22,6 +22,7 @@ from ape_cli.structure import linearisation
 
 # Fields of the configuration that are options of `ape train`, and not of its `--set`.
 _OPTIONS = {"structure": "--structure", "attention": "--attention", "precision": "--precision"}
+_DECODINGS = {"teacher": "teacher forcing", "greedy": "greedy decoding"}
 _METRICS = {
     "token_accuracy": ("accuracy", "token accuracy"),
     "exact_match": ("exact_match", "exact match"),
@@ -133,7 +134,7 @@ def _front_matter(about: dict[str, Any]) -> list[str]:
         ]
         for name, value in _measured(score["overall"]):
             metric, words = _METRICS[name]
-            shown = f"{words}, {score['decode']} decoding"
+            shown = f"{words}, {_DECODINGS[score['decode']]}"
             lines += [f"    - type: {metric}", f"      value: {json.dumps(value)}", f"      name: {json.dumps(shown)}"]
     return [*lines, "---"]
 
@@ -154,7 +155,7 @@ def _scores(about: dict[str, Any]) -> list[str]:
     for score in about["scores"]:
         found = score["overall"]
         nats = found.get("cross_entropy")
-        cells = [escaping.markdown(score["dataset"]), score["split"], score["decode"]]
+        cells = [escaping.markdown(score["dataset"]), score["split"], _DECODINGS[score["decode"]]]
         cells += [f"{100 * found[name]:.2f}" for name in ("token_accuracy", "exact_match")]
         lines.append(f"| {' | '.join([*cells, '' if nats is None else f'{nats:.4f}', str(found['rows'])])} |")
     if not about["scores"]:
