@@ -33,11 +33,4 @@ MISTAKES = [
         "causal=False",
         "adapters/test_hugging_face.py::test_a_llama_with_each_scheme",
     ),
-    Mistake(
-        "a bias for scaled_dot_product_attention that hides nothing",
-        "additive",
-        "link.hidden is None",
-        "True",
-        "adapters/test_torch_attention.py::test_sdpa_is_our_attention",
-    ),
 ]
