@@ -334,7 +334,10 @@ def test_images_have_a_table_of_their_own(tmp_path: Path) -> None:
     images(tmp_path)
     grids, shown = tables_of(tmp_path)
     assert (grids.title, grids.columns) == ("Tasks on grid(2), token accuracy", ["grid-rotate"])
-    assert (shown.title, shown.columns) == ("Images, top-1 accuracy", ["images/cifar-10", "images/digits", "images/digits (shuffled)"])
+    assert (shown.title, shown.columns) == (
+        "Images, top-1 accuracy",
+        ["images/cifar-10", "images/digits", "images/digits (shuffled)"],
+    )
     assert [row for row, _ in shown.rows] == ["sinusoidal", "orthogonal-grid"]
     assert shown.notes[0].startswith("Preset small; top-1 accuracy in %, test split; one seed")
     assert "decoding" not in " ".join(shown.notes)

@@ -106,7 +106,9 @@ def test_cross_entropy_by_hand(tmp_path: Path) -> None:
     worse = found.filter(measure=VALIDATION, checkpoint="@3").select("scheme", "best").rows()
     assert dict(worse) == {"rope": False, "none": True}  # 2 - 2 0.9 until 3, compared with 2 - 2 0.7
     shown = VIEW.tables(whole)
-    assert [t.title for t in shown] == [f"images/digits by epoch, cross-entropy: {m}" for m in (VALIDATION, CHOSEN, BEST)]
+    assert [t.title for t in shown] == [
+        f"images/digits by epoch, cross-entropy: {m}" for m in (VALIDATION, CHOSEN, BEST)
+    ]
     assert {t.unit for t in shown} == {"nats an image"}
     told = [" ".join(t.notes) for t in shown]
     assert "lowest validation cross-entropy" in told[0]
