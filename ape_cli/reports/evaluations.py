@@ -207,7 +207,7 @@ def wanted(
 
 
 def task_of(line: dict[str, Any]) -> str:
-    """The task of a line as a column of a table names it: `c3/breadth`, or `images/digits` with the source of images."""
+    """The task of a line as a column of a table names it: `c3/breadth`, or `images/digits` with the source."""
     if is_image(line["task"]):
         return f"{line['task']}/{line['form']}"
     name = f"{line['task']}/{line['order']}" if line["order"] else str(line["task"])

@@ -38,8 +38,8 @@ _COLUMNS = {
 def scores() -> dict[tuple[str, str], tuple[float, float | None]]:
     """The mean and the deviation of each (scheme, column) of tables 1 to 3 of the paper, as fractions.
 
-    The column `images/cifar-10 @150` of table 3 is the best score on images until epoch 150. A `depth` column of table 2
-    appears twice, for example as `tree-copy/depth` and as `tree-copy/breadth-to-depth` (see `TWO_READINGS`).
+    The column `images/cifar-10 @150` of table 3 is the best score on images until epoch 150. A `depth` column of table
+    2 appears twice, for example as `tree-copy/depth` and as `tree-copy/breadth-to-depth` (see `TWO_READINGS`).
     """
     tables = json.loads(resources.files("ape_cli.reports").joinpath("paper_tables.json").read_text(encoding="utf-8"))
     return {
