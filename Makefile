@@ -13,6 +13,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+# Installs only what users of the package need. The installation for development, if there is one, has more.
+$(VENV)/.plots: pyproject.toml constraints.txt
+	test -e $(VENV)/.installed || $(PYTHON) -m venv $(VENV)
+	test -e $(VENV)/.installed || $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plots]'
+	touch $@
+
 test: lint check-types pytest
 
 lint: install
@@ -69,7 +75,7 @@ notebooks: install
 # Makes a table and plots from nothing, in a separate folder: two encodings on a task on trees. After the installation, it
 # takes less than three minutes on 2 cores.
 DEMO := .demo
-demo: install
+demo: $(VENV)/.plots
 	mkdir -p $(DEMO)
 	cd $(DEMO) && $(APE) sweep --schemes sinusoidal,orthogonal-tree --tasks tree-rotate --preset small
 	cd $(DEMO) && $(APE) show tree-rotate-breadth-small --row 4
