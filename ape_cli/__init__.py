@@ -2,7 +2,7 @@
 
 The modules in `__all__` are the public Python surface, and each of them has an example in its docstring. They are
 imported when they are first used, because some of them import torch. `load` loads a model that `ape export` wrote; it
-returns an `ape_cli.sharing.trained_model.TrainedModel`.
+returns an `ape_cli.evaluation.sharing.trained_model.TrainedModel`.
 
 | module | contents |
 |---|---|
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ape_cli import adapters, attention, dataset, errors, position, registry, tasks
-    from ape_cli.sharing.trained_model import load
+    from ape_cli.evaluation.sharing.trained_model import load
 
 __all__ = ["adapters", "attention", "dataset", "errors", "load", "position", "registry", "tasks"]
 
@@ -44,7 +44,7 @@ else:  # a type checker shall report any other name
     def __getattr__(name: str) -> Any:
         """A public module or `load`, imported on its first use, or the version."""
         if name == "load":
-            return importlib.import_module(f"{__name__}.sharing.trained_model").load
+            return importlib.import_module(f"{__name__}.evaluation.sharing.trained_model").load
         if name in __all__:
             return importlib.import_module(f"{__name__}.{name}")
         if name == "__version__":

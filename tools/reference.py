@@ -17,14 +17,14 @@ import typer
 
 import ape_cli
 from ape_cli import adapters, attention, load, position, tasks
-from ape_cli.adapters.hugging_face import Encoding
 from ape_cli.cli import app
 from ape_cli.cli._task_options import OPTION_OF_TASKS, flag
 from ape_cli.cli.fields import listed
 from ape_cli.cli.values import shown
+from ape_cli.evaluation.sharing import exported
+from ape_cli.evaluation.sharing.trained_model import TrainedModel
+from ape_cli.models.adapters.hugging_face import Encoding
 from ape_cli.runs import config
-from ape_cli.sharing import exported
-from ape_cli.sharing.trained_model import TrainedModel
 from ape_cli.storage import image_rows, sequence_rows, tree_formats
 
 PAGES_OF = Path(__file__).parents[1] / "docs" / "reference"

@@ -34,14 +34,15 @@ class WantedRun:
     precision: str
     settings: dict[str, Any]
     recorded: Trained | None = None  # the dataset of a configuration file
+    from_file: frozenset[str] = frozenset()  # the settings that only the file has
 
     def over(self, file: ConfigFile, given: Collection[str]) -> WantedRun:
         """The configuration of a file, with the options that were `given` in place of its own."""
         own = file.config
         schemes, attentions = own.scheme_options, own.attention_options
         base = file.settings
-        if "scheme" in given or "structure" in given:
-            schemes = {} if "scheme" in given else schemes
+        schemes = {} if "scheme" in given else schemes
+        if {"scheme", "structure", "attention"} & set(given):  # they decide these two, unless --set does
             base = {name: value for name, value in base.items() if name not in ("max_size", "decay")}
         attentions = {} if "attention" in given else attentions
         for one, other in [*_EXCLUSIVE.items(), *((b, a) for a, b in _EXCLUSIVE.items())]:
@@ -58,6 +59,7 @@ class WantedRun:
             precision=self.precision if "precision" in given else own.precision,
             settings=base | schemes | attentions | self.settings,
             recorded=file.dataset,
+            from_file=frozenset(base) - set(self.settings),
         )
 
     def config(self, kind: str) -> Config:
@@ -85,7 +87,7 @@ class WantedRun:
         """The same model without positions. Options that only the scheme has are left out."""
         from ape_cli import position
 
-        own = ["max_size", *position.options(self.scheme)]
+        own = {"max_size", *position.options(self.scheme)} | ({"decay"} & self.from_file)
         settings = {key: value for key, value in self.settings.items() if key not in own}
         return replace(self, scheme="none", structure=None, settings=settings)
 

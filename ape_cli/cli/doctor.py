@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import ape_cli
 from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, command
-from ape_cli.cli.console import answer, note, print_table, say
+from ape_cli.cli.console import answer, note, print_table, say, user_error
 from ape_cli.core import runtime
+from ape_cli.core.errors import ApeError
 from ape_cli.core.extras import how_to_install
 
 if TYPE_CHECKING:  # imported by the command when it runs, because Polars and torch are slow to import
@@ -33,12 +34,24 @@ def doctor(results: Results = RESULTS, datasets: Datasets = DATASETS, as_json: J
     from ape_cli.runs.registry import open_registry
 
     registry = open_registry(results)
+    unreadable: list[dict[str, str]] = []
+    try:
+        runs, leftovers = _runs(registry), _leftovers(registry, results, datasets)
+    except (ApeError, OSError) as error:  # a folder is a file or cannot be read; the rest is shown all the same
+        runs, leftovers = {}, []
+        unreadable = [
+            {
+                "where": f"{results}, {datasets}",
+                "what": user_error(error).summary,
+                "fix": "name folders that can be read",
+            }
+        ]
     found = {
         "versions": _versions(),
         "extras": _extras(),
         "machine": _machine(),
-        "folders": {"results": _folder(results) | _runs(registry), "datasets": _folder(datasets)},
-        "leftovers": _leftovers(registry, datasets),
+        "folders": {"results": _folder(results) | runs, "datasets": _folder(datasets)},
+        "leftovers": [*leftovers, *unreadable],
     }
     if as_json:
         answer(found)
@@ -160,10 +173,13 @@ def _runs(registry: Registry) -> dict[str, int]:
     )
 
 
-def _leftovers(registry: Registry, datasets: StoragePath) -> list[dict[str, str]]:
-    """What interrupted commands have left."""
+def _leftovers(registry: Registry, results: StoragePath, datasets: StoragePath) -> list[dict[str, str]]:
+    """What interrupted commands have left. Raises `ApeError` or `OSError` if a folder cannot be read."""
     import dataclasses
 
     from ape_cli.runs import leftovers
 
-    return [dataclasses.asdict(left) for left in (*leftovers.of_runs(registry), *leftovers.of_datasets(datasets))]
+    of_results = [] if results == RESULTS else ["--results", str(results)]
+    of_datasets = [] if datasets == DATASETS else ["--datasets", str(datasets)]
+    found = [*leftovers.of_runs(registry, of_results, of_datasets), *leftovers.of_datasets(datasets)]
+    return [dataclasses.asdict(left) for left in found]

@@ -187,7 +187,8 @@ def _check_options(
         ]
     else:
         reasons += [
-            (name, value, "only --view attention shows a sample", "add it") for name, value in of_sample.items()
+            (name, value, "only --view attention shows a sample", "add --view attention")
+            for name, value in of_sample.items()
         ]
     if not kind.from_one_node:
         reasons += [("node", of_places["node"], f"{view} has no single node", "use --view nodes or overview")]

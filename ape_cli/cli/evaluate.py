@@ -89,7 +89,7 @@ def evaluate(
         if not work:
             left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
             note(f"nothing to evaluate: all finished runs that fit have this evaluation, or there are none{left}")
-    done, failed = [], 0
+    done, failed, guesses = [], 0, dict[str, float]()
     for run, other in work:
         try:
             against = other or evaluate.own_dataset(run)
@@ -102,7 +102,7 @@ def evaluate(
             continue
         done.append(found)
         if not as_json:
-            _print(found, run, against)
+            _print(found, run, against, guesses)
     if as_json:
         answer(done)
     elif done and others:
@@ -114,11 +114,20 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def _print(found: dict[str, Any], run: Run, data: Dataset) -> None:
-    """Print an evaluation, next to what a constant guess reaches, and next to teacher forcing if it is greedy."""
+def _print(found: dict[str, Any], run: Run, data: Dataset, guesses: dict[str, float]) -> None:
+    """Print an evaluation and what a constant guess reaches. A greedy one is next to teacher forcing if that is there.
+
+    `guesses` has the constant guess of each dataset that was read before, by its fingerprint.
+    """
     from ape_cli.evaluation.constant_guess import constant_guess
     from ape_cli.evaluation.evaluate import name_of
 
-    split = found["split"]
-    teacher = run.evaluation(name_of(data, split, "teacher")) if found["decode"] == "greedy" else None
-    console.print_evaluation(found, constant_guess(data.split(split)), teacher)
+    split, teacher = found["split"], None
+    if found["decode"] == "greedy":
+        try:
+            teacher = run.evaluation(name_of(data, split, "teacher"))
+        except ApeError as error:  # the other runs are evaluated too
+            note(f"without teacher forcing: {error.summary}")
+    if data.fingerprint not in guesses:
+        guesses[data.fingerprint] = constant_guess(data.split(split))
+    console.print_evaluation(found, guesses[data.fingerprint], teacher)

@@ -30,8 +30,8 @@ def export(
     Raises `UsageError` if the run is not finished or the folder has other content, and `RunError` if it is damaged.
     """
     runtime.share_cores()
+    from ape_cli.evaluation.sharing import exported
     from ape_cli.runs.registry import open_registry
-    from ape_cli.sharing import exported
 
     found = open_registry(results).find(run)
     made = exported.export(found, out, overwrite=overwrite)

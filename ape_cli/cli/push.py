@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, command, dataset_folder
-from ape_cli.cli.console import answer, say
+from ape_cli.cli.console import answer, note, say
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, unknown
 from ape_cli.storage.paths import StoragePath, storage_path
@@ -38,13 +38,14 @@ def push(
     """
     runtime.share_cores()
     from ape_cli.data.manifest import manifest_path
+    from ape_cli.evaluation.sharing import exported, hub
     from ape_cli.runs.registry import open_registry
-    from ape_cli.sharing import exported, hub
 
     hub.check_target(to)
     given = storage_path(what)
     folder = dataset_folder(given, datasets)
     if manifest_path(folder).exists():
+        note(f"uploading the dataset {folder}")
         kind, address = "dataset", hub.push_dataset(_local(folder), to, private=private)
     elif exported.is_export(given):
         kind, address = "model", hub.push_model(_local(given), to, private=private)

@@ -42,9 +42,13 @@ def rm(
         if not typer.confirm(f"remove {count}?", err=True):
             note("nothing was removed")
             raise typer.Exit(1)
-    for run in named:
-        run.delete()
-        if not as_json:
-            say(f"removed: {run.folder}")
-    if as_json:
-        answer({"removed": [run.name for run in named]})
+    removed: list[str] = []
+    try:
+        for run in named:
+            run.delete()
+            removed.append(run.name)
+            if not as_json:
+                say(f"removed: {run.folder}")
+    finally:  # also if another process trains one of them
+        if as_json:
+            answer({"removed": removed})

@@ -56,7 +56,7 @@ def gen_command(task: BaseTask, rows: Mapping[str, int], seed: int, shard_rows: 
     options = [k if v is True else f"{k} {shlex.quote(str(v))}" for k, v in flags.items() if v is not False]
     orders = {"--order": task.order, "--source-order": task.source_order}
     order = "".join(f" {option} {value}" for option, value in orders.items() if value)
-    of_each = len(task.parameters.get("sizes", [0]))
+    of_each = len(task.options.get("sizes") or [0])
     counts = " ".join(
         f"{option} {rows[split] // of_each}"
         for option, split in (("--n", "train"), ("--n-validation", "validation"), ("--n-test", "test"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +26,11 @@ class Leftover:
     fix: str
 
 
-def of_runs(registry: Registry) -> Iterator[Leftover]:
-    """Yield what is left in the folders of runs."""
+def of_runs(registry: Registry, results: Sequence[str] = (), datasets: Sequence[str] = ()) -> Iterator[Leftover]:
+    """Yield what is left in the folders of runs.
+
+    `results` and `datasets` are the words that commands need to find these folders, such as `--results DIR`.
+    """
     for run in registry:
         where = str(run.folder)
         try:
@@ -35,15 +40,17 @@ def of_runs(registry: Registry) -> Iterator[Leftover]:
                 continue
             status = run.status
         except ApeError as error:
-            yield Leftover(where, error.summary, f"`ape verify {run.name}` says more; `ape rm {run.name}` removes it")
+            verify, remove = (shlex.join(["ape", name, run.name, *results]) for name in ("verify", "rm"))
+            yield Leftover(where, error.summary, f"`{verify}` says more; `{remove}` removes it")
             continue
-        again = f"ape train --config {run.folder / 'run.json'}"
+        words = ["ape", "train", "--config", str(run.folder / "run.json"), *results, *datasets]
         if status == "stopped":
-            yield Leftover(where, "the run was stopped", f"continue it: {again} --resume")
+            yield Leftover(where, "the run was stopped", f"continue it: {shlex.join([*words, '--resume'])}")
         elif status == "failed":
-            yield Leftover(where, "the run failed", f"train it again: {again} --overwrite; or `ape rm {run.name}`")
+            yield Leftover(where, "the run failed", f"train it again: {shlex.join([*words, '--overwrite'])}")
         elif status == "finished" and run.has_leftovers():
-            yield Leftover(where, "the finished run has its state for resuming", f"{again} removes it")
+            what = "the finished run has a lock or a state for resuming, which it does not need"
+            yield Leftover(where, what, f"{shlex.join(words)} removes it")
         yield from _of_files(run.folder)
 
 
@@ -65,7 +72,6 @@ def _of_files(folder: StoragePath) -> Iterator[Leftover]:
         for name, is_folder in folders.entries(place):
             found, path = PATTERN.fullmatch(name), place / name
             if found and not found["lock"] and not is_folder and not locks.is_locked(place / f"{name}.lock"):
-                size = path.lstat().st_size
-                yield Leftover(
-                    str(path), f"a temporary file of {size:,} bytes", "the next command that writes removes it"
-                )
+                with suppress(FileNotFoundError):  # its writer has just renamed it
+                    what = f"a temporary file of {path.lstat().st_size:,} bytes"
+                    yield Leftover(str(path), what, "the next command that writes removes it")

@@ -116,6 +116,8 @@ class Registry:
 
         Raises `UsageError` if there is no such run, or if several names have this prefix.
         """
+        if not name:  # an unset variable of a shell, which must not mean the only run
+            raise UsageError("the name of a run is empty", got="''", fix="name a run; `ape runs` lists all")
         names = [run.name for run in self]
         path = storage_path(name)
         wanted = path.name if path.resolve().parent == (self.folder / "runs").resolve() else name

@@ -9,7 +9,7 @@ import polars as pl
 
 from ape_cli.core.errors import UsageError, pick
 
-_CONDITION = re.compile(r"\s*(?P<column>[\w-]+)\s*(?P<sign><=|>=|!=|=|<|>|~)\s*(?P<value>.*?)\s*", re.DOTALL)
+_CONDITION = re.compile(r"\s*(?P<column>[\w-]+)\s*(?P<sign><=|>=|!=|==?|<|>|~)\s*(?P<value>.*?)\s*", re.DOTALL)
 _SHORT = {"validation": "validation_token_accuracy"}  # what the table on a terminal calls a column
 _ALLOWED = "COLUMN=VALUE, or with != < <= > >=, or ~ for a part of a text"
 
@@ -32,7 +32,7 @@ def _condition(table: pl.DataFrame, text: str) -> pl.Expr:
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise UsageError("bad --filter", got=repr(text), allowed=_ALLOWED, fix="for example --filter status=failed")
-    name, sign = _column(table, found["column"]), found["sign"]
+    name, sign = _column(table, found["column"]), found["sign"].replace("==", "=")
     column, value = pl.col(name), _value(table.schema[name], name, sign, found["value"])
     if sign == "~":
         return column.str.contains(value, literal=True).fill_null(False)

@@ -79,6 +79,11 @@ class Images(FixedRows[Portion]):
         """The name of the dataset's folder: `images-digits`, `images-cifar-10-shuffled`."""
         return f"{self.name}-{self._source.name}" + "-shuffled" * self.shuffled
 
+    @classmethod
+    def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The options among the parameters that a manifest has. The content of the source is none."""
+        return {name: value for name, value in parameters.items() if name != "sha256"}
+
     @property
     def given(self) -> dict[str, Any]:
         """The options of the command that generates the dataset again. The path of the source is left out."""

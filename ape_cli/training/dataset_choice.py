@@ -6,9 +6,11 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError
+from ape_cli.core.names import checked_name
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import Dataset, open_dataset
@@ -77,20 +79,30 @@ def given_dataset(folder: StoragePath) -> Choice:
 
 
 def recorded_dataset(about: Trained, root: StoragePath) -> Choice:
-    """The dataset that a run recorded: the folder `root`/NAME if it exists, else the dataset generated again there.
+    """The dataset that a run recorded: `root`/NAME, or else the recorded folder, or else generated as `root`/NAME.
 
-    Opening it raises `DataError` if it is not the recorded dataset, and `UsageError` if its task is not known here.
+    Opening it raises `DataError` if `root`/NAME is another dataset, or if it cannot be generated again. Raises
+    `ApeError` if the recorded name cannot be the name of a folder.
     """
-    return "sequence" if about.image is None else "image", partial(_again, about, root / about.name)
+    folder = root / checked_name("name of the dataset", about.name)
+    return "sequence" if about.image is None else "image", partial(_again, about, folder)
 
 
 def _again(about: Trained, folder: StoragePath) -> Dataset:
     """Open or generate a recorded dataset in a folder."""
     if not manifest.manifest_path(folder).exists():
-        task = tasks.load(about.task)
-        order = linearisation.parse(about.order)
-        made = tasks.make(about.task, *order, **task.recorded(about.parameters))
-        wanted = generation.plan(made, seed=about.seed, rows=about.rows, shard_rows=ROW_GROUP)
+        if (there := _recorded_folder(about)) is not None:
+            return open_dataset(there)
+        try:
+            options = tasks.load(about.task).recorded(about.parameters)
+            made = tasks.make(about.task, *linearisation.parse(about.order), **options)
+            wanted = generation.plan(made, seed=about.seed, rows=about.rows, shard_rows=ROW_GROUP)
+        except ApeError as error:  # it was made of the user's own files, or of a task that is not known here
+            raise DataError(
+                "the dataset is not there, and cannot be generated again",
+                got=f"{folder}: {error.what}",
+                fix="generate it with its own options, and name it with --data",
+            ) from error
         outcome = generation.generate(made, wanted, folder)
         logger.info(f"generated {folder} ({outcome.written:,} rows)")
     found = open_dataset(folder)
@@ -102,6 +114,15 @@ def _again(about: Trained, folder: StoragePath) -> Dataset:
             fix="choose another folder with --datasets, or name a dataset with --data",
         )
     return found
+
+
+def _recorded_folder(about: Trained) -> StoragePath | None:
+    """The folder in which a run found its dataset, if that is on this machine and still has the dataset."""
+    folder = Path(about.path)
+    with suppress(ApeError, OSError):
+        if manifest.read_manifest(folder).fingerprint == about.fingerprint:
+            return folder
+    return None
 
 
 def choose_dataset(

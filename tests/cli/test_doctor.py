@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import platform
+import shlex
 from pathlib import Path
 
+import pytest
 import torch
 
 import ape_cli
@@ -53,3 +55,24 @@ def test_it_finds_what_was_left(here: Path) -> None:
     assert found["datasets/half"]["what"] == "the dataset is not complete"
     assert "4 bytes" in found["datasets/half/.a.0123456789abcdef.tmp"]["what"]
     assert len(found) == 6
+
+
+@pytest.mark.slow
+def test_what_helps_is_a_command_that_works(here: Path) -> None:
+    """Also in other folders, with a blank in their names."""
+    folders = ["--results", "my results", "--datasets", "my data"]
+    ape("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--device", "cpu", "--no-eval", *folders)
+    (run,) = open_registry("my results")
+    run.update(status="failed")
+    (left,) = json.loads(ape("doctor", *folders, "--json")[0])["leftovers"]
+    assert left["fix"].startswith("train it again: ape train --config ")
+    ape(*shlex.split(left["fix"].partition(": ape ")[2]))
+    assert run.status == "finished"
+    assert not Path("datasets").exists()
+
+
+def test_a_folder_that_cannot_be_read_is_reported(here: Path) -> None:
+    Path("results").write_text("")
+    found = json.loads(ape("doctor", "--json")[0])
+    assert found["versions"]["ape"] == ape_cli.__version__
+    assert "the results are not in a folder" in found["leftovers"][0]["what"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
+from ape_cli.core.errors import ApeError
+from ape_cli.training import dataset_choice
 from tests.conftest import ape
 
 TINY = ["--preset", "tiny", "--device", "cpu", "--set", "steps=4", "--no-eval"]
@@ -52,6 +55,75 @@ def test_options_replace_fields_of_the_file(here: Path) -> None:
     assert "the configuration file already names a dataset" in refused
 
 
+@pytest.mark.slow
+def test_another_attention_has_its_own_locality_bias(here: Path) -> None:
+    """The default of the file's attention is not kept, but an explicit setting is."""
+    words = ["train", "--scheme", "orthogonal-seq", "--task", "copy", "--attention", "linear"]
+    ape(*words, *TINY)
+    (run,) = Path("results/runs").iterdir()
+    assert config_of(run.name)["decay"] == 1.0
+    of_file = ["--config", str(run / "run.json"), "--attention", "dot"]
+    assert config_of(trained(*of_file))["decay"] == 0.98
+    assert config_of(trained(*of_file, "--set", "decay=0.5"))["decay"] == 0.5
+
+
+@pytest.mark.slow
+def test_the_hint_about_a_baseline_works_with_a_file(here: Path) -> None:
+    ape("train", "--scheme", "orthogonal-seq", "--task", "copy", *TINY)
+    (run,) = Path("results/runs").iterdir()
+    again = ["train", "--config", str(run / "run.json"), "--device", "cpu"]
+    lines = ape(*again)[1].splitlines()
+    hint = shlex.split(lines[lines.index("to compare it with a model without positions:") + 1])
+    ape(*hint[1:])
+    assert "without positions (scheme none)" in ape(*again)[0]
+
+
+@pytest.mark.slow
+def test_a_dataset_of_images_is_generated_again(here: Path) -> None:
+    pytest.importorskip("sklearn")
+    ape("train", "--scheme", "none", "--task", "images", *TINY)
+    (run,) = Path("results/runs").iterdir()
+    shutil.rmtree("datasets")
+    assert trained("--config", str(run / "run.json"), "--results", "others", "--datasets", "elsewhere") == run.name
+
+
+@pytest.mark.slow
+def test_a_dataset_of_own_trees_is_found_where_it_was(here: Path) -> None:
+    """It cannot be generated without its source, and the message says what helps."""
+    Path("mine").mkdir()
+    for number in range(12):
+        Path(f"mine/{number}.json").write_text(json.dumps({"a": list(range(number)), "b": number}))
+    ape("gen", "trees", "--source", "mine", "--out", "datasets/mine")
+    ape("train", "--scheme", "rope", "--data", "datasets/mine", *TINY)
+    (run,) = Path("results/runs").iterdir()
+    of_file = ["--config", str(run / "run.json"), "--results", "others", "--datasets", "elsewhere"]
+    assert trained(*of_file) == run.name
+    shutil.rmtree("datasets")
+    refused = ape("train", *of_file, "--overwrite", "--device", "cpu", code=1)[1]
+    assert "cannot be generated again" in refused
+    assert "--data" in refused
+
+
+@pytest.mark.parametrize("name", ["../../elsewhere", "/tmp/elsewhere", ".."])
+def test_the_name_of_a_dataset_leads_nowhere_else(name: str, tmp_path: Path) -> None:
+    from ape_cli.runs.record import Trained
+
+    about = Trained(
+        name=name,
+        path="nowhere",
+        fingerprint="0" * 64,
+        task="copy",
+        order=None,
+        structure="seq",
+        parameters={},
+        seed=1,
+        rows={"train": 2, "validation": 1, "test": 1},
+        vocabulary=["<pad>"],
+    )
+    with pytest.raises(ApeError, match="cannot be a part of a path"):
+        dataset_choice.recorded_dataset(about, tmp_path)
+
+
 def test_what_is_no_configuration_is_refused(here: Path) -> None:
     def refused(text: str | None, *words: str, code: int = 2) -> str:
         if text is not None:
@@ -79,5 +151,6 @@ def test_a_file_that_was_altered_and_another_dataset_are_refused(here: Path) -> 
     del unsealed["sha256"]
     unsealed["dataset"]["seed"] = 43
     Path("mine.json").write_text(json.dumps(unsealed))
+    shutil.rmtree("datasets")
     words = ["train", "--config", "mine.json", "--datasets", "other", "--device", "cpu"]
     assert "not the one that the configuration file names" in ape(*words, code=1)[1]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import ape_cli
+from ape_cli.evaluation.sharing.exported import CARD, export
 from ape_cli.runs.registry import open_registry
-from ape_cli.sharing.exported import CARD, export
 from tests.fuzz.cases import Case, finished
 
 

@@ -50,6 +50,7 @@ def test_comparisons(column: str, value: Any, sign: str) -> None:
         (["steps>=1,000"], ["tree-copy-none-4"]),
         (["verified=false"], ["copy-none-2"]),
         (["steps>80", "run~rope"], ["copy-rope-1"]),
+        (["steps==90"], ["copy-none-2"]),
     ],
 )
 def test_examples(conditions: list[str], expected: list[str]) -> None:

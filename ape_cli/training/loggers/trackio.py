@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 
+from ape_cli.core.errors import RunError
 from ape_cli.training.loggers import LoggedRun, MetricLogger
 
 _PROJECT = "ape"
@@ -29,16 +30,23 @@ class Trackio(MetricLogger):
         import trackio
 
         config = json.loads(run.config.model_dump_json())
-        with redirect_stdout(sys.stderr):  # it prints notes, and stdout is for results
-            self.run = trackio.init(
-                project=os.environ.get("TRACKIO_PROJECT") or _PROJECT,
-                name=run.name,
-                config=config,
-                resume="allow" if run.step else "never",
-                embed=False,
-                auto_log_gpu=False,
-                auto_log_cpu=False,
-            )
+        try:
+            with redirect_stdout(sys.stderr):  # it prints notes, and stdout is for results
+                self.run = trackio.init(
+                    project=os.environ.get("TRACKIO_PROJECT") or _PROJECT,
+                    name=run.name,
+                    config=config,
+                    resume="allow" if run.step else "never",
+                    embed=False,
+                    auto_log_gpu=False,
+                    auto_log_cpu=False,
+                )
+        except Exception as error:  # of the library, of its database, or of the network
+            raise RunError(
+                "Trackio cannot start a run",
+                got=f"{type(error).__name__}: {error}",
+                fix="unset TRACKIO_SPACE_ID to write to this machine, or leave --log trackio out",
+            ) from error
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log the metrics."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ape_cli.adapters.hugging_face import Encoded, Encoding, attend, refuse_cache, split_heads
+from ape_cli.models.adapters.hugging_face import Encoded, Encoding, attend, refuse_cache, split_heads
 
 
 def sizes(config: Any) -> tuple[int, int, int]:

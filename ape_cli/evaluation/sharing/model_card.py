@@ -106,9 +106,10 @@ def _gen_command(data: dict[str, Any]) -> str:
     try:
         options = tasks.load(data["task"]).recorded(data["parameters"])
         task = tasks.make(data["task"], *linearisation.parse(data["order"]), **options)
-    except ApeError:
+        command = gen_command(task, data["rows"], data["seed"])
+    except ApeError:  # the files of a user's own source are not there, for example
         return ""
-    return f"{gen_command(task, data['rows'], data['seed'])} --out {shlex.quote(data['name'])}"
+    return f"{command} --out {shlex.quote(data['name'])}"
 
 
 def _front_matter(about: dict[str, Any]) -> list[str]:

@@ -23,14 +23,15 @@ from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.decoding import written
 from ape_cli.evaluation.fit import misfit
 from ape_cli.evaluation.metrics import forward, sent
+from ape_cli.evaluation.sharing.exported import AGAIN, model_of, read_export
 from ape_cli.models.checkpoint import put_weights
+from ape_cli.models.device import tune
 from ape_cli.models.precision import products
 from ape_cli.models.settling import feed, reading
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config
 from ape_cli.runs.evaluation_record import DECODINGS
 from ape_cli.runs.run_files import WEIGHTS
-from ape_cli.sharing.exported import AGAIN, model_of, read_export
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import load_tensors
 from ape_cli.structure import Seq, parse_structure
@@ -39,8 +40,10 @@ from ape_cli.structure import Seq, parse_structure
 def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> TrainedModel:
     """Load the model in a folder that `ape export` wrote, or at the address of one in an object store.
 
-    `device`: where the model computes. Raises `RunError` if a file is missing, damaged or altered.
+    `device`: where the model computes. Like all commands, it makes torch treat denormal numbers as zeros in this
+    process. Raises `RunError` if a file is missing, damaged or altered.
     """
+    tune()
     path, about, config, vocabulary = read_export(folder)
     model = model_of(config, about["dataset"], vocabulary)
     put_weights(model, model.current(load_tensors(path / WEIGHTS, AGAIN)[0]), path / WEIGHTS, AGAIN)

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from ape_cli import adapters, attention
-from ape_cli.adapters.hugging_face import Encoding
 from ape_cli.attention import Link
 from ape_cli.core.errors import UsageError
+from ape_cli.models.adapters.hugging_face import Encoding
 from ape_cli.position import Context, Scheme
 from tests.position.test_contract import READS, places
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.core.validation import HEX, Few, Many, Options, Text
+from ape_cli.evaluation.sharing.model_card import model_card
 from ape_cli.models import factory
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.transformer import Model
@@ -27,7 +28,6 @@ from ape_cli.runs.evaluation_record import Metrics
 from ape_cli.runs.record import TrainingData, TrainingResult
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
-from ape_cli.sharing.model_card import model_card
 from ape_cli.storage import files, folders
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.storage.tensors import save_tensors
@@ -82,7 +82,7 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
     if (status := run.status_in(about)) != "finished":
         fix = "wait for it" if status == "running" else "`ape train … --resume` continues it"
         raise UsageError("only a finished run can be exported", got=f"{run.name}: {status}", fix=fix)
-    _make_room(folder, overwrite)
+    _check_room(folder, overwrite)
     data, vocabulary = dict(about["dataset"]), about["dataset"]["vocabulary"]
     for name in ("path", "vocabulary"):  # a path of this machine says nothing elsewhere
         del data[name]
@@ -99,16 +99,18 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
         "versions": about.get("versions") or {},
         "commit": about.get("commit"),
     }
+    card = model_card(made, vocabulary)
+    _make_room(folder)  # everything else is ready: an error above leaves an earlier export as it is
     save_tensors(folder / WEIGHTS, model.state_dict(), {"run": run.name})
     record.write(folder / VOCABULARY, {"names": vocabulary})
-    files.write_text(folder / CARD, model_card(made, vocabulary))
+    files.write_text(folder / CARD, card)
     made["files"] = {name: files.sha256(folder / name) for name in (WEIGHTS, VOCABULARY)}
     record.write(folder / CONFIG, made)
     return made
 
 
-def _make_room(folder: StoragePath, overwrite: bool) -> None:
-    """Create the folder, or remove an earlier export from it. Raises `UsageError` if it has other content."""
+def _check_room(folder: StoragePath, overwrite: bool) -> None:
+    """Check that the folder is new, empty or, with `overwrite`, an earlier export. Raises `UsageError` if it is not."""
     try:
         found = [name for name, _ in folders.entries(folder) if not name.startswith(".")]
     except OSError as error:
@@ -119,6 +121,16 @@ def _make_room(folder: StoragePath, overwrite: bool) -> None:
         raise UsageError(
             "the folder has files that no export has", got=f"{folder}: {foreign[0]}", fix="choose another --out"
         )
+    if CONFIG in found:
+        try:
+            _read(folder / CONFIG, Exported)
+        except RunError as error:
+            fix = "choose another --out, or remove the folder"
+            raise UsageError("the folder has another model", got=f"{folder}: {error.what}", fix=fix) from error
+
+
+def _make_room(folder: StoragePath) -> None:
+    """Create the folder, and remove an earlier export from it."""
     for name in reversed(FILES):  # config.json first, so that an interrupted export is not taken for a whole one
         folders.remove(folder / name)
     files.folder(folder)

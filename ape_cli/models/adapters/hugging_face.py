@@ -113,7 +113,7 @@ def use_scheme(
 
     Raises `UsageError` for a model of another family, and if the model is changed already or cannot have the scheme.
     """
-    from ape_cli.adapters import _llama, _t5
+    from ape_cli.models.adapters import _llama, _t5
 
     families: dict[str, Family] = {"llama": _llama, "t5": _t5}
     kind = str(getattr(getattr(model, "config", None), "model_type", type(model).__name__))

@@ -16,7 +16,7 @@ from ape_cli.core.errors import ApeError, PlaceError, UsageError
 from ape_cli.core.extras import how_to_get
 from ape_cli.data.loader import open_dataset
 from ape_cli.data.manifest import manifest_path
-from ape_cli.sharing.exported import FILES, read_export
+from ape_cli.evaluation.sharing.exported import FILES, read_export
 
 _LOGIN = "`hf auth login` stores one; or set HF_TOKEN (huggingface.co/settings/tokens, with the role `write`)"
 

@@ -14,11 +14,11 @@ import pytest
 
 import ape_cli
 from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.evaluation.sharing import exported
 from ape_cli.runs.run import Run
-from ape_cli.sharing import exported
 from tests.conftest import ape, write
+from tests.evaluation.sharing.hub_server import TOKEN, Hub, hub_server
 from tests.runs.test_registry import run
-from tests.sharing.hub_server import TOKEN, Hub, hub_server
 
 constants = pytest.importorskip("huggingface_hub.constants", reason="the extra `hub` is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # of huggingface_hub's own request

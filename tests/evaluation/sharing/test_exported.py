@@ -16,15 +16,15 @@ from ape_cli import attention, position
 from ape_cli.core.errors import DataError, RunError, UsageError
 from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD, SOS
 from ape_cli.data.loader import Dataset
+from ape_cli.evaluation.sharing import exported
+from ape_cli.evaluation.sharing.model_card import model_card, train_command
+from ape_cli.evaluation.sharing.trained_model import TrainedModel
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.factory import of_data
 from ape_cli.models.settling import feed, settle
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
-from ape_cli.sharing import exported
-from ape_cli.sharing.model_card import model_card, train_command
-from ape_cli.sharing.trained_model import TrainedModel
 from ape_cli.storage.tensors import load_tensors, save_tensors
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
@@ -165,6 +165,42 @@ def test_the_command_exports_once(of_words: Both, tmp_path: Path) -> None:
     assert "files that no export has" in ape(*words, "--overwrite", code=2)[1]
     assert (out / "config.json").read_bytes() == first["config.json"]
     assert str(done.folder) not in (out / "config.json").read_text() + (out / "README.md").read_text()
+
+
+def test_an_earlier_export_survives_a_run_that_is_damaged(of_words: Both, tmp_path: Path) -> None:
+    done, _ = of_words
+    shutil.copytree(done.folder, tmp_path / "runs" / done.name)
+    words = ("export", done.name, "--out", str(tmp_path / "out"), "--results", str(tmp_path), "--overwrite")
+    ape(*words)
+    first = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    weights = tmp_path / "runs" / done.name / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    assert "was altered" in ape(*words, code=1)[1]
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == first
+
+
+def test_another_model_is_not_overwritten(of_words: Both, tmp_path: Path) -> None:
+    """Models of other programs have files of the same names."""
+    done, _ = of_words
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(UsageError, match="the folder has another model"):
+        exported.export(done, tmp_path, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+@pytest.mark.slow
+def test_a_run_on_own_trees_is_exported(here: Path) -> None:
+    """Its source need not be there. The card says how the dataset was made, without the path of the source."""
+    Path("mine").mkdir()
+    for number in range(12):
+        Path(f"mine/{number}.json").write_text(json.dumps({"a": list(range(number)), "b": number}))
+    ape("gen", "trees", "--source", "mine", "--out", "data")
+    words = ["--set", "steps=2", "--preset", "tiny", "--device", "cpu", "--no-eval"]
+    run = json.loads(ape("train", "--scheme", "rope", "--data", "data", *words, "--json")[0])["run"]
+    shutil.rmtree("mine")
+    ape("export", run, "--out", "out")
+    assert "ape gen trees" in (here / "out" / "README.md").read_text()
+    assert "--source PATH" in (here / "out" / "README.md").read_text()
 
 
 def test_an_unfinished_run_is_refused(of_words: Both, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ape_cli.adapters.hugging_face import Encoded, Encoding, attend, refuse_cache, split_heads
+from ape_cli.models.adapters.hugging_face import Encoded, Encoding, attend, refuse_cache, split_heads
 
 _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 

@@ -32,9 +32,7 @@ Three tokens under a penalty on their distance, which is all that ALiBi adds:
     torch.Size([1, 2, 3, 2])
 """
 
-from __future__ import annotations
-
-from ape_cli.adapters.hugging_face import use_scheme
-from ape_cli.adapters.torch_attention import FlexInputs, SdpaInputs, flex_inputs, sdpa_inputs
+from ape_cli.models.adapters.hugging_face import use_scheme
+from ape_cli.models.adapters.torch_attention import FlexInputs, SdpaInputs, flex_inputs, sdpa_inputs
 
 __all__ = ["FlexInputs", "SdpaInputs", "flex_inputs", "sdpa_inputs", "use_scheme"]
