@@ -28,6 +28,10 @@ _METRICS = {
     "exact_match": ("exact_match", "exact match"),
     "cross_entropy": ("cross_entropy", "cross-entropy in nats for each token"),
 }
+_IMAGE_METRICS = {  # an image has one label, so there is no exact match, and nothing to decode
+    "token_accuracy": ("accuracy", "accuracy"),
+    "cross_entropy": ("cross_entropy", "cross-entropy in nats for each image"),
+}
 
 
 def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
@@ -133,31 +137,33 @@ def _front_matter(about: dict[str, Any]) -> list[str]:
             f"      split: {score['split']}",
             "    metrics:",
         ]
-        for name, value in _measured(score["overall"]):
-            metric, words = _METRICS[name]
-            shown = f"{words}, {_DECODINGS[score['decode']]}"
+        for metric, words, value in _measured(score["overall"], is_image):
+            shown = words if is_image else f"{words}, {_DECODINGS[score['decode']]}"
             lines += [f"    - type: {metric}", f"      value: {json.dumps(value)}", f"      name: {json.dumps(shown)}"]
     return [*lines, "---"]
 
 
-def _measured(overall: dict[str, Any]) -> Iterable[tuple[str, float]]:
-    """The metrics that an evaluation has, by name, in the order of the table."""
-    return [(name, overall[name]) for name in _METRICS if overall.get(name) is not None]
+def _measured(overall: dict[str, Any], is_image: bool) -> Iterable[tuple[str, str, float]]:
+    """The metrics that an evaluation has: the name for the Hub, the name in words, and the value."""
+    known = _IMAGE_METRICS if is_image else _METRICS
+    return [(*names, overall[field]) for field, names in known.items() if overall.get(field) is not None]
 
 
 def _scores(about: dict[str, Any]) -> list[str]:
     """The table of scores, and a line about the validation during training."""
     result = about["result"]
-    accuracy = "accuracy" if about["dataset"].get("image") else "token accuracy"
-    lines = [
-        f"| dataset | split | decoding | {accuracy} (%) | exact match (%) | cross-entropy (nats) | rows |",
-        "|---|---|---|---:|---:|---:|---:|",
-    ]
+    is_image = about["dataset"].get("image") is not None
+    accuracy = "accuracy" if is_image else "token accuracy"
+    heads = ["dataset", "split", *([] if is_image else ["decoding"]), f"{accuracy} (%)"]
+    numbers = [*([] if is_image else ["exact match (%)"]), "cross-entropy (nats)", "rows"]
+    words = "|---" * (len(heads) - 1)
+    lines = [f"| {' | '.join([*heads, *numbers])} |", f"{words}{'|---:' * (len(numbers) + 1)}|"]
     for score in about["scores"]:
         found = score["overall"]
         nats = found.get("cross_entropy")
-        cells = [escaping.markdown(score["dataset"]), score["split"], _DECODINGS[score["decode"]]]
-        cells += [f"{100 * found[name]:.2f}" for name in ("token_accuracy", "exact_match")]
+        cells = [escaping.markdown(score["dataset"]), score["split"]]
+        cells += [] if is_image else [_DECODINGS[score["decode"]]]
+        cells += [f"{100 * found[name]:.2f}" for name in ("token_accuracy", *(() if is_image else ("exact_match",)))]
         lines.append(f"| {' | '.join([*cells, '' if nats is None else f'{nats:.4f}', str(found['rows'])])} |")
     if not about["scores"]:
         lines = ["The run has no evaluation (`ape eval` makes one)."]

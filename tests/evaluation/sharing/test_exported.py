@@ -324,3 +324,13 @@ def test_the_names_of_classes_are_those_of_the_labels(of_pictures: Both) -> None
     _, model = of_pictures
     assert model.vocabulary == [str(digit) for digit in range(10)]
     assert isinstance(model.predict(np.zeros((2, *model.about["dataset"]["image"]), dtype=np.uint8))[0], str)
+
+
+def test_the_card_of_images_speaks_of_images(of_pictures: Both) -> None:
+    """An image has one label: its accuracy is not of tokens, and nothing is decoded."""
+    _, model = of_pictures
+    card = model_card(model.about, model.vocabulary)
+    assert "| accuracy (%) | cross-entropy (nats) | rows |" in card
+    assert "for each image" in card
+    for word in ("token accuracy", "exact match", "forcing", "greedy"):
+        assert word not in card
