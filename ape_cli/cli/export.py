@@ -12,7 +12,7 @@ from ape_cli.cli.console import answer, hint, say
 from ape_cli.core import runtime
 
 
-@command("ape export copy-rope --out copy-model")
+@command("ape export tree-copy --out tree-copy-model")
 def export(
     run: Annotated[str, typer.Argument(help="Name of a finished run, or the beginning of its name.")],
     out: Annotated[Somewhere, somewhere("Folder to write: a local folder, s3://… or gs://…", "--out", group=OUTPUT)],

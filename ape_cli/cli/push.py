@@ -15,7 +15,7 @@ from ape_cli.core.errors import UsageError, unknown
 from ape_cli.storage.paths import StoragePath, storage_path
 
 
-@command("ape push copy-rope --to USER/copy-rope --private")
+@command("ape push tree-copy --to USER/tree-copy --private")
 def push(
     what: Annotated[
         str,

@@ -245,7 +245,7 @@ MISTAKES = [
     ),
     Mistake(
         "a line break of a name in a line of output",
-        "say",
+        "_folded",
         "escaping.one_line(escaping.redacted(line))",
         "escaping.terminal(line)",
         "runs/test_altered_together.py::test_a_name_with_line_breaks_forges_no_line",

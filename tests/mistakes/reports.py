@@ -182,8 +182,8 @@ MISTAKES = [
     Mistake(
         "some of the paper's images taken for its size",
         "_is_paper_size",
-        "return _form(trained) == paper.IMAGES and everything",
-        "return _form(trained) == paper.IMAGES",
+        "return _form(trained) == paper.SOURCE and everything",
+        "return _form(trained) == paper.SOURCE",
         "reports/views/test_by_epoch.py::test_the_paper_s_size_is_all_of_its_images",
     ),
     Mistake(
@@ -313,8 +313,8 @@ MISTAKES = [
     Mistake(
         "a task's order ignored by a filter",
         "kind",
-        'f"{task}/{order}" if order else source',
-        'f"{task}/depth" if order else source',
+        "parameters.get('source') if image else order",
+        "parameters.get('source') if image else order and 'depth'",
         "runs/test_filters.py::test_every_view_has_the_chosen_runs_alone",
     ),
     Mistake(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import ape_cli
 from ape_cli.core.errors import UsageError
 from ape_cli.reports import dot_plots, html_figure, html_page, html_table, provenance
 from ape_cli.reports.dot_plots import dots
@@ -244,7 +245,7 @@ def test_the_head_says_when_by_what_and_from_which_runs(tmp_path: Path, monkeypa
     words_of_page = parse(first).words
     for name, value in (
         ("Written", "1970-01-02 00:00 UTC"),
-        ("Program", "ape 0.1.0, commit 0123456+"),
+        ("Program", f"ape {ape_cli.__version__}, commit 0123456+"),
         ("Scores", "test split, teacher decoding"),
         ("Filter", "--scheme rope"),
         ("Runs", "1"),
