@@ -28,8 +28,6 @@ COMMANDS = {
         "report --against paper",
         "eval --split validation",
         "doctor",
-        "tasks",
-        "attentions",
     ],
     140: ["report --against paper"],
 }
