@@ -9,10 +9,13 @@ import signal
 
 os.environ["OMP_NUM_THREADS"] = "1"  # processes that tests start inherit it; more threads do not help tiny models
 
+import importlib.util
+import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -130,6 +133,24 @@ def elsewhere(root: Path, path: str, text: str) -> Callable[..., subprocess.Comp
         return done
 
     return ape
+
+
+def load_file(path: Path) -> ModuleType:
+    """Imports a Python file that is in no package, such as `tools/reference.py`."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def own_trees(folder: Path) -> None:
+    """Writes twelve JSON documents of different shapes into a new folder, as a source of `ape gen trees`."""
+    folder.mkdir()
+    for number in range(12):
+        document = {"a": list(range(number)), "b": number}
+        (folder / f"{number}.json").write_text(json.dumps(document))
 
 
 @pytest.fixture

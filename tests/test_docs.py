@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shlex
@@ -11,7 +10,6 @@ import subprocess
 import sys
 from ast import literal_eval
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import typer
@@ -19,7 +17,7 @@ import typer
 from ape_cli import attention, position, tasks
 from ape_cli.cli import app
 from tests.conftest import ape as run
-from tests.conftest import elsewhere
+from tests.conftest import elsewhere, load_file
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -207,19 +205,9 @@ def test_the_readme_counts_what_there_is() -> None:
     assert [int(a or c) for a, _, c in told] == [len(tasks.names()), len(position.names()), len(attention.names())]
 
 
-def _reference() -> ModuleType:
-    """Imports tools/reference.py, which `make docs` runs."""
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_reference_follows_from_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, run `make docs` and commit the pages."""
-    reference = _reference()
+    reference = load_file(ROOT / "tools" / "reference.py")
     monkeypatch.setattr(reference, "PAGES_OF", tmp_path)
     reference.main()
     for path in sorted(tmp_path.iterdir()):

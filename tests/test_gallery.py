@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from ape_cli import position
+from tests.conftest import load_file
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "explanation"
@@ -17,11 +17,7 @@ PAGES = ROOT / "docs" / "explanation"
 @pytest.fixture
 def gallery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Imports tools/gallery.py, which then writes to an empty folder."""
-    spec = importlib.util.spec_from_file_location("gallery", ROOT / "tools" / "gallery.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_file(ROOT / "tools" / "gallery.py")
     monkeypatch.setattr(module, "PAGES_OF", tmp_path)
     return module
 

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import nbformat
 import pytest
 
+from tests.conftest import load_file
+
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
-
-
-def tool() -> ModuleType:
-    """Imports `tools/notebooks.py`."""
-    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "tools" / "notebooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def text_of(notebook: nbformat.NotebookNode) -> str:
@@ -38,7 +28,7 @@ def test_there_are_three() -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     """A cell that fails ends the test with its traceback. The committed outputs are complete, without errors."""
-    done = tool().run(path, tmp_path, "tiny")
+    done = load_file(ROOT / "tools" / "notebooks.py").run(path, tmp_path, "tiny")
     shown = text_of(done)
     for word in {
         "compare-encodings": ["orthogonal-tree", "validation_token_accuracy", "Preset tiny"],

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 from pathlib import Path
-from types import ModuleType
 
 import polars as pl
 import pytest
@@ -15,7 +13,7 @@ from polars.testing import assert_frame_equal
 from ape_cli.data import generation
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import dataset_choice
-from tests.conftest import ape
+from tests.conftest import ape, load_file
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -23,17 +21,7 @@ TABLES = RESULTS / "tables"
 PAGE = (RESULTS / "README.md").read_text(encoding="utf-8")
 
 
-def _record() -> ModuleType:
-    """Imports results/record.py, which `make record` runs."""
-    spec = importlib.util.spec_from_file_location("record", RESULTS / "record.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-record = _record()
+record = load_file(RESULTS / "record.py")
 GENERATED = sorted(path.name for path in TABLES.iterdir() if path.name != "linearisation.md")
 
 

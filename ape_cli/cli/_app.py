@@ -182,6 +182,17 @@ def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> Stora
     return named if named.exists() and not data.exists() else data
 
 
+def dataset_names(datasets: StoragePath) -> list[str]:
+    """The names of the complete datasets in a folder, sorted."""
+    return sorted(path.parent.name for path in datasets.glob("*/manifest.json"))
+
+
+def folder_options(results: StoragePath = RESULTS, datasets: StoragePath = DATASETS) -> list[str]:
+    """The words with which a command finds these folders: none for the usual ones."""
+    words = [] if results == RESULTS else ["--results", str(results)]
+    return words if datasets == DATASETS else [*words, "--datasets", str(datasets)]
+
+
 def existing_dataset(data: StoragePath, datasets: StoragePath = DATASETS) -> StoragePath:
     """`dataset_folder`, for a dataset that has to exist. Raises `DataError` that lists the datasets that do."""
     if isinstance(data, RemotePath):
@@ -192,7 +203,7 @@ def existing_dataset(data: StoragePath, datasets: StoragePath = DATASETS) -> Sto
             return folder
     except OSError:  # reading it says more
         return data
-    names = sorted(path.parent.name for path in datasets.glob("*/manifest.json"))
+    names = dataset_names(datasets)
     raise DataError(
         "no such dataset",
         got=str(data),

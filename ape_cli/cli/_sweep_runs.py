@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ape_cli.cli._app import DATASETS, RESULTS, dataset_folder
+from ape_cli.cli._app import DATASETS, dataset_folder, folder_options
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.storage.paths import storage_path
 
@@ -74,4 +74,4 @@ def _of(chosen: Filter) -> str:
 def _command(file: Path, preset: str | None, registry: Registry) -> str:
     """The command that trains the runs of a sweep."""
     words = ["ape", "sweep", str(file), *(["--preset", preset] if preset else [])]
-    return shlex.join([*words, *([] if registry.folder == RESULTS else ["--results", str(registry.folder)])])
+    return shlex.join([*words, *folder_options(registry.folder)])

@@ -42,8 +42,8 @@ class TaskCommand(HelpfulCommand):
         """The parameters that `--help` lists."""
         from ape_cli import tasks
 
-        found = self.get_params(ctx)
-        named = next((word for word in ctx.meta[_WORDS] if word in tasks.names()), None)
+        found, names = self.get_params(ctx), tasks.names()
+        named = next((word for word in ctx.meta[_WORDS] if word in names), None)
         if named is None:
             return found
         own = tasks.options_of(tasks.load(named))

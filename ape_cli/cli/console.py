@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -80,6 +80,14 @@ def user_error(error: ApeError | OSError) -> ApeError:
 def say(line: str) -> None:
     """Print a line of the result on stdout. On a terminal, it is folded between words."""
     print(_folded(line, sys.stdout), flush=True)
+
+
+def say_names(found: Iterable[tuple[str, str]]) -> None:
+    """Print names and what they are, one in a line, with the descriptions below each other."""
+    lines = list(found)
+    width = max(len(name) for name, _ in lines)
+    for name, about in lines:
+        say(f"{name:<{width}}  {about}")
 
 
 def draw(drawn: Any) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ape_cli
-from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, command
+from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, command, folder_options
 from ape_cli.cli.console import answer, note, print_table, say, user_error
 from ape_cli.core import runtime
 from ape_cli.core.errors import ApeError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # imported by the command when it runs, because Polars and to
     from ape_cli.storage.paths import StoragePath
 
 _PACKAGE = "ape-cli"
-_EXTRA = re.compile(r"(?P<package>[\w.-]+)[^;]*;.*extra == [\'\"](?P<extra>[\w-]+)[\'\"]")
+_EXTRA = re.compile(r"(?P<package>[\w.-]+)[^;]*;.*extra == ['\"](?P<extra>[\w-]+)['\"]")
 _GIB = 2**30
 
 
@@ -179,7 +179,6 @@ def _leftovers(registry: Registry, results: StoragePath, datasets: StoragePath) 
 
     from ape_cli.runs import leftovers
 
-    of_results = [] if results == RESULTS else ["--results", str(results)]
-    of_datasets = [] if datasets == DATASETS else ["--datasets", str(datasets)]
-    found = [*leftovers.of_runs(registry, of_results, of_datasets), *leftovers.of_datasets(datasets)]
+    of_runs = leftovers.of_runs(registry, folder_options(results), folder_options(datasets=datasets))
+    found = [*of_runs, *leftovers.of_datasets(datasets)]
     return [dataclasses.asdict(left) for left in found]

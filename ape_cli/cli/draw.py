@@ -17,7 +17,7 @@ from ape_cli.cli._app import (
     somewhere,
 )
 from ape_cli.cli._help import MODEL, OUTPUT, PICTURE, PLACES, TRAINED
-from ape_cli.cli.console import draw, note, say
+from ape_cli.cli.console import draw, note, say_names
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
 
@@ -219,7 +219,5 @@ def _list_views(wanted: bool) -> None:
         return
     from ape_cli.reports import pictures
 
-    found = [pictures.load(name) for name in pictures.names()]
-    for kind in found:
-        say(f"{kind.name:<{max(len(other.name) for other in found)}}  {kind.about}")
+    say_names((kind.name, kind.about) for kind in map(pictures.load, pictures.names()))
     raise typer.Exit

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, command, dataset_folder
+from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, command, dataset_folder, dataset_names
 from ape_cli.cli.console import answer, note, say
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, unknown
@@ -53,8 +53,7 @@ def push(
         registry = open_registry(results)
         runs = [run.name for run in registry]
         if not any(name.startswith(given.name) for name in runs):
-            known = [path.parent.name for path in datasets.glob("*/manifest.json")]
-            raise unknown("run or dataset", what, [*runs, *known])
+            raise unknown("run or dataset", what, [*runs, *dataset_names(datasets)])
         run = registry.find(what)
         with tempfile.TemporaryDirectory(prefix="ape-push-") as temporary:
             exported.export(run, Path(temporary))

@@ -23,7 +23,7 @@ from ape_cli.cli._app import (
 )
 from ape_cli.cli._help import FORMAT, RUNS, SCORES
 from ape_cli.cli._sweep_runs import sweep_runs
-from ape_cli.cli.console import draw, note, say
+from ape_cli.cli.console import draw, note, say_names
 from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.core.names import checked_name
 
@@ -204,9 +204,7 @@ def _list_views(wanted: bool) -> None:
     from ape_cli.reports.views import every
 
     found, bad = every()
-    width = max(len(view.name) for view in found)
-    for view in found:
-        say(f"{view.name:<{width}}  {view.about}")
+    say_names((view.name, view.about) for view in found)
     note_unreadable(bad)
     raise typer.Exit
 

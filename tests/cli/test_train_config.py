@@ -11,7 +11,7 @@ import pytest
 
 from ape_cli.core.errors import ApeError
 from ape_cli.training import dataset_choice
-from tests.conftest import ape
+from tests.conftest import ape, own_trees
 
 TINY = ["--preset", "tiny", "--device", "cpu", "--set", "steps=4", "--no-eval"]
 WORDS = ["train", "--scheme", "learned", "--task", "copy", "--seed", "7", "--set", "decay=0.9", "--set", "heads=2"]
@@ -90,9 +90,7 @@ def test_a_dataset_of_images_is_generated_again(here: Path) -> None:
 @pytest.mark.slow
 def test_a_dataset_of_own_trees_is_found_where_it_was(here: Path) -> None:
     """It cannot be generated without its source, and the message says what helps."""
-    Path("mine").mkdir()
-    for number in range(12):
-        Path(f"mine/{number}.json").write_text(json.dumps({"a": list(range(number)), "b": number}))
+    own_trees(Path("mine"))
     ape("gen", "trees", "--source", "mine", "--out", "datasets/mine")
     ape("train", "--scheme", "rope", "--data", "datasets/mine", *TINY)
     (run,) = Path("results/runs").iterdir()

@@ -28,7 +28,7 @@ from ape_cli.runs.run import Run
 from ape_cli.storage.tensors import load_tensors, save_tensors
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
-from tests.conftest import ape, write
+from tests.conftest import ape, own_trees, write
 from tests.runs.test_registry import run
 
 CPU = torch.device("cpu")
@@ -191,9 +191,7 @@ def test_another_model_is_not_overwritten(of_words: Both, tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_a_run_on_own_trees_is_exported(here: Path) -> None:
     """Its source need not be there. The card says how the dataset was made, without the path of the source."""
-    Path("mine").mkdir()
-    for number in range(12):
-        Path(f"mine/{number}.json").write_text(json.dumps({"a": list(range(number)), "b": number}))
+    own_trees(Path("mine"))
     ape("gen", "trees", "--source", "mine", "--out", "data")
     words = ["--set", "steps=2", "--preset", "tiny", "--device", "cpu", "--no-eval"]
     run = json.loads(ape("train", "--scheme", "rope", "--data", "data", *words, "--json")[0])["run"]
