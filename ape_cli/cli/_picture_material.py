@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +46,19 @@ class Where:
 
 
 def of_scheme(
-    name: str, structure: str | None, heads: int, seed: int, settings: dict[str, Any], where: Where
+    name: str,
+    structure: str | None,
+    heads: int,
+    seed: int,
+    settings: dict[str, Any],
+    where: Where,
+    given: Collection[str] = (),
 ) -> Material:
     """The scores of a scheme with the weights of a seed.
 
-    `settings`: options of the scheme, and `d_model`, `decay` and `max_size`. Raises `UsageError` for arguments that
-    are not valid or do not fit together.
+    `settings`: options of the scheme, and `d_model`, `decay` and `max_size`. `given` are those of `heads` and `seed`
+    that the user has asked for, so that they have to have an effect. Raises `UsageError` for arguments that are not
+    valid or do not fit together.
     """
     from ape_cli import position
     from ape_cli.evaluation.position_scores import initial_scheme
@@ -74,6 +82,12 @@ def of_scheme(
         decay=asked.decay,
         **asked.scheme_options,
     )
+    for option, has_effect, why in (
+        ("seed", made.properties.learnable, "has no weights"),
+        ("heads", made.properties.injection != "embeddings", "acts on embeddings, before there are heads"),
+    ):
+        if option in given and not has_effect:
+            raise UsageError(f"--{option} has no effect: {name} {why}", got=f"--{option}", fix="leave it out")
     title = f"{name}{_changed(settings)} {_about(made)}"
     if made.properties.learnable:
         title += f", initial weights of seed {seed}"

@@ -141,7 +141,9 @@ def picture(
     if run is None:
         assert scheme is not None
         first, asked = 42 if seed is None else seed, config.parse_settings(settings or [])
-        material = _picture_material.of_scheme(scheme, structure, 4 if heads is None else heads, first, asked, where)
+        chosen = [name for name, value in (("heads", heads), ("seed", seed)) if value is not None]
+        many = 4 if heads is None else heads
+        material = _picture_material.of_scheme(scheme, structure, many, first, asked, where, chosen)
     else:
         found = open_registry(results).find(run)
         _check_run(found, scheme)

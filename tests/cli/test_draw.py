@@ -116,6 +116,8 @@ def test_options_are_those_of_the_scheme() -> None:
         ("rope --set lr_peak=1", "unknown option of rope"),
         ("rope --set d_model=7", "bad d_model and heads"),
         ("rope --heads 0", "bad --heads"),
+        ("rope --seed 3", "--seed has no effect: rope has no weights"),
+        ("sinusoidal --heads 8", "--heads has no effect: sinusoidal acts on embeddings"),
         ("orthogonal-tree --view nodes --node 99", "no such place"),
         ("rope --node 3", "--view offsets has no single node"),
         ("rope --view nodes", "this structure has no drawing of its nodes"),
