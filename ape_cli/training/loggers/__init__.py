@@ -51,6 +51,9 @@ class MetricLogger(ABC):
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Receive the metrics after `step` optimiser steps."""
 
+    def failed(self, error: BaseException) -> None:  # noqa: B027 - most loggers need not know
+        """Learn that the run ends with an error, or was stopped by the user. `close` is called afterwards."""
+
     @abstractmethod
     def close(self) -> None:
         """Write everything that is not written yet. The run has ended, was stopped, or has failed."""
@@ -83,10 +86,18 @@ def load(name: str) -> LoggerFactory:
 
 @contextmanager
 def opened(factories: Sequence[LoggerFactory], run: LoggedRun) -> Iterator[list[MetricLogger]]:
-    """Open loggers for a run. Each of them is closed at the end of the block, also after an error."""
+    """Open loggers for a run. Each of them is closed at the end of the block.
+
+    If the block ends with an error, each of them is told before.
+    """
     with ExitStack() as stack:
         loggers: list[MetricLogger] = []
         for make in factories:
             loggers.append(make(run))
             stack.callback(loggers[-1].close)
-        yield loggers
+        try:
+            yield loggers
+        except BaseException as error:
+            for logger in loggers:
+                logger.failed(error)
+            raise

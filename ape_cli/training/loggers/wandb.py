@@ -51,15 +51,20 @@ class WeightsAndBiases(MetricLogger):
                 got=str(error),
                 fix="`wandb login`, or set WANDB_MODE=offline, or leave --log wandb out",
             ) from error
+        self.exit_code = 0
         files.write_json(run.folder / _MARK, {"id": self.run.id})
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add the metrics to the row of the step."""
         self.run.log(dict(metrics), step=step)
 
+    def failed(self, error: BaseException) -> None:
+        """Have the run marked as failed. If the training is resumed, it runs again."""
+        self.exit_code = 1
+
     def close(self) -> None:
         """Write what is left, and end the run."""
-        self.run.finish()
+        self.run.finish(self.exit_code)
 
 
 def _known(run: LoggedRun) -> str | None:

@@ -30,10 +30,15 @@ class Recorder(MetricLogger):
     def __init__(self, run: LoggedRun) -> None:
         self.run, self.closed = run, 0
         self.lines: list[tuple[int, dict[str, float]]] = []
+        self.errors: list[BaseException] = []
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         assert not self.closed
         self.lines.append((step, dict(metrics)))
+
+    def failed(self, error: BaseException) -> None:
+        assert not self.closed
+        self.errors.append(error)
 
     def close(self) -> None:
         self.closed += 1
@@ -62,6 +67,7 @@ def test_each_logger_gets_steps_and_validations_and_is_closed_once(words: Datase
     one, other = train(words, tmp_path)
     assert one.lines == other.lines
     assert one.closed == other.closed == 1
+    assert one.errors == []
     assert [(step, is_validation(metrics)) for step, metrics in one.lines] == [
         *[(10, True), (10, False)],
         *[(20, True), (20, False)],
@@ -87,17 +93,18 @@ def test_a_resumed_run_tells_where_it_goes_on(words: Dataset, tmp_path: Path) ->
     asked = iter(range(100))
     first, _ = train(words, tmp_path, stop=lambda: next(asked) == 13)
     assert isinstance(first.error, Stopped)  # type: ignore[attr-defined]
-    assert first.closed == 1
+    assert (first.errors, first.closed) == ([first.error], 1)  # type: ignore[attr-defined]
     second, _ = train(words, tmp_path, ExistingRun.RESUME)
     assert second.run.step == 14
     assert [row["step"] for row in second.run.history] == [10]
     assert [step for step, metrics in first.lines + second.lines if is_validation(metrics)] == [10, 20, 25]
 
 
-def test_loggers_are_closed_if_the_run_fails(words: Dataset, tmp_path: Path) -> None:
+def test_loggers_learn_the_error_and_are_closed_if_the_run_fails(words: Dataset, tmp_path: Path) -> None:
     made = train(words, tmp_path, settings={"lr_peak": 1e30, "lr_initial": 1e30})
-    assert isinstance(made[0].error, RunError)  # type: ignore[attr-defined]
-    assert [logger.closed for logger in made] == [1, 1]
+    error = made[0].error  # type: ignore[attr-defined]
+    assert isinstance(error, RunError)
+    assert [(logger.errors, logger.closed) for logger in made] == [([error], 1), ([error], 1)]
 
 
 def test_a_run_that_is_finished_opens_no_logger(words: Dataset, tmp_path: Path) -> None:

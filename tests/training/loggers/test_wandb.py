@@ -13,7 +13,7 @@ import pytest
 from ape_cli.core.errors import RunError
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
-from ape_cli.training.loggers import LoggedRun
+from ape_cli.training.loggers import LoggedRun, opened
 from ape_cli.training.loggers.wandb import WeightsAndBiases
 from tests.conftest import ape
 
@@ -49,6 +49,13 @@ def records(path: Path) -> Iterator[Any]:
             yield found
 
 
+def ended(folder: Path) -> int:
+    """The exit code of the only run in a folder."""
+    (path,) = folder.glob("wandb/offline-run-*/*.wandb")
+    (code,) = [record.exit.exit_code for record in records(path) if record.HasField("exit")]
+    return int(code)
+
+
 def logged(folder: Path) -> tuple[Any, dict[int, dict[str, float]]]:
     """The description of the only run in a folder, and its metrics by step."""
     (path,) = folder.glob("wandb/offline-run-*/*.wandb")
@@ -74,6 +81,14 @@ def test_every_metric_is_logged(here: Path) -> None:
         step = row.pop("step")
         assert {name: rows[step][name] for name in row} == pytest.approx(row)
     assert {"recent_loss", "recent_token_accuracy", "tokens_per_second"} <= set(rows[20])
+    assert ended(here / "results" / "runs" / run.name / "logs") == 0
+
+
+def test_a_failed_run_is_marked_as_failed(tmp_path: Path) -> None:
+    run = LoggedRun("run", config.resolve("tiny", "rope", {}), tmp_path, 40, ())
+    with pytest.raises(ZeroDivisionError), opened([WeightsAndBiases], run):
+        raise ZeroDivisionError
+    assert ended(tmp_path) == 1
 
 
 def test_a_resumed_run_continues_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
