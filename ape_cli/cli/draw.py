@@ -204,14 +204,13 @@ def _check_run(run: Run, scheme: str | None) -> None:
 
     Raises `UsageError` or `RunError` if not.
     """
-    about = run.read()
-    own = about["config"]["scheme"]
+    from ape_cli.evaluation.fit import check_finished
+
+    own = check_finished(run)["config"]["scheme"]
     if scheme not in (None, own):
         raise UsageError(
             "the run has another scheme", got=f"{scheme} and --run {run.name}", allowed=own, fix="leave one out"
         )
-    if (status := run.status_in(about)) != "finished":
-        raise UsageError("the run is not finished", got=f"{run.name}: {status}", fix="wait for it, or resume it")
     run.require_weights()
 
 

@@ -23,7 +23,7 @@ from ape_cli.data.collation import Reading
 from ape_cli.data.facts import Facts
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.evaluation.decoding import greedy
-from ape_cli.evaluation.fit import misfit
+from ape_cli.evaluation.fit import check_finished, misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
@@ -195,17 +195,7 @@ def name_of(data: Facts, split: str, decode: str) -> str:
 
 def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = "teacher") -> None:
     """Check that a run can be evaluated on this data. Raises `DataError` or `UsageError` if it cannot."""
-    about = run.read()
-    status = run.status_in(about)
-    if status != "finished":
-        raise UsageError(
-            "the run is not finished",
-            got=f"{run.name}: {status}",
-            fix={
-                "running": "wait for it",
-                "failed": "train it again with --overwrite, or with other settings",
-            }.get(status, "resume it: `ape train … --resume`"),
-        )
+    about = check_finished(run)
     if reason := misfit(about["dataset"], data):
         raise reason
     check_decoding(data, decode)

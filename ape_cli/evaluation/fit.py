@@ -1,4 +1,7 @@
-"""Whether a model fits a dataset: it has to be of the same task, structure, answers, image size and vocabulary."""
+"""Whether a run can be evaluated on a dataset.
+
+The run has to be finished, and its task, structure, answers, image size and vocabulary have to be those of the dataset.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from ape_cli import tasks
-from ape_cli.core.errors import ApeError, DataError
+from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.data.loader import Dataset
+from ape_cli.runs.run import Run
+
+
+def check_finished(run: Run) -> dict[str, Any]:
+    """The content of run.json of a finished run. Raises `UsageError` if the run is not finished."""
+    about = run.read()
+    status = run.status_in(about)
+    if status != "finished":
+        raise UsageError(
+            "the run is not finished",
+            got=f"{run.name}: {status}",
+            fix={
+                "running": "wait for it",
+                "failed": "train it again with --overwrite, or with other settings",
+            }.get(status, "resume it: `ape train … --resume`"),
+        )
+    return about
 
 
 def misfit(own: dict[str, Any], data: Dataset) -> DataError | None:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.core.validation import HEX, Few, Many, Options, Text
+from ape_cli.evaluation.fit import check_finished
 from ape_cli.evaluation.sharing.model_card import model_card
 from ape_cli.models import factory
 from ape_cli.models.checkpoint import load_weights
@@ -78,10 +79,7 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
     folder has other content, `RunError` if a file of the run is missing or damaged, and `ApeError` if the folder cannot
     be written.
     """
-    about = run.read()
-    if (status := run.status_in(about)) != "finished":
-        fix = "wait for it" if status == "running" else "`ape train … --resume` continues it"
-        raise UsageError("only a finished run can be exported", got=f"{run.name}: {status}", fix=fix)
+    about = check_finished(run)
     _check_room(folder, overwrite)
     data, vocabulary = dict(about["dataset"]), about["dataset"]["vocabulary"]
     for name in ("path", "vocabulary"):  # a path of this machine says nothing elsewhere

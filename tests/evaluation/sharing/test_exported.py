@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 from pathlib import Path
 
@@ -12,58 +11,18 @@ import pytest
 import torch
 
 import ape_cli
-from ape_cli import attention, position
 from ape_cli.core.errors import DataError, RunError, UsageError
-from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD, SOS
+from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.sharing import exported
-from ape_cli.evaluation.sharing.model_card import model_card, train_command
 from ape_cli.evaluation.sharing.trained_model import TrainedModel
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.factory import of_data
-from ape_cli.models.settling import feed, settle
-from ape_cli.runs import config
-from ape_cli.runs.registry import open_registry
+from ape_cli.models.settling import feed
 from ape_cli.runs.run import Run
 from ape_cli.storage.tensors import load_tensors, save_tensors
-from ape_cli.training import trial
-from ape_cli.training.execution import Execution
-from tests.conftest import ape, own_trees, write
-from tests.runs.test_registry import run
-
-CPU = torch.device("cpu")
-Both = tuple[Run, TrainedModel]
-
-
-def exported_and_loaded(data: Dataset, where: Path, **options: object) -> Both:
-    """A run that was trained for four steps, and the model that is loaded from its export."""
-    done = run(data, where / "results", **options).run
-    exported.export(done, where / "out")
-    return done, ape_cli.load(where / "out")
-
-
-@pytest.fixture(scope="module")
-def of_words(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Both:
-    return exported_and_loaded(words, tmp_path_factory.mktemp("words"), scheme="t5", steps=60)
-
-
-@pytest.fixture(scope="module")
-def of_trees(trees: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Both:
-    return exported_and_loaded(trees, tmp_path_factory.mktemp("trees"), scheme="orthogonal-tree")
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return write(tmp_path_factory.mktemp("pictures") / "digits", "images", source="digits")
-
-
-@pytest.fixture(scope="module")
-def of_pictures(pictures: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Both:
-    where = tmp_path_factory.mktemp("pictures")
-    chosen = config.resolve("tiny", "rope", position.options("rope"), kind="image", settings={"steps": 2})
-    done = trial.run_trial(chosen, pictures, open_registry(where / "results"), Execution(CPU)).run
-    exported.export(done, where / "out")
-    return done, ape_cli.load(where / "out")
+from tests.conftest import ape, own_trees
+from tests.evaluation.sharing.conftest import Both
 
 
 def check_same_predictions(both: Both, data: Dataset) -> None:
@@ -206,7 +165,7 @@ def test_an_unfinished_run_is_refused(of_words: Both, tmp_path: Path) -> None:
     other = Run(tmp_path / "runs" / done.name)
     shutil.copytree(done.folder, other.folder)
     other.update(status="running")
-    with pytest.raises(UsageError, match="only a finished run"):
+    with pytest.raises(UsageError, match="the run is not finished"):
         exported.export(other, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -255,80 +214,7 @@ def test_a_folder_that_is_no_export(tmp_path: Path) -> None:
             ape_cli.load(folder)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        (),
-        ("--set", "interleaved=false", "--set", "base=500.0", "--set", "epochs=2", "--set", "lr_peak=0.002"),
-        ("--attention", "linear", "--precision", "bf16"),
-        ("--structure", "seq", "--seed", "7", "--set", "decay=0.9"),
-    ],
-)
-def test_the_command_of_the_card_trains_the_same_configuration(words: tuple[str, ...], trees: Dataset) -> None:
-    """What the command resolves to is the configuration that it was written for."""
-
-    def resolved(words: list[str]) -> config.Config:
-        pairs = list(zip(words[::2], words[1::2], strict=True))
-        given = {k.removeprefix("--"): v for k, v in pairs if k in ("--structure", "--precision", "--attention")}
-        kind = given.get("attention", "dot")
-        found = config.resolve(
-            next(v for k, v in pairs if k == "--preset"),
-            "rope",
-            position.options("rope"),
-            attention_options=attention.options(kind),
-            seed=int(dict(pairs).get("--seed", 42)),
-            settings=config.parse_settings([v for k, v in pairs if k == "--set"]),
-            **given,
-        )
-        return settle(found, trees)
-
-    from ape_cli.models.settling import variant
-
-    chosen = resolved(["--preset", "tiny", *words])
-    about = {"config": chosen.model_dump(), "variant": variant(chosen, trees), "dataset": {"name": "d"}}
-    command = shlex.split(train_command(json.loads(json.dumps(about))))
-    assert command[:2] == ["ape", "train"]
-    assert resolved(command[2:]) == chosen
-
-
-def test_the_card_says_what_the_model_is(of_trees: Both) -> None:
-    hub = pytest.importorskip("huggingface_hub")
-    done, model = of_trees
-    card = hub.ModelCard(model_card(model.about, model.vocabulary))
-    assert card.data.library_name == "ape-cli"
-    assert {"orthogonal-tree", "tree-rotate"} <= set(card.data.tags)
-    assert card.data.model_name == done.name
-    metrics = {found.metric_type: found.metric_value for found in card.data.eval_results}
-    assert metrics["accuracy"] == model.about["scores"][0]["overall"]["token_accuracy"]
-    assert {found.dataset_split for found in card.data.eval_results} == {"test"}
-    for text in (
-        "ape_cli.load(",
-        "ape train --scheme orthogonal-tree",
-        "ape gen tree-rotate --order breadth",
-        done.name,
-    ):
-        assert text in card.text
-    assert f"{100 * metrics['accuracy']:.2f}" in card.text
-
-
-def test_symbols_that_are_markup_stay_text(of_words: Both) -> None:
-    _, model = of_words
-    card = model_card(model.about, [*model.vocabulary[:FIRST_SYMBOL], "<b>", "a|b"])
-    assert "<b>" not in card
-    assert "a\\|b" in card
-
-
 def test_the_names_of_classes_are_those_of_the_labels(of_pictures: Both) -> None:
     _, model = of_pictures
     assert model.vocabulary == [str(digit) for digit in range(10)]
     assert isinstance(model.predict(np.zeros((2, *model.about["dataset"]["image"]), dtype=np.uint8))[0], str)
-
-
-def test_the_card_of_images_speaks_of_images(of_pictures: Both) -> None:
-    """An image has one label: its accuracy is not of tokens, and nothing is decoded."""
-    _, model = of_pictures
-    card = model_card(model.about, model.vocabulary)
-    assert "| accuracy (%) | cross-entropy (nats) | rows |" in card
-    assert "for each image" in card
-    for word in ("token accuracy", "exact match", "forcing", "greedy"):
-        assert word not in card

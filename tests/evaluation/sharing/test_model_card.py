@@ -1,0 +1,87 @@
+"""Model cards: what they say, and that their command trains the same configuration."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from ape_cli import attention, position
+from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.data.loader import Dataset
+from ape_cli.evaluation.sharing.model_card import model_card, train_command
+from ape_cli.models.settling import settle, variant
+from ape_cli.runs import config
+from tests.evaluation.sharing.conftest import Both
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--set", "interleaved=false", "--set", "base=500.0", "--set", "epochs=2", "--set", "lr_peak=0.002"),
+        ("--attention", "linear", "--precision", "bf16"),
+        ("--structure", "seq", "--seed", "7", "--set", "decay=0.9"),
+    ],
+)
+def test_the_command_of_the_card_trains_the_same_configuration(words: tuple[str, ...], trees: Dataset) -> None:
+    """What the command resolves to is the configuration that it was written for."""
+
+    def resolved(words: list[str]) -> config.Config:
+        pairs = list(zip(words[::2], words[1::2], strict=True))
+        given = {k.removeprefix("--"): v for k, v in pairs if k in ("--structure", "--precision", "--attention")}
+        kind = given.get("attention", "dot")
+        found = config.resolve(
+            next(v for k, v in pairs if k == "--preset"),
+            "rope",
+            position.options("rope"),
+            attention_options=attention.options(kind),
+            seed=int(dict(pairs).get("--seed", 42)),
+            settings=config.parse_settings([v for k, v in pairs if k == "--set"]),
+            **given,
+        )
+        return settle(found, trees)
+
+    chosen = resolved(["--preset", "tiny", *words])
+    about = {"config": chosen.model_dump(), "variant": variant(chosen, trees), "dataset": {"name": "d"}}
+    command = shlex.split(train_command(json.loads(json.dumps(about))))
+    assert command[:2] == ["ape", "train"]
+    assert resolved(command[2:]) == chosen
+
+
+def test_the_card_says_what_the_model_is(of_trees: Both) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    done, model = of_trees
+    card = hub.ModelCard(model_card(model.about, model.vocabulary))
+    assert card.data.library_name == "ape-cli"
+    assert {"orthogonal-tree", "tree-rotate"} <= set(card.data.tags)
+    assert card.data.model_name == done.name
+    metrics = {found.metric_type: found.metric_value for found in card.data.eval_results}
+    assert metrics["accuracy"] == model.about["scores"][0]["overall"]["token_accuracy"]
+    assert {found.dataset_split for found in card.data.eval_results} == {"test"}
+    for text in (
+        "ape_cli.load(",
+        "ape train --scheme orthogonal-tree",
+        "ape gen tree-rotate --order breadth",
+        done.name,
+    ):
+        assert text in card.text
+    assert f"{100 * metrics['accuracy']:.2f}" in card.text
+
+
+def test_symbols_that_are_markup_stay_text(of_words: Both) -> None:
+    _, model = of_words
+    card = model_card(model.about, [*model.vocabulary[:FIRST_SYMBOL], "<b>", "a|b"])
+    assert "<b>" not in card
+    assert "a\\|b" in card
+
+
+def test_the_card_of_images_speaks_of_images(of_pictures: Both) -> None:
+    """An image has one label: its accuracy is not of tokens, and nothing is decoded."""
+    _, model = of_pictures
+    card = model_card(model.about, model.vocabulary)
+    assert "| accuracy (%) | cross-entropy (nats) | rows |" in card
+    assert "for each image" in card
+    for word in ("token accuracy", "exact match", "forcing", "greedy"):
+        assert word not in card
