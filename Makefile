@@ -74,12 +74,13 @@ notebooks: install
 
 # Makes a table and plots from nothing, in a separate folder: two encodings on a task on trees. After the installation, it
 # takes less than three minutes on 2 cores.
-DEMO := .demo
+DEMO := demo
 demo: $(VENV)/.plots
 	mkdir -p $(DEMO)
 	cd $(DEMO) && $(APE) sweep --schemes sinusoidal,orthogonal-tree --tasks tree-rotate --preset small
 	cd $(DEMO) && $(APE) show tree-rotate-breadth-small --row 4
 	cd $(DEMO) && $(APE) report --against paper --plots figures
+	@echo 'The plots are in $(DEMO)/figures. Open $(DEMO)/figures/scores.svg in a browser.'
 
 clean:
 	rm -rf $(VENV) $(DEMO) site .cache .pytest_cache .mypy_cache .ruff_cache

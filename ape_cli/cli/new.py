@@ -20,7 +20,7 @@ from ape_cli.storage import files
 
 _FOLDERS = {"scheme": "position", "task": "tasks"}  # of each kind, in `ape_cli/` and in the tests of a checkout
 _NEXT = {
-    "scheme": ("ape check {name}", "ape train --scheme {name} --task copy --preset tiny"),
+    "scheme": ("ape check {name}", "ape sweep --schemes none,{name} --tasks copy --preset tiny --set steps=400"),
     "task": ("ape gen {name} --n 100", "ape train --scheme rope --task {name} --preset tiny"),
 }
 _LONGEST = 40  # characters of a name, so that the lines of the templates stay short enough

@@ -34,7 +34,7 @@ def of_tasks() -> list[str]:
     first = [max(schemes[column], key=lambda scheme: exact(column, scheme)) for column in SEQUENCES]
     assert set(first) == {"orthogonal-seq", "rope"}
     plain = {column: max(exact(column, "none"), exact(column, "sinusoidal")) for column in SEQUENCES}
-    assert max(exact(column, "t5") - plain[column] for column in SEQUENCES if column != "group-word") < 6
+    ahead = max(exact(column, "t5") - plain[column] for column in SEQUENCES if column != "group-word")
     words = ["no", "one", "two", "three", "four", "five", "six", "seven"]
     most, rest = (words[first.count(scheme)] for scheme in ("orthogonal-seq", "rope"))
     by_size = evaluations()["small", "quadtree-expand", "rope", ""][42][0]["by_size"]
@@ -45,7 +45,7 @@ def of_tasks() -> list[str]:
         for found in evaluations()["small", "quadtree-expand", scheme, ""].values()
     ]
     assert not any(line["exact_match"] for lines in flat for line in lines if line["size"] > 1)
-    assert all(line["exact_match"] > 0.95 for lines in flat for line in lines if line["size"] <= 1)
+    learned = min(line["exact_match"] for lines in flat for line in lines if line["size"] <= 1)
     answers = tasks.make("modular", **tasks.load("modular").preset_options["small"])
     names = [answers.id_names[row[0]] for row in _test_rows(answers)["target_ids"].to_pylist()]
     (seeds,) = {len(scores(column, scheme)) for column in SEQUENCES for scheme in schemes[column]}
@@ -55,6 +55,7 @@ def of_tasks() -> list[str]:
         f"The best of the other schemes has {listed([best(column, 'orthogonal') for column in composite])}. These",
         f"by {min(exact(c, 'orthogonal') - best(c, 'orthogonal') for c in composite):.0f} points or more",
         f"{shallow:.0%} of the test rows have depth 0 or 1",
+        f"at least {math.floor(100 * learned)}% of the rows of each of these depths",
         "`orthogonal-tree` has {:.1f} on `tree-query` and {:.1f} on `list-ops-tree`. The best of the other schemes has "
         "{:.1f} and {:.1f}.".format(
             *(exact(column, "orthogonal-tree") for column in trees), *(best(c, "orthogonal-tree") for c in trees)
@@ -66,6 +67,7 @@ def of_tasks() -> list[str]:
         f"`orthogonal-seq` has the best mean in {most} of seven columns, and `rope` in the other {rest}.",
         f"has {listed(scores('associative-recall', 'orthogonal-seq', metric='exact_match'))} with the seeds",
         f"learns `group-word` ({exact('group-word', 't5'):.1f})",
+        f"at most {math.ceil(ahead)} points above the better of `none` and `sinusoidal`",
         f"On `list-ops`, the best score is {best('list-ops'):.1f}:",
         f"On `modular`, the best score is {best('modular'):.1f}, and `none` has {exact('modular', 'none'):.1f}.",
         f"is 0 in {names.count('0') / len(names):.1%} of the test rows",
