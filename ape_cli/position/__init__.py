@@ -21,7 +21,7 @@ what depends on the parameters alone. `Context.once` shares between layers what 
 which is common to all positions, is taken into the projections of queries and keys.
 
 Shape letters here and in `attention/`: B batch, H heads, M queries, N keys, C factors of a product, K channels of a
-head, D channels of the model. Random numbers at construction come from `generator`.
+head, D channels of the model. Random numbers at construction come from `shape.generator`.
 
 The locality bias of four nodes of a tree: the root, its two children, and the left child of the left one.
 
@@ -40,6 +40,8 @@ from __future__ import annotations
 
 import pkgutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -112,6 +114,20 @@ def make(
         )
     chosen = plugins.settings(name, given, options(name))
     shape = Shape(d_model=d_model, heads=heads, structure=wanted, max_size=max_size, decay=rate, generator=generator)
-    scheme = found(shape, **chosen)
+    with _global_seed(generator):
+        scheme = found(shape, **chosen)
     scheme.name = name
     return scheme
+
+
+@contextmanager
+def _global_seed(generator: torch.Generator | None) -> Iterator[None]:
+    """Seed PyTorch's global generator for a while, so that weights which do not come from `generator` are repeatable.
+
+    Modules such as `nn.Embedding` draw their weights from it. Its seed differs from that of `generator`, because equal
+    seeds would give them the same numbers as the weights of the model.
+    """
+    with torch.random.fork_rng(devices=[], enabled=generator is not None):
+        if generator is not None:
+            torch.default_generator.manual_seed(generator.initial_seed() ^ 0x5CE4E)
+        yield

@@ -293,6 +293,30 @@ def test_no_scheme_touches_the_global_generator() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_weights_that_a_scheme_draws_itself_are_repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of `nn.Embedding` come from the global generator. They follow from the seed. Its state is kept."""
+
+    class Own(Scheme):
+        """Learns a table."""
+
+        def __init__(self, shape: position.Shape) -> None:
+            super().__init__(shape)
+            self.table = torch.nn.Embedding(5, shape.d_model)
+
+    monkeypatch.setattr(position, "load", lambda name: Own)
+
+    def weights(seed: int) -> torch.Tensor:
+        torch.rand(1)  # changes the state of the global generator
+        before = torch.get_rng_state()
+        made = position.make("own", d_model=8, heads=2, generator=torch.Generator().manual_seed(seed))
+        assert torch.equal(before, torch.get_rng_state())
+        return made.table.weight.detach()  # type: ignore[union-attr, operator]
+
+    assert torch.equal(weights(1), weights(1))
+    assert not torch.equal(weights(1), weights(2))
+    assert not torch.equal(weights(1), torch.randn(5, 8, generator=torch.Generator().manual_seed(1)))
+
+
 def test_mistakes_are_explained() -> None:
     cases = [
         (lambda: position.make("ropee"), r"unknown scheme[\s\S]*did you mean 'rope'"),
