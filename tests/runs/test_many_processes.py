@@ -16,7 +16,7 @@ from tests.limits import ROOT
 
 PROCESSES = 64
 CODE = """
-import json, os, random, sys, time, traceback
+import gc, json, os, random, sys, time, traceback
 from pathlib import Path
 
 import torch
@@ -38,12 +38,14 @@ here, processes = Path(sys.argv[1]), int(sys.argv[2])
 
 
 def patiently(do):
-    # another process may work on the same thing; then this one tries again
+    # another process may work on the same thing; then this one tries again, less and less often
+    longest = 0.05
     while True:
         try:
             return do()
         except BusyError:
-            time.sleep(random.random() / 20)
+            time.sleep(random.uniform(longest / 2, longest))
+            longest = min(2 * longest, 3)
 
 
 def work(number):
@@ -63,6 +65,7 @@ def work(number):
     return [line for line in bad if "has no run.json" not in line]
 
 
+gc.freeze()  # a collection would copy the memory that the processes share
 children = {}
 for number in range(processes):
     child = os.fork()
