@@ -16,10 +16,11 @@ def findings(names: Iterable[str], tick: Callable[[str], None]) -> list[Finding]
 
     `tick` is called with a line of text before each of them. Raises `UsageError` for an unknown name.
     """
-    from ape_cli.core.errors import pick
     from ape_cli.evaluation import laws
 
-    chosen = [pick("scheme or attention", name, laws.subjects()) for name in dict.fromkeys(names)] or laws.subjects()
+    wanted = list(dict.fromkeys(names))
+    laws.check_names(wanted)
+    chosen = wanted or laws.subjects()
     found: list[Finding] = []
     for name in chosen:
         tick(f"checking {name}")
@@ -43,15 +44,18 @@ def print_findings(found: list[Finding]) -> None:
         if any(f.law in columns for f in part):
             _print_errors(title, [f for f in part if f.law in columns], columns)
     note("errors in float64 and float32 (limits 1e-9 and 1e-4; for the locality bias, which is float32, 1e-4 in both);")
-    note("for uniqueness and reach, the smallest difference (at least 1e-4); exact: 0 in both; empty: not claimed")
+    note("for uniqueness, reach and content, the smallest difference (at least 1e-4); exact: 0 in both;")
+    note("empty: not claimed")
     note("operators and scores: up to 10,000 steps and 40 levels; models: 300 and 12; with and without locality bias")
     for law, about in {f.law: f.about for f in found}.items():
         note(f"{law}: {about}")
     bad = [f for f in found if not f.holds]
     for f in bad:
-        where = f" on {f.structure}" if f.structure else ""
-        what = f.trouble or f"{f.float64:.1e} in float64, {f.float32:.1e} in float32"
-        say(f"FAILS: {f.name}{where}, {f.law}: {f.about}: {what}{_not_claimed(f.law)}")
+        subject = f"{f.name} on {f.structure}" if f.structure else f.name
+        law = "" if f.structure == "" else f", {f.law}: {f.about}"  # otherwise nothing could be measured
+        what = f.trouble or f"{f.float64:.1e} in float64, {f.float32:.1e} in float32{_not_claimed(f.law)}"
+        for line in f"FAILS: {subject}{law}: {what}".split("\n"):  # the parts of an error
+            say(line)
     say(f"{len(found) - len(bad)} of {len(found)} laws hold")
 
 
