@@ -17,6 +17,7 @@ from ape_cli.evaluation import evaluate
 from ape_cli.models import settling
 from ape_cli.models.checkpoint import warn_if_unverified
 from ape_cli.models.device import describe, processor
+from ape_cli.models.own_files import changes, own_files
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
@@ -63,6 +64,9 @@ def run_trial(
     _check_existing(run, status, existing)
     if group.first and status != "finished" and (reason := settling.shared_positions(config, data)):
         logger.warning(reason)
+    if group.first and status is not None:
+        for change in changes([(run, config)]):
+            logger.warning(change)
     if status == "finished":
         logger.info(f"{run.name} is trained already (--overwrite trains it again)")
         if group.first:
@@ -163,7 +167,8 @@ def _train(
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:
                 if new:
                     device = describe(execution.device)
-                    registry.begin(run, config, data, device, settling.variant(config, data), group.size)
+                    variant = settling.variant(config, data)
+                    registry.begin(run, config, data, device, variant, group.size, own_files(config))
                 else:
                     _note_ranks(run, config, group)
                     warn_if_unverified(run)
