@@ -9,19 +9,38 @@ from collections.abc import Iterable
 
 from ape_cli import attention, position
 from ape_cli.core import plugins
+from ape_cli.core.errors import RunError
 from ape_cli.runs.config import Config
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
 
 
+def own_parts(scheme: str, kind: str) -> dict[str, type]:
+    """The classes of a scheme and of a kind of attention that are not part of ape, by a text that names them."""
+    every = {f"scheme {scheme!r}": position.load(scheme), f"attention {kind!r}": attention.load(kind)}
+    return {what: found for what, found in every.items() if plugins.is_own(found)}
+
+
 def own_files(config: Config) -> dict[str, str]:
-    """The SHA-256 of the file of the scheme and of the attention, by a text that names them, if they are not of ape."""
-    parts = {
-        f"scheme {config.scheme!r}": position.load(config.scheme),
-        f"attention {config.attention!r}": attention.load(config.attention),
-    }
-    paths = {what: plugins.file_of(found) for what, found in parts.items() if plugins.is_own(found)}
+    """The SHA-256 of the file of each of `own_parts`. A class without a file, as of a notebook, is left out."""
+    paths = {what: plugins.file_of(found) for what, found in own_parts(config.scheme, config.attention).items()}
     return {what: files.sha256(path) for what, path in paths.items() if path is not None}
+
+
+def check_installed(config: Config) -> None:
+    """Check that the scheme and the kind of attention of a model from elsewhere are found here.
+
+    Raises `RunError`, with the file that is missing and what to do with it, if one is not.
+    """
+    for kind, name, package in (("scheme", config.scheme, position), ("attention", config.attention, attention)):
+        if name not in package.names():
+            file = f"{package.__name__.replace('.', '/')}/{name.replace('-', '_')}.py"
+            raise RunError(
+                f"{kind} {name!r} is not part of ape, and its file is missing here",
+                got=f"no {file} in {', '.join(plugins.searched(package))}",
+                allowed=f"{file} in a folder on PYTHONPATH, or an installed package that provides it",
+                fix=f"get {file} from the author of the model, and add the folder with `ape_cli` to PYTHONPATH",
+            )
 
 
 def changes(runs: Iterable[tuple[Run, Config]]) -> list[str]:
