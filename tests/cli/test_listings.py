@@ -77,6 +77,8 @@ def test_check_prints_errors_and_ends_well() -> None:
     assert done.exit_code == 0, done.output
     assert "composition" in done.stdout
     assert "relative" in done.stdout
+    assert "reach ≥" in done.stdout  # its values have to be large
+    assert "composition ≥" not in done.stdout
     answer = json.loads(run(app, ["check", "rope", "linear", "--json"]).stdout)
     assert {f["subject"] for f in answer} == {"rope", "linear"}
     assert all(f["holds"] for f in answer)
