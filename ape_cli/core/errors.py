@@ -50,6 +50,16 @@ class ApeError(ValueError):
         return partial(type(self), got=self.got, allowed=self.allowed, fix=self.fix), (self.what,)
 
 
+def said(error: BaseException) -> str:
+    """The type and the message of an exception, in one line.
+
+    >>> said(ValueError("one\\n  two")), said(KeyboardInterrupt())
+    ('ValueError: one two', 'KeyboardInterrupt')
+    """
+    text = " ".join(_written(str, error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def brief(value: object) -> str:
     """The text of a value that is not a text, as Python writes it, for a message. Text of any length is cut.
 

@@ -29,7 +29,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ape_cli.core import budget
-from ape_cli.core.errors import ApeError, UsageError, unknown
+from ape_cli.core.errors import ApeError, UsageError, said, unknown
 
 T = TypeVar("T")
 
@@ -68,10 +68,11 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's own file may fail in any way, or end the process; the others still work
+        missing = f"install {error.name!r}, " if isinstance(error, ModuleNotFoundError) and error.name else ""
         raise ApeError(
             f"the file of {kind} {name!r} cannot be imported",
-            got=f"{type(error).__name__}: {error} ({_where(place)})",
-            fix="correct the file, or remove it from the path",
+            got=f"{said(error)} ({_where(place)})",
+            fix=f"{missing}correct the file, or remove it from the path",
         ) from error
     defined = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
     if not defined or not (isinstance(defined[0], type) and issubclass(defined[0], base)):

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError
+from ape_cli.core.errors import ApeError, said
 from ape_cli.position._scheme import Scheme, Shape
 from ape_cli.structure import Cyclic, Structure, Tree
 
@@ -77,7 +77,7 @@ def constructed(found: type[Scheme], name: str, shape: Shape, options: dict[str,
         if not plugins.is_own(found):
             raise
         missing = "before Module.__init__() call" in str(error) or "argument: 'shape'" in str(error)
-        got = f"{type(error).__name__}: {error}{_place(error, found)}"
+        got = f"{said(error)}{_place(error, found)}"
         raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
     if not isinstance(vars(scheme).get("shape"), Shape):
         raise ApeError(what, got=f"no `shape` after `__init__` ({_file(found)})", fix=call_first)
@@ -89,7 +89,8 @@ def check_hooks(scheme: Scheme) -> None:
     """Call each hook on a few positions, with and without rows of their own, and check the shapes of the results.
 
     The weights of the scheme, and the state of the global generator, stay as they are. A scheme of ape itself is not
-    checked. Raises `ApeError` for a hook that fails, or that returns another shape than the documentation says.
+    checked. Raises `ApeError` for a hook that fails, or that returns another shape than the documentation says, and for
+    an `embed` that returns the same for all tokens.
     """
     if not plugins.is_own(type(scheme)):
         return
@@ -106,8 +107,16 @@ def _check(scheme: Scheme, rows: int) -> None:
     source = _called(scheme, "context", _positions(scheme, rows, _N), masked.flip(1))
     target = _called(scheme, "context", _positions(scheme, rows, _M), causal=True, beside=source)
     for at, letter, side in ((source, "N", "key"), (target, "M", "query")):
-        tokens, vectors = torch.ones(_B, sizes[letter], heads * width), torch.ones(_B, heads, sizes[letter], width)
-        _expect(scheme, "embed", _called(scheme, "embed", tokens, at), f"B {letter} D", sizes, _TOKENS)
+        numbers, vectors = torch.arange(_B * sizes[letter] * heads * width), torch.ones(_B, heads, sizes[letter], width)
+        tokens = numbers.view(_B, sizes[letter], heads * width)
+        one, other = (_called(scheme, "embed", kind, at) for kind in (tokens.sin(), tokens.cos()))
+        _expect(scheme, "embed", one, f"B {letter} D", sizes, _TOKENS)
+        if torch.equal(one, other):
+            raise ApeError(
+                f"the hook `embed` of scheme {scheme.name!r} discards the tokens",
+                got=f"the same result for other tokens{_line_of(scheme, 'embed')}",
+                fix=_TOKENS,
+            )
         _expect(scheme, "rotate", _called(scheme, "rotate", vectors, at, side), f"B H {letter} K", sizes, _SAME)
     for q_at, k_at in ((source, source), (target, source), (target, target)):
         here = sizes | {"M": q_at.positions.shape[1], "N": k_at.positions.shape[1]}
@@ -132,7 +141,7 @@ def _failed_hook(scheme: Scheme, hook: str, error: Exception) -> ApeError:
     place = _place(error, type(scheme)) or _line_of(scheme, hook)
     return ApeError(
         f"the hook `{hook}` of scheme {scheme.name!r} failed",
-        got=f"{type(error).__name__}: {error}{place}",
+        got=f"{said(error)}{place}",
         fix=_ROWS if isinstance(error, IndexError) else "correct the file",
     )
 

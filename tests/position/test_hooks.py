@@ -83,7 +83,7 @@ class Idle(Scheme):
 
 
 class Lost(Own):
-    """Returns the positions without the tokens."""
+    """Returns the positions without the tokens, which every model refuses."""
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         """Positions only."""
@@ -162,6 +162,15 @@ def test_a_hook_that_fails_is_named_with_its_line(monkeypatch: pytest.MonkeyPatc
         position.check_hooks(own(monkeypatch, Preparing))
 
 
+def test_a_message_of_several_lines_becomes_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def embed(self: Own, x: Tensor, context: Context) -> Tensor:
+        raise RuntimeError("one\n  two")
+
+    with pytest.raises(ApeError) as caught:
+        position.check_hooks(own(monkeypatch, changed("embed", embed)))
+    assert str(caught.value.got).startswith(f"RuntimeError: one two ({__file__}, line ")
+
+
 class Preparing(Own):
     """`prepare` fails."""
 
@@ -210,7 +219,7 @@ def test_a_scheme_without_hooks_is_named() -> None:
         (NoSuper, "hooks", "cannot be made"),
         (Misspelt, "hooks", "overrides no hook"),
         (changed("embed", lambda self, x, at: x[:1]), "hooks", "returns the wrong shape"),
-        (Lost, "content", ""),
+        (Lost, "hooks", "`embed` of scheme 'rope' discards the tokens"),
     ],
 )
 def test_the_check_finds_each_mistake_once(

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ape_cli import attention, position
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, unknown
+from ape_cli.core.errors import ApeError, said, unknown
 from ape_cli.evaluation.laws import group, mixing, model, scores
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
@@ -183,9 +183,7 @@ def _finding(blank: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | Non
                 if not math.isfinite(sum(measured)):
                     raise ArithmeticError("the result is not a finite number")
     except Exception as error:  # any error is a finding, and the other laws are still measured
-        yield replace(
-            blank, trouble=error.summary if isinstance(error, ApeError) else f"{type(error).__name__}: {error}"
-        )
+        yield replace(blank, trouble=error.summary if isinstance(error, ApeError) else said(error))
         return
     if blank.law in GAPS:
         holds = all(e >= LEAST_GAP for e in errors)
