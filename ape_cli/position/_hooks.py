@@ -45,7 +45,7 @@ def without_hooks(scheme: type[Scheme]) -> ApeError | None:
     meant = [f"`{hook}` in place of `{name}`" for name, hooks in near.items() for hook in hooks]
     return ApeError(
         f"scheme {plugins.name_of(scheme)!r} overrides no hook, so it acts like `none`",
-        got=f"class {scheme.__name__} ({inspect.getsourcefile(scheme)})",
+        got=f"class {scheme.__name__} ({_files(scheme)[0]})",
         allowed=", ".join(_HOOKS),
         fix=f"did you mean {', '.join(meant)}?" if meant else "write one of these methods",
     )
@@ -61,7 +61,7 @@ def explained() -> Iterator[None]:
     except Exception as error:
         for frame, _ in traceback.walk_tb(error.__traceback__):
             scheme, hook = frame.f_locals.get("self"), frame.f_code.co_name
-            if hook in _METHODS and isinstance(scheme, Scheme) and frame.f_code.co_filename == _file(type(scheme)):
+            if hook in _METHODS and isinstance(scheme, Scheme) and frame.f_code.co_filename in _files(type(scheme)):
                 raise _failed_hook(scheme, hook, error) from error
         raise
 
@@ -80,7 +80,7 @@ def constructed(found: type[Scheme], name: str, shape: Shape, options: dict[str,
         got = f"{said(error)}{_place(error, found)}"
         raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
     if not isinstance(vars(scheme).get("shape"), Shape):
-        raise ApeError(what, got=f"no `shape` after `__init__` ({_file(found)})", fix=call_first)
+        raise ApeError(what, got=f"no `shape` after `__init__` ({_files(found)[0]})", fix=call_first)
     scheme.name = name
     return scheme
 
@@ -137,7 +137,7 @@ def _called(scheme: Scheme, hook: str, *given: Any, **named: Any) -> Any:
 
 
 def _failed_hook(scheme: Scheme, hook: str, error: Exception) -> ApeError:
-    """The error for an exception in a hook, with the last line in the file of the scheme that it passed."""
+    """The error for an exception in a hook, with the last line in the files of the scheme that it passed."""
     place = _place(error, type(scheme)) or _line_of(scheme, hook)
     return ApeError(
         f"the hook `{hook}` of scheme {scheme.name!r} failed",
@@ -190,16 +190,17 @@ def _positions(scheme: Scheme, rows: int, count: int) -> Tensor:
     return axes[0] if len(axes) == 1 else torch.stack(axes, dim=-1)
 
 
-def _file(scheme: type[Scheme]) -> str:
-    """The file of a scheme, as the frames of a traceback name it."""
-    return sys.modules[scheme.__module__].__file__ or ""
+def _files(scheme: type[Scheme]) -> list[str]:
+    """The files of a scheme and of its bases, without those of ape, as the frames of a traceback name them."""
+    own = [base for base in scheme.__mro__ if issubclass(base, Scheme) and plugins.is_own(base)]
+    return [getattr(sys.modules.get(base.__module__), "__file__", None) or "" for base in own]
 
 
 def _place(error: Exception, scheme: type[Scheme]) -> str:
-    """The last line in the file of a scheme that an exception passed, in parentheses; empty if it passed none."""
+    """The last line in the files of a scheme that an exception passed, in parentheses; empty if it passed none."""
     found = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
-    lines = [line for file, line in found if file == _file(scheme)]
-    return f" ({_file(scheme)}, line {lines[-1]})" if lines else ""
+    places = [f" ({file}, line {line})" for file, line in found if file in _files(scheme)]
+    return places[-1] if places else ""
 
 
 def _line_of(scheme: Scheme, hook: str) -> str:

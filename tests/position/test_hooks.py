@@ -265,6 +265,19 @@ def test_a_mistake_in_a_part_of_ape_keeps_its_traceback(monkeypatch: pytest.Monk
         net.encode(at, at, torch.ones(1, 4, dtype=torch.bool))
 
 
+def test_an_error_in_the_file_of_a_scheme_of_ape_keeps_its_traceback() -> None:
+    scheme = position.make("rope", 8, 2)
+    with pytest.raises(AttributeError), position.explained():
+        scheme.rotate(None, scheme.context(torch.arange(4)[None]), "query")  # type: ignore[arg-type]
+
+
+def test_a_hook_that_a_base_of_ones_own_defines_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The base is in another file than the scheme."""
+    scheme = own(monkeypatch, type("Derived", (Table,), {"__module__": "tests.conftest"}))
+    with pytest.raises(ApeError, match=r"the hook `embed` of scheme 'own' failed[\s\S]*test_hooks\.py, line"):
+        position.check_hooks(scheme)
+
+
 def test_random_parts_of_an_attention_follow_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind has no generator. It draws from the global one, which has a state of the configuration's seed."""
     config = resolve("tiny", "rope", {}, kind="sequence").model_copy(update={"decay": 1.0})
