@@ -57,8 +57,7 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     """
     found = _found(package.__name__, package.__path__)
     if name not in found:
-        other = {word: known for known in found for word in _synonyms(package.__name__, known)}
-        raise unknown(kind, name, found, searched=searched(package), synonyms=other)
+        raise unknown(kind, name, found, searched=searched(package), synonyms=synonyms(package))
     place = found[name]
     module_name, _, attribute = (
         place.value.partition(":") if isinstance(place, EntryPoint) else (f"{package.__name__}.{place.stem}", "", "")
@@ -85,6 +84,12 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
     return defined[0]
+
+
+def synonyms(*packages: ModuleType) -> dict[str, str]:
+    """The names of plug-ins of packages, by other words for them."""
+    parts = {package.__name__: names(package) for package in packages}
+    return {word: name for package, known in parts.items() for name in known for word in _synonyms(package, name)}
 
 
 def _synonyms(package: str, name: str) -> list[str]:

@@ -69,6 +69,7 @@ def test_check_of_an_unknown_name_says_where_it_searched() -> None:
     assert fix.split()[1:6] == ["choose", "one", "from", "the", "list"]  # no name is similar
     for place in ("position", "attention", "entry points ape_cli.schemes", "entry points ape_cli.attentions"):
         assert place in fix
+    assert "did you mean 'rope'?" in run(app, ["check", "rotary"]).stderr  # a synonym
 
 
 @pytest.mark.slow

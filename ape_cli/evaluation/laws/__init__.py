@@ -99,7 +99,8 @@ def check_names(names: Iterable[str]) -> None:
     known = subjects()
     for name in names:
         if name not in known:
-            raise unknown("scheme or attention", name, known, searched=plugins.searched(position, attention))
+            places, words = plugins.searched(position, attention), plugins.synonyms(position, attention)
+            raise unknown("scheme or attention", name, known, places, words)
 
 
 def check(name: str) -> Iterator[Finding]:
