@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_imported_stops_nothing_else(tmp_path: Path) -> No
     assert "rope" in listed.stdout
     assert "the file of scheme 'torn' cannot be imported" in listed.stderr
     asked = ape("check", "torn", code=1)
-    assert "no_such_module" in asked.stdout
+    assert "fix:     install 'no_such_module', correct the file, or" in asked.stdout
     assert "Traceback" not in asked.stderr + listed.stderr
 
 

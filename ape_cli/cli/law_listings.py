@@ -16,10 +16,11 @@ def findings(names: Iterable[str], tick: Callable[[str], None]) -> list[Finding]
 
     `tick` is called with a line of text before each of them. Raises `UsageError` for an unknown name.
     """
-    from ape_cli.core.errors import pick
     from ape_cli.evaluation import laws
 
-    chosen = [pick("scheme or attention", name, laws.subjects()) for name in dict.fromkeys(names)] or laws.subjects()
+    wanted = list(dict.fromkeys(names))
+    laws.check_names(wanted)
+    chosen = wanted or laws.subjects()
     found: list[Finding] = []
     for name in chosen:
         tick(f"checking {name}")
@@ -43,15 +44,19 @@ def print_findings(found: list[Finding]) -> None:
         if any(f.law in columns for f in part):
             _print_errors(title, [f for f in part if f.law in columns], columns)
     note("errors in float64 and float32 (limits 1e-9 and 1e-4; for the locality bias, which is float32, 1e-4 in both);")
-    note("for uniqueness and reach, the smallest difference (at least 1e-4); exact: 0 in both; empty: not claimed")
+    note(
+        "columns with ≥ have the smallest difference, which must be at least 1e-4; exact: 0 in both; empty: not claimed"
+    )
     note("operators and scores: up to 10,000 steps and 40 levels; models: 300 and 12; with and without locality bias")
     for law, about in {f.law: f.about for f in found}.items():
         note(f"{law}: {about}")
     bad = [f for f in found if not f.holds]
     for f in bad:
-        where = f" on {f.structure}" if f.structure else ""
-        what = f.trouble or f"{f.float64:.1e} in float64, {f.float32:.1e} in float32"
-        say(f"FAILS: {f.name}{where}, {f.law}: {f.about}: {what}{_not_claimed(f.law)}")
+        subject = f"{f.name} on {f.structure}" if f.structure else f.name
+        law = "" if f.structure == "" else f", {f.law}: {f.about}"  # otherwise nothing could be measured
+        what = f.trouble or f"{f.float64:.1e} in float64, {f.float32:.1e} in float32{_not_claimed(f.law)}"
+        for line in f"FAILS: {subject}{law}: {what}".split("\n"):  # the parts of an error
+            say(line)
     say(f"{len(found) - len(bad)} of {len(found)} laws hold")
 
 
@@ -62,14 +67,19 @@ def _not_claimed(law: str) -> str:
 
 
 def _print_errors(title: str, found: list[Finding], columns: list[str]) -> None:
-    """Print one table of errors, with a column for each law that was measured."""
+    """Print one table of errors, with a column for each law that was measured.
+
+    The heads of laws whose measure has to be large, and not small, end in `≥`.
+    """
+    from ape_cli.evaluation.laws import GAPS
+
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for f in found:
         lines.setdefault((f.name, f.structure or ""), {})[f.law] = _error(f)
     columns = [c for c in columns if any(f.law == c for f in found)]
     keys = [title, "on"] if any(structure for _, structure in lines) else [title]
     rows = [[*where[: len(keys)], *(line.get(c, "") for c in columns)] for where, line in lines.items()]
-    print_table([*keys, *columns], rows)
+    print_table([*keys, *(f"{c} ≥" if c in GAPS else c for c in columns)], rows)
 
 
 def _error(f: Finding) -> str:

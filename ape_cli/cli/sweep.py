@@ -208,10 +208,15 @@ def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTri
     """
     from ape_cli.cli import sweep_table
     from ape_cli.models.device import gpu_count
+    from ape_cli.models.own_files import changes
     from ape_cli.sweep.gpu_sharing import shared_gpu
 
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
     note(f"{sweep_table.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")
+    for change in changes(
+        (item.run, item.config) for item in items if item.run and item.state in ("finished", "stopped")
+    ):
+        note(change)
     jobs = [job(item) for item in todo]
     several = local_gpu and (engine.slots or 1) > gpu_count()
     with shared_gpu(several), sweep_table.watching(todo, engine.slots) as watch, closing(engine.work(jobs)) as events:

@@ -50,6 +50,16 @@ class ApeError(ValueError):
         return partial(type(self), got=self.got, allowed=self.allowed, fix=self.fix), (self.what,)
 
 
+def said(error: BaseException) -> str:
+    """The type and the message of an exception, in one line.
+
+    >>> said(ValueError("one\\n  two")), said(KeyboardInterrupt())
+    ('ValueError: one two', 'KeyboardInterrupt')
+    """
+    text = " ".join(_written(str, error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def brief(value: object) -> str:
     """The text of a value that is not a text, as Python writes it, for a message. Text of any length is cut.
 
@@ -145,7 +155,7 @@ def nearest(name: str, names: Iterable[str], synonyms: Mapping[str, str] | None 
     """
     known = {_plain(other): other for other in sorted(names)}
     words = {_plain(word): other for word, other in (synonyms or {}).items() if other in known.values()} | known
-    found = difflib.get_close_matches(_plain(name), words, n=1, cutoff=0.5)
+    found = difflib.get_close_matches(_plain(name), words, n=1, cutoff=0.6)
     return words[found[0]] if found else None
 
 

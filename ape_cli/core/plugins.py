@@ -20,6 +20,7 @@ import inspect
 import json
 import math
 import pkgutil
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
@@ -28,7 +29,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ape_cli.core import budget
-from ape_cli.core.errors import ApeError, UsageError, unknown
+from ape_cli.core.errors import ApeError, UsageError, said, unknown
 
 T = TypeVar("T")
 
@@ -56,8 +57,7 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     """
     found = _found(package.__name__, package.__path__)
     if name not in found:
-        other = {word: known for known in found for word in _synonyms(package.__name__, known)}
-        raise unknown(kind, name, found, searched=_searched(package), synonyms=other)
+        raise unknown(kind, name, found, searched=searched(package), synonyms=synonyms(package))
     place = found[name]
     module_name, _, attribute = (
         place.value.partition(":") if isinstance(place, EntryPoint) else (f"{package.__name__}.{place.stem}", "", "")
@@ -67,10 +67,11 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's own file may fail in any way, or end the process; the others still work
+        missing = f"install {error.name!r}, " if isinstance(error, ModuleNotFoundError) and error.name else ""
         raise ApeError(
             f"the file of {kind} {name!r} cannot be imported",
-            got=f"{type(error).__name__}: {error} ({_where(place)})",
-            fix="correct the file, or remove it from the path",
+            got=f"{said(error)} ({_where(place)})",
+            fix=f"{missing}correct the file, or remove it from the path",
         ) from error
     defined = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
     if not defined or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
@@ -83,6 +84,12 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
     return defined[0]
+
+
+def synonyms(*packages: ModuleType) -> dict[str, str]:
+    """The names of plug-ins of packages, by other words for them."""
+    parts = {package.__name__: names(package) for package in packages}
+    return {word: name for package, known in parts.items() for name in known for word in _synonyms(package, name)}
 
 
 def _synonyms(package: str, name: str) -> list[str]:
@@ -172,10 +179,11 @@ def _file(place: Path | EntryPoint | None) -> Path | None:
     return file if file.exists() else Path(spec.origin)
 
 
-def _searched(package: ModuleType) -> list[str]:
-    """The places where plug-ins of a package are searched: folders, and the group of entry points."""
-    group = GROUPS.get(package.__name__)
-    return [*dict.fromkeys(str(Path(path)) for path in package.__path__), *([f"entry points {group}"] if group else [])]
+def searched(*packages: ModuleType) -> list[str]:
+    """The places where plug-ins of packages are searched: folders, and the groups of entry points."""
+    folders = dict.fromkeys(str(Path(path)) for package in packages for path in package.__path__)
+    groups = [GROUPS[package.__name__] for package in packages if package.__name__ in GROUPS]
+    return [*folders, *(f"entry points {group}" for group in groups)]
 
 
 def options(found: type, skip: int = 0) -> dict[str, Any]:
@@ -187,6 +195,18 @@ def options(found: type, skip: int = 0) -> dict[str, Any]:
 def name_of(found: type) -> str:
     """The name of a class that `load` returned."""
     return _NAMES.get(found, found.__module__.rpartition(".")[2].replace("_", "-"))
+
+
+def file_of(found: type) -> Path | None:
+    """The file of a class; None if it has none, for example because it was written in a notebook."""
+    file = getattr(sys.modules.get(found.__module__), "__file__", None)
+    return Path(file).resolve() if file else None
+
+
+def is_own(found: type) -> bool:
+    """Whether a class is a user's own: its file is not a part of this package."""
+    file = file_of(found)
+    return file is None or Path(__file__).resolve().parents[1] not in file.parents
 
 
 def settings(what: str, given: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:

@@ -16,11 +16,16 @@ from torch import Tensor, nn
 from ape_cli.data.batches import Labelled
 from ape_cli.models.precision import products
 from ape_cli.models.transformer import Model
+from ape_cli.position import explained
 
 
 def forward(model: nn.Module, batch: Labelled, precision: str) -> Tensor:
-    """The teacher-forced scores of a batch. -> [B, M, V]"""
-    with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=precision == "bf16"):
+    """The teacher-forced scores of a batch. -> [B, M, V]
+
+    Raises `ApeError` for an exception in a scheme that is not part of ape.
+    """
+    on = batch.labels.device.type
+    with explained(), torch.autocast(on, torch.bfloat16, enabled=precision == "bf16"):
         return model(*batch.inputs)
 
 

@@ -5,6 +5,8 @@ Shapes: N tokens.
 
 from __future__ import annotations
 
+import logging
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from ape_cli.position import Scheme
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig
 from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure
+
+logger = logging.getLogger(__name__)
 
 
 def of_data(config: Config, data: Dataset) -> Model:
@@ -111,9 +115,11 @@ def _of_any_model(config: Config, own: Structure, weights: int) -> dict[str, Any
     _check_memory(weights)
     generator = torch.Generator().manual_seed(config.seed)
     scheme = scheme_of(config, own, generator)
+    with position.global_seed(generator):
+        kind = attention.make(config.attention, **config.attention_options)
     return {
         "scheme": scheme,
-        "kind": attention.make(config.attention, **config.attention_options),
+        "kind": kind,
         "d_ff": config.d_ff,
         "dropout": config.dropout,
         "generator": generator,
@@ -123,9 +129,10 @@ def _of_any_model(config: Config, own: Structure, weights: int) -> dict[str, Any
 def scheme_of(config: Config, own: Structure, generator: torch.Generator | None = None) -> Scheme:
     """The scheme of a settled configuration for data of structure `own`, with the weights of the configuration's seed.
 
-    `generator`: that of the model, which draws the scheme's weights first; None for a new one.
+    `generator`: that of the model, which draws the scheme's weights first; None for a new one. Raises `ApeError` for a
+    scheme of a user whose hooks fail, or return wrong shapes.
     """
-    return position.make(
+    scheme = position.make(
         config.scheme,
         d_model=config.d_model,
         heads=config.heads,
@@ -135,6 +142,16 @@ def scheme_of(config: Config, own: Structure, generator: torch.Generator | None 
         generator=generator or torch.Generator().manual_seed(config.seed),
         **config.scheme_options,
     )
+    position.check_hooks(scheme)
+    _warn_if_idle(config.scheme)
+    return scheme
+
+
+@cache
+def _warn_if_idle(scheme: str) -> None:
+    """Warn once if a scheme overrides no hook."""
+    if idle := position.without_hooks(position.load(scheme)):
+        logger.warning(f"{idle.summary}: {idle.fix}")
 
 
 _HOOKS = ("context", "embed", "frame", "rotate", "turn", "bias", "decay")

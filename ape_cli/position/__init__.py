@@ -3,11 +3,12 @@
 A scheme is an `nn.Module` with four hooks, which do nothing by default. The attention layer never asks which scheme
 it holds:
 
-    embed(x, context)                  [B, N, D] -> [B, N, D]        added to (or mixed into) the tokens
+    embed(x, context)                  [B, N, D] -> [B, N, D]        the tokens with positions in them
     rotate(x, context, side)           [B, H, N, K] -> the same      operators on queries and keys
     bias(q, q_context, k_context)      -> [B|1, H|1, M, N] or None   added to the logits
     decay(q_context, k_context)        -> [B|1, 1, M, N] or None     multiplied into the logits
 
+`embed` returns the tokens with the encoding in them, usually `x + p`; what it returns takes the place of the tokens.
 Logits are (q k) / sqrt(K), times decay, plus bias, plus mask. So decay and bias come after the scaling. None means
 that there is nothing to do.
 
@@ -40,8 +41,6 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -49,10 +48,26 @@ import torch
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
+from ape_cli.position._hooks import check_hooks, constructed, explained, without_hooks
 from ape_cli.position._scheme import Context, Properties, Scheme, Shape, Side
+from ape_cli.position._seeding import global_seed
 from ape_cli.structure import Structure, example, parse_structure
 
-__all__ = ["Context", "Properties", "Scheme", "Shape", "Side", "load", "make", "names", "options"]
+__all__ = [
+    "Context",
+    "Properties",
+    "Scheme",
+    "Shape",
+    "Side",
+    "check_hooks",
+    "explained",
+    "global_seed",
+    "load",
+    "make",
+    "names",
+    "options",
+    "without_hooks",
+]
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # folders ape_cli/position elsewhere on the path add files
 
@@ -89,7 +104,8 @@ def make(
     schemes are made (length of words, depth of trees). `decay`: the locality bias c; None means the scheme's own
     default, which is 0.98 for orthogonal-* and 1 (none) for the others. `given`: the scheme's own options.
 
-    Raises `UsageError` for arguments that are not valid or do not fit together.
+    Raises `UsageError` for arguments that are not valid or do not fit together, and `ApeError` if the constructor of a
+    scheme that is not part of ape fails.
     """
     found = load(name)
     if d_model < 1 or heads < 1 or d_model % heads or (d_model // heads) % 2:
@@ -114,20 +130,5 @@ def make(
         )
     chosen = plugins.settings(name, given, options(name))
     shape = Shape(d_model=d_model, heads=heads, structure=wanted, max_size=max_size, decay=rate, generator=generator)
-    with _global_seed(generator):
-        scheme = found(shape, **chosen)
-    scheme.name = name
-    return scheme
-
-
-@contextmanager
-def _global_seed(generator: torch.Generator | None) -> Iterator[None]:
-    """Seed PyTorch's global generator for a while, so that weights which do not come from `generator` are repeatable.
-
-    Modules such as `nn.Embedding` draw their weights from it. Its seed differs from that of `generator`, because equal
-    seeds would give them the same numbers as the weights of the model.
-    """
-    with torch.random.fork_rng(devices=[], enabled=generator is not None):
-        if generator is not None:
-            torch.default_generator.manual_seed(generator.initial_seed() ^ 0x5CE4E)
-        yield
+    with global_seed(generator):
+        return constructed(found, name, shape, chosen)

@@ -109,7 +109,7 @@ class Scheme(nn.Module):
     metric: str = "path"
     # whether its bias is a term of the dot product's expansion, which no other kind of attention takes
     dot_only: ClassVar[bool] = False
-    source: ClassVar[str]
+    source: ClassVar[str] = "not named"
     # How reports show the scheme. They read literals from its file and do not import it.
     table_place: ClassVar[int | None] = None  # the place of its rows in tables; None: after the others
     palette_index: ClassVar[int | None] = None  # its colour and mark (`reports.palette`); None: by a digest of its name
@@ -203,7 +203,7 @@ class Scheme(nn.Module):
         return Context(positions, mask=mask, state=state, causal=causal, plan=plan)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
-        """The hook for embeddings: add positions to the tokens, or mix them in. [B, N, D] -> the same"""
+        """The hook for embeddings: the tokens with positions added, `x + p`, or mixed in. [B, N, D] -> the same"""
         return x
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:

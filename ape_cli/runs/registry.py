@@ -151,11 +151,12 @@ class Registry:
         machine: dict[str, Any],
         variant: dict[str, Any],
         processes: int = 1,
+        own_files: dict[str, str] | None = None,
     ) -> None:
         """Write the first run.json.
 
         `machine` is what `models.device.describe` returns. `variant` has the fields that differ from the preset.
-        `processes` is the number of processes that train together.
+        `processes` is the number of processes that train together. `own_files` has the digests of a user's own files.
         """
         here = dict(machine)
         plan = data.manifest.plan
@@ -184,6 +185,7 @@ class Registry:
             "commit": commit(),
             **here,
             "processes": processes,
+            **({"own_files": own_files} if own_files else {}),
             "started": now(),
         }
         record.write(run.folder / "run.json", about)

@@ -21,7 +21,7 @@ class ExistingRun(Enum):
     Only `OVERWRITE` changes a finished run.
     """
 
-    REFUSE = auto()  # start a new run; an unfinished one is an error
+    REFUSE = auto()  # start a new run; an unfinished one with a checkpoint is an error
     RESUME = auto()  # resume a stopped or failed run; a missing one is an error
     RESUME_OR_START = auto()  # resume a stopped or failed run, or start a new one
     OVERWRITE = auto()  # delete the existing run and start a new one

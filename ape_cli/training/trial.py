@@ -17,9 +17,11 @@ from ape_cli.evaluation import evaluate
 from ape_cli.models import settling
 from ape_cli.models.checkpoint import warn_if_unverified
 from ape_cli.models.device import describe, processor
+from ape_cli.models.own_files import changes, own_files
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
+from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, opened
 from ape_cli.training.loop import Loop, Stopped
@@ -52,7 +54,7 @@ def run_trial(
     All ranks of a process group train. Only the first rank reads and writes the registry, and evaluates.
 
     Raises:
-        RunError: The run is unfinished and `existing` is `REFUSE`, or the training failed.
+        RunError: The run is unfinished and has a state or weights, and `existing` is `REFUSE`; or the training failed.
         UsageError: `existing` is `RESUME`, and there is no run to resume.
         BusyError: Another process trains the run.
         Stopped: `execution.stop` was true; the state is stored.
@@ -63,6 +65,12 @@ def run_trial(
     _check_existing(run, status, existing)
     if group.first and status != "finished" and (reason := settling.shared_positions(config, data)):
         logger.warning(reason)
+    new = status is None or (existing is ExistingRun.REFUSE and status != "finished")
+    if group.first and new and status is not None:
+        logger.info(f"{run.name} {status} before its first checkpoint, so it starts again")
+    if group.first and not new:
+        for change in changes([(run, config)]):
+            logger.warning(change)
     if status == "finished":
         logger.info(f"{run.name} is trained already (--overwrite trains it again)")
         if group.first:
@@ -71,7 +79,7 @@ def run_trial(
         with run.writing():
             if existing is not ExistingRun.OVERWRITE:
                 _check_unchanged(run, status)
-            _train(run, config, data, registry, status is None, execution)
+            _train(run, config, data, registry, new, execution)
     else:
         with group.together(execution.device):
             Loop(config, data, None, execution).run()
@@ -82,14 +90,16 @@ def run_trial(
 def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None:
     """Check that `existing` allows to train a run of this status, which is None if there is no run.
 
-    Raises `UsageError` or `RunError` if it does not.
+    A run without a state or weights has nothing to lose, so it may start again. Raises `UsageError` or `RunError` if
+    `existing` does not allow it.
     """
     if existing is ExistingRun.RESUME and status is None:
         raise UsageError("there is no such run to resume", got=run.name, fix="leave --resume out to start a new run")
-    if existing is not ExistingRun.REFUSE:
+    saved = [name for name in ("state", WEIGHTS) if (run.folder / name).exists()]
+    if existing is not ExistingRun.REFUSE or not saved:
         return
     if status == "failed":
-        resume = "continue it with --resume, " if (run.folder / "state").exists() else ""
+        resume = "continue it with --resume, " if "state" in saved else ""
         fix = f"{resume}start it again with --overwrite, or change settings"
         raise RunError("this run failed", got=run.name, fix=fix)
     if status == "stopped":
@@ -163,7 +173,8 @@ def _train(
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:
                 if new:
                     device = describe(execution.device)
-                    registry.begin(run, config, data, device, settling.variant(config, data), group.size)
+                    variant = settling.variant(config, data)
+                    registry.begin(run, config, data, device, variant, group.size, own_files(config))
                 else:
                     _note_ranks(run, config, group)
                     warn_if_unverified(run)

@@ -62,16 +62,28 @@ def test_memory_is_a_count() -> None:
     assert one == two > 0
 
 
+def test_check_of_an_unknown_name_says_where_it_searched() -> None:
+    done = run(app, ["check", "windw"])
+    assert done.exit_code == 2
+    fix = done.stderr.splitlines()[-1]
+    assert fix.split()[1:6] == ["choose", "one", "from", "the", "list"]  # no name is similar
+    for place in ("position", "attention", "entry points ape_cli.schemes", "entry points ape_cli.attentions"):
+        assert place in fix
+    assert "did you mean 'rope'?" in run(app, ["check", "rotary"]).stderr  # a synonym
+
+
 @pytest.mark.slow
 def test_check_prints_errors_and_ends_well() -> None:
     done = run(app, ["check", "rope", "linear"])
     assert done.exit_code == 0, done.output
     assert "composition" in done.stdout
     assert "relative" in done.stdout
+    assert "reach ≥" in done.stdout  # its values have to be large
+    assert "composition ≥" not in done.stdout
     answer = json.loads(run(app, ["check", "rope", "linear", "--json"]).stdout)
     assert {f["subject"] for f in answer} == {"rope", "linear"}
     assert all(f["holds"] for f in answer)
-    errors = [f for f in answer if f["law"] not in ("uniqueness", "reach", "locality", "distance")]
+    errors = [f for f in answer if f["law"] not in ("uniqueness", "reach", "content", "locality", "distance")]
     assert all(f["float64"] <= 1e-9 and f["float32"] <= 1e-4 for f in errors)
 
 

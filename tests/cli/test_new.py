@@ -48,7 +48,7 @@ def test_a_new_scheme_works_at_once(here: Path) -> None:
     ]
     printed = [run(here, line.replace("steps=400", "steps=10")) for line in lines]
     assert "5 passed" in printed[0]
-    assert "8 of 8 laws hold" in printed[1]
+    assert "9 of 9 laws hold" in printed[1]
     assert "2 trained now" in printed[2]
     assert "soft-window" in run(here, "PYTHONPATH=. ape schemes")
 

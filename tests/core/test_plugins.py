@@ -19,6 +19,9 @@ from ape_cli.position import Scheme
 class Mine(Scheme):
     source = "an example"
     unique = False
+
+    def embed(self, x, context):
+        return x + context.positions[..., None]
 """
 
 
@@ -81,7 +84,7 @@ def test_a_file_that_ends_the_process_is_an_error_that_names_it(tmp_path: Path, 
         assert done.returncode == (command == "tasks") or "left out" in done.stderr
     check = ape(tmp_path, "check", "zed", path=(tmp_path / "schemes",))
     assert check.returncode == 1
-    assert check.stdout.startswith("FAILS: zed, import: ")
+    assert check.stdout.startswith("FAILS: zed: the file of scheme 'zed' cannot be imported\n  got:     ")
 
 
 def test_two_files_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:

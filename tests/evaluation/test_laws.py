@@ -32,7 +32,7 @@ def test_every_law_that_is_claimed_holds(name: str) -> None:
     assert [f for f in found if not f.holds] == []
     claimed = {f.law for f in found}
     scheme = position.make(name, 32, 4, max_size=4)
-    assert {"equivariance", "causality", "independence", "gradients"} <= claimed
+    assert {"equivariance", "causality", "independence", "content", "gradients"} <= claimed
     assert ("relative" in claimed) == scheme.relative
     assert ("composition" in claimed) == scheme.homomorphism
     assert all(f.float64 is not None and f.about for f in found)
@@ -85,6 +85,17 @@ def test_a_table_read_from_one_place_is_found(monkeypatch: pytest.MonkeyPatch) -
         return x + self.table[0]
 
     assert broken(monkeypatch, "learned", Learned, "embed", embed) == {"uniqueness", "reach"}
+
+
+@pytest.mark.parametrize("only_decoder", [False, True])
+def test_an_embedding_without_the_tokens_is_found(monkeypatch: pytest.MonkeyPatch, only_decoder: bool) -> None:
+    """It returns the positions in place of the tokens, everywhere or in the decoder alone."""
+    right = Learned.embed
+
+    def embed(self: Learned, x: Tensor, context: position.Context) -> Tensor:
+        return right(self, x if only_decoder and not context.causal else 0 * x, context)
+
+    assert broken(monkeypatch, "learned", Learned, "embed", embed) == {"content"}
 
 
 def test_a_bias_that_sees_the_batch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

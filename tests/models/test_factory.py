@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from ape_cli import position
+from ape_cli import attention, position
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.models import factory, settling
@@ -173,3 +174,22 @@ def test_bounded_schemes_get_the_size_of_what_they_read(forests: Dataset) -> Non
     with pytest.raises(UsageError, match="needs the size of the factor"):  # how many trees there are is not known
         settling.settle(wanted("learned", "seq"), forests)
     assert settling.settle(wanted("learned", "seq", max_size=9), forests).max_size == 9
+
+
+def test_random_parts_of_an_attention_follow_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind has no generator. It draws from the global one, which has a state of the configuration's seed."""
+    chosen = wanted("rope").model_copy(update={"decay": 1.0, "kind": "sequence"})
+    drawn = []
+    right = attention.make
+
+    def make(*given: Any, **options: Any) -> attention.Kind:
+        drawn.append(torch.rand(1).item())
+        return right(*given, **options)
+
+    monkeypatch.setattr(attention, "make", make)
+    for seed in (1, 1, 2):
+        torch.rand(1)
+        factory.build(chosen.model_copy(update={"seed": seed}), Seq(), ids=9)
+    first, same, other = drawn
+    assert first == same
+    assert first != other

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -64,16 +65,28 @@ def test_the_status_after_an_error(
     assert run(words, tmp_path, existing=ExistingRun.RESUME).run.status == "finished"
 
 
-def test_a_failed_run_without_a_state_cannot_be_continued(
-    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "status"), [(diverged(0, 4), "failed"), (ApeError("the hook `embed` of scheme 'mine' failed"), "stopped")]
+)
+def test_a_run_without_a_state_starts_again(
+    words: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: ApeError,
+    status: str,
 ) -> None:
+    """It has nothing to lose. The user has repaired a scheme, for example, and repeats the command."""
+    caplog.set_level("INFO")
     with monkeypatch.context() as patched:
-        breaks(patched, diverged(0, 4), after=0)
-        with pytest.raises(RunError, match="no longer a number"):
-            run(words, tmp_path)
-    with pytest.raises(RunError, match="this run failed") as caught:
-        run(words, tmp_path)
-    assert "--resume" not in str(caught.value)
+        breaks(patched, error, after=0)
+        for _ in range(2):  # the mistake is still there at the second attempt
+            with pytest.raises(type(error), match=re.escape(error.what)):
+                run(words, tmp_path)
+            (found,) = open_registry(tmp_path)
+            assert found.status == status
+    assert run(words, tmp_path).run.status == "finished"
+    assert caplog.text.count(f"{status} before its first checkpoint, so it starts again") == 2
 
 
 def test_the_warning_about_files_without_a_digest_is_true(

@@ -12,7 +12,7 @@ off and on. A scheme states its claims in `homomorphism`, `relative`, `isometric
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.core.errors import ApeError, pick
+from ape_cli.core import plugins
+from ape_cli.core.errors import ApeError, said, unknown
 from ape_cli.evaluation.laws import group, mixing, model, scores
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
@@ -42,6 +43,7 @@ LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
     "equivariance": model.equivariance,
     "causality": model.causality,
     "independence": model.independence,
+    "content": model.content,
     "gradients": model.dead_parameters,
 }
 OF_ATTENTION: dict[str, Callable[[attention.Kind, torch.dtype, float], Tensor | None]] = {
@@ -54,9 +56,9 @@ OF_ATTENTION: dict[str, Callable[[attention.Kind, torch.dtype, float], Tensor | 
     "independence": mixing.independence,
     "gradients": mixing.dead_parameters,
 }
-IN_A_MODEL = ("equivariance", "causality", "independence", "gradients")
+IN_A_MODEL = ("equivariance", "causality", "independence", "content", "gradients")
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-4}
-GAPS = {"uniqueness", "reach"}  # laws whose measure has to be large, in either precision
+GAPS = {"uniqueness", "reach", "content"}  # laws whose measure has to be large, in either precision
 LEAST_GAP = 1e-4  # minimum of those measures
 # computed in float32 by every model, so the limit of float32 holds in both precisions
 _MADE_IN_FLOAT32 = {"locality", "distance"}
@@ -89,13 +91,25 @@ def subjects() -> list[str]:
     return position.names() + attention.names()
 
 
+def check_names(names: Iterable[str]) -> None:
+    """Check that each is the name of a scheme or of a kind of attention.
+
+    Raises `UsageError`, with the places that were searched, for another name.
+    """
+    known = subjects()
+    for name in names:
+        if name not in known:
+            places, words = plugins.searched(position, attention), plugins.synonyms(position, attention)
+            raise unknown("scheme or attention", name, known, places, words)
+
+
 def check(name: str) -> Iterator[Finding]:
     """Measure every law that a scheme or a kind of attention claims.
 
     A scheme is measured on an example of every structure that it reads, and with each of its `variants`. Raises
     `UsageError` for an unknown name.
     """
-    pick("scheme or attention", name, subjects())
+    check_names([name])
     if name in attention.names():
         yield from _check_attention(name)
         return
@@ -103,6 +117,13 @@ def check(name: str) -> Iterator[Finding]:
         every = examples(name)
     except ApeError as error:
         yield _broken(name, error)
+        return
+    try:
+        position.check_hooks(make(name, every[0], torch.float32))
+        if idle := position.without_hooks(position.load(name)):
+            raise idle
+    except ApeError as error:
+        yield _broken(name, error, "hooks", "It can be made, and its hooks return what they should")
         return
     for options, expressions in (({}, every), *((variant, every[:1]) for variant in position.load(name).variants)):
         for expression in expressions:
@@ -114,7 +135,8 @@ def check(name: str) -> Iterator[Finding]:
 def _check_attention(name: str) -> Iterator[Finding]:
     """The laws of a kind of attention."""
     try:
-        kind = attention.make(name)  # it has no parameters, so its precision is that of its inputs
+        with position.global_seed(torch.Generator().manual_seed(3)):
+            kind = attention.make(name)  # it has no parameters, so its precision is that of its inputs
     except ApeError as error:
         yield _broken(name, error)
         return
@@ -123,11 +145,9 @@ def _check_attention(name: str) -> Iterator[Finding]:
         yield from _finding(blank, partial(_of_kind, kind, law))
 
 
-def _broken(name: str, error: ApeError) -> Finding:
-    """The finding for a file that cannot be imported."""
-    return Finding(
-        subject=name, options={}, structure="", law="import", about="Its file defines it", trouble=str(error)
-    )
+def _broken(name: str, error: ApeError, law: str = "import", about: str = "Its file defines it") -> Finding:
+    """The finding for a file that cannot be imported, or for a scheme that cannot be measured."""
+    return Finding(subject=name, options={}, structure="", law=law, about=about, trouble=str(error))
 
 
 def _of_scheme(blank: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
@@ -155,7 +175,7 @@ def _finding(blank: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | Non
     worst: Callable[[list[float]], float] = min if blank.law in GAPS else max
     errors = []
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), position.explained():
             for dtype in LIMITS:
                 measured = [float(e.detach()) for e in runs(dtype) if e is not None]
                 if not measured:
@@ -164,7 +184,7 @@ def _finding(blank: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | Non
                 if not math.isfinite(sum(measured)):
                     raise ArithmeticError("the result is not a finite number")
     except Exception as error:  # any error is a finding, and the other laws are still measured
-        yield replace(blank, trouble=f"{type(error).__name__}: {error}")
+        yield replace(blank, trouble=error.summary if isinstance(error, ApeError) else said(error))
         return
     if blank.law in GAPS:
         holds = all(e >= LEAST_GAP for e in errors)

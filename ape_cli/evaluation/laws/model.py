@@ -82,6 +82,19 @@ def independence(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, c
     return greatest(together - alone)
 
 
+def content(scheme: Scheme, dtype: torch.dtype) -> Tensor:
+    """Other tokens change the output of encoder and decoder at their places; this is the smallest change.
+
+    Returns a scalar, shape [].
+    """
+    net, (ids, at) = small(scheme, dtype), sample(scheme)
+    mask, others = torch.ones_like(ids).bool(), (ids - 2) % 17 + 3  # each of the 17 symbols becomes the next one
+    memory, source = net.encode(ids, at, mask)
+    encoded = net.encode(others, at, mask)[0] - memory
+    decoded = net.decode(others, at, memory, source) - net.decode(ids, at, memory, source)
+    return torch.cat([change.detach().abs().amax(-1) for change in (encoded, decoded)]).min()
+
+
 def dead_parameters(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """The number of the scheme's parameters without a gradient in all elements of a head or generator.
 

@@ -17,6 +17,7 @@ from ape_cli import position, tasks
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError
 from ape_cli.data.card import gen_command
+from ape_cli.models.own_files import own_parts
 from ape_cli.runs.record import variant_text
 from ape_cli.structure import linearisation
 
@@ -70,6 +71,7 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
         'model = ape_cli.load("DIR")  # the folder with these files',
         "```",
         "",
+        *_own_parts(config),
         _usage(data),
         "`huggingface_hub.snapshot_download` downloads the folder from the Hub.",
         "",
@@ -169,6 +171,18 @@ def _scores(about: dict[str, Any]) -> list[str]:
         lines = ["The run has no evaluation (`ape eval` makes one)."]
     note = f"The weights are those of step {result['best_step']:,}, with the best {accuracy} on the validation split"
     return [*lines, "", f"{note}: {100 * result['best_accuracy']:.2f} %."]
+
+
+def _own_parts(config: dict[str, Any]) -> Iterable[str]:
+    """A paragraph on each part of the model that is not part of ape: whoever loads the model needs its file."""
+    for what, found in own_parts(config["scheme"], config["attention"]).items():
+        if found.__module__.startswith("ape_cli."):
+            file = f"{found.__module__.replace('.', '/')}.py"
+            yield f"The {what} is not part of `ape`. To load the model, get its file `{file}` from the author of the"
+            yield "model, and add the folder that contains `ape_cli` to `PYTHONPATH`."
+        else:
+            yield f"The {what} is not part of `ape`. To load the model, install the package of `{found.__module__}`."
+        yield ""
 
 
 def _usage(data: dict[str, Any]) -> str:

@@ -1,0 +1,56 @@
+"""The files of schemes and kinds of attention that are a user's own, as run.json records them.
+
+A run whose file has changed since is not what the file says now. Early versions did not record this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ape_cli import attention, position
+from ape_cli.core import plugins
+from ape_cli.core.errors import RunError
+from ape_cli.runs.config import Config
+from ape_cli.runs.run import Run
+from ape_cli.storage import files
+
+
+def own_parts(scheme: str, kind: str) -> dict[str, type]:
+    """The classes of a scheme and of a kind of attention that are not part of ape, by a text that names them."""
+    every = {f"scheme {scheme!r}": position.load(scheme), f"attention {kind!r}": attention.load(kind)}
+    return {what: found for what, found in every.items() if plugins.is_own(found)}
+
+
+def own_files(config: Config) -> dict[str, str]:
+    """The SHA-256 of the file of each of `own_parts`. A class without a file, as of a notebook, is left out."""
+    paths = {what: plugins.file_of(found) for what, found in own_parts(config.scheme, config.attention).items()}
+    return {what: files.sha256(path) for what, path in paths.items() if path is not None}
+
+
+def check_installed(config: Config) -> None:
+    """Check that the scheme and the kind of attention of a model from elsewhere are found here.
+
+    Raises `RunError`, with the file that is missing and what to do with it, if one is not.
+    """
+    for kind, name, package in (("scheme", config.scheme, position), ("attention", config.attention, attention)):
+        if name not in package.names():
+            file = f"{package.__name__.replace('.', '/')}/{name.replace('-', '_')}.py"
+            raise RunError(
+                f"{kind} {name!r} is not part of ape, and its file is missing here",
+                got=f"no {file} in {', '.join(plugins.searched(package))}",
+                allowed=f"{file} in a folder on PYTHONPATH, or an installed package that provides it",
+                fix=f"get {file} from the author of the model, and add the folder with `ape_cli` to PYTHONPATH",
+            )
+
+
+def changes(runs: Iterable[tuple[Run, Config]]) -> list[str]:
+    """A sentence about each scheme or attention whose file has changed since the first of these runs was trained."""
+    found: dict[str, str] = {}
+    for run, config in runs:
+        now = own_files(config)
+        then = run.read().get("own_files", {}) if now else {}
+        for what in now:
+            if then.get(what, now[what]) != now[what]:
+                text = f"the file of {what} has changed since run {run.name} was trained"
+                found.setdefault(what, f"{text}; `ape train … --overwrite` trains it again")
+    return list(found.values())

@@ -1,0 +1,209 @@
+"""Checks of schemes that are not part of ape: whether hooks are overridden, what they return, and where they fail.
+
+The checks run once, when a model is built or measured, and on a few small positions. So they cost nothing in training.
+
+Shapes: B rows, H heads, M queries, N keys, K channels of a head, D channels of the model, C coordinates.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ape_cli.core import plugins
+from ape_cli.core.errors import ApeError, said
+from ape_cli.position._scheme import Scheme, Shape
+from ape_cli.structure import Cyclic, Structure, Tree
+
+_HOOKS = ("embed", "rotate", "bias", "decay")
+_ALSO = ("frame", "turn", "apart")  # an override of one of these changes the scores too
+_METHODS = (*_HOOKS, *_ALSO, "context", "plan", "prepare", "prepare_planned", "prepare_beside")
+_B, _M, _N = 3, 5, 7  # numbers that other axes rarely have
+_TOKENS = "return the tokens with the encoding in them, usually `x + p`"
+_SAME = "return rotated queries or keys of the same shape"
+_ROWS = "a table needs a row for each position, from 0 (SOS) to the largest one that occurs"
+_AXES = "keep all four axes; an axis that is the same for all rows or heads has the size 1"
+
+
+def without_hooks(scheme: type[Scheme]) -> ApeError | None:
+    """The error for a scheme that overrides no hook, so that it does nothing; None if it overrides one.
+
+    Schemes of ape itself, and schemes with a locality bias of their own, may override none.
+    """
+    if not plugins.is_own(scheme) or scheme.default_decay != 1.0 or any(map(scheme.overrides, (*_HOOKS, *_ALSO))):
+        return None
+    added = [name for name in dir(scheme) if not name.startswith("_") and not hasattr(Scheme, name)]
+    near = {name: difflib.get_close_matches(name, _HOOKS, n=1) for name in added if callable(getattr(scheme, name))}
+    meant = [f"`{hook}` in place of `{name}`" for name, hooks in near.items() for hook in hooks]
+    return ApeError(
+        f"scheme {plugins.name_of(scheme)!r} overrides no hook, so it acts like `none`",
+        got=f"class {scheme.__name__} ({_files(scheme)[0]})",
+        allowed=", ".join(_HOOKS),
+        fix=f"did you mean {', '.join(meant)}?" if meant else "write one of these methods",
+    )
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn an exception in a hook of a scheme that is not part of ape into an `ApeError` that names scheme and hook."""
+    try:
+        yield
+    except ApeError:
+        raise
+    except Exception as error:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            scheme, hook = frame.f_locals.get("self"), frame.f_code.co_name
+            if hook in _METHODS and isinstance(scheme, Scheme) and frame.f_code.co_filename in _files(type(scheme)):
+                raise _failed_hook(scheme, hook, error) from error
+        raise
+
+
+def constructed(found: type[Scheme], name: str, shape: Shape, options: dict[str, Any]) -> Scheme:
+    """A scheme of this class and name. Raises `ApeError` if the constructor fails and is not that of ape itself."""
+    what, call_first = f"scheme {name!r} cannot be made", "call super().__init__(shape) first in `__init__`"
+    try:
+        scheme = found(shape, **options)
+    except ApeError:
+        raise
+    except Exception as error:
+        if not plugins.is_own(found):
+            raise
+        missing = "before Module.__init__() call" in str(error) or "argument: 'shape'" in str(error)
+        got = f"{said(error)}{_place(error, found)}"
+        raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
+    if not isinstance(vars(scheme).get("shape"), Shape):
+        raise ApeError(what, got=f"no `shape` after `__init__` ({_files(found)[0]})", fix=call_first)
+    scheme.name = name
+    return scheme
+
+
+def check_hooks(scheme: Scheme) -> None:
+    """Call each hook on a few positions, with and without rows of their own, and check the shapes of the results.
+
+    The weights of the scheme, and the state of the global generator, stay as they are. A scheme of ape itself is not
+    checked. Raises `ApeError` for a hook that fails, or that returns another shape than the documentation says, and for
+    an `embed` that returns the same for all tokens.
+    """
+    if not plugins.is_own(type(scheme)):
+        return
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        for rows in (_B, 1):
+            _check(scheme, rows)
+
+
+def _check(scheme: Scheme, rows: int) -> None:
+    """Check all hooks of a scheme on positions of `rows` rows: 1 if all rows have the same ones."""
+    heads, width = scheme.shape.heads, scheme.shape.head_dim
+    sizes = {"B": _B, "H": heads, "M": _M, "N": _N, "K": width, "D": heads * width}
+    masked = torch.arange(_B * _N).view(_B, _N) > 0  # the first row has padding
+    source = _called(scheme, "context", _positions(scheme, rows, _N), masked.flip(1))
+    target = _called(scheme, "context", _positions(scheme, rows, _M), causal=True, beside=source)
+    for at, letter, side in ((source, "N", "key"), (target, "M", "query")):
+        numbers, vectors = torch.arange(_B * sizes[letter] * heads * width), torch.ones(_B, heads, sizes[letter], width)
+        tokens = numbers.view(_B, sizes[letter], heads * width)
+        one, other = (_called(scheme, "embed", kind, at) for kind in (tokens.sin(), tokens.cos()))
+        _expect(scheme, "embed", one, f"B {letter} D", sizes, _TOKENS)
+        if torch.equal(one, other):
+            raise ApeError(
+                f"the hook `embed` of scheme {scheme.name!r} discards the tokens",
+                got=f"the same result for other tokens{_line_of(scheme, 'embed')}",
+                fix=_TOKENS,
+            )
+        _expect(scheme, "rotate", _called(scheme, "rotate", vectors, at, side), f"B H {letter} K", sizes, _SAME)
+    for q_at, k_at in ((source, source), (target, source), (target, target)):
+        here = sizes | {"M": q_at.positions.shape[1], "N": k_at.positions.shape[1]}
+        queries = torch.ones(_B, heads, here["M"], width)
+        _expect(scheme, "bias", _called(scheme, "bias", queries, q_at, k_at), "B|1 H|1 M N", here, _AXES)
+        _expect(scheme, "decay", _called(scheme, "decay", q_at, k_at), "B|1 1 M N", here, _AXES)
+
+
+def _called(scheme: Scheme, hook: str, *given: Any, **named: Any) -> Any:
+    """What a hook returns. Raises `ApeError` for an exception in it."""
+    try:
+        with explained():
+            return getattr(scheme, hook)(*given, **named)
+    except ApeError:
+        raise
+    except Exception as error:  # outside its body, for example because it takes other arguments
+        raise _failed_hook(scheme, hook, error) from error
+
+
+def _failed_hook(scheme: Scheme, hook: str, error: Exception) -> ApeError:
+    """The error for an exception in a hook, with the last line in the files of the scheme that it passed."""
+    place = _place(error, type(scheme)) or _line_of(scheme, hook)
+    return ApeError(
+        f"the hook `{hook}` of scheme {scheme.name!r} failed",
+        got=f"{said(error)}{place}",
+        fix=_ROWS if isinstance(error, IndexError) else "correct the file",
+    )
+
+
+def _expect(scheme: Scheme, hook: str, found: Any, wanted: str, sizes: dict[str, int], fix: str) -> None:
+    """Check the shape of what a hook returned: letters of `sizes`, or 1. Only `bias` and `decay` may return None.
+
+    Raises `ApeError` for another shape.
+    """
+    optional = hook in ("bias", "decay")
+    if found is None and optional:
+        return
+    axes = [axis.split("|") for axis in wanted.split()]
+    each = [{sizes.get(letter, 1) for letter in axis} for axis in axes]
+    got = list(found.shape) if isinstance(found, Tensor) else None
+    if got and len(got) == len(each) and all(size in allowed for size, allowed in zip(got, each, strict=True)):
+        return
+    shown, here = ", ".join(" or ".join(axis) for axis in axes), ", ".join(str(max(allowed)) for allowed in each)
+    raise ApeError(
+        f"the hook `{hook}` of scheme {scheme.name!r} returns the wrong shape",
+        got=f"{type(found).__name__ if got is None else got}{_line_of(scheme, hook)}",
+        allowed=f"[{shown}]{' or None' if optional else ''}; here [{here}]",
+        fix=fix,
+    )
+
+
+def _positions(scheme: Scheme, rows: int, count: int) -> Tensor:
+    """Positions from SOS on, and in several rows also the last one that a bounded scheme is made for.
+
+    -> int64 [B or 1, N] or [B or 1, N, C]
+    """
+
+    def one(simple: Structure) -> Tensor:
+        """The coordinate of a simple factor. -> int64 [B or 1, N]"""
+        at = torch.arange(count).repeat(rows, 1)
+        most = scheme.shape.max_size if scheme.bounded else count - 1
+        if isinstance(simple, Tree):
+            most = simple.level_start(min(most if scheme.bounded else 2, simple.max_depth))
+        if rows > 1:
+            at[:, -1] = most
+            at[-1] = at[-1].flip(0)
+        at = at.clamp(max=most)
+        return at % simple.order if isinstance(simple, Cyclic) else at
+
+    axes = [one(simple) for simple in scheme.structure.simple]
+    return axes[0] if len(axes) == 1 else torch.stack(axes, dim=-1)
+
+
+def _files(scheme: type[Scheme]) -> list[str]:
+    """The files of a scheme and of its bases, without those of ape, as the frames of a traceback name them."""
+    own = [base for base in scheme.__mro__ if issubclass(base, Scheme) and plugins.is_own(base)]
+    return [getattr(sys.modules.get(base.__module__), "__file__", None) or "" for base in own]
+
+
+def _place(error: Exception, scheme: type[Scheme]) -> str:
+    """The last line in the files of a scheme that an exception passed, in parentheses; empty if it passed none."""
+    found = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
+    places = [f" ({file}, line {line})" for file, line in found if file in _files(scheme)]
+    return places[-1] if places else ""
+
+
+def _line_of(scheme: Scheme, hook: str) -> str:
+    """Where a hook is written, in parentheses; empty if that is unknown."""
+    code = getattr(inspect.unwrap(getattr(type(scheme), hook)), "__code__", None)
+    return f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""

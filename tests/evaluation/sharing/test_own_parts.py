@@ -1,0 +1,41 @@
+"""Exports of models whose scheme is not part of ape: the card and `ape_cli.load` name the file that is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ape_cli
+from ape_cli import position
+from ape_cli.core import plugins
+from ape_cli.core.errors import RunError
+from ape_cli.evaluation.sharing.exported import export
+from ape_cli.evaluation.sharing.model_card import model_card
+from tests.evaluation.sharing.conftest import Both
+
+
+def test_the_card_names_the_file_of_an_own_scheme(of_words: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, model = of_words
+    assert "PYTHONPATH" not in model_card(model.about, model.vocabulary)
+    t5 = position.load("t5")
+    monkeypatch.setattr(plugins, "is_own", lambda found: found is t5)
+    card = " ".join(model_card(model.about, model.vocabulary).split())
+    assert "The scheme 't5' is not part of `ape`. To load the model, get its file `ape_cli/position/t5.py` from" in card
+    assert "add the folder that contains `ape_cli` to `PYTHONPATH`" in card
+    assert "attention 'dot'" not in card
+    monkeypatch.setattr(t5, "__module__", "numpy")  # as if an installed package had provided it
+    assert "install the package of `numpy`" in model_card(model.about, model.vocabulary)
+
+
+@pytest.mark.parametrize("part", ["scheme 't5'", "attention 'dot'"])
+def test_a_missing_file_is_named(of_words: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    export(of_words[0], tmp_path / "out")
+    package = ape_cli.position if part.startswith("scheme") else ape_cli.attention
+    file = "ape_cli/position/t5.py" if part.startswith("scheme") else "ape_cli/attention/dot.py"
+    monkeypatch.setattr(package, "names", lambda: ["rope"])
+    with pytest.raises(RunError, match=f"{part} is not part of ape, and its file is missing here") as caught:
+        ape_cli.load(tmp_path / "out")
+    assert str(caught.value.got).startswith(f"no {file} in ")
+    assert f"get {file} from" in str(caught.value.fix)
+    assert "PYTHONPATH" in str(caught.value.fix)

@@ -1,0 +1,88 @@
+"""Files of a user's own schemes: run.json has their digests, and a change is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ape_cli.position
+from ape_cli import position
+from ape_cli.data.loader import Dataset
+from ape_cli.models.own_files import changes, own_files
+from ape_cli.runs.config import resolve
+from ape_cli.runs.registry import open_registry
+from tests.conftest import ape
+
+SCHEME = """
+from ape_cli.position import Scheme
+
+
+class Mine(Scheme):
+    unique = False
+
+    def embed(self, x, context):
+        return x + context.positions[..., None]
+"""
+CHANGED = "the file of scheme 'mine-own' has changed since run"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of a scheme `mine-own` on the path."""
+    found = tmp_path / "mine" / "ape_cli" / "position" / "mine_own.py"
+    found.parent.mkdir(parents=True)
+    found.write_text(SCHEME)
+    monkeypatch.setattr(ape_cli.position, "__path__", [*ape_cli.position.__path__, str(found.parent)])
+    position.load.cache_clear()
+    yield found
+    position.load.cache_clear()
+    sys.modules.pop("ape_cli.position.mine_own", None)
+
+
+def test_only_a_users_own_file_has_a_digest(file: Path) -> None:
+    config = resolve("tiny", "mine-own", {}, kind="sequence")
+    assert own_files(config) == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
+    assert own_files(config.model_copy(update={"scheme": "rope"})) == {}
+
+
+@pytest.mark.slow
+def test_a_changed_file_is_named_once(
+    words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = ["--data", str(words.folder), "--preset", "tiny", "--set", "steps=2"]
+    train = ["train", "--scheme", "mine-own", *settings]
+    ape(*train)
+    (run,) = open_registry("results")
+    assert run.read()["own_files"] == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
+    assert CHANGED not in ape(*train)[1]
+    file.write_text(SCHEME + "\n")
+    for again in (train, [*train, "--resume"]):
+        err = ape(*again)[1]
+        assert err.count(f"{CHANGED} {run.name} was trained; `ape train … --overwrite` trains it again") == 1
+    assert len(changes([(run, run.config())] * 2)) == 1
+    assert ape("sweep", "--schemes", "mine-own", "--seeds", "42", *settings)[1].count(CHANGED) == 1
+    assert CHANGED not in ape(*train, "--overwrite")[1]
+    assert CHANGED not in ape(*train)[1]
+
+
+@pytest.mark.slow
+def test_a_run_without_digests_is_taken_as_it_is(
+    words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Early versions did not record them."""
+    monkeypatch.chdir(tmp_path)
+    train = ["train", "--scheme", "mine-own", "--data", str(words.folder), "--preset", "tiny", "--set", "steps=2"]
+    ape(*train)
+    (run,) = open_registry("results")
+    about = {name: value for name, value in run.read().items() if name != "own_files"}
+    (run.folder / "run.json").write_text(json.dumps(about))
+    file.write_text(SCHEME + "\n")
+    err = ape(*train)[1]
+    assert "is trained already" in err
+    assert CHANGED not in err

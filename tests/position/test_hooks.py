@@ -1,0 +1,241 @@
+"""Mistakes in schemes that are not part of ape: each is named, with the scheme, the hook and the line."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ape_cli import position
+from ape_cli.core.errors import ApeError
+from ape_cli.evaluation import laws
+from ape_cli.evaluation.laws._subjects import examples
+from ape_cli.models import factory
+from ape_cli.models.transformer import Transformer
+from ape_cli.position import Context, Scheme, Shape
+from ape_cli.runs.config import resolve
+from ape_cli.structure import Seq
+
+
+class Own(Scheme):
+    """A scheme whose file, this one, is not part of ape."""
+
+    unique = False
+
+    def embed(self, x: Tensor, context: Context) -> Tensor:
+        """Tokens and positions."""
+        return x + context.positions[..., None]
+
+
+class Table(Own):
+    """Learns a vector for each of five positions."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        self.table = nn.Embedding(5, shape.d_model)
+
+    def embed(self, x: Tensor, context: Context) -> Tensor:
+        """Tokens and vectors."""
+        return x + self.table(context.positions)
+
+
+class NoSuper(Own):
+    """Does not call the constructor of its base."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.table = nn.Embedding(5, shape.d_model)
+
+
+class Misspelt(Scheme):
+    """A method that nothing calls."""
+
+    def biases(self, q: Tensor, q_context: Context, k_context: Context) -> None:
+        """Nothing."""
+
+
+class Idle(Scheme):
+    """No method at all."""
+
+
+class Lost(Own):
+    """Returns the positions without the tokens, which every model refuses."""
+
+    def embed(self, x: Tensor, context: Context) -> Tensor:
+        """Positions only."""
+        return 0 * x + context.positions[..., None].sin()
+
+
+def own(monkeypatch: pytest.MonkeyPatch, kind: type[Scheme], **given: Any) -> Scheme:
+    """Makes a scheme of this class under the name `own`."""
+    monkeypatch.setattr(position, "load", lambda name: kind)
+    return position.make("own", d_model=8, heads=2, **given)
+
+
+def changed(hook: str, wrong: Any) -> type[Scheme]:
+    """Returns a scheme with another hook. The function is called as the method of this name."""
+    return type("Changed", (Own,), {hook: wrong, "__module__": __name__})
+
+
+def apart(a: Context, b: Context) -> Tensor:
+    """Distances. [B or 1, M, N]"""
+    return (a.positions[:, :, None] - b.positions[:, None]).abs().float()
+
+
+@pytest.mark.parametrize(("name", "expression"), [(n, e) for n in position.names() for e in examples(n)])
+def test_the_hooks_of_every_scheme_have_the_documented_shapes(
+    monkeypatch: pytest.MonkeyPatch, name: str, expression: str
+) -> None:
+    """As if they were a user's own. The weights and the global generator stay as they are."""
+    scheme = position.make(name, 32, 4, structure=expression, max_size=3, decay=0.9)
+    before, state = [p.clone() for p in scheme.parameters()], torch.get_rng_state()
+    monkeypatch.setattr("ape_cli.core.plugins.is_own", lambda found: True)
+    position.check_hooks(scheme)
+    assert all(map(torch.equal, before, scheme.parameters()))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    ("hook", "wrong", "got", "allowed"),
+    [
+        ("embed", lambda self, x, at: x[:1], "[1, 7, 8]", "[B, N, D]; here [3, 7, 8]"),
+        ("embed", lambda self, x, at: None, "NoneType", "[B, N, D]; here [3, 7, 8]"),
+        ("embed", lambda self, x, at: at.positions[..., None] + x[..., :1], "[3, 7, 1]", "[B, N, D]; here [3, 7, 8]"),
+        ("rotate", lambda self, x, at, side: x.mT, "[3, 2, 4, 7]", "[B, H, N, K]; here [3, 2, 7, 4]"),
+        ("bias", lambda self, q, a, b: apart(a, b), "[3, 7, 7]", "[B or 1, H or 1, M, N] or None; here [3, 2, 7, 7]"),
+        ("bias", lambda self, q, a, b: apart(b, a)[:, None], "[3, 1, 7, 5]", "M, N] or None; here [3, 2, 5, 7]"),
+        ("bias", lambda self, q, a, b: 0.0, "float", "[B or 1, H or 1, M, N] or None; here [3, 2, 7, 7]"),
+        ("decay", lambda self, a, b: apart(a, b), "[3, 7, 7]", "[B or 1, 1, M, N] or None; here [3, 1, 7, 7]"),
+    ],
+)
+def test_a_wrong_shape_is_named(monkeypatch: pytest.MonkeyPatch, hook: str, wrong: Any, got: str, allowed: str) -> None:
+    with pytest.raises(ApeError) as caught:
+        position.check_hooks(own(monkeypatch, changed(hook, wrong)))
+    assert caught.value.what == f"the hook `{hook}` of scheme 'own' returns the wrong shape"
+    assert str(caught.value.got).startswith(f"{got} ({__file__}, line ")
+    assert str(caught.value.allowed).endswith(allowed)
+
+
+def test_shapes_that_are_documented_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    for bias in (apart, lambda a, b: apart(a, b)[:1], lambda a, b: None):
+
+        def hook(self: Own, q: Tensor, a: Context, b: Context, bias: Any = bias) -> Tensor | None:
+            found: Tensor | None = bias(a, b)
+            return found if found is None else found[:, None]
+
+        position.check_hooks(own(monkeypatch, changed("bias", hook)))
+
+
+def test_a_hook_that_fails_is_named_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = inspect.getsourcelines(Table.embed)[1] + 2
+    with pytest.raises(ApeError) as caught:
+        position.check_hooks(own(monkeypatch, Table))
+    assert caught.value.what == "the hook `embed` of scheme 'own' failed"
+    assert caught.value.got == f"IndexError: index out of range in self ({__file__}, line {line})"
+    with pytest.raises(ApeError, match=r"`bias` of scheme 'own' failed\n.*TypeError: .* takes 2 pos"):
+        position.check_hooks(own(monkeypatch, changed("bias", lambda self, q: None)))
+    with pytest.raises(ApeError, match=r"`prepare` of scheme 'own' failed\n.*AttributeError: "):
+        position.check_hooks(own(monkeypatch, Preparing))
+
+
+def test_a_message_of_several_lines_becomes_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def embed(self: Own, x: Tensor, context: Context) -> Tensor:
+        raise RuntimeError("one\n  two")
+
+    with pytest.raises(ApeError) as caught:
+        position.check_hooks(own(monkeypatch, changed("embed", embed)))
+    assert str(caught.value.got).startswith(f"RuntimeError: one two ({__file__}, line ")
+
+
+class Preparing(Own):
+    """`prepare` fails."""
+
+    def prepare(self, positions: Tensor) -> Any:
+        """Nothing can be prepared."""
+        return positions.nothing  # type: ignore[attr-defined]
+
+
+def test_a_bounded_scheme_takes_the_size_that_it_is_made_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of five rows takes the positions up to 4, so also those of size 4, but not of size 5."""
+    kind = type("Bounded", (Table,), {"bounded": True, "__module__": __name__})
+    position.check_hooks(own(monkeypatch, kind, max_size=4))
+    with pytest.raises(ApeError, match="`embed` of scheme 'own' failed"):
+        position.check_hooks(own(monkeypatch, kind, max_size=5))
+
+
+def test_a_scheme_without_hooks_is_named() -> None:
+    found = position.without_hooks(Misspelt)
+    assert found is not None
+    assert found.fix == "did you mean `bias` in place of `biases`?"
+    found = position.without_hooks(Idle)
+    assert found is not None
+    assert found.fix == "write one of these methods"
+    biased = type("Biased", (Scheme,), {"default_decay": 0.9, "__module__": __name__})
+    assert [position.without_hooks(kind) for kind in (Own, biased, position.load("none"))] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "law", "trouble"),
+    [
+        (NoSuper, "hooks", "cannot be made"),
+        (Misspelt, "hooks", "overrides no hook"),
+        (changed("embed", lambda self, x, at: x[:1]), "hooks", "returns the wrong shape"),
+        (Lost, "hooks", "`embed` of scheme 'rope' discards the tokens"),
+    ],
+)
+def test_the_check_finds_each_mistake_once(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Scheme], law: str, trouble: str
+) -> None:
+    monkeypatch.setattr(position, "load", lambda name: kind)
+    bad = [found for found in laws.check("rope") if not found.holds]
+    assert [found.law for found in bad] == [law]
+    assert trouble in (bad[0].trouble or "")
+
+
+def test_a_hook_that_fails_far_from_the_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def embed(self: Own, x: Tensor, context: Context) -> Tensor:
+        return x + torch.arange(9)[context.positions][..., None]
+
+    monkeypatch.setattr(position, "load", lambda name: changed("embed", embed))
+    bad = [found.trouble for found in laws.check("rope") if not found.holds]
+    assert bad
+    assert all(str(found).startswith("the hook `embed` of scheme 'rope' failed (IndexError: ") for found in bad)
+
+
+def test_a_model_checks_its_scheme(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    config = resolve("tiny", "rope", {}, kind="sequence").model_copy(update={"decay": 1.0})
+    monkeypatch.setattr(position, "load", lambda name: changed("embed", lambda self, x, at: x[:1]))
+    with pytest.raises(ApeError, match="returns the wrong shape"):
+        factory.build(config, Seq(), ids=9)
+    monkeypatch.setattr(position, "load", lambda name: Misspelt)
+    factory._warn_if_idle.cache_clear()
+    for _ in range(2):
+        factory.build(config, Seq(), ids=9)
+    assert [record.message.count("did you mean `bias`") for record in caplog.records] == [1]
+
+
+def test_a_mistake_in_a_part_of_ape_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(IndexError), position.explained():
+        raise IndexError
+    monkeypatch.setattr("ape_cli.position.rope.Rope.rotate", lambda *_: 1 / 0)
+    scheme = position.make("rope", 8, 2)
+    position.check_hooks(scheme)  # it is not called
+    net = Transformer(scheme, ids=9, d_ff=8, encoder_layers=1, decoder_layers=1, dropout=0.0)
+    at = torch.arange(4)[None]
+    with pytest.raises(ZeroDivisionError), position.explained():
+        net.encode(at, at, torch.ones(1, 4, dtype=torch.bool))
+
+
+def test_an_error_in_the_file_of_a_scheme_of_ape_keeps_its_traceback() -> None:
+    scheme = position.make("rope", 8, 2)
+    with pytest.raises(AttributeError), position.explained():
+        scheme.rotate(None, scheme.context(torch.arange(4)[None]), "query")  # type: ignore[arg-type]
+
+
+def test_a_hook_that_a_base_of_ones_own_defines_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The base is in another file than the scheme."""
+    scheme = own(monkeypatch, type("Derived", (Table,), {"__module__": "tests.conftest"}))
+    with pytest.raises(ApeError, match=r"the hook `embed` of scheme 'own' failed[\s\S]*test_hooks\.py, line"):
+        position.check_hooks(scheme)
