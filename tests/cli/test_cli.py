@@ -127,7 +127,7 @@ def test_sizes_that_training_did_not_see(here: Path) -> None:
     ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny")
     sizes = ("gen", "reverse", "--sizes", "15,12", "--n", "40", "--n-validation", "10", "--n-test", "20")
     assert "datasets/reverse-sizes-12-15: 140 rows written" in ape(*sizes)[0]
-    assert "size 12" in ape("show", "reverse-sizes-12-15", "--row", "2")[0]
+    assert "train row 2, length 12" in ape("show", "reverse-sizes-12-15", "--row", "2")[0]
     ape("eval", "--data", "reverse-sizes-12-15")
     asked = ("report", "--by", "size", "--metric", "exact_match", "--format", "json")
     rows = {line["size"]: (line["weight"], line["seen"]) for line in json.loads(ape(*asked)[0])}
@@ -159,7 +159,7 @@ def test_lists(here: Path) -> None:
 def test_show(here: Path) -> None:
     ape("gen", "tree-rotate", "--n", "40", *TINY, "--depth-mean", "2", "--depth-std", "0", "--order", "depth")
     out, _ = ape("show", "tree-rotate-depth", "--row", "3")
-    assert "tree-rotate, train row 3, size 2" in out
+    assert "tree-rotate, train row 3, depth 2" in out
     assert "├──" in out
     assert "in depth order" in out
     row = json.loads(ape("show", "datasets/tree-rotate-depth", "--split", "test", "--json")[0])
@@ -174,6 +174,7 @@ def test_show_draws_each_structure(here: Path) -> None:
     row = json.loads(ape("show", "g", "--json")[0])
     a, b, c, d, e, f, g, h, i = (chr(ord("a") + x - 3) for x in row["source_ids"])
     out = ape("show", "g")[0]
+    assert "grid-rotate, train row 0, longer side 3" in out
     for left, right in (
         (f"{a} {b} {c}", f"{g} {d} {a}"),
         (f"{d} {e} {f}", f"{h} {e} {b}"),
@@ -185,6 +186,7 @@ def test_show_draws_each_structure(here: Path) -> None:
     ape("gen", "ring-shift", *few, "--ring", "4", "--out", "r")
     offset, *ring = json.loads(ape("show", "r", "--json")[0])["source_ids"]
     out = ape("show", "r")[0]
+    assert "ring-shift, train row 0, ring 4" in out
     assert f"+{offset - 23}" in out
     assert "  ".join(f"{i}:{chr(ord('a') + x - 3)}" for i, x in enumerate(ring)) in out
     ape("gen", "tree-copy", *few, "--depth-mean", "1", "--depth-std", "0", "--branching", "3", "--out", "t")
