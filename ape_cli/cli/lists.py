@@ -38,10 +38,7 @@ def tasks(
     \f
     Raises `UsageError` for an unknown task.
     """
-    lines = listings.tasks()
-    if names:
-        by_name = {line["task"]: line for line in lines}
-        lines = [by_name[pick("task", name, by_name)] for name in names]
+    lines = _named("task", listings.tasks(), names)
     if as_json:
         answer(lines)
     elif names:
@@ -51,8 +48,9 @@ def tasks(
         listings.print_tasks(lines)
 
 
-@command("ape schemes --wide")
+@command("ape schemes rope alibi --wide")
 def schemes(
+    names: Annotated[list[str] | None, typer.Argument(help="Names of schemes. Default: all.")] = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Also measure time and memory, compared with `none` (takes a minute).")
     ] = False,
@@ -60,12 +58,15 @@ def schemes(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """List the positional encoding schemes with their properties.
+    """List all positional encoding schemes or some of them.
 
     \f
-    Raises `UsageError` if --threads is given without --measure.
+    Raises `UsageError` for an unknown scheme, or if --threads is given without --measure.
     """
     if measure:
+        import dataclasses
+
+        from ape_cli.evaluation import profiling
         from ape_cli.models.device import choose_device
 
         choose_device("cpu", threads)
@@ -73,15 +74,35 @@ def schemes(
         raise UsageError(
             "--threads has an effect only on measurements", got=f"--threads {threads}", fix="add --measure"
         )
-    lines = listings.schemes(measure, console.ticker())
+    tick = console.ticker()
+    lines = _named("scheme", listings.schemes(False, tick), names)
+    for line in lines if measure else ():
+        tick(f"measuring {line['scheme']}")
+        line["measured"] = dataclasses.asdict(profiling.measure(line["scheme"]))
     answer(lines) if as_json else listings.print_schemes(lines, wide)
 
 
-@command("ape attentions")
-def attentions(as_json: Json = False) -> None:
-    """List the kinds of attention with what they can take."""
-    lines = listings.attentions()
+@command("ape attentions clustered linear")
+def attentions(
+    names: Annotated[list[str] | None, typer.Argument(help="Names of kinds of attention. Default: all.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List all kinds of attention or some of them.
+
+    \f
+    Raises `UsageError` for an unknown kind of attention.
+    """
+    lines = _named("attention", listings.attentions(), names)
     answer(lines) if as_json else listings.print_attentions(lines)
+
+
+def _named(kind: str, lines: listings.Lines, names: list[str] | None) -> listings.Lines:
+    """The lines of the given names in their order, without repetitions; all lines if no name is given.
+
+    Each line has its name in the field `kind`. Raises `UsageError` for an unknown name.
+    """
+    by_name = {line[kind]: line for line in lines}
+    return [by_name[pick(kind, name, by_name)] for name in dict.fromkeys(names)] if names else lines
 
 
 @command("ape check rope")

@@ -222,4 +222,11 @@ MISTAKES = [
         "step",
         "cli/test_progress_bar.py::test_a_resumed_run_shows_its_last_validation_and_its_own_pace",
     ),
+    Mistake(
+        "everything listed and measured where some is named",
+        "_named",
+        "dict.fromkeys(names)",
+        "by_name",
+        "cli/test_listings.py::test_only_what_is_named_is_measured",
+    ),
 ]
