@@ -211,7 +211,11 @@ def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTri
     from ape_cli.sweep.gpu_sharing import shared_gpu
 
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
-    note(f"{sweep_table.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")
+    if todo:
+        note(f"{sweep_table.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")
+    else:
+        verb = "is" if len(items) == 1 else "are"
+        note(f"{sweep_table.trials(len(items))} {verb} trained already; nothing to do")
     jobs = [job(item) for item in todo]
     several = local_gpu and (engine.slots or 1) > gpu_count()
     with shared_gpu(several), sweep_table.watching(todo, engine.slots) as watch, closing(engine.work(jobs)) as events:

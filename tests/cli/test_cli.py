@@ -49,12 +49,13 @@ def test_gen_again_and_otherwise(here: Path) -> None:
     words = ["gen", "copy", "--n", "100", *TINY, "--length-mean", "5", "--length-std", "1"]
     first = json.loads(ape(*words, "--json")[0])
     assert first["written"] == 160
-    assert "nothing to do" in ape(*words)[0]
+    assert "nothing to do (160 rows: 100 train, 30 validation, 30 test)" in ape(*words)[0]
     assert json.loads(ape(*words, "--workers", "2", "--json")[0])["fingerprint"] == first["fingerprint"]
     _, err = ape(*words, "--seed", "43", code=1)
     assert "seed 42 there, 43 now" in err
     assert "--overwrite" in err
-    assert "160 rows written" in ape(*words, "--seed", "43", "--overwrite")[0]
+    again = ape(*words, "--seed", "43", "--overwrite")[0]
+    assert "160 rows written (100 train, 30 validation, 30 test)" in again
 
 
 @pytest.mark.slow
