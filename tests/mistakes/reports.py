@@ -394,4 +394,11 @@ MISTAKES = [
         "False",
         "reports/test_html_page.py::test_a_score_tells_its_seeds_and_its_sample",
     ),
+    Mistake(
+        "a scheme without a palette index in the colour of another one",
+        "_claims",
+        '("colour", look.colour)',
+        '("colour", scheme, look.colour)',
+        "reports/test_palette.py::test_own_schemes_have_colours_of_their_own",
+    ),
 ]
