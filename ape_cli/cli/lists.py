@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -25,7 +26,7 @@ from ape_cli.cli._app import (
 from ape_cli.cli._help import RUNS
 from ape_cli.cli.console import answer, draw, note
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import UsageError
 
 
 @command("ape tasks tree-rotate")
@@ -38,7 +39,9 @@ def tasks(
     \f
     Raises `UsageError` for an unknown task.
     """
-    lines = _named("task", listings.tasks(), names)
+    from ape_cli.tasks import load
+
+    lines = _named("task", listings.tasks(), names, load)
     if as_json:
         answer(lines)
     elif names:
@@ -74,8 +77,10 @@ def schemes(
         raise UsageError(
             "--threads has an effect only on measurements", got=f"--threads {threads}", fix="add --measure"
         )
+    from ape_cli import position
+
     tick = console.ticker()
-    lines = _named("scheme", listings.schemes(False, tick), names)
+    lines = _named("scheme", listings.schemes(False, tick), names, position.load)
     for line in lines if measure else ():
         tick(f"measuring {line['scheme']}")
         line["measured"] = dataclasses.asdict(profiling.measure(line["scheme"]))
@@ -92,17 +97,21 @@ def attentions(
     \f
     Raises `UsageError` for an unknown kind of attention.
     """
-    lines = _named("attention", listings.attentions(), names)
+    from ape_cli import attention
+
+    lines = _named("attention", listings.attentions(), names, attention.load)
     answer(lines) if as_json else listings.print_attentions(lines)
 
 
-def _named(kind: str, lines: listings.Lines, names: list[str] | None) -> listings.Lines:
+def _named(kind: str, lines: listings.Lines, names: list[str] | None, load: Callable[[str], object]) -> listings.Lines:
     """The lines of the given names in their order, without repetitions; all lines if no name is given.
 
-    Each line has its name in the field `kind`. Raises `UsageError` for an unknown name.
+    Each line has its name in the field `kind`. Raises the error of `load` for an unknown or damaged one.
     """
     by_name = {line[kind]: line for line in lines}
-    return [by_name[pick(kind, name, by_name)] for name in dict.fromkeys(names)] if names else lines
+    for name in names or ():
+        load(name)
+    return [by_name[name] for name in dict.fromkeys(names)] if names else lines
 
 
 @command("ape check rope")

@@ -54,7 +54,7 @@ def test_only_what_is_named_is_listed(command: str, field: str, names: list[str]
     table = run(app, [command, names[0]]).stdout
     assert names[0] in table
     assert names[1] not in table
-    wrong = run(app, [command, f"{names[0]}e"])
+    wrong = run(app, [command, names[1], f"{names[0]}e"])
     assert wrong.exit_code == 2
     assert f"did you mean '{names[0]}'" in wrong.output
 

@@ -161,8 +161,8 @@ def test_own_schemes_have_colours_of_their_own() -> None:
             assert [found[name] for name in known] == [alone[name] for name in known]
             looks = [look for name, look in found.items() if " " not in name]
             assert len({look.colour for look in looks}) == len({look.mark for look in looks}) == len(looks)
-    # by its digest, `somebody-s-own` asks for the colour of `orthogonal-seq`; the next is that of `orthogonal-tree`, the
-    # one after that is free
+    # by its digest, `somebody-s-own` asks for the colour of `orthogonal-seq`; the next is that of `orthogonal-tree`,
+    # and the third is free
     found = palette.looks(["orthogonal-seq", "orthogonal-tree", "somebody-s-own"])
     assert found["orthogonal-seq"].colour == "#9b4702"
     assert found["orthogonal-tree"].colour == "#9b4bb0"
