@@ -106,6 +106,7 @@ def gen(
         note(line)
     if outcome.shared:
         note(f"{outcome.shared:,} rows: {made.why_shared}")
+    splits = ", ".join(f"{count:,} {split}" for split, count in rows.items() if count)
     if as_json:
         answer(
             {
@@ -118,7 +119,7 @@ def gen(
             }
         )
     elif not outcome.written:
-        say(f"{folder}: complete and verified, nothing to do ({total:,} rows)")
+        say(f"{folder}: complete and verified, nothing to do ({total:,} rows: {splits})")
     else:
         of = "" if outcome.written == total else f", of {total:,} in all"
-        say(f"{folder}: {outcome.written:,} rows written{of}")
+        say(f"{folder}: {outcome.written:,} rows written{of} ({splits})")

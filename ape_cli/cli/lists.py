@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -25,7 +26,7 @@ from ape_cli.cli._app import (
 from ape_cli.cli._help import RUNS
 from ape_cli.cli.console import answer, draw, note
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import UsageError
 
 
 @command("ape tasks tree-rotate")
@@ -38,10 +39,9 @@ def tasks(
     \f
     Raises `UsageError` for an unknown task.
     """
-    lines = listings.tasks()
-    if names:
-        by_name = {line["task"]: line for line in lines}
-        lines = [by_name[pick("task", name, by_name)] for name in names]
+    from ape_cli.tasks import load
+
+    lines = _named("task", listings.tasks(), names, load)
     if as_json:
         answer(lines)
     elif names:
@@ -51,8 +51,9 @@ def tasks(
         listings.print_tasks(lines)
 
 
-@command("ape schemes --wide")
+@command("ape schemes rope alibi --wide")
 def schemes(
+    names: Annotated[list[str] | None, typer.Argument(help="Names of schemes. Default: all.")] = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Also measure time and memory, compared with `none` (takes a minute).")
     ] = False,
@@ -60,12 +61,15 @@ def schemes(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """List the positional encoding schemes with their properties.
+    """List all positional encoding schemes or some of them.
 
     \f
-    Raises `UsageError` if --threads is given without --measure.
+    Raises `UsageError` for an unknown scheme, or if --threads is given without --measure.
     """
     if measure:
+        import dataclasses
+
+        from ape_cli.evaluation import profiling
         from ape_cli.models.device import choose_device
 
         choose_device("cpu", threads)
@@ -73,15 +77,41 @@ def schemes(
         raise UsageError(
             "--threads has an effect only on measurements", got=f"--threads {threads}", fix="add --measure"
         )
-    lines = listings.schemes(measure, console.ticker())
+    from ape_cli import position
+
+    tick = console.ticker()
+    lines = _named("scheme", listings.schemes(False, tick), names, position.load)
+    for line in lines if measure else ():
+        tick(f"measuring {line['scheme']}")
+        line["measured"] = dataclasses.asdict(profiling.measure(line["scheme"]))
     answer(lines) if as_json else listings.print_schemes(lines, wide)
 
 
-@command("ape attentions")
-def attentions(as_json: Json = False) -> None:
-    """List the kinds of attention with what they can take."""
-    lines = listings.attentions()
+@command("ape attentions clustered linear")
+def attentions(
+    names: Annotated[list[str] | None, typer.Argument(help="Names of kinds of attention. Default: all.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List all kinds of attention or some of them.
+
+    \f
+    Raises `UsageError` for an unknown kind of attention.
+    """
+    from ape_cli import attention
+
+    lines = _named("attention", listings.attentions(), names, attention.load)
     answer(lines) if as_json else listings.print_attentions(lines)
+
+
+def _named(kind: str, lines: listings.Lines, names: list[str] | None, load: Callable[[str], object]) -> listings.Lines:
+    """The lines of the given names in their order, without repetitions; all lines if no name is given.
+
+    Each line has its name in the field `kind`. Raises the error of `load` for an unknown or damaged one.
+    """
+    by_name = {line[kind]: line for line in lines}
+    for name in names or ():
+        load(name)
+    return [by_name[name] for name in dict.fromkeys(names)] if names else lines
 
 
 @command("ape check rope")

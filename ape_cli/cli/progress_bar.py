@@ -1,9 +1,10 @@
-"""The progress of training: two live lines on a terminal; otherwise one line for each validation."""
+"""The progress of training: two live lines on a terminal; otherwise a line at the start and then one a minute."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from rich import progress
 from rich.console import Console, Group
@@ -11,22 +12,24 @@ from rich.live import Live
 from rich.text import Text
 
 from ape_cli.cli.console import note
+from ape_cli.cli.sweep_table import clock
 from ape_cli.training.loggers import LoggedRun, MetricLogger, is_validation
 
-_PER_SECOND = 2  # times that the lines are drawn
+_PER_SECOND = 2  # times that the lines are drawn on a terminal
+_BETWEEN = 60.0  # seconds between two lines elsewhere
 
 
 class ProgressBar(MetricLogger):
     """A logger that shows the step, the time left, the loss, both accuracies and the speed, on stderr.
 
-    Both lines fit a terminal of 80 columns.
+    Both lines fit a terminal of 80 columns. `now` tells the time in seconds.
     """
 
-    def __init__(self, run: LoggedRun) -> None:
+    def __init__(self, run: LoggedRun, now: Callable[[], float] = time.monotonic) -> None:
         """Show the lines."""
-        self.run = run
+        self.run, self.now = run, now
+        self.began, self.due = now(), float("-inf")  # `due`: when the next line is printed, if this is no terminal
         self.validation = run.history[-1]["validation_token_accuracy"] if run.history else None
-        self.unsaid = bool(run.history)  # whether the last validation has not been printed yet
         self.bar = progress.Progress(
             progress.TextColumn("step"),
             progress.MofNCompleteColumn(),
@@ -46,7 +49,7 @@ class ProgressBar(MetricLogger):
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Update the lines with the metrics of a step or of a validation."""
         if is_validation(metrics):
-            self.validation, self.unsaid = metrics["validation_token_accuracy"], True
+            self.validation = metrics["validation_token_accuracy"]
             return
         if self.job is None:  # a resumed run starts from the step at which it stopped
             self.job = self.bar.add_task("steps", total=self.run.steps, completed=step)
@@ -56,9 +59,10 @@ class ProgressBar(MetricLogger):
         line += f"  {metrics['tokens_per_second']:,.0f} {self.run.config.unit}/s"
         self.bar.update(self.job, completed=step)
         self.line.plain = line
-        if self.live is None and self.unsaid:
-            note(f"step {step}/{self.run.steps}  {line}")
-            self.unsaid = False
+        if self.live is None and (now := self.now()) >= self.due:
+            pace = (now - self.began) / max(1, step - self.run.step)
+            note(f"step {step}/{self.run.steps}  {line}  about {clock(pace * (self.run.steps - step))} left")
+            self.due = now + _BETWEEN
 
     def close(self) -> None:
         """Remove the lines."""

@@ -17,6 +17,7 @@ from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import row_checks, verification
 from ape_cli.data.manifest import Manifest, read_manifest
+from ape_cli.reports.declared import size_words
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import read_group
 from ape_cli.storage.paths import StoragePath
@@ -33,7 +34,8 @@ class Sample:
     def drawn(self) -> RenderableType:
         """A table with source and target side by side. Raises `DataError` if the row is not valid."""
         plan = self.manifest.plan
-        title = f"{plan.task}, {self.split} row {self.raw['row']}, size {self.raw['size']}"
+        word = size_words(plan.task, str(plan.structure))[0]
+        title = f"{plan.task}, {self.split} row {self.raw['row']}, {word} {self.raw['size']}"
         if self.raw["op"] is not None:
             title += f", {self.raw['op']}"
         grid = Table(title=Text(title), title_justify="left", min_width=len(title))

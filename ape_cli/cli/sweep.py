@@ -212,10 +212,13 @@ def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTri
     from ape_cli.sweep.gpu_sharing import shared_gpu
 
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
-    note(f"{sweep_table.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")
-    for change in changes(
-        (item.run, item.config) for item in items if item.run and item.state in ("finished", "stopped")
-    ):
+    if todo:
+        note(f"{sweep_table.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")
+    else:
+        verb = "is" if len(items) == 1 else "are"
+        note(f"{sweep_table.trials(len(items))} {verb} trained already; nothing to do")
+    trained = [(item.run, item.config) for item in items if item.run and item.state in ("finished", "stopped")]
+    for change in changes(trained):
         note(change)
     jobs = [job(item) for item in todo]
     several = local_gpu and (engine.slots or 1) > gpu_count()

@@ -6,10 +6,9 @@ the mean (`stats.py`). That interval is about other seeds of training on the sam
 that differ in anything but the seed are never averaged.
 
 As in the paper, every mean is underlined (`best`) that is at most one standard deviation worse than the best mean of
-its column. The best mean is that of the reference row. This row is chosen among the rows with the most seeds: it has
-the best mean, and of equal means the largest deviation. A row with fewer seeds is never the reference, because a single
-lucky seed would then hide the others. Such a row is underlined by the same rule, also if it is better than the
-reference. With one seed there is no deviation, so only the best row and the rows that equal it are underlined.
+its column. The best mean is that of all rows, whatever their numbers of seeds, and the deviation is that of its row. Of
+several rows with the best mean, the largest deviation counts. A row with one seed has no deviation. If it is the best,
+only the rows that equal it are underlined.
 """
 
 from __future__ import annotations
@@ -59,16 +58,15 @@ def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr])
 
 
 def _underline(lines: pl.DataFrame, column: list[str]) -> pl.DataFrame:
-    """Add `best`: whether a mean is at most one deviation of the reference row worse than the reference row."""
-    mean, of_column = pl.col("mean"), pl.col("seeds").max().over(column)
+    """Add `best`: whether a mean is at most one deviation of the best row worse than the best mean of its column."""
+    mean = pl.col("mean")
     smaller_is_better = pl.col("metric").is_in(list(SMALLER_IS_BETTER))
     scored = lines.with_columns(score=pl.when(smaller_is_better).then(-mean).otherwise(mean))
-    scored = scored.with_columns(full=pl.when(pl.col("seeds") == of_column).then("score"))  # null: fewer seeds
-    scored = scored.with_columns(top=pl.col("full").max().over(column))
-    tied = pl.col("full") >= pl.col("top") - _ROUNDING
+    scored = scored.with_columns(top=pl.col("score").max().over(column))
+    tied = pl.col("score") >= pl.col("top") - _ROUNDING
     scored = scored.with_columns(slack=pl.when(tied).then(pl.col("std").fill_null(0.0)))
     limit = pl.col("top") - pl.col("slack").max().over(column) - _ROUNDING
-    return scored.with_columns(best=pl.col("score") >= limit).drop("score", "full", "top", "slack")
+    return scored.with_columns(best=pl.col("score") >= limit).drop("score", "top", "slack")
 
 
 def lines(

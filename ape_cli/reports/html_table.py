@@ -43,7 +43,7 @@ def fragment(table: Table, heading: str = "") -> str:
     body = f"<table{named}{best}>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>"
     body += f"\n<tfoot>\n{foot}\n</tfoot></table>" if table.foot else "</table>"
     return f"""<div class="wide" role="group"{named} tabindex="0">{body}</div>
-<p class="notes">{escaping.html(" ".join(table.notes))}</p>"""
+<p class="notes">{escaping.html(" ".join(table.captions()))}</p>"""
 
 
 def _lines(rows: Iterable[tuple[str, Sequence[str]]]) -> str:

@@ -1,9 +1,11 @@
 """The palette of figures: the colour, mark and dashes of each row of the tables, and the style of all figures.
 
-A scheme has the same colour and mark in every figure. It chooses them from the palette by its attribute
-`palette_index`; otherwise they follow from a digest of its name. A variant (`rope (decay=0.98)`) has the colour of its
-scheme. Its mark and its dashes follow from its words. No two rows of a figure share both mark and dashes: if two rows
-want the same, one of them gets the next free choice.
+A scheme with a `palette_index` has the colour and the mark of that place in the palette, in every figure. For other
+schemes, such as a user's own, a digest of the name says which colour and mark they ask for. If another scheme of the
+figure has them, they get the next free ones. So all schemes of a figure differ in colour, unless there are more schemes
+than colours. A variant (`rope (decay=0.98)`) has the colour of its scheme. Its mark and its dashes follow from its
+words. No two rows of a figure share both mark and dashes: if two rows want the same, one of them gets the next free
+choice.
 
 Each line style has one meaning. Solid is a scheme with its default settings. Dashed is a variant of a scheme. Dotted
 (`DOTTED`) is the test split beside the validation split.
@@ -115,12 +117,15 @@ _STYLE: dict[str, Any] = {
 
 
 def looks(rows: Iterable[str]) -> dict[str, Look]:
-    """The look of each row of a figure. No two rows share both mark and dashes. The order of `rows` has no effect."""
+    """The look of each row of a figure. The order of `rows` has no effect.
+
+    No two rows share both mark and dashes. No two schemes share a colour unless there are more schemes than colours.
+    """
     names = sorted(set(rows))
     schemes = sorted({_scheme(name) for name in names})
     found = _own(schemes)
-    _choose([scheme for scheme in schemes if scheme not in found], found, _of_unknown)
-    _choose([name for name in names if name not in found], found, _of_variant)
+    _choose([scheme for scheme in schemes if scheme not in found], found, _of_unknown, len(_COLOURS))
+    _choose([name for name in names if name not in found], found, _of_variant, len(_DASHES))
     return {name: found[name] for name in names}
 
 
@@ -144,8 +149,13 @@ def _own(schemes: list[str]) -> dict[str, Look]:
     return {scheme: Look(*_PALETTE[index], SOLID) for index, scheme in found.items()}
 
 
-def _choose(names: list[str], found: dict[str, Look], wishes: Callable[[str, dict[str, Look]], Iterator[Look]]) -> None:
-    """Add the first free one of its `wishes` for each name to `found`. All first wishes come before any second wish."""
+def _choose(
+    names: list[str], found: dict[str, Look], wishes: Callable[[str, dict[str, Look]], Iterator[Look]], of_mark: int
+) -> None:
+    """Add the first free one of its `wishes` for each name to `found`. All first wishes come before any second wish.
+
+    `of_mark`: the number of wishes with the same mark.
+    """
     taken = {claim for name, look in found.items() for claim in _claims(name, look)}
     displaced = []
     for name in names:
@@ -156,7 +166,7 @@ def _choose(names: list[str], found: dict[str, Look], wishes: Callable[[str, dic
         else:
             displaced.append(name)
     for name in displaced:
-        strict = itertools.islice(wishes(name, found), len(_MARKS) * len(_DASHES))
+        strict = itertools.islice(wishes(name, found), len(_MARKS) * of_mark)
         free = [look for look in strict if taken.isdisjoint(_claims(name, look))][:1]
         found[name] = next(
             itertools.chain(free, (x for x in wishes(name, found) if taken.isdisjoint(_claims(name, x)[:2])))
@@ -167,19 +177,21 @@ def _choose(names: list[str], found: dict[str, Look], wishes: Callable[[str, dic
 def _claims(name: str, look: Look) -> list[tuple[Any, ...]]:
     """The three things that no other row may share with this one.
 
-    These are mark and dashes together in the figure, the mark in its scheme, and the dashes in its scheme. The last one
-    is dropped if there are more variants than dashes.
+    These are mark and dashes together in the figure, and the mark in its scheme. The third is the colour in the figure
+    for a scheme, and the dashes in its scheme for a variant. It is dropped if there are more schemes than colours, or
+    more variants than dashes.
     """
     scheme = _scheme(name)
-    return [("both", look.mark, look.dashes), ("mark", scheme, look.mark), ("dashes", scheme, look.dashes)]
+    last = ("colour", look.colour) if name == scheme else ("dashes", scheme, look.dashes)
+    return [("both", look.mark, look.dashes), ("mark", scheme, look.mark), last]
 
 
 def _of_unknown(scheme: str, found: dict[str, Look]) -> Iterator[Look]:
     """The possible looks of a scheme without a `palette_index`, in an order that a digest of its name chooses."""
     number = _hash(scheme)
-    colour, number = _COLOURS[number % len(_COLOURS)], number // len(_COLOURS)
-    for mark in itertools.chain(_rotated(_SPARE, number), _rotated(_MARKS, number), _stars()):
-        yield Look(colour, mark, SOLID)
+    colours, number = _rotated(_COLOURS, number), number // len(_COLOURS)
+    for mark in itertools.chain(_rotated(_SPARE, number), _rotated(_MARKS[: -len(_SPARE)], number), _stars()):
+        yield from (Look(colour, mark, SOLID) for colour in colours)
 
 
 def _of_variant(row: str, found: dict[str, Look]) -> Iterator[Look]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.text import Text
 
 from ape_cli.core import escaping
@@ -60,7 +60,7 @@ def _parts(mean: float, std: float | None, percent: bool, mark: str) -> tuple[st
 
 def most_seeds(table: Table) -> int:
     """The largest number of seeds of a cell, or 0 if the table has no scores."""
-    return max((cell.seeds for _, cells in table.rows for cell in cells if isinstance(cell, Cell)), default=0)
+    return max((cell.seeds for cell in table.scores()), default=0)
 
 
 def _spread(cell: Cell, table: Table) -> float | None:
@@ -80,7 +80,7 @@ def cell_text(cell: Cell | str | None, table: Table, markup: Markup, most: int) 
     if isinstance(cell, str):
         return markup.number % cell if is_number(cell) else markup.escape(cell)
     parts = _parts(cell.mean, _spread(cell, table), table.percent, markup.std)
-    text = (markup.best if cell.best else markup.plain) % parts
+    text = (markup.best if cell.best and table.underlines else markup.plain) % parts
     text += markup.seeds % cell.seeds if cell.seeds < most else ""
     if cell.paper:
         text += markup.paper % "".join(_parts(*cell.paper, table.percent, markup.paper_std))
@@ -105,8 +105,20 @@ def rich(tables: list[Table]) -> RenderableType:
             [(Text(label), [_styled(cell, table, most) for cell in cells]) for label, cells in table.rows],
             [(Text(label), [Text(count) for count in counts]) for label, counts in table.foot],
         )
-        parts += [grid, *(Text(note, style="dim") for note in table.notes), Text()]
+        parts += [grid, _Captions(table), Text()]
     return Group(*parts)
+
+
+@dataclass(frozen=True)
+class _Captions:
+    """The notes of a table. The rule of underlining is left out in a pipe or a file, where text has no underlines."""
+
+    table: Table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """Yield the notes."""
+        styled = console.color_system is not None
+        yield from (Text(note, style="dim") for note in self.table.captions(styled=styled))
 
 
 def _styled(cell: Cell | str | None, table: Table, most: int) -> Text:
@@ -115,7 +127,8 @@ def _styled(cell: Cell | str | None, table: Table, most: int) -> Text:
         return Text("—", style="dim")
     if isinstance(cell, str):
         return Text(cell)
-    text = Text(number(cell.mean, table.percent, 2), style="bold underline" if cell.best else "")
+    best = cell.best and table.underlines
+    text = Text(number(cell.mean, table.percent, 2), style="bold underline" if best else "")
     if (spread := _spread(cell, table)) is not None:
         text.append(f" ±{number(spread, table.percent, 1)}", style="not bold not underline dim")
     if cell.seeds < most:
@@ -135,7 +148,7 @@ def markdown(tables: list[Table]) -> str:
         out.append("|" + "|".join(["---", *["---:"] * len(table.columns)]) + "|")
         out += ["| " + " | ".join([escaping.markdown(name), *row]) + " |" for name, *row in _rows(table, _MARKDOWN)]
         out += ["| " + " | ".join([f"*{label}*", *counts]) + " |" for label, counts in table.foot]
-        out += ["", escaping.one_line(" ".join(table.notes)).replace("<", "&lt;"), ""]
+        out += ["", escaping.one_line(" ".join(table.captions())).replace("<", "&lt;"), ""]
     return "\n".join(out)
 
 
@@ -161,7 +174,7 @@ def latex(tables: list[Table]) -> str:
         head = " & ".join(escaping.latex(name) for name in [table.head.capitalize(), *table.columns]) + " \\\\"
         foot = [" & ".join(map(escaping.latex, [label, *counts])) + " \\\\" for label, counts in table.foot]
         wide = len(table.columns) > _PAGE_COLUMNS
-        title, notes = (_latex_prose(text) for text in (table.title, " ".join(table.notes)))
+        title, notes = (_latex_prose(text) for text in (table.title, " ".join(table.captions())))
         labels.append(_label(table.title, labels))
         out += [
             "\\begin{table}",

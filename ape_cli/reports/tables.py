@@ -56,6 +56,20 @@ class Table:
         return self.unit == "%"
 
     @property
+    def underlines(self) -> bool:
+        """Whether the best scores are underlined. A single row cannot be compared."""
+        return len(self.rows) > 1 and any(cell.best for cell in self.scores())
+
+    def scores(self) -> list[Cell]:
+        """The cells that are scores."""
+        return [cell for _, cells in self.rows for cell in cells if isinstance(cell, Cell)]
+
+    def captions(self, *, styled: bool = True) -> list[str]:
+        """The notes. If the text is `styled` and scores are underlined, the rule of that comes after the first note."""
+        rule = [_underlining({cell.seeds for cell in self.scores()})] if styled and self.underlines else []
+        return [*self.notes[:1], *rule, *self.notes[1:]]
+
+    @property
     def smaller_is_better(self) -> bool:
         """Whether the best score is the smallest. That holds for scores in nats."""
         return self.unit.startswith("nats")
@@ -144,7 +158,7 @@ def cell(line: dict[str, Any]) -> Cell:
 def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
     """The notes under every table of scores."""
     seeds = sorted(set(group["seeds"]))
-    return [f"{settings(group)}; {_over(seeds, interval)}.", _underlining(seeds)]
+    return [f"{settings(group)}; {_over(seeds, interval)}."]
 
 
 def _over(seeds: list[int], interval: bool) -> str:
@@ -159,16 +173,15 @@ def _over(seeds: list[int], interval: bool) -> str:
     return f"mean ± {spread} over {count} seeds{fewer}" + ", by Student's t" * interval
 
 
-def _underlining(seeds: list[int]) -> str:
+def _underlining(seeds: set[int]) -> str:
     """The rule of underlining (`aggregation.py`), as far as it applies to a table with these numbers of seeds."""
-    if seeds == [1]:
+    if seeds == {1}:
         return "Underlined: the best score of each column."
     rule = """Underlined: the best mean of each column and every mean at most one standard deviation worse, by the \
 deviation of the best mean (of equal best means, the largest)."""
-    if len(seeds) > 1:
-        rule += """ The best mean is chosen among the rows of a column with the most seeds; rows with fewer seeds are \
-underlined by the same rule."""
-    return rule
+    return rule + " A best mean of one seed has no deviation, so only equal means are underlined with it." * (
+        1 in seeds
+    )
 
 
 def brackets(group: pl.DataFrame, interval: bool) -> list[str]:

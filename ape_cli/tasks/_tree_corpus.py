@@ -75,11 +75,11 @@ def corpus(source: TreeSource, choice: Choice) -> Corpus:
             documents.append((file, document))
             nodes += len(tree.parent)
             _check_count(len(kept), nodes)
-    _check_enough(len(kept), dropped, choice)
+    _check_enough(source, len(kept), dropped, choice)
     if choice.subtrees and len(set(documents)) < len(SPLITS):
         raise DataError(
             "subtrees of one tree would be in several splits",
-            got=f"{len(set(documents))} documents",
+            got=_count(len(set(documents)), "document"),
             allowed=f"at least {len(SPLITS)} for --unit subtree",
             fix="choose a larger source, or another --unit",
         )
@@ -151,17 +151,27 @@ def _check_count(trees: int, nodes: int) -> None:
         )
 
 
-def _check_enough(trees: int, dropped: Counter[str], choice: Choice) -> None:
+def _check_enough(source: TreeSource, trees: int, dropped: Counter[str], choice: Choice) -> None:
     """Raise `DataError` if too few trees are left for three splits."""
     if trees < len(SPLITS):
-        left_out = "; ".join(f"{count:,} have {reason}" for reason, count in dropped.most_common())
+        read = f"{_count(trees, 'tree')}, from {_count(len(source.files), 'file')} ({', '.join(source.formats)})"
+        left_out = [f"{count:,} {'has' if count == 1 else 'have'} {reason}" for reason, count in dropped.most_common()]
         raise DataError(
             "too few trees are left for three splits",
-            got=f"{trees} trees" + (f"; {left_out}" if left_out else ""),
-            allowed="at least 3",
-            fix="choose a larger source, or other options"
+            got="; ".join([f"{read}; one tree is a {source.unit}", *left_out]),
+            allowed=f"at least {len(SPLITS)}",
+            fix="choose a larger source, another --unit or other options"
             + (" (--binarise fits trees with many children)" if choice.branching else ""),
         )
+
+
+def _count(number: int, what: str) -> str:
+    """A number of things, with their name.
+
+    >>> _count(1, "tree"), _count(2000, "file")
+    ('1 tree', '2,000 files')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _flat(trees: list[ParsedTree]) -> RankedTrees:

@@ -28,7 +28,7 @@ def test_the_user_s_own_three_lines(here: Path) -> None:
     assert "--data DIR or --task TASK chooses another" in err
     assert "test token accuracy" in out
     out, _ = ape("report", "--format", "markdown")
-    assert "| orthogonal-tree | <ins>" in out
+    assert "| orthogonal-tree | " in out
     assert "tree-ops/breadth" in out
 
 
@@ -49,12 +49,13 @@ def test_gen_again_and_otherwise(here: Path) -> None:
     words = ["gen", "copy", "--n", "100", *TINY, "--length-mean", "5", "--length-std", "1"]
     first = json.loads(ape(*words, "--json")[0])
     assert first["written"] == 160
-    assert "nothing to do" in ape(*words)[0]
+    assert "nothing to do (160 rows: 100 train, 30 validation, 30 test)" in ape(*words)[0]
     assert json.loads(ape(*words, "--workers", "2", "--json")[0])["fingerprint"] == first["fingerprint"]
     _, err = ape(*words, "--seed", "43", code=1)
     assert "seed 42 there, 43 now" in err
     assert "--overwrite" in err
-    assert "160 rows written" in ape(*words, "--seed", "43", "--overwrite")[0]
+    again = ape(*words, "--seed", "43", "--overwrite")[0]
+    assert "160 rows written (100 train, 30 validation, 30 test)" in again
 
 
 @pytest.mark.slow
@@ -127,7 +128,7 @@ def test_sizes_that_training_did_not_see(here: Path) -> None:
     ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny")
     sizes = ("gen", "reverse", "--sizes", "15,12", "--n", "40", "--n-validation", "10", "--n-test", "20")
     assert "datasets/reverse-sizes-12-15: 140 rows written" in ape(*sizes)[0]
-    assert "size 12" in ape("show", "reverse-sizes-12-15", "--row", "2")[0]
+    assert "train row 2, length 12" in ape("show", "reverse-sizes-12-15", "--row", "2")[0]
     ape("eval", "--data", "reverse-sizes-12-15")
     asked = ("report", "--by", "size", "--metric", "exact_match", "--format", "json")
     rows = {line["size"]: (line["weight"], line["seen"]) for line in json.loads(ape(*asked)[0])}
@@ -159,7 +160,7 @@ def test_lists(here: Path) -> None:
 def test_show(here: Path) -> None:
     ape("gen", "tree-rotate", "--n", "40", *TINY, "--depth-mean", "2", "--depth-std", "0", "--order", "depth")
     out, _ = ape("show", "tree-rotate-depth", "--row", "3")
-    assert "tree-rotate, train row 3, size 2" in out
+    assert "tree-rotate, train row 3, depth 2" in out
     assert "├──" in out
     assert "in depth order" in out
     row = json.loads(ape("show", "datasets/tree-rotate-depth", "--split", "test", "--json")[0])
@@ -174,6 +175,7 @@ def test_show_draws_each_structure(here: Path) -> None:
     row = json.loads(ape("show", "g", "--json")[0])
     a, b, c, d, e, f, g, h, i = (chr(ord("a") + x - 3) for x in row["source_ids"])
     out = ape("show", "g")[0]
+    assert "grid-rotate, train row 0, longer side 3" in out
     for left, right in (
         (f"{a} {b} {c}", f"{g} {d} {a}"),
         (f"{d} {e} {f}", f"{h} {e} {b}"),
@@ -185,6 +187,7 @@ def test_show_draws_each_structure(here: Path) -> None:
     ape("gen", "ring-shift", *few, "--ring", "4", "--out", "r")
     offset, *ring = json.loads(ape("show", "r", "--json")[0])["source_ids"]
     out = ape("show", "r")[0]
+    assert "ring-shift, train row 0, ring 4" in out
     assert f"+{offset - 23}" in out
     assert "  ".join(f"{i}:{chr(ord('a') + x - 3)}" for i, x in enumerate(ring)) in out
     ape("gen", "tree-copy", *few, "--depth-mean", "1", "--depth-std", "0", "--branching", "3", "--out", "t")

@@ -44,6 +44,34 @@ def test_schemes_are_compared_by_their_own_properties() -> None:
     assert all(name in table.stdout for name in position.names())
 
 
+@pytest.mark.parametrize(
+    ("command", "field", "names"),
+    [("schemes", "scheme", ["rope", "alibi"]), ("attentions", "attention", ["linear", "dot"])],
+)
+def test_only_what_is_named_is_listed(command: str, field: str, names: list[str]) -> None:
+    done = run(app, [command, *names, names[0], "--json"])
+    assert [line[field] for line in json.loads(done.stdout)] == names
+    table = run(app, [command, names[0]]).stdout
+    assert names[0] in table
+    assert names[1] not in table
+    wrong = run(app, [command, names[1], f"{names[0]}e"])
+    assert wrong.exit_code == 2
+    assert f"did you mean '{names[0]}'" in wrong.output
+
+
+def test_only_what_is_named_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def measure(name: str) -> profiling.Cost:
+        asked.append(name)
+        return profiling.Cost(name, "seq", 12_345, 1.5, 1.25, 1.75)
+
+    monkeypatch.setattr(profiling, "measure", measure)
+    table = run(app, ["schemes", "rope", "--measure"]).stdout
+    assert asked == ["rope"]
+    assert all(cost in table for cost in ("12,345", "1.50", "1.25", "1.75"))
+
+
 @pytest.mark.slow
 def test_costs_are_counted_and_timed() -> None:
     found = profiling.measure("transformer-xl", rounds=1)

@@ -19,7 +19,7 @@ VALIDATION = {"validation_token_accuracy": 1.0, "validation_loss": 0.5}
 
 def run_of(**changes: Any) -> Any:
     """What a logger knows of a run."""
-    run = SimpleNamespace(name="copy-rope-1", steps=100_000, history=(), config=SimpleNamespace(unit="tokens"))
+    run = SimpleNamespace(name="copy-rope-1", steps=100_000, step=0, history=(), config=SimpleNamespace(unit="tokens"))
     vars(run).update(changes)
     return run
 
@@ -48,19 +48,33 @@ def test_both_lines_fit_80_columns(terminal: None) -> None:
     assert second == "loss 12.3457  training 100.00%  validation 100.00%  1,234,567 tokens/s"
 
 
-def test_elsewhere_there_is_a_line_after_each_validation(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bar = ProgressBar(run_of(steps=20))
-    bar.log(5, RECENT)
-    bar.log(10, VALIDATION)
-    bar.log(10, RECENT)
-    bar.log(15, RECENT)
+def test_elsewhere_there_is_a_line_at_the_start_and_then_one_a_minute(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A step takes 2 s, so a minute has 30 steps. After step 2, 98 steps are left, which take 196 s."""
+    seconds = 100.0
+    bar = ProgressBar(run_of(steps=100), lambda: seconds)
+    for step in range(2, 69, 2):
+        seconds = 100.0 + 2 * step
+        if step == 20:
+            bar.log(step, VALIDATION)
+        bar.log(step, RECENT)
     bar.close()
-    line = "step 10/20  loss 12.3457  training 100.00%  validation 100.00%  1,234,567 tokens/s\n"
-    assert capsys.readouterr().err == line
+    lines = capsys.readouterr().err.splitlines()
+    start, middle, end = "loss 12.3457  training 100.00%", "  validation 100.00%", "  1,234,567 tokens/s  about"
+    assert lines == [
+        f"step 2/100  {start}{end} 3:16 left",
+        f"step 32/100  {start}{middle}{end} 2:16 left",
+        f"step 62/100  {start}{middle}{end} 1:16 left",
+    ]
 
 
-def test_a_resumed_run_shows_its_last_validation(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bar = ProgressBar(run_of(steps=20, history=({"validation_token_accuracy": 0.25},)))
+def test_a_resumed_run_shows_its_last_validation_and_its_own_pace(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One step since it was resumed took 3 s, so 9 more steps take 27 s."""
+    times = iter([5.0, 8.0])
+    bar = ProgressBar(run_of(steps=20, step=10, history=({"validation_token_accuracy": 0.25},)), lambda: next(times))
     bar.log(11, RECENT)
     bar.close()
-    assert "validation 25.00%" in capsys.readouterr().err
+    assert "validation 25.00%  1,234,567 tokens/s  about 0:27 left" in capsys.readouterr().err

@@ -208,4 +208,25 @@ MISTAKES = [
         "pass",
         "storage/test_dictionaries.py::test_a_shard_whose_dictionary_is_too_short",
     ),
+    Mistake(
+        "a line of progress every few steps in a log file",
+        "ProgressBar.log",
+        "(now := self.now()) >= self.due",
+        "(now := self.now())",
+        "cli/test_progress_bar.py::test_elsewhere_there_is_a_line_at_the_start_and_then_one_a_minute",
+    ),
+    Mistake(
+        "the time left of a resumed run from the steps before it was resumed",
+        "ProgressBar.log",
+        "step - self.run.step",
+        "step",
+        "cli/test_progress_bar.py::test_a_resumed_run_shows_its_last_validation_and_its_own_pace",
+    ),
+    Mistake(
+        "everything listed and measured where some is named",
+        "_named",
+        "dict.fromkeys(names)",
+        "by_name",
+        "cli/test_listings.py::test_only_what_is_named_is_measured",
+    ),
 ]

@@ -107,9 +107,23 @@ MISTAKES = [
     ),
     Mistake(
         "a part of a JSON document with labels read as a tree",
+        "_described",
+        'values or label is None or tree.kind[label] not in ("string", "number")',
+        'label is None or tree.kind[label] not in ("string", "number")',
+        f"{_FORMATS}/test_json.py::test_other_objects_are_objects",
+    ),
+    Mistake(
+        "a JSON array of trees read as one tree",
+        "json_trees",
+        'tree.kind[0] == "array"',
+        "False",
+        f"{_FORMATS}/test_json.py::test_an_array_of_objects_with_labels_and_children_is_several_trees",
+    ),
+    Mistake(
+        "a JSON array of trees and other things read as the trees alone",
         "_labelled",
-        'tree.kind[number] != "object" or values or label is None or tree.kind[label] not in ("string", "number")',
-        'tree.kind[number] != "object" or label is None or tree.kind[label] not in ("string", "number")',
+        "trees if len(trees) == len(described) else []",
+        "trees",
         f"{_FORMATS}/test_json.py::test_other_objects_are_objects",
     ),
     Mistake(

@@ -257,6 +257,7 @@ def test_latex_is_balanced_and_escaped(tmp_path: Path) -> None:
     for seed, value in enumerate((0.9981, 0.9991, 0.9971)):
         add(tmp_path, "rope", value, seed, variant={"d_model": 64})
         add(tmp_path, "rope", value, seed, task="c3", order="depth", name="my_data")
+    add(tmp_path, "none", 0.5)
     text = rendering.latex(tables_of(tmp_path, against="paper"))
     assert "\\underline{$99.81_{\\pm 0.1}$}" in text
     assert "rope (d\\_model=64)" in text

@@ -86,7 +86,7 @@ def near(names: set[str], vision: str) -> dict[tuple[str, str], float]:
 
 @pytest.mark.parametrize("vision", colours.VISIONS)
 def test_any_two_schemes_with_a_colour_of_their_own_differ_to_everyone(vision: str) -> None:
-    """A scheme without a `palette_index` may share the colour of another one."""
+    """A scheme without a `palette_index` has the colour of a place in the palette that is free in its figure."""
     own = {name for name in position.names() if declared.palette_index(name) is not None}
     assert len(own) >= 14
     assert near(own, vision) == {}
@@ -148,6 +148,25 @@ def test_a_figure_never_has_one_look_twice() -> None:
     for name, look in found.items():
         assert (look.dashes == "-") == (" " not in name), name
     assert palette.looks(names[::-1]) == found
+
+
+def test_own_schemes_have_colours_of_their_own() -> None:
+    """Five schemes of `ape` and up to eight others share the 13 colours, without the grey one."""
+    known = ["alibi", "orthogonal-seq", "orthogonal-tree", "rope", "tree"]
+    for number in range(1, 9):
+        for first in range(30):
+            own = [f"own-{first + i}" for i in range(number)]
+            found = palette.looks([*known, *own, "rope (decay=0.98)", f"{own[0]} (decay=1)"])
+            alone = palette.looks(known)
+            assert [found[name] for name in known] == [alone[name] for name in known]
+            looks = [look for name, look in found.items() if " " not in name]
+            assert len({look.colour for look in looks}) == len({look.mark for look in looks}) == len(looks)
+    # by its digest, `somebody-s-own` asks for the colour of `orthogonal-seq`; the next is that of `orthogonal-tree`,
+    # and the third is free
+    found = palette.looks(["orthogonal-seq", "orthogonal-tree", "somebody-s-own"])
+    assert found["orthogonal-seq"].colour == "#9b4702"
+    assert found["orthogonal-tree"].colour == "#9b4bb0"
+    assert found["somebody-s-own"] == ("#0f93a4", palette._LYING, "-")
 
 
 def test_a_few_variants_differ_in_dashes_too() -> None:

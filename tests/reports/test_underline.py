@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import random
 import statistics
@@ -11,8 +12,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from rich.console import Console
 
-from ape_cli.reports import aggregation, columns, evaluations, tables
+from ape_cli.reports import aggregation, columns, evaluations, html_table, rendering, tables
 from ape_cli.runs.registry import Registry
 from tests.reports.test_aggregation import ALL, add, lines, tables_of
 
@@ -44,13 +46,11 @@ def underlined(values: pl.DataFrame) -> set[str]:
 
 def expected(column: Column) -> set[str]:
     """The rule with fractions, which has no rounding and does not depend on an order."""
-    most = max(map(len, column.values()))
     mean = {scheme: Fraction(sum(rights), len(rights)) for scheme, rights in column.items()}
-    full = [scheme for scheme, rights in column.items() if len(rights) == most]
-    top = max(mean[scheme] for scheme in full)
-    of_best = [column[scheme] for scheme in full if mean[scheme] == top]
-    variance = max(statistics.variance(map(Fraction, rights)) for rights in of_best) if most > 1 else Fraction()
-    return {scheme for scheme in column if mean[scheme] >= top or (top - mean[scheme]) ** 2 <= variance}
+    top = max(mean.values())
+    of_best = [list(map(Fraction, rights)) for scheme, rights in column.items() if mean[scheme] == top]
+    variance = max(statistics.variance(rights) if len(rights) > 1 else Fraction() for rights in of_best)
+    return {scheme for scheme in column if (top - mean[scheme]) ** 2 <= variance}
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,13 @@ def expected(column: Column) -> set[str]:
         ({"rope": [351, 352, 353], "none": [349, 352, 355], "t5": [350, 350, 350]}, {"rope", "none", "t5"}),
         # the same without the wide deviation: 352 - 1 = 351 does not include it
         ({"rope": [351, 352, 353], "t5": [350, 350, 350]}, {"rope"}),
-        # one lucky seed is not the reference: 350 - 2 = 348 includes `t5`; `none` is better, so it is underlined as
-        # well
-        ({"rope": [348, 350, 352], "t5": [348, 348, 348], "none": [358]}, {"rope", "t5", "none"}),
-        # two seeds with a wide deviation: the reference is still `rope`, and 349 - 1 = 348
-        ({"rope": [348, 349, 350], "none": [340, 359], "t5": [347, 347, 347]}, {"rope", "none"}),
-        # a row with fewer seeds below the limit of 348, at it, and just above it
+        # the best has one seed, so it has no deviation, and no other row equals it
+        ({"rope": [348, 350, 352], "t5": [348, 348, 348], "none": [358]}, {"none"}),
+        # the best has one seed, and a row with three has the same mean: its deviation of 2 counts
+        ({"rope": [348, 350, 352], "t5": [348, 348, 348], "none": [350]}, {"rope", "t5", "none"}),
+        # the best has two seeds: 350 - 1.41 = 348.59 includes 349, but not 348
+        ({"rope": [348, 349, 350], "none": [349, 351], "t5": [348, 348, 348]}, {"rope", "none"}),
+        # a row with fewer seeds below the limit of 348, and at it
         ({"rope": [348, 350, 352], "none": [347]}, {"rope"}),
         ({"rope": [348, 350, 352], "none": [348]}, {"rope", "none"}),
         # one seed each: there is no deviation, and equal scores are equal
@@ -93,8 +94,8 @@ def test_no_order_of_the_runs_changes_an_underline(metric: str) -> None:
         column = {f"x{i}": found for i, found in enumerate(rights)}
         parts.append(frame(column, metric).with_columns(fingerprint=pl.lit(f"{number}")))
         best |= {(f"{number}", scheme) for scheme in expected(column)}
-        full = [statistics.fmean(found) for found in rights if len(found) == max(map(len, rights))]
-        ties += full.count(max(full)) > 1
+        means = [Fraction(sum(found), len(found)) for found in rights]
+        ties += means.count(max(means)) > 1
     assert ties > 60
     values = pl.concat(parts)
     first = aggregation.aggregate(values).sort("fingerprint", "scheme")
@@ -105,7 +106,7 @@ def test_no_order_of_the_runs_changes_an_underline(metric: str) -> None:
 
 
 def test_columns_are_judged_by_themselves() -> None:
-    """Each column has its own best mean, its own deviation and its own greatest number of seeds."""
+    """Each column has its own best mean and its own deviation."""
     words = frame({"rope": [350, 352], "none": [340, 340]})
     trees = frame({"rope": [300], "none": [340]}, order="depth")
     found = aggregation.aggregate(pl.concat([words, trees]))
@@ -129,7 +130,7 @@ def test_in_a_registry_in_every_order(tmp_path: Path) -> None:
 
 
 def caption(where: Path, **options: Any) -> str:
-    return " ".join(note for shown in tables_of(where, **options) for note in shown.notes)
+    return " ".join(note for shown in tables_of(where, **options) for note in shown.captions())
 
 
 def test_the_caption_says_what_holds_for_the_seeds_that_there_are(tmp_path: Path) -> None:
@@ -142,12 +143,40 @@ def test_the_caption_says_what_holds_for_the_seeds_that_there_are(tmp_path: Path
     add(tmp_path, "rope", 0.9, 2)
     mixed = caption(tmp_path)
     assert "mean ± standard deviation over 1 to 2 seeds (×n where fewer; one seed has no standard deviation)." in mixed
-    assert "among the rows of a column with the most seeds" in mixed
+    assert "A best mean of one seed has no deviation, so only equal means are underlined with it." in mixed
     add(tmp_path, "none", 0.8, 2)
     alike = caption(tmp_path)
     assert "mean ± standard deviation over 2 seeds. Underlined: the best mean" in alike
-    assert "most seeds" not in alike
+    assert "of one seed" not in alike
     assert {line["seeds"] for line in lines(tmp_path)} == {2}
+
+
+def test_where_nothing_can_be_underlined_the_rule_is_not_explained(tmp_path: Path) -> None:
+    """Plain text has no underlines, and a single row is the best of nothing."""
+
+    def printed(system: Any) -> str:
+        console = Console(file=io.StringIO(), force_terminal=system is not None, color_system=system, width=200)
+        console.print(rendering.rich(tables_of(tmp_path)))
+        assert isinstance(console.file, io.StringIO)
+        return console.file.getvalue()
+
+    def marked() -> list[bool]:
+        html = "".join(map(html_table.fragment, tables_of(tmp_path)))
+        texts = [rendering.text(style, tables_of(tmp_path)) for style in ("markdown", "latex")]
+        told = ["Underlined" in text for text in (printed("standard"), html, *texts)]
+        signs = zip(
+            ("\x1b[1;4m", 'class="best"', "<ins>", "\\underline"), (printed("standard"), html, *texts), strict=True
+        )
+        assert told == [sign in text for sign, text in signs]
+        return told
+
+    add(tmp_path, "rope", 0.9)
+    assert marked() == [False] * 4
+    add(tmp_path, "none", 0.8)
+    assert marked() == [True] * 4
+    for plain in (printed(None), rendering.text("rich", tables_of(tmp_path))):
+        assert "Underlined" not in plain
+        assert "Preset small" in plain
 
 
 def test_an_interval_is_called_one_over_seeds(tmp_path: Path) -> None:

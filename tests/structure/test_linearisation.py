@@ -130,7 +130,8 @@ def test_runs_sweeps_and_reports_use_its_name(tmp_path: Path, monkeypatch: pytes
     assert set(found["order"]) == {"breadth-to-depth"}
     one_trial = ["--schemes", "rope", "--tasks", "tree-copy", "--orders", "breadth-to-depth"]
     again = run.invoke(app, ["sweep", *one_trial, *TINY])
-    assert "1 trial: 1 finished, 0 to do" in again.output, again.output
+    assert "1 trial is trained already; nothing to do" in again.output, again.output
+    assert "Tree tasks, token accuracy" in again.output  # the table of scores
     # the plan of a sweep knows the run by its data, also if the dataset is gone
     fields = {"schemes": ["rope"], "tasks": ["tree-copy"], "orders": ["breadth-to-depth"], "set": {"steps": 2}}
     items, _ = planning.of_grids(

@@ -493,8 +493,16 @@ def test_too_few_trees_are_explained(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [("r", *(("x",) for _ in range(9)))] * 5)
     with pytest.raises(DataError, match="too few trees are left") as caught:
         tasks.make("trees", source=str(path), branching=3).rows(dict.fromkeys(SPLITS), 1)
-    assert "5 have a node with more than 3 children" in str(caught.value)
+    assert "0 trees, from 1 file (json-lines); one tree is a document; 5 have a node with more" in str(caught.value)
     assert "--binarise" in str(caught.value)
+
+
+def test_one_tree_is_told_in_the_singular(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [("r", ("x",)), ("r", ("x",), ("y",))])
+    with pytest.raises(
+        DataError, match=r"1 tree, from 1 file \(json-lines\); one tree is a document; 1 has more than 2"
+    ):
+        tasks.make("trees", source=str(path), most_nodes=2).rows(dict.fromkeys(SPLITS), 1)
 
 
 def test_more_rows_than_there_are_trees(tmp_path: Path, drawn: list[recursive.Tree]) -> None:

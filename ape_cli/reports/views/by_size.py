@@ -12,7 +12,6 @@ a function of the task, its parameters and the seed. They are drawn again, so th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +22,7 @@ from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.reports import line_plots, parts
 from ape_cli.reports.columns import CELL, arrange
 from ape_cli.reports.curves import KEYS, Panel, label, split
+from ape_cli.reports.declared import size_words
 from ape_cli.reports.evaluations import measured
 from ape_cli.reports.legend import LINE_STYLES
 from ape_cli.reports.plots import Plot
@@ -37,12 +37,6 @@ _COLUMN = [key for key in KEYS if key not in CELL]  # the fields that all rows o
 _COLUMNS, _POINTS = 10, 16  # the largest numbers of bins in a table and in a line of a plot
 _BLOCK = 8192  # rows that are drawn at a time
 _MOST_DRAWN = 5_000_000  # rows; drawing them takes seconds
-_WORDS = {  # for each structure, the meaning of a size and the label of its axis
-    "seq": ("length", "length of the source, symbols"),
-    "tree": ("depth", "depth of the source, steps from the root"),
-    "grid": ("longer side", "longer side of the source, cells"),
-    "cyclic": ("ring", "places of the ring"),
-}
 
 
 @dataclass(frozen=True)
@@ -112,7 +106,7 @@ def panels(sizes: Sizes) -> list[Panel]:
         if drawn["x"].n_unique() == 1:
             continue
         first = drawn.row(0, named=True)
-        axis = _word(first["task"], first["structure"])[1]
+        axis = size_words(first["task"], first["structure"])[1]
         made.append(Panel(title, axis, drawn, sizes.seen[first["trained_fingerprint"]]))
     return made
 
@@ -208,7 +202,7 @@ def apart(values: pl.DataFrame) -> pl.DataFrame:
 def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Table:
     """The table of the lines of one title and preset."""
     first = group.row(0, named=True)
-    word = _word(first["task"], first["structure"])[0]
+    word = size_words(first["task"], first["structure"])[0]
     ends = group.select("first", "last", "seen").unique().sort("first").rows()
     cells = {(line["row"], line["first"]): cell(line) for line in group.iter_rows(named=True)}
     limits = sizes.seen[first["trained_fingerprint"]]
@@ -231,14 +225,6 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
     name, unit = measured(first["metric"], group["task"])
     title = f"{first['column']} by {word}{preset}, {name}"
     return Table(title, notes, columns, body, unit, interval, foot=foot)
-
-
-def _word(task: str, structure: str) -> tuple[str, str]:
-    """The meaning of a size for a task, or for a structure, and the label of its axis."""
-    with suppress(ApeError):  # the task may not be installed here
-        if own := tasks.load(task).size_words:
-            return own
-    return _WORDS.get(structure.partition("(")[0], ("size", "size of the source"))
 
 
 def _span(first: int, last: int) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.reports import html_table, rendering
+from ape_cli.reports import declared, html_table, rendering
 from ape_cli.reports.views import Options, by_size
 from ape_cli.runs import record
 from ape_cli.runs.evaluation_record import evaluation_name
@@ -365,4 +365,4 @@ def test_a_size_is_named_by_the_task_or_by_the_structure() -> None:
         ("a-plug-in-that-is-not-here", "seq", "length"),
         ("a-plug-in-that-is-not-here", "seq*tree(2)", "size"),
     ]:
-        assert by_size._word(task, structure)[0] == expected
+        assert declared.size_words(task, structure)[0] == expected

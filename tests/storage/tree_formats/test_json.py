@@ -68,6 +68,16 @@ def test_objects_with_labels_and_children_are_the_tree_that_they_describe() -> N
     assert tree.kind == tree.token == ["S", "NP", "7", '""']
 
 
+def test_an_array_of_objects_with_labels_and_children_is_several_trees() -> None:
+    text = '[{"label": "S", "children": [{"label": "NP"}]},\n {"label": 7}]'
+    trees = parsed("json", text)
+    assert [nested(tree) for tree in trees] == [("S", "S", (("NP", "NP", ()),)), ("7", "7", ())]
+    assert [tree.document for tree in trees] == [0, 1]
+    (whole,) = parsed("json", text, "file")
+    assert nested(whole) == ("file", "file", tuple(map(nested, trees)))
+    assert [nested(tree) for tree in parsed("json", '[{"label": "S"}]')] == [("S", "S", ())]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -77,7 +87,10 @@ def test_objects_with_labels_and_children_are_the_tree_that_they_describe() -> N
         '{"label": ["S"], "children": []}',
         '{"label": "S", "children": {}}',
         '{"children": []}',
-        '[{"label": "S"}]',
+        '{"label": "S", "children": [[1]]}',
+        '[{"label": "S"}, {"label": "T", "childs": []}]',
+        '[{"label": "S"}, [1]]',
+        '[[{"label": "S"}]]',
     ],
 )
 def test_other_objects_are_objects(text: str) -> None:
