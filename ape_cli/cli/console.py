@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -199,8 +199,11 @@ def guessed(accuracy: str, guess: float, image: bool) -> str:
     return f"{accuracy} of always answering the most frequent {'class' if image else 'symbol'}: {guess:.2%}"
 
 
-def print_table(heads: list[str], rows: list[list[str]]) -> None:
-    """Print rows of text as a table, or as blocks of lines if the terminal is too narrow. Names are not folded."""
-    from ape_cli.reports.fitting import Listing
+def print_table(heads: list[str], rows: list[list[str]], numbers: Collection[str] = ()) -> None:
+    """Print rows of text as a table, or as blocks of lines if the terminal is too narrow. Names are not folded.
 
-    draw(Listing(heads, [[escaping.one_line(text) for text in row] for row in rows]))
+    `numbers`: the heads of the columns that are aligned on the right.
+    """
+    from ape_cli.reports.listing import Listing
+
+    draw(Listing(heads, [[escaping.one_line(text) for text in row] for row in rows], numbers))
