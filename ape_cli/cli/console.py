@@ -32,13 +32,14 @@ def note(line: str) -> None:
     print(_folded(line, sys.stderr), file=sys.stderr)
 
 
-def _folded(line: str, stream: TextIO) -> str:
-    """A line of text as it is printed, folded between words if the stream is a terminal."""
+def _folded(line: str, stream: TextIO, indent: int = 0) -> str:
+    """A line of text as it is printed, folded between words if the stream is a terminal. `indent`: of further lines."""
     shown = escaping.one_line(escaping.redacted(line))
     if not stream.isatty():
         return shown
     width = shutil.get_terminal_size().columns
-    return textwrap.fill(shown, width, break_long_words=False, break_on_hyphens=False)
+    hanging = " " * min(indent, width // 2)
+    return textwrap.fill(shown, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
 
 
 def hint(line: str) -> None:
@@ -77,9 +78,9 @@ def user_error(error: ApeError | OSError) -> ApeError:
     return ApeError(what, got=got, fix=fix)
 
 
-def say(line: str) -> None:
-    """Print a line of the result on stdout. On a terminal, it is folded between words."""
-    print(_folded(line, sys.stdout), flush=True)
+def say(line: str, indent: int = 0) -> None:
+    """Print a line of the result on stdout. On a terminal, it is folded between words, with an indent."""
+    print(_folded(line, sys.stdout, indent), flush=True)
 
 
 def say_names(found: Iterable[tuple[str, str]]) -> None:
@@ -87,7 +88,7 @@ def say_names(found: Iterable[tuple[str, str]]) -> None:
     lines = list(found)
     width = max(len(name) for name, _ in lines)
     for name, about in lines:
-        say(f"{name:<{width}}  {about}")
+        say(f"{name:<{width}}  {about}", indent=width + 2)
 
 
 def draw(drawn: Any) -> None:

@@ -49,7 +49,8 @@ class Listing:
         return table
 
     def _blocks(self) -> Iterator[RenderableType]:
-        """The name of each row, and below it what it has, with a hanging indent. Empty cells are left out."""
+        """What the rows are, and then each name with what it has, with a hanging indent. Empty cells are left out."""
+        yield Text(self.heads[0], style="dim")
         for name, *cells in self.rows:
             yield Text(name, style="bold")
             grid = Table.grid(padding=(0, 1))
