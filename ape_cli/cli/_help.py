@@ -16,6 +16,8 @@ OTHER = "Options"  # of options without a group
 _FIRST = (OTHER, GRID, DATA, ROWS, MODEL, PLACES, PICTURE, TRAINED, TRAINING, SCORES, RUNS, FORMAT)
 _ORDER = (*_FIRST, EXECUTION, EXISTING, OUTPUT, TASKS)
 
+_HYPHEN = "\u2011"  # stands for a hyphen while lines are folded, so that names such as tree-copy stay whole
+
 
 class HelpfulCommand(TyperCommand):
     """A command whose `--help` shows groups of options."""
@@ -30,7 +32,11 @@ class HelpfulCommand(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The parts of the line of usage: `[OPTIONS] TASK`."""
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
+    def get_help(self, ctx: Any) -> str:
+        """The text of `--help`."""
+        return str(super().get_help(ctx)).replace(_HYPHEN, "-")
 
     def listed(self, ctx: Any) -> list[Any]:
         """The parameters that `--help` lists."""
@@ -43,7 +49,7 @@ class HelpfulCommand(TyperCommand):
             record = one.get_help_record(ctx)
             if record is not None:
                 names = one.metavar if one.param_type_name == "argument" else record[0]
-                groups.setdefault(self._group(one), []).append((names, record[1]))
+                groups.setdefault(self._group(one), []).append((names, record[1].replace("-", _HYPHEN)))
         for title in sorted(groups, key=_place):
             with formatter.section(title):
                 formatter.write_dl(groups[title])

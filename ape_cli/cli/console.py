@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -32,13 +32,14 @@ def note(line: str) -> None:
     print(_folded(line, sys.stderr), file=sys.stderr)
 
 
-def _folded(line: str, stream: TextIO) -> str:
-    """A line of text as it is printed, folded between words if the stream is a terminal."""
+def _folded(line: str, stream: TextIO, indent: int = 0) -> str:
+    """A line of text as it is printed, folded between words if the stream is a terminal. `indent`: of further lines."""
     shown = escaping.one_line(escaping.redacted(line))
     if not stream.isatty():
         return shown
     width = shutil.get_terminal_size().columns
-    return textwrap.fill(shown, width, break_long_words=False, break_on_hyphens=False)
+    hanging = " " * min(indent, width // 2)
+    return textwrap.fill(shown, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
 
 
 def hint(line: str) -> None:
@@ -77,9 +78,9 @@ def user_error(error: ApeError | OSError) -> ApeError:
     return ApeError(what, got=got, fix=fix)
 
 
-def say(line: str) -> None:
-    """Print a line of the result on stdout. On a terminal, it is folded between words."""
-    print(_folded(line, sys.stdout), flush=True)
+def say(line: str, indent: int = 0) -> None:
+    """Print a line of the result on stdout. On a terminal, it is folded between words, with an indent."""
+    print(_folded(line, sys.stdout, indent), flush=True)
 
 
 def say_names(found: Iterable[tuple[str, str]]) -> None:
@@ -87,7 +88,7 @@ def say_names(found: Iterable[tuple[str, str]]) -> None:
     lines = list(found)
     width = max(len(name) for name, _ in lines)
     for name, about in lines:
-        say(f"{name:<{width}}  {about}")
+        say(f"{name:<{width}}  {about}", indent=width + 2)
 
 
 def draw(drawn: Any) -> None:
@@ -199,8 +200,11 @@ def guessed(accuracy: str, guess: float, image: bool) -> str:
     return f"{accuracy} of always answering the most frequent {'class' if image else 'symbol'}: {guess:.2%}"
 
 
-def print_table(heads: list[str], rows: list[list[str]]) -> None:
-    """Print rows of text as a table, or as blocks of lines if the terminal is too narrow. Names are not folded."""
-    from ape_cli.reports.fitting import Listing
+def print_table(heads: list[str], rows: list[list[str]], numbers: Collection[str] = ()) -> None:
+    """Print rows of text as a table, or as blocks of lines if the terminal is too narrow. Names are not folded.
 
-    draw(Listing(heads, [[escaping.one_line(text) for text in row] for row in rows]))
+    `numbers`: the heads of the columns that are aligned on the right.
+    """
+    from ape_cli.reports.listing import Listing
+
+    draw(Listing(heads, [[escaping.one_line(text) for text in row] for row in rows], numbers))

@@ -93,7 +93,7 @@ def print_schemes(lines: Lines, wide: bool) -> None:
         ]
         for s in lines
     ]
-    print_table(heads, rows)
+    print_table(heads, rows, numbers=["learns"])
     if wide:
         _print_more(lines)
     note("reads: seq stands for any data along its linearisation; structures in brackets need --structure")
@@ -155,7 +155,7 @@ def _print_costs(lines: Lines) -> None:
         ]
         for c in lines
     ]
-    print_table(heads, rows)
+    print_table(heads, rows, numbers=heads[2:])
     note("measured: a training step of the model of preset small on 32 rows of 63 tokens, without locality bias;")
     note("memory is kept between forward and backward pass; time is the median of seven ratios to `none`")
 
@@ -198,11 +198,12 @@ def print_runs(lines: Lines, wide: bool) -> None:
         "preset": lambda line: line["preset"],
         "dataset": lambda line: line["dataset"],
         "steps": lambda line: "" if line["steps"] is None else f"{line['steps']:,}",
-        "seconds": lambda line: "" if line["seconds"] is None else f"{line['seconds']:.0f}",
+        "seconds": lambda line: "" if line["seconds"] is None else f"{line['seconds']:,.0f}",
         "validation": lambda line: _percent(line["validation_token_accuracy"]),
     }
     heads = list(columns) if wide else ["run", "status", "validation"]
-    print_table(heads, [[columns[name](line) for name in heads] for line in lines])
+    numbers = ["steps", "seconds", "validation"]
+    print_table(heads, [[columns[name](line) for name in heads] for line in lines], numbers)
     hint("validation: best accuracy on the validation split; `ape report` has the scores of the test split")
     if not wide:
         hint("--wide adds settings, preset, dataset, steps and seconds")

@@ -32,7 +32,7 @@ def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, for example first-last.")],
     to: Annotated[
         Path,
-        typer.Option("--to", parser=here, metavar="DIR", help="The folder to write into; default the current one."),
+        typer.Option("--to", parser=here, metavar="DIR", help="Folder to write into."),
     ] = Path(),
     as_json: Json = False,
 ) -> None:

@@ -1,7 +1,8 @@
 """Pictures of positional encodings, drawn with characters.
 
 A number is a shade from the lowest to the highest of the picture: spaces, then `░▒▓█`. In colour it is a colour, as in
-files: white for 0, one colour above and one below. Lines are at most 80 characters long.
+files: white for 0, one colour above and one below. A terminal of 256 colours shows eleven of them, and one of 16
+shows shades. Lines are at most 80 characters long.
 
 Shapes: L points of a curve, M rows, N columns or places.
 """
@@ -29,6 +30,19 @@ from ape_cli.structure.places import names
 _SHADES = " ░▒▓█"
 _WIDTH, _HEIGHT = 80, 12  # characters of a line, lines of a curve
 _NAME = 8  # characters of the name of a row
+_OF_256 = (
+    130,
+    173,
+    180,
+    223,
+    230,
+    231,
+    189,
+    153,
+    110,
+    68,
+    25,
+)  # from -1 to 1, as a terminal of 256 colours numbers them
 
 
 @dataclass(frozen=True)
@@ -43,7 +57,7 @@ class PictureText:
         width = min(options.max_width, _WIDTH)
         panels = [panel for row in self.rows for panel in row]
         numbers = [panel.values for panel in panels if not isinstance(panel, Curve)]
-        shading = _Shading.of(numbers, console.color_system is not None and not console.no_color)
+        shading = _Shading.of(numbers, None if console.no_color else console.color_system)
         for line in textwrap.wrap(self.title, width):
             yield Text(line, style="bold")
         for number, panel in enumerate(panels):
@@ -65,18 +79,21 @@ class _Shading:
 
     low: float
     high: float
-    coloured: bool
+    colours: str | None  # "truecolor", "256" or None
 
     @classmethod
-    def of(cls, numbers: list[Floats], coloured: bool) -> _Shading:
-        """The shading of all numbers of a picture, each [...]. 0 is among them."""
+    def of(cls, numbers: list[Floats], system: str | None) -> _Shading:
+        """The shading of all numbers of a picture, each [...]. 0 is among them. `system`: rich's name of colours."""
         low = min((float(some.min(initial=0.0)) for some in numbers), default=0.0)
-        return cls(low, max((float(some.max(initial=0.0)) for some in numbers), default=0.0), coloured)
+        colours = system if system in ("truecolor", "256") else None
+        return cls(low, max((float(some.max(initial=0.0)) for some in numbers), default=0.0), colours)
 
     def cell(self, value: float, width: int = 1) -> Text:
         """A number as characters."""
-        if self.coloured:
-            shown = Color.from_rgb(*colour(float(np.clip(value / limit_of(np.array([self.low, self.high])), -1, 1))))
+        if self.colours:
+            fraction = float(np.clip(value / limit_of(np.array([self.low, self.high])), -1, 1))
+            of_256 = Color.from_ansi(_OF_256[round((fraction + 1) / 2 * (len(_OF_256) - 1))])
+            shown = of_256 if self.colours == "256" else Color.from_rgb(*colour(fraction))
             return Text(" " * width, style=Style(bgcolor=shown))
         share = (value - self.low) / ((self.high - self.low) or 1.0)
         return Text(_SHADES[min(len(_SHADES) - 1, max(0, int(share * len(_SHADES))))] * width)
@@ -86,7 +103,7 @@ class _Shading:
         if self.low == self.high:
             return Text("all are 0", style="dim")
         parts = []
-        if self.coloured:
+        if self.colours:
             for value in dict.fromkeys((self.low, 0.0, self.high)):
                 parts += [self.cell(value, 2), Text(f" {value:.3g}  ")]
             return Text.assemble(*parts)
@@ -141,10 +158,16 @@ def _point(row: int, mean: int, low: int, high: int, empty: str) -> str:
 
 
 def _ticks(x: list[int], wide: int) -> str:
-    """The numbers below a curve: the first, 0, the last, and more if there is room."""
+    """The numbers below a curve: the first, 0, the last, and between them as many as fit at equal distances.
+
+    >>> _ticks(list(range(-31, 32)), 1).split()
+    ['-31', '-25', '-20', '-15', '-10', '-5', '0', '5', '10', '15', '20', '25', '31']
+    """
     line = [" "] * (wide * len(x) + 8)
-    first = [0, len(x) - 1, *([x.index(0)] if 0 in x else [])]
-    for index in dict.fromkeys([*first, *range(len(x))]):
+    zero = x.index(0) if 0 in x else 0
+    room = max(len(str(number)) for number in x) + 2
+    step = next(s for s in (1, 2, 5, 10, 20, 50, 100) if s * wide >= room)
+    for index in dict.fromkeys([0, len(x) - 1, zero, *range(zero % step, len(x), step)]):
         text = str(x[index])
         begin = max(0, index * wide + (wide - len(text)) // 2)
         if all(c == " " for c in line[max(0, begin - 2) : begin + len(text) + 2]):

@@ -185,13 +185,15 @@ deviation of the best mean (of equal best means, the largest)."""
 
 
 def brackets(group: pl.DataFrame, interval: bool) -> list[str]:
-    """The notes on numbers in brackets. There are none unless the lines have the numbers of the paper."""
+    """The notes on numbers in brackets. There are none unless the paper's numbers are wanted."""
     if "paper_mean" not in group.columns:
         return []
+    compared = group.filter(pl.col("paper_mean").is_not_null())
+    if compared.is_empty():
+        return ["The paper has no numbers for these tasks and schemes."]
     size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
     deviation = " ± standard deviation" if interval else ""
     notes = [f"In brackets: the paper's number{deviation}, over 3 seeds{size}."]
-    compared = group.filter(pl.col("paper_mean").is_not_null())
     return notes + [TWO_READINGS] * bool(compared["order"].is_in(DEPTH).any())
 
 

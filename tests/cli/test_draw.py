@@ -76,6 +76,13 @@ def test_in_colour_0_is_white() -> None:
     assert "48;2;155;71;2" in drawn[6]  # the lowest number
 
 
+def test_few_colours_are_chosen_by_their_number() -> None:
+    """25: the strongest blue. With 16 colours, none has the right shade, so that characters are used."""
+    panels = load("pairs").panels(made(line()))
+    assert "48;5;25m" in lines(panels, color_system="256", force_terminal=True)[-1]
+    assert "█" in lines(panels, color_system="standard", force_terminal=True)[-1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", position.names())
 def test_every_scheme_fits_80_columns(name: str) -> None:

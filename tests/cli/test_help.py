@@ -38,6 +38,7 @@ def test_help_is_readable(name: str) -> None:
     shown = ape(name, "--help")[0]
     assert not re.search(r"<\w+(\[\w+\])?>", shown), "the name of a type of Python"
     assert max(map(len, shown.splitlines())) <= 80
+    assert not re.search(r"[a-z]-$|[{}]", shown, flags=re.M), "a name that is divided, or a usage in braces"
     (example,) = [line.strip() for line in sections(shown)["Example"][1:] if line.strip()]
     assert example.startswith(f"ape {name}")
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import pyte
 import pytest
 
-from ape_cli.reports.fitting import Listing, WideTable
+from ape_cli.reports.fitting import WideTable
+from ape_cli.reports.listing import Listing
 from tests.conftest import ape
 from tests.limits import ROOT
 
@@ -82,8 +83,8 @@ def test_tables_are_whole(project: Path, columns: int) -> None:
 
 @pytest.mark.slow
 def test_a_wide_report_is_divided(project: Path) -> None:
-    lines = screen("report --against paper", 80, project)
-    titles = [line for line in lines if "columns" in line]
+    lines = screen("report --against paper", 50, project)
+    titles = [line for line in lines if ", column" in line]
     assert len(titles) > 1
     assert titles[-1].endswith("of 4")
     assert sum("orthogonal-tree" in line for line in lines) == len(titles)
@@ -94,6 +95,14 @@ def test_a_wide_report_is_divided(project: Path) -> None:
 def test_a_run_is_one_line(project: Path) -> None:
     lines = screen("runs", 80, project)
     assert sum("finished" in line and "-rope-" in line for line in lines) == 8
+
+
+@pytest.mark.slow
+def test_descriptions_stay_in_their_column(project: Path) -> None:
+    """A long description goes on below its beginning, not below the name."""
+    lines = screen("report --views", 60, project)
+    assert all(line[11:13] == "  " and line[13] != " " for line in lines)
+    assert any(line.startswith(" " * 13) for line in lines)
 
 
 def test_columns_are_never_lost() -> None:

@@ -367,6 +367,7 @@ def test_the_paper_has_no_number_of_images_but_by_epoch(tmp_path: Path) -> None:
     assert "--by epoch" in " ".join(shown.notes)
     assert "In brackets" not in " ".join(shown.notes)
     assert "--by epoch" not in " ".join(grids.notes)
+    assert grids.notes[-1] == "The paper has no numbers for these tasks and schemes."
 
 
 def test_rows_of_images_stand_as_in_the_paper(tmp_path: Path) -> None:

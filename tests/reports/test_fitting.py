@@ -1,0 +1,67 @@
+"""Tables and lists in terminals of different widths."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from ape_cli.reports.fitting import WideTable
+from ape_cli.reports.listing import Listing
+
+
+def lines(shown: RenderableType, width: int) -> list[str]:
+    """What a terminal of some width shows."""
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(shown)
+    return console.export_text().splitlines()
+
+
+def table(*columns: str, label: str = "rope") -> WideTable:
+    return WideTable("Scores", "scheme", list(columns), [(Text(label), [Text("99.50 ±0.1") for _ in columns])])
+
+
+def test_names_of_columns_are_folded_between_words() -> None:
+    """A long name takes several lines, and the table is not wider than its numbers need."""
+    assert lines(table("copy", "copy on copy-longer"), 80) == [
+        "Scores",
+        "┏━━━━━━━━┳━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━┓",
+        "┃        ┃            ┃           copy ┃",
+        "┃ scheme ┃       copy ┃ on copy-longer ┃",
+        "┡━━━━━━━━╇━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━┩",
+        "│ rope   │ 99.50 ±0.1 │     99.50 ±0.1 │",
+        "└────────┴────────────┴────────────────┘",
+    ]
+
+
+def test_names_are_folded_further_only_if_fewer_tables_are_needed_then() -> None:
+    wide = table("tree-ops/breadth-to-depth", "tree-ops/depth-to-breadth", label="orthogonal-seq (decay=1)")
+    natural = lines(wide, 66)
+    assert natural[-2:-1] == ["│ orthogonal-seq (decay=1) │       99.50 ±0.1 │       99.50 ±0.1 │"]
+    hyphens = lines(wide, 65)
+    assert [line for line in hyphens if "scheme" in line] == ["┃ scheme                   ┃       depth ┃    breadth ┃"]
+    labels = lines(wide, 54)
+    assert labels[-3:-1] == [
+        "│ orthogonal-seq       │  99.50 ±0.1 │ 99.50 ±0.1 │",
+        "│ (decay=1)            │             │            │",
+    ]
+    divided = lines(wide, 50)
+    assert [line for line in divided if "Scores" in line] == ["Scores, column 1 of 2", "Scores, column 2 of 2"]
+    assert divided[-2:-1] == ["│ orthogonal-seq (decay=1) │       99.50 ±0.1 │"]
+
+
+def test_numbers_of_a_list_are_aligned_on_the_right() -> None:
+    listing = Listing(["scheme", "learns"], [["rope", "no"], ["relative", "12,864"]], numbers=["learns"])
+    assert lines(listing, 80)[3:5] == ["│ rope     │     no │", "│ relative │ 12,864 │"]
+
+
+def test_a_long_word_is_divided_only_if_the_list_fits_only_then() -> None:
+    """28 characters: an ordinary text is folded instead, as long as that is enough."""
+    word = "validate_every_steps=1000000"
+    listing = Listing(["run", "set", "about"], [["a", word, "some words that may be folded"]])
+    assert any(word in line for line in lines(listing, 50))
+    narrow = lines(listing, 45)
+    assert narrow[0].startswith("┏")
+    assert not any(word in line for line in narrow)
+    assert lines(listing, 30)[:1] == ["a"]
