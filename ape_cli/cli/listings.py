@@ -57,11 +57,8 @@ def print_task(line: dict[str, Any]) -> None:
     hint(f"for example: ape gen {line['task']} --n 1000")
 
 
-def schemes(measure: bool, tick: Callable[[str], None]) -> Lines:
-    """All schemes, with their properties for width 512, 8 heads and a size of 100 symbols or depth 7.
-
-    `measure`: measure time and memory too. `tick` is called with a line of text before each measurement.
-    """
+def schemes() -> Lines:
+    """All schemes, with their properties for width 512, 8 heads and a size of 100 symbols or depth 7."""
     from ape_cli import position, structure
 
     found = []
@@ -71,13 +68,17 @@ def schemes(measure: bool, tick: Callable[[str], None]) -> Lines:
         properties = position.make(name, max_size=7 if deep else 100).properties
         line = {"scheme": name, **dataclasses.asdict(properties)}
         line |= {"default_decay": kind.default_decay, "options": position.options(name)}
-        if measure:
-            from ape_cli.evaluation import profiling
-
-            tick(f"measuring {name}")
-            line["measured"] = dataclasses.asdict(profiling.measure(name))
         found.append(line)
     return found
+
+
+def measure(lines: Lines, tick: Callable[[str], None]) -> None:
+    """Add the measured time and memory to lines of schemes. `tick` is called with a text before each of them."""
+    from ape_cli.evaluation import profiling
+
+    for line in lines:
+        tick(f"measuring {line['scheme']}")
+        line["measured"] = dataclasses.asdict(profiling.measure(line["scheme"]))
 
 
 def print_schemes(lines: Lines, wide: bool) -> None:

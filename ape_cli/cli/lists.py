@@ -67,9 +67,6 @@ def schemes(
     Raises `UsageError` for an unknown scheme, or if --threads is given without --measure.
     """
     if measure:
-        import dataclasses
-
-        from ape_cli.evaluation import profiling
         from ape_cli.models.device import choose_device
 
         choose_device("cpu", threads)
@@ -79,11 +76,9 @@ def schemes(
         )
     from ape_cli import position
 
-    tick = console.ticker()
-    lines = _named("scheme", listings.schemes(False, tick), names, position.load)
-    for line in lines if measure else ():
-        tick(f"measuring {line['scheme']}")
-        line["measured"] = dataclasses.asdict(profiling.measure(line["scheme"]))
+    lines = _named("scheme", listings.schemes(), names, position.load)
+    if measure:
+        listings.measure(lines, console.ticker())
     answer(lines) if as_json else listings.print_schemes(lines, wide)
 
 
