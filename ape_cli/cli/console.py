@@ -83,6 +83,12 @@ def say(line: str, indent: int = 0) -> None:
     print(_folded(line, sys.stdout, indent), flush=True)
 
 
+def say_commands(commands: Iterable[str]) -> None:
+    """Print commands on stdout, each as one line, so that they can be copied from a narrow terminal too."""
+    for command in commands:
+        print(f"  {escaping.one_line(escaping.redacted(command))}", flush=True)
+
+
 def say_names(found: Iterable[tuple[str, str]]) -> None:
     """Print names and what they are, one in a line, with the descriptions below each other."""
     lines = list(found)

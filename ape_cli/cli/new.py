@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from ape_cli.cli._app import Json, command, here
-from ape_cli.cli.console import answer, say
+from ape_cli.cli.console import answer, say, say_commands
 from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.storage import files
 
@@ -50,8 +50,7 @@ def new(
     say(f"written: {file}")
     say(f"written: {test}")
     say("next:")
-    for line in commands:
-        say(f"  {line}")
+    say_commands(commands)
 
 
 def _name(stem: str) -> str:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from ape_cli.cli.console import Visible, accuracy_of, note
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
     from ape_cli.core.executors import Event
     from ape_cli.sweep.planning import PlannedTrial
 
+_CTRL_C = 3  # characters that `^C` and the cursor need at the end of a line
 _ENDED = 6  # number of trials that have ended and are shown
 _STATES = ("finished", "running", "stopped", "waiting", "failed", "elsewhere")
 
@@ -150,9 +152,12 @@ class Watch:
         # the summary comes first, because a short terminal cuts off the end
         return Group(Text(self.states + (f"; about {clock(left)} left" if left else "")), table)
 
-    def __rich__(self) -> RenderableType:
-        """The live table, for rich."""
-        return self.drawn()
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        """The live table, for rich. It leaves room at the right for the `^C` that a terminal shows after Ctrl-C.
+
+        Without the room, `^C` would be in a line of its own, and rich, which draws the table again, one line too low.
+        """
+        yield from console.render(self.drawn(), options.update_width(max(1, options.max_width - _CTRL_C)))
 
 
 @contextmanager

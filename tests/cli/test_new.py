@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli import position, tasks
+from ape_cli.cli.new import new
 from tests.conftest import ape
 from tests.test_architecture import ORDER, imported
 
@@ -51,6 +52,15 @@ def test_a_new_scheme_works_at_once(here: Path) -> None:
     assert "9 of 9 laws hold" in printed[1]
     assert "2 trained now" in printed[2]
     assert "soft-window" in run(here, "PYTHONPATH=. ape schemes")
+
+
+def test_its_commands_can_be_copied_from_a_narrow_terminal(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    new("scheme", "soft-window", Path())
+    assert capsys.readouterr().out.endswith(" --schemes none,soft-window --tasks copy --preset tiny --set steps=400\n")
 
 
 @pytest.mark.parametrize(("kind", "package"), [("scheme", "position"), ("task", "tasks")])

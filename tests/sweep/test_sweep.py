@@ -344,6 +344,7 @@ def test_the_table_of_a_sweep_fits_80_columns_and_is_right_after_ctrl_c(here: Pa
     def drawn() -> list[str]:
         text = io.StringIO()
         Console(width=80, file=text).print(watch)
+        assert max(map(len, text.getvalue().splitlines())) <= 77  # with the ^C of the terminal, 79
         return [re.sub(r"  +", "  ", line.rstrip()) for line in text.getvalue().splitlines() if line.strip()]
 
     watch.heed(Event(a, "started"))
