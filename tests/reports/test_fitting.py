@@ -64,4 +64,4 @@ def test_a_long_word_is_divided_only_if_the_list_fits_only_then() -> None:
     narrow = lines(listing, 45)
     assert narrow[0].startswith("┏")
     assert not any(word in line for line in narrow)
-    assert lines(listing, 30)[:1] == ["a"]
+    assert lines(listing, 30)[:2] == ["run", "a"]
