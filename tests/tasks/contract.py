@@ -1,4 +1,4 @@
-"""The contract of tasks: thousands of rows, each re-derived from its source by plain Python."""
+"""The contract of tasks: a thousand rows, each re-derived from its source by plain Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ape_cli import tasks
 from ape_cli.core.vocabulary import SPLITS
 from tests import recursive
 
-ROWS = 2_000
+ROWS = 1_000
 ORDERS = ["breadth", "depth", "breadth-to-depth", "depth-to-breadth"]  # names of linearisations, as in tables
 FORMS: list[dict[str, Any]] = [  # of trees
     {},
@@ -24,7 +24,7 @@ def count_of(form: dict[str, Any], forms: list[dict[str, Any]] = FORMS) -> int:
     """The number of rows of a form that are checked: all of the first one, which is the usual one, and fewer of others.
 
     >>> count_of({}), count_of({"binarise": True})
-    (2000, 400)
+    (1000, 200)
     """
     return ROWS if form == forms[0] else ROWS // 5
 
@@ -53,7 +53,7 @@ def rows(name: str, order: str | None = None, *, split: str = "train", count: in
 
 
 def check_splits_are_apart(name: str, order: str | None = None, **options: Any) -> None:
-    """Check that 2,000 rows of each split have no source in common.
+    """Check that `ROWS` rows of each split have no source in common.
 
     The options should leave few sources, so that the splits would meet if they were drawn alike.
     """

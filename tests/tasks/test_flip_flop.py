@@ -139,7 +139,10 @@ def test_the_means_are_those_of_the_rows(form: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_no_source_is_in_two_splits() -> None:
     held = [
-        {tuple(row["source_ids"]) for row in rows("flip-flop", split=split, length_mean=8, length_std=1)[1]}
+        {
+            tuple(row["source_ids"])
+            for row in rows("flip-flop", split=split, length_mean=8, length_std=1, count=2_000)[1]
+        }
         for split in SPLITS
     ]
     assert all(len(sources) > 800 for sources in held)

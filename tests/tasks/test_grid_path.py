@@ -14,7 +14,7 @@ from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks import _mazes
-from tests.tasks.contract import rows
+from tests.tasks.contract import ROWS, rows
 
 Cell = tuple[int, int]
 
@@ -73,7 +73,7 @@ def check(task: tasks.Task, row: dict[str, Any]) -> tuple[Cell, set[Cell], set[C
 @pytest.mark.parametrize("options", [{}, {"side_mean": 7, "side_std": 1}, {"side_mean": 4, "side_std": 2}], ids=str)
 @pytest.mark.parametrize("split", SPLITS)
 def test_target_is_rederived(split: str, options: dict[str, Any]) -> None:
-    task, found = rows("grid-path", split=split, count=2_000 if not options else 400, **options)
+    task, found = rows("grid-path", split=split, count=ROWS if not options else ROWS // 5, **options)
     shapes = Counter(check(task, row)[0] for row in found)
     assert any(h < w for h, w in shapes)
     assert any(h > w for h, w in shapes)

@@ -13,7 +13,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks._notations import NOTATIONS, written
 from tests import recursive
-from tests.tasks.contract import rows
+from tests.tasks.contract import ROWS, rows
 
 PAIRS = list(product(NOTATIONS, NOTATIONS))
 
@@ -80,7 +80,7 @@ def write(tree: recursive.Tree, notation: str) -> list[str]:
 def test_target_is_rederived(source: str, target: str, branching: int) -> None:
     options = {"from": source, "to": target, "branching": branching, "depth_mean": 3}
     for split in SPLITS:
-        count = 2_000 if (source, branching) == ("infix", 2) else 400
+        count = ROWS if (source, branching) == ("infix", 2) else ROWS // 5
         task, found = rows("tree-convert", split=split, count=count, **options)
         for row in found:
             line, answer = ([task.id_names[i] for i in row[f"{side}_ids"]] for side in ("source", "target"))

@@ -12,7 +12,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.structure import trees
 from tests import recursive
-from tests.tasks.contract import FORMS, ORDERS, check_trees
+from tests.tasks.contract import FORMS, ORDERS, ROWS, check_trees
 
 OPS = {3 + 128 + i: name for i, name in enumerate(["extract", "flip-extract", "truncate", "no-op"])}
 
@@ -51,9 +51,10 @@ def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
 def test_operators_and_nodes_are_drawn_uniformly() -> None:
     found = check_trees("tree-ops", "depth", expected, depth_mean=4, depth_std=0)
     counts = Counter(row["op"] for _, row in found)
-    assert all(abs(counts[name] - 500) < 4 * (2_000 * 3 / 16) ** 0.5 for name in OPS.values())
+    assert all(abs(counts[name] - ROWS / 4) < 4 * (ROWS * 3 / 16) ** 0.5 for name in OPS.values())
     places = [recursive.symbols(t[2]).index(t[1][0]) / len(recursive.symbols(t[2])) for t, _ in found]
-    assert abs(np.mean(places) - 0.5 + np.mean([0.5 / len(recursive.symbols(t[2])) for t, _ in found])) < 0.03
+    expected_place = 0.5 - np.mean([0.5 / len(recursive.symbols(t[2])) for t, _ in found])
+    assert abs(np.mean(places) - expected_place) < 4 * (1 / 12 / ROWS) ** 0.5
 
 
 def test_trees_with_too_many_leaves_are_drawn_again() -> None:

@@ -167,9 +167,9 @@ def test_questions_are_drawn_as_documented() -> None:
         answer = expected(source, "label") if row["op"] == "ancestor" else source[1][1]
         index = [node[0] for node in candidates].index(answer[0])
         places[row["op"]].append((index + 0.5) / len(candidates))
-    assert all(abs(len(found) - 500) < 4 * (2_000 * 3 / 16) ** 0.5 for found in places.values())
+    assert all(abs(len(found) - ROWS / 4) < 4 * (ROWS * 3 / 16) ** 0.5 for found in places.values())
     for op, found in places.items():
-        assert abs(np.mean(found) - 0.5) < 4 * (1 / 12 / 500) ** 0.5, op
+        assert abs(np.mean(found) - 0.5) < 4 * (1 / 12 / (ROWS / 4)) ** 0.5, op
         assert min(found) < 0.1, op
         assert max(found) > 0.9, op
 

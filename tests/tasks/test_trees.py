@@ -20,6 +20,7 @@ from ape_cli.tasks._tree_splits import held_out
 from tests import recursive
 
 LETTERS = "abcdefgh"
+ROWS = 1_000  # that are checked of a split
 FORMS: list[dict[str, Any]] = [{"branching": 3}, {"binarise": True}, {"branching": 5}]
 
 
@@ -48,8 +49,8 @@ def read_once() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def drawn() -> list[recursive.Tree]:
     rng = random.Random(3)
-    found = (random_tree(rng, depth=2) for _ in range(50_000))
-    return list(dict.fromkeys(tree for tree in found if tree[1:]))[:27_000]
+    found = (random_tree(rng, depth=2) for _ in range(30_000))
+    return list(dict.fromkeys(tree for tree in found if tree[1:]))[:13_000]
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def built(names: list[str], positions: list[int], form: dict[str, Any], order: s
     return tree
 
 
-def rows(task: tasks.BaseTask, split: str, count: int | None = 2_000, seed: int = 42) -> list[dict[str, Any]]:
+def rows(task: tasks.BaseTask, split: str, count: int | None = ROWS, seed: int = 42) -> list[dict[str, Any]]:
     """Rows of a split with names in place of ids; all rows for None."""
     there = task.rows(dict.fromkeys(SPLITS), seed)[split]
     table = task.sample(rows=range(there if count is None else count), split=split, seed=seed).to_pylist()
@@ -111,7 +112,7 @@ def check(
 def test_copy_rotate_and_convert_are_rederived(name: str, order: str, form: dict[str, Any], lines: Path) -> None:
     task = tasks.make("trees", order, source=str(lines), task=name, **form)
     assert (task.source_order is not None) == (name == "convert")
-    count = 2_000 if (form, order) == (FORMS[0], "breadth") else 400
+    count = ROWS if (form, order) == (FORMS[0], "breadth") else ROWS // 5
     check(task, form, recursive.mirror if name == "rotate" else lambda tree: tree, count)
 
 

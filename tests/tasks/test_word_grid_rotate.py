@@ -44,7 +44,7 @@ def test_target_is_rederived(split: str, options: dict[str, Any]) -> None:
         assert row["size"] == max(len(source), len(source[0]))
         lengths += [len(word) for line in source for word in line]
     mean, std = options.get("word_mean", 3), options.get("word_std", 1)
-    assert abs(np.mean(lengths) - mean) < 0.1
+    assert abs(np.mean(lengths) - mean) < 0.01 + 4 * std / len(lengths) ** 0.5
     assert abs(np.std(lengths) - np.sqrt(std**2 + 1 / 12)) < 0.15
 
 
