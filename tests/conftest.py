@@ -12,7 +12,6 @@ os.environ["OMP_NUM_THREADS"] = "1"  # processes that tests start inherit it; mo
 import importlib.util
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +27,7 @@ from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.runs import filters
 from ape_cli.runs.registry import Registry
+from tests import forks
 
 # pytest-xdist workers ignore Ctrl-C, and the processes that tests start would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -127,8 +127,7 @@ def elsewhere(root: Path, path: str, text: str) -> Callable[..., subprocess.Comp
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root / "mine"), str(Path(__file__).parents[1])])}
 
     def ape(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "ape_cli", *words]
-        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+        done = forks.run(words, root, environment)
         assert done.returncode == code, done.stderr
         return done
 

@@ -13,6 +13,7 @@ import pytest
 
 from ape_cli import position, tasks
 from ape_cli.cli.new import new
+from tests import forks
 from tests.conftest import ape
 from tests.test_architecture import ORDER, imported
 
@@ -24,9 +25,12 @@ def run(where: Path, line: str) -> str:
     path, *words = shlex.split(line)
     name, folder = path.split("=")
     assert name == "PYTHONPATH"
-    command = [sys.executable, *(words[1:] if words[0] == "python" else ["-m", "ape_cli", *words[1:]])]
     environment = os.environ | {name: os.pathsep.join([folder, str(ROOT)])}
-    done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
+    if words[0] == "ape":
+        done = forks.run(words[1:], where, environment)
+    else:
+        command = [sys.executable, *words[1:]]
+        done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import forks
+
 pytestmark = pytest.mark.slow  # each test starts an interpreter
 
 ROOT = Path(__file__).parents[2]
@@ -28,8 +30,7 @@ class Mine(Scheme):
 def ape(where: Path, *words: str, path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
     """Runs `python -m ape_cli` in a folder, with more folders on PYTHONPATH."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(p) for p in (*path, ROOT))}
-    command = [sys.executable, "-m", "ape_cli", *words]
-    return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
+    return forks.run(words, where, environment)
 
 
 def put(folder: Path, stem: str, text: str = SCHEME, package: str = "position") -> Path:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import ape_cli
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation.sharing import exported
 from ape_cli.runs.run import Run
+from tests import forks
 from tests.conftest import ape, write
 from tests.evaluation.sharing.hub_server import TOKEN, Hub, hub_server
 from tests.runs.test_registry import run
@@ -145,14 +144,13 @@ def test_what_cannot_be_pushed(hub: Hub, done: Run, here: Path, monkeypatch: pyt
 def test_the_environment_names_the_server_and_the_token(done: Run, tmp_path: Path) -> None:
     with hub_server() as server:
         environment = os.environ | {
-            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONPATH": str(Path(__file__).parents[3]),
             "HF_ENDPOINT": server.address,
             "HF_HUB_DISABLE_XET": "1",
             "HF_TOKEN": TOKEN,
             "HF_HOME": str(tmp_path),
         }
         words = ["push", done.name, "--results", str(done.folder.parents[1]), "--to", "me/x"]
-        command = [sys.executable, "-m", "ape_cli", *words]
-        ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        ended = forks.run(words, tmp_path, environment)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert set(server.repositories["models/me/x"]) == set(exported.FILES)
