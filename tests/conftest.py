@@ -12,9 +12,9 @@ os.environ["OMP_NUM_THREADS"] = "1"  # processes that tests start inherit it; mo
 import importlib.util
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 from ape_cli import tasks
 from ape_cli.cli import app
+from ape_cli.core.executors import local
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.runs import filters
@@ -65,6 +66,14 @@ def pytest_collection_finish() -> None:
 def _threads() -> None:
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
+
+
+@pytest.fixture(scope="module")
+def forked_workers() -> Iterator[None]:
+    """Forks the workers of sweeps, which saves a second for each of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "multiprocessing", SimpleNamespace(get_context=forks.worker_context))
+        yield
 
 
 SMALL: dict[str, Any] = {  # small values of size options; each task takes the options that it has

@@ -1,6 +1,6 @@
-"""Runs `ape` as a new process that is forked from one which has imported PyTorch, and so saves a second.
+"""New processes that are forked from one which has imported PyTorch. Each saves more than a second.
 
-The process imports `ape_cli` itself, with the PYTHONPATH and the environment that are given. Tests about how an
+Each of them imports `ape_cli` itself, with the PYTHONPATH and the environment that are given. Tests about how an
 interpreter starts, or about signals, memory or the terminal, start a real interpreter instead.
 """
 
@@ -12,24 +12,32 @@ import runpy
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from types import SimpleNamespace
+from typing import Any
 
 _LIBRARIES = ["torch", "pyarrow.parquet", "polars", "pydantic", "rich.console", "rich.table", "typer"]
 
 
 def run(words: Sequence[str], where: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Runs `python -m ape_cli` in a folder. The environment has a PYTHONPATH."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_LIBRARIES)
     path = [str(where), *environment["PYTHONPATH"].split(os.pathsep), *_installed()]
     with NamedTemporaryFile("r") as out, NamedTemporaryFile("r") as err:
-        process = context.Process(target=_ape, args=(words, where, dict(environment), path, [out.name, err.name]))
+        process = _server().Process(target=_ape, args=(words, where, dict(environment), path, [out.name, err.name]))
         process.start()
         process.join()
         assert process.exitcode is not None
         return subprocess.CompletedProcess(["ape", *words], process.exitcode, out.read(), err.read())
+
+
+def _server() -> ForkServerContext:
+    """Where processes are forked from."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(_LIBRARIES)
+    return server
 
 
 def _installed() -> list[str]:
@@ -49,3 +57,18 @@ def _ape(words: Sequence[str], where: Path, environment: dict[str, str], path: l
     for name in [name for name in sys.modules if name.partition(".")[0] in ("ape_cli", "tests")]:
         del sys.modules[name]  # so that it is imported from this path
     runpy.run_module("ape_cli", run_name="__main__", alter_sys=True)
+
+
+def worker_context(method: str) -> Any:
+    """What `multiprocessing.get_context` returns, for processes that are forked and get the environment of this one."""
+    assert method == "spawn"
+    server = _server()
+    started = lambda target, args: server.Process(target=_with, args=(dict(os.environ), target, args))  # noqa: E731
+    return SimpleNamespace(Pipe=server.Pipe, Process=started)
+
+
+def _with(environment: dict[str, str], target: Callable[..., None], given: tuple[Any, ...]) -> None:
+    """Call a function with an environment."""
+    os.environ.clear()
+    os.environ.update(environment)
+    target(*given)

@@ -19,6 +19,8 @@ from ape_cli.cli import app
 from tests.conftest import ape as run
 from tests.conftest import elsewhere, load_file
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 ROOT = Path(__file__).parents[1]
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")

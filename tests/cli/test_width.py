@@ -21,6 +21,8 @@ from ape_cli.reports.listing import Listing
 from tests.conftest import ape
 from tests.limits import ROOT
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 COMMANDS = {
     80: [
         "schemes --wide",

@@ -30,6 +30,8 @@ from tests import google
 from tests.conftest import ape
 from tests.store import Server, serving
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 WORDS = ["--n-validation", "30", "--n-test", "30", "--length-mean", "5", "--length-std", "1"]
 
 

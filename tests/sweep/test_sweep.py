@@ -27,6 +27,8 @@ from ape_cli.training import dataset_choice, trial
 from ape_cli.training.execution import Execution, ExistingRun
 from tests.conftest import ape
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 GRID = ["--schemes", "rope,none", "--tasks", "copy,tree-copy", "--seeds", "1-2", "--preset", "tiny"]
 SHORT = ["--set", "steps=6", "--set", "validate_every_steps=3", "--device", "cpu"]
 ONE = ["--workers", "1", "--threads", "1"]  # one process starts sooner than two

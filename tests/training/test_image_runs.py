@@ -32,6 +32,8 @@ from ape_cli.training.validation import Validator
 from tests.conftest import ape
 from tests.training.test_data_parallel import Apart
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 CPU = torch.device("cpu")
 SIZES = {"d_model": 16, "d_ff": 16, "heads": 2, "steps": 6, "batch_size": 16, "validate_every_steps": 2}
 SCHEMES = [n for n in position.names() if n not in {"tree", "orthogonal-tree"}]
