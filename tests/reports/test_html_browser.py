@@ -1,14 +1,11 @@
 """The page of a report in a browser: Chromium without a window, and axe-core for accessibility.
 
-These tests need the packages playwright and axe-playwright-python, and Chromium: that of the system
-(`apt-get install chromium`) or that of Playwright (`playwright install chromium`).
+These tests need the packages playwright and axe-playwright-python, and Chromium (`conftest.py`).
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +21,6 @@ pytestmark = pytest.mark.slow
 SCORES = {"rope": 0.9, "none": 0.5, "sinusoidal": 0.7, "alibi": 1.0}  # the first table, one seed each
 TABLE = "section:not([hidden]) table >> nth=0"
 KINDS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium. The test is skipped if it or the packages are not installed."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs `pip install playwright`")
-    pytest.importorskip("axe_playwright_python", reason="needs `pip install axe-playwright-python`")
-    with sync_api.sync_playwright() as playwright:
-        found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
-        own = playwright.chromium.executable_path
-        path = next(iter(found), own if Path(own).exists() else None)
-        if path is None:
-            pytest.skip("needs Chromium: `apt-get install chromium`, or `playwright install chromium`")
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has no sandbox
-        started = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield started
-        started.close()
 
 
 def written(where: Path) -> Path:
