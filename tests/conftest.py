@@ -11,6 +11,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # processes that tests start inherit it; mo
 
 import importlib.util
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -173,3 +174,23 @@ def ape(*words: str, code: int = 0) -> tuple[str, str]:
     result = CliRunner().invoke(app, list(words), catch_exceptions=False)
     assert result.exit_code == code, result.stderr + result.stdout
     return result.stdout, result.stderr
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium: that of the system (`apt-get install chromium`) or of Playwright (`playwright install chromium`).
+
+    The test is skipped if it or the packages are not installed.
+    """
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs `pip install playwright`")
+    pytest.importorskip("axe_playwright_python", reason="needs `pip install axe-playwright-python`")
+    with sync_api.sync_playwright() as playwright:
+        found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
+        own = playwright.chromium.executable_path
+        path = next(iter(found), own if Path(own).exists() else None)
+        if path is None:
+            pytest.skip("needs Chromium: `apt-get install chromium`, or `playwright install chromium`")
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has no sandbox
+        started = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield started
+        started.close()

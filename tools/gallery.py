@@ -28,6 +28,7 @@ TEXT = """# Gallery of all schemes
 Each picture shows what a scheme alone contributes to attention, without any training. The curve is the mean score by
 offset, and its band is the range over heads. In the heat map, a row is a query and a column is a key. Trees and grids
 also show the scores of all nodes as keys of one query, which has a thick circle. White is a score of 0 in all of them.
+Follow a picture to see it alone, in any size.
 
 [Draw an encoding](../guides/draw.md#what-a-score-is) defines the score. In short, it is a *share of the content's
 logit* for schemes that multiply queries and keys, and it is *added to the logit* by the others. Schemes with weights
@@ -59,7 +60,8 @@ def write_page() -> None:
         command = ["ape draw", name, *([f"--structure '{structure}'"] if structure else [])]
         command += [f"--view {VIEW}", *(f"--{size} {value}" for size, value in sizes.items()), f"--out {name}.svg"]
         about = (position.load(name).__doc__ or "").strip().splitlines()[0]
-        parts.append(f"## {name}\n\n{about}\n\n![Scores of {name}](gallery/{name}.svg)\n\n`{' '.join(command)}`\n")
+        picture = f"[![Scores of {name}](gallery/{name}.svg)](gallery/{name}.svg)"
+        parts.append(f"## {name}\n\n{about}\n\n{picture}\n\n```text\n{' '.join(command)}\n```\n")
     files.write_text(PAGES_OF / "gallery.md", "\n".join(parts))
 
 

@@ -24,7 +24,7 @@ from ape_cli.cli._app import (
     note_unreadable,
 )
 from ape_cli.cli._help import RUNS
-from ape_cli.cli.console import answer, draw, note
+from ape_cli.cli.console import answer, draw, note, say
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError
 
@@ -45,7 +45,9 @@ def tasks(
     if as_json:
         answer(lines)
     elif names:
-        for line in lines:
+        for number, line in enumerate(lines):
+            if number:
+                say("")
             listings.print_task(line)
     else:
         listings.print_tasks(lines)

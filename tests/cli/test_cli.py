@@ -149,6 +149,7 @@ def test_lists(here: Path) -> None:
     assert schemes["rope"]["relative"]
     assert schemes["orthogonal-tree"]["default_decay"] == 0.98
     assert "mirror image" in ape("tasks")[0]
+    assert "\n\nc3: expressions" in ape("tasks", "copy", "c3")[0]  # an empty line between two tasks
     assert "transformer-xl" in ape("schemes")[0]
     attentions = {a["attention"]: a for a in json.loads(ape("attentions", "--json")[0])}
     assert attentions["clustered"]["options"] == {"clusters": 16, "iterations": 5}

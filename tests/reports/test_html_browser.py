@@ -1,17 +1,16 @@
 """The page of a report in a browser: Chromium without a window, and axe-core for accessibility.
 
-These tests need the packages playwright and axe-playwright-python, and Chromium: that of the system
-(`apt-get install chromium`) or that of Playwright (`playwright install chromium`).
+These tests need the packages playwright and axe-playwright-python, and Chromium (`conftest.py`).
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ape_cli.reports import html_page, plots
@@ -24,23 +23,6 @@ pytestmark = pytest.mark.slow
 SCORES = {"rope": 0.9, "none": 0.5, "sinusoidal": 0.7, "alibi": 1.0}  # the first table, one seed each
 TABLE = "section:not([hidden]) table >> nth=0"
 KINDS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium. The test is skipped if it or the packages are not installed."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs `pip install playwright`")
-    pytest.importorskip("axe_playwright_python", reason="needs `pip install axe-playwright-python`")
-    with sync_api.sync_playwright() as playwright:
-        found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
-        own = playwright.chromium.executable_path
-        path = next(iter(found), own if Path(own).exists() else None)
-        if path is None:
-            pytest.skip("needs Chromium: `apt-get install chromium`, or `playwright install chromium`")
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has no sandbox
-        started = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield started
-        started.close()
 
 
 def written(where: Path) -> Path:
@@ -215,6 +197,25 @@ def test_colours_follow_the_system_and_the_switch(browser: Any, file: Path) -> N
             }
             opened.choose("theme", "")
             assert opened.colour() == own
+
+
+def test_a_shadow_shows_that_a_table_goes_on(browser: Any, file: Path) -> None:
+    """At the right edge of the list of runs on a telephone: dark at first, white at the end of scrolling."""
+    from PIL import Image
+
+    with Opened(browser, file, width=390) as opened:
+        opened.choose("view", "runs")
+        box = opened.page.locator("section:not([hidden]) .wide")
+
+        def edge() -> int:
+            """The most frequent brightness in the last column of pixels."""
+            with Image.open(io.BytesIO(box.screenshot())) as picture:
+                last = picture.convert("L").crop((picture.width - 1, 60, picture.width, picture.height - 60))
+                return int(np.bincount(np.asarray(last).ravel()).argmax())
+
+        assert edge() < 220
+        box.evaluate("box => box.scrollLeft = box.scrollWidth")
+        assert edge() == 255
 
 
 @pytest.mark.parametrize(("scheme", "width"), KINDS)
