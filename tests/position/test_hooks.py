@@ -149,6 +149,12 @@ def test_a_message_of_several_lines_becomes_one(monkeypatch: pytest.MonkeyPatch)
     assert str(caught.value.got).startswith(f"RuntimeError: one two ({__file__}, line ")
 
 
+def test_a_hook_that_draws_leaves_the_global_generator_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = torch.get_rng_state()
+    position.check_hooks(own(monkeypatch, changed("embed", lambda self, x, at: x + torch.randn_like(x))))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 class Preparing(Own):
     """`prepare` fails."""
 

@@ -1,0 +1,71 @@
+"""Mistakes in the checks of a user's own schemes: a broken one is trained, or an old score is shown."""
+
+from __future__ import annotations
+
+from tests.mistakes._mistake import Mistake
+
+MISTAKES = [
+    Mistake(
+        "an embed that discards the tokens is taken as sound",
+        "_check",
+        "torch.equal(one, other)",
+        "False",
+        "position/test_hooks.py::test_the_check_finds_each_mistake_once",
+    ),
+    Mistake(
+        "hooks of the target are called with as many positions as those of the source",
+        "_check",
+        "_positions(scheme, rows, _M)",
+        "_positions(scheme, rows, _N)",
+        "position/test_hooks.py::test_a_wrong_shape_is_named",
+    ),
+    Mistake(
+        "an axis of size 1 is allowed everywhere",
+        "_expect",
+        "{sizes.get(letter, 1) for letter in axis}",
+        "{1, *(sizes.get(letter, 1) for letter in axis)}",
+        "position/test_hooks.py::test_a_wrong_shape_is_named",
+    ),
+    Mistake(
+        "the check of hooks draws from the global generator, so that all later weights differ",
+        "check_hooks",
+        "torch.random.fork_rng(devices=[])",
+        "torch.random.fork_rng(devices=[], enabled=False)",
+        "position/test_hooks.py::test_a_hook_that_draws_leaves_the_global_generator_as_it_is",
+    ),
+    Mistake(
+        "an error in a hook of ape itself is shown as a mistake of the user",
+        "_files",
+        "issubclass(base, Scheme) and plugins.is_own(base)",
+        "issubclass(base, Scheme)",
+        "position/test_hooks.py::test_a_mistake_in_a_part_of_ape_keeps_its_traceback",
+    ),
+    Mistake(
+        "a misspelt hook is not noticed",
+        "without_hooks",
+        "any(map(scheme.overrides, (*_HOOKS, *_ALSO)))",
+        "True",
+        "position/test_hooks.py::test_a_scheme_without_hooks_is_named",
+    ),
+    Mistake(
+        "the digest of the file of a user's scheme is not recorded",
+        "_train",
+        "own_files(config)",
+        "{}",
+        "models/test_own_files.py::test_a_changed_file_is_named_once",
+    ),
+    Mistake(
+        "a file that has changed since the training is not named",
+        "changes",
+        "then.get(what, now[what]) != now[what]",
+        "False",
+        "models/test_own_files.py::test_a_changed_file_is_named_once",
+    ),
+    Mistake(
+        "a run that was trained before digests were recorded counts as changed",
+        "changes",
+        "then.get(what, now[what])",
+        "then.get(what)",
+        "models/test_own_files.py::test_a_run_without_digests_is_taken_as_it_is",
+    ),
+]
