@@ -11,11 +11,16 @@ from typing import Any
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.data.loader import Dataset
+from ape_cli.models.own_files import check_installed
+from ape_cli.runs.config import read_config
 from ape_cli.runs.run import Run
 
 
 def check_finished(run: Run) -> dict[str, Any]:
-    """The content of run.json of a finished run. Raises `UsageError` if the run is not finished."""
+    """The content of run.json of a finished run.
+
+    Raises `UsageError` if the run is not finished, and `RunError` if its scheme or attention is missing here.
+    """
     about = run.read()
     status = run.status_in(about)
     if status != "finished":
@@ -27,6 +32,7 @@ def check_finished(run: Run) -> dict[str, Any]:
                 "failed": "train it again with --overwrite, or with other settings",
             }.get(status, "resume it: `ape train … --resume`"),
         )
+    check_installed(read_config(about["config"]))
     return about
 
 

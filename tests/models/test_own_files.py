@@ -86,3 +86,16 @@ def test_a_run_without_digests_is_taken_as_it_is(
     err = ape(*train)[1]
     assert "is trained already" in err
     assert CHANGED not in err
+
+
+@pytest.mark.slow
+def test_a_run_is_not_evaluated_without_the_file_of_its_scheme(
+    words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ape("train", "--scheme", "mine-own", "--data", str(words.folder), "--preset", "tiny", "--set", "steps=2")
+    file.unlink()
+    position.load.cache_clear()
+    err = ape("eval", "reverse-mine-own-42", code=1)[1]
+    assert "scheme 'mine-own' is not part of ape, and its file is missing here" in err
+    assert "ape_cli/position/mine_own.py" in err
