@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,18 +51,29 @@ def records(path: Path) -> Iterator[Any]:
             yield found
 
 
+def written(folder: Path) -> list[Any]:
+    """The records of the only run in a folder, when its end is among them: a process of wandb's own writes the file."""
+    from google.protobuf.message import DecodeError
+
+    (path,) = folder.glob("wandb/offline-run-*/*.wandb")
+    until, found = time.monotonic() + 60, []
+    while not any(record.HasField("exit") for record in found) and time.monotonic() < until:
+        time.sleep(0.05)
+        with suppress(DecodeError):  # the last record is not complete yet
+            found = list(records(path))
+    return found
+
+
 def ended(folder: Path) -> int:
     """The exit code of the only run in a folder."""
-    (path,) = folder.glob("wandb/offline-run-*/*.wandb")
-    (code,) = [record.exit.exit_code for record in records(path) if record.HasField("exit")]
+    (code,) = [record.exit.exit_code for record in written(folder) if record.HasField("exit")]
     return int(code)
 
 
 def logged(folder: Path) -> tuple[Any, dict[int, dict[str, float]]]:
     """The description of the only run in a folder, and its metrics by step."""
-    (path,) = folder.glob("wandb/offline-run-*/*.wandb")
     about, rows = None, {}
-    for record in records(path):
+    for record in written(folder):
         if record.HasField("run"):
             about = record.run
         if record.HasField("history"):
