@@ -11,7 +11,7 @@ from typing import Any
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.models.own_files import check_installed
+from ape_cli.models.own_files import check_installed, check_unchanged
 from ape_cli.runs.config import read_config
 from ape_cli.runs.run import Run
 
@@ -19,7 +19,7 @@ from ape_cli.runs.run import Run
 def check_finished(run: Run) -> dict[str, Any]:
     """The content of run.json of a finished run.
 
-    Raises `UsageError` if the run is not finished, and `RunError` if its scheme or attention is missing here.
+    Raises `UsageError` if the run is not finished, and `RunError` if its own scheme is missing here or has changed.
     """
     about = run.read()
     status = run.status_in(about)
@@ -32,7 +32,9 @@ def check_finished(run: Run) -> dict[str, Any]:
                 "failed": "train it again with --overwrite, or with other settings",
             }.get(status, "resume it: `ape train … --resume`"),
         )
-    check_installed(read_config(about["config"]))
+    config = read_config(about["config"])
+    check_installed(config)
+    check_unchanged(run, config)
     return about
 
 

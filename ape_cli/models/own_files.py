@@ -47,10 +47,28 @@ def changes(runs: Iterable[tuple[Run, Config]]) -> list[str]:
     """A sentence about each scheme or attention whose file has changed since the first of these runs was trained."""
     found: dict[str, str] = {}
     for run, config in runs:
-        now = own_files(config)
-        then = run.read().get("own_files", {}) if now else {}
-        for what in now:
-            if then.get(what, now[what]) != now[what]:
-                text = f"the file of {what} has changed since run {run.name} was trained"
-                found.setdefault(what, f"{text}; `ape train … --overwrite` trains it again")
+        for what in _changed(run, config):
+            text = f"the file of {what} has changed since run {run.name} was trained"
+            found.setdefault(what, f"{text}; `ape train … --overwrite` trains it again")
     return list(found.values())
+
+
+def check_unchanged(run: Run, config: Config) -> None:
+    """Check that a run was trained with the present files of its scheme and attention, so that its weights fit them.
+
+    Raises `RunError` if a file has changed since.
+    """
+    for what in _changed(run, config):
+        raise RunError(
+            f"the file of {what} has changed since this run was trained",
+            got=run.name,
+            allowed="the file as it was, because the weights were trained with it",
+            fix="undo the change, or train the run again: `ape train … --overwrite`",
+        )
+
+
+def _changed(run: Run, config: Config) -> list[str]:
+    """The keys of `own_files` whose file has changed since a run was trained."""
+    now = own_files(config)
+    then = run.read().get("own_files", {}) if now else {}
+    return [what for what in now if then.get(what, now[what]) != now[what]]

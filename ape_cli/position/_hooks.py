@@ -11,7 +11,7 @@ import difflib
 import inspect
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,21 +34,37 @@ _AXES = "keep all four axes; an axis that is the same for all rows or heads has 
 
 
 def without_hooks(scheme: type[Scheme]) -> ApeError | None:
-    """The error for a scheme that overrides no hook, so that it does nothing; None if it overrides one.
+    """The error for a scheme that overrides no hook, or has a name that looks like a misspelt one; None otherwise.
 
-    Schemes of ape itself, and schemes with a locality bias of their own, may override none.
+    Schemes of ape itself, and schemes with a locality bias of their own, may override no hook.
     """
-    if not plugins.is_own(scheme) or scheme.default_decay != 1.0 or any(map(scheme.overrides, (*_HOOKS, *_ALSO))):
+    if not plugins.is_own(scheme):
         return None
-    added = [name for name in dir(scheme) if not name.startswith("_") and not hasattr(Scheme, name)]
-    near = {name: difflib.get_close_matches(name, _HOOKS, n=1) for name in added if callable(getattr(scheme, name))}
-    meant = [f"`{hook}` in place of `{name}`" for name, hooks in near.items() for hook in hooks]
+    idle = scheme.default_decay == 1.0 and not any(map(scheme.overrides, (*_HOOKS, *_ALSO)))
+    meant = [f"`{known}` in place of `{name}`" for name, known in _misspelt(scheme, 0.6 if idle else 0.85)]
+    if not idle and not meant:
+        return None
+    what = "overrides no hook, so it acts like `none`" if idle else "has a name that nothing reads"
+    own = "" if idle else " Otherwise let the name begin with _."
     return ApeError(
-        f"scheme {plugins.name_of(scheme)!r} overrides no hook, so it acts like `none`",
+        f"scheme {plugins.name_of(scheme)!r} {what}",
         got=f"class {scheme.__name__} ({_files(scheme)[0]})",
         allowed=", ".join(_HOOKS),
-        fix=f"did you mean {', '.join(meant)}?" if meant else "write one of these methods",
+        fix=f"did you mean {', '.join(meant)}?{own}" if meant else "write one of these methods",
     )
+
+
+def _misspelt(scheme: type[Scheme], similar: float) -> Iterator[tuple[str, str]]:
+    """The names of a scheme that are similar to those of hooks and attributes that it does not set, with these."""
+    for name in dir(scheme):
+        if name.startswith("_") or hasattr(Scheme, name):
+            continue
+        known: Iterable[str] = _HOOKS
+        if not callable(getattr(scheme, name)):
+            known = [other for other in vars(Scheme) if other[0] != "_" and not callable(getattr(Scheme, other))]
+        unset = [other for other in known if getattr(scheme, other) is getattr(Scheme, other)]
+        for other in difflib.get_close_matches(name, unset, n=1, cutoff=similar):
+            yield name, other
 
 
 @contextmanager

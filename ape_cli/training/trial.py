@@ -17,7 +17,7 @@ from ape_cli.evaluation import evaluate
 from ape_cli.models import settling
 from ape_cli.models.checkpoint import warn_if_unverified
 from ape_cli.models.device import describe, processor
-from ape_cli.models.own_files import changes, own_files
+from ape_cli.models.own_files import changes, check_unchanged, own_files
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
@@ -54,7 +54,8 @@ def run_trial(
     All ranks of a process group train. Only the first rank reads and writes the registry, and evaluates.
 
     Raises:
-        RunError: The run is unfinished and has a state or weights, and `existing` is `REFUSE`; or the training failed.
+        RunError: The run is unfinished and has a state or weights, and `existing` is `REFUSE`; or the scheme's file
+            has changed since it was begun; or the training failed.
         UsageError: `existing` is `RESUME`, and there is no run to resume.
         BusyError: Another process trains the run.
         Stopped: `execution.stop` was true; the state is stored.
@@ -68,10 +69,11 @@ def run_trial(
     new = status is None or (existing is ExistingRun.REFUSE and status != "finished")
     if group.first and new and status is not None:
         logger.info(f"{run.name} {status} before its first checkpoint, so it starts again")
-    if group.first and not new:
-        for change in changes([(run, config)]):
-            logger.warning(change)
+    if status not in ("finished", None) and not new:
+        group.tell(lambda: check_unchanged(run, config))
     if status == "finished":
+        for change in changes([(run, config)]) if group.first else ():
+            logger.warning(change)
         logger.info(f"{run.name} is trained already (--overwrite trains it again)")
         if group.first:
             _tidy(run)

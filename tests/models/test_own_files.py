@@ -66,6 +66,16 @@ def test_a_changed_file_is_named_once(
         err = ape(*again)[1]
         assert err.count(f"{CHANGED} {run.name} was trained; `ape train … --overwrite` trains it again") == 1
     assert len(changes([(run, run.config())] * 2)) == 1
+    refused = "the file of scheme 'mine-own' has changed since this run was trained"
+    for words_of in (["eval", run.name], ["export", run.name, "--out", "exported"], ["draw", "--run", run.name]):
+        assert refused in ape(*words_of, code=1)[1]
+    assert run.status == "finished"
+    evaluated = run.evaluations()[0]
+    sealed = run.read()
+    (run.folder / "run.json").write_text(json.dumps(sealed | {"status": "stopped", "result": None}))
+    assert refused in ape(*train, "--resume", code=1)[1]
+    (run.folder / "run.json").write_text(json.dumps(sealed))
+    assert run.evaluations()[0] == evaluated
     assert ape("sweep", "--schemes", "mine-own", "--seeds", "42", *settings)[1].count(CHANGED) == 1
     assert CHANGED not in ape(*train, "--overwrite")[1]
     assert CHANGED not in ape(*train)[1]

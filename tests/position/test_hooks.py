@@ -178,6 +178,11 @@ def test_a_scheme_without_hooks_is_named() -> None:
     found = position.without_hooks(Idle)
     assert found is not None
     assert found.fix == "write one of these methods"
+    for name, meant in (("biass", "bias"), ("relativ", "relative"), ("strutures", "structures")):
+        found = position.without_hooks(type("Near", (Own,), {name: Own.bias if name == "biass" else True}))
+        assert found is not None
+        assert found.fix == f"did you mean `{meant}` in place of `{name}`? Otherwise let the name begin with _."
+    assert position.without_hooks(type("Named", (Own,), {"bias": Idle.embed, "biases": 1, "_relativ": 1})) is None
     biased = type("Biased", (Scheme,), {"default_decay": 0.9, "__module__": __name__})
     assert [position.without_hooks(kind) for kind in (Own, biased, position.load("none"))] == [None] * 3
 
@@ -189,6 +194,7 @@ def test_a_scheme_without_hooks_is_named() -> None:
         (Misspelt, "hooks", "overrides no hook"),
         (changed("embed", lambda self, x, at: x[:1]), "hooks", "returns the wrong shape"),
         (Lost, "hooks", "`embed` of scheme 'rope' discards the tokens"),
+        (type("Absolute", (Own,), {"relative": True, "__module__": __name__}), "relative", ""),
     ],
 )
 def test_the_check_finds_each_mistake_once(

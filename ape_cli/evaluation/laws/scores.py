@@ -54,7 +54,7 @@ def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
-    """Scores do not change if both paths get the same prefix, in encoder, decoder and cross-attention.
+    """Scores and embedded tokens do not change if all paths get the same prefix, in encoder, decoder and between them.
 
     Returns a scalar, shape [].
     """
@@ -64,6 +64,9 @@ def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     for x, y in _pairs(scheme.structure):
         there = _prefixed(scheme, x, y)
         errors.append(greatest(_scores(scheme, x, y, dtype) - _scores(scheme, there[0], there[1], dtype)))
+        tokens = vectors(dtype, x.shape[1], 3).transpose(1, 2).flatten(2)
+        embedded = [scheme.embed(tokens, scheme.context(at)) for at in (x, there[0])]
+        errors.append(greatest(embedded[0] - embedded[1]))
     return torch.stack(errors).max()
 
 
