@@ -63,8 +63,12 @@ def worker_context(method: str) -> Any:
     """What `multiprocessing.get_context` returns, for processes that are forked and get the environment of this one."""
     assert method == "spawn"
     server = _server()
-    started = lambda target, args: server.Process(target=_with, args=(dict(os.environ), target, args))  # noqa: E731
-    return SimpleNamespace(Pipe=server.Pipe, Process=started)
+
+    def process(target: Callable[..., None], args: tuple[Any, ...]) -> Any:
+        """A process that calls a function."""
+        return server.Process(target=_with, args=(dict(os.environ), target, args))
+
+    return SimpleNamespace(Pipe=server.Pipe, Process=process)
 
 
 def _with(environment: dict[str, str], target: Callable[..., None], given: tuple[Any, ...]) -> None:

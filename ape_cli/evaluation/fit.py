@@ -11,7 +11,7 @@ from typing import Any
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.models.own_files import check_installed, check_unchanged
+from ape_cli.models.own_files import check_installed, check_own_files
 from ape_cli.runs.config import read_config
 from ape_cli.runs.run import Run
 
@@ -34,7 +34,7 @@ def check_finished(run: Run) -> dict[str, Any]:
         )
     config = read_config(about["config"])
     check_installed(config)
-    check_unchanged(run, config)
+    check_own_files(run, config)
     return about
 
 

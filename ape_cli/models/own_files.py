@@ -53,7 +53,7 @@ def changes(runs: Iterable[tuple[Run, Config]]) -> list[str]:
     return list(found.values())
 
 
-def check_unchanged(run: Run, config: Config) -> None:
+def check_own_files(run: Run, config: Config) -> None:
     """Check that a run was trained with the present files of its scheme and attention, so that its weights fit them.
 
     Raises `RunError` if a file has changed since.

@@ -45,7 +45,7 @@ def without_hooks(scheme: type[Scheme]) -> ApeError | None:
     if not idle and not meant:
         return None
     what = "overrides no hook, so it acts like `none`" if idle else "has a name that nothing reads"
-    own = "" if idle else " Otherwise let the name begin with _."
+    own = "" if idle else " Begin the name of a helper of your own with _."
     return ApeError(
         f"scheme {plugins.name_of(scheme)!r} {what}",
         got=f"class {scheme.__name__} ({_files(scheme)[0]})",

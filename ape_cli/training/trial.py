@@ -17,7 +17,7 @@ from ape_cli.evaluation import evaluate
 from ape_cli.models import settling
 from ape_cli.models.checkpoint import warn_if_unverified
 from ape_cli.models.device import describe, processor
-from ape_cli.models.own_files import changes, check_unchanged, own_files
+from ape_cli.models.own_files import changes, check_own_files, own_files
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
@@ -69,8 +69,8 @@ def run_trial(
     new = status is None or (existing is ExistingRun.REFUSE and status != "finished")
     if group.first and new and status is not None:
         logger.info(f"{run.name} {status} before its first checkpoint, so it starts again")
-    if status not in ("finished", None) and not new:
-        group.tell(lambda: check_unchanged(run, config))
+    if status != "finished" and not new:
+        group.tell(lambda: check_own_files(run, config))
     if status == "finished":
         for change in changes([(run, config)]) if group.first else ():
             logger.warning(change)

@@ -71,14 +71,14 @@ MISTAKES = [
     Mistake(
         "a run is evaluated with a scheme that has changed, and the new score replaces the right one",
         "check_finished",
-        "check_unchanged(run, config)",
+        "check_own_files(run, config)",
         "",
         "models/test_own_files.py::test_a_changed_file_is_named_once",
     ),
     Mistake(
         "a training is continued with a scheme that has changed",
         "run_trial",
-        "check_unchanged(run, config)",
+        "check_own_files(run, config)",
         "None",
         "models/test_own_files.py::test_a_changed_file_is_named_once",
     ),

@@ -181,7 +181,9 @@ def test_a_scheme_without_hooks_is_named() -> None:
     for name, meant in (("biass", "bias"), ("relativ", "relative"), ("strutures", "structures")):
         found = position.without_hooks(type("Near", (Own,), {name: Own.bias if name == "biass" else True}))
         assert found is not None
-        assert found.fix == f"did you mean `{meant}` in place of `{name}`? Otherwise let the name begin with _."
+        assert (
+            found.fix == f"did you mean `{meant}` in place of `{name}`? Begin the name of a helper of your own with _."
+        )
     assert position.without_hooks(type("Named", (Own,), {"bias": Idle.embed, "biases": 1, "_relativ": 1})) is None
     biased = type("Biased", (Scheme,), {"default_decay": 0.9, "__module__": __name__})
     assert [position.without_hooks(kind) for kind in (Own, biased, position.load("none"))] == [None] * 3

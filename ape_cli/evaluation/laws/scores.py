@@ -54,7 +54,7 @@ def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
-    """Scores and embedded tokens do not change if all paths get the same prefix, in encoder, decoder and between them.
+    """Scores, also of cross-attention, and embedded tokens do not change if all paths get the same prefix.
 
     Returns a scalar, shape [].
     """
