@@ -119,6 +119,14 @@ def sweep(
             "--shard", metavar="I/N", help="Only every N-th trial, starting with the I-th.", rich_help_panel=EXECUTION
         ),
     ] = None,
+    retrain: Annotated[
+        bool,
+        typer.Option(
+            "--retrain-changed",
+            help="Train runs again if the file of their scheme or attention has changed since.",
+            rich_help_panel=EXECUTION,
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.", rich_help_panel=EXECUTION)
     ] = False,
@@ -157,6 +165,7 @@ def sweep(
     registry = open_registry(results)
     usual = "paper" if where.type == "cuda" or gpus_per_trial else "small"
     items = planning.shard(_trials(grids, usual, registry, datasets), *shard_of(share))
+    items = planning.mark_changed(items) if retrain else items
     local_gpu = engine == "local" and where.type == "cuda"
     made = executors.make(
         engine,
@@ -174,7 +183,7 @@ def sweep(
     for one in grids if engine == "local" else ():
         check_precision(one.precision, where)
     items = planning.prepare(items, registry, datasets)
-    watch = _work(items, made, lambda item: worker.job(item, registry, device, compiled, log or ()), local_gpu)
+    watch = _work(items, made, lambda item: worker.job(item, registry, device, compiled, log or (), retrain), local_gpu)
     print_end(items, watch.lines, registry, as_json)
     if watch.count("finished") < len(watch.lines):
         raise typer.Exit(1)
@@ -218,7 +227,7 @@ def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTri
         verb = "is" if len(items) == 1 else "are"
         note(f"{sweep_table.trials(len(items))} {verb} trained already; nothing to do")
     trained = [(item.run, item.config) for item in items if item.run and item.state in ("finished", "stopped")]
-    for change in changes(trained):
+    for change in changes(trained, "`ape sweep … --retrain-changed`"):
         note(change)
     jobs = [job(item) for item in todo]
     several = local_gpu and (engine.slots or 1) > gpu_count()

@@ -54,7 +54,7 @@ def _verify_runs(names: list[str], add: bool, results: StoragePath, as_json: boo
 
     Raises `RunError` if there is no folder of results, and `Exit` with 1 if a run is damaged.
     """
-    from ape_cli.runs.audit import Audit, add_digests, audit
+    from ape_cli.runs.audit import Audit, add_digests, audit, versions_note
     from ape_cli.runs.registry import open_registry
 
     registry = open_registry(results)
@@ -74,6 +74,8 @@ def _verify_runs(names: list[str], add: bool, results: StoragePath, as_json: boo
                 say(f"{each.run}: {problem}")
         counts = {state: sum(each.state == state for each in found) for state in ("verified", "unverified", "damaged")}
         say(f"{len(found):,} runs: " + ", ".join(f"{count:,} {state}" for state, count in counts.items()))
+        for line in versions_note(found):
+            note(line)
         if counts["unverified"] and not add:
             note("unverified: nothing is known to be wrong; `ape verify --add` adds digests to the files without one")
     if any(each.state == "damaged" for each in found):

@@ -43,13 +43,16 @@ def check_installed(config: Config) -> None:
             )
 
 
-def changes(runs: Iterable[tuple[Run, Config]]) -> list[str]:
-    """A sentence about each scheme or attention whose file has changed since the first of these runs was trained."""
+def changes(runs: Iterable[tuple[Run, Config]], command: str = "`ape train … --overwrite`") -> list[str]:
+    """A sentence about each scheme or attention whose file has changed since the first of these runs was trained.
+
+    `command` is the command that trains it again.
+    """
     found: dict[str, str] = {}
     for run, config in runs:
-        for what in _changed(run, config):
+        for what in changed(run, config):
             text = f"the file of {what} has changed since run {run.name} was trained"
-            found.setdefault(what, f"{text}; `ape train … --overwrite` trains it again")
+            found.setdefault(what, f"{text}; {command} trains it again")
     return list(found.values())
 
 
@@ -58,17 +61,19 @@ def check_own_files(run: Run, config: Config) -> None:
 
     Raises `RunError` if a file has changed since.
     """
-    for what in _changed(run, config):
+    for what in changed(run, config):
         raise RunError(
             f"the file of {what} has changed since this run was trained",
             got=run.name,
             allowed="the file as it was, because the weights were trained with it",
-            fix="undo the change, or train the run again: `ape train … --overwrite`",
+            fix="undo the change, or train it again: `ape train … --overwrite`, `ape sweep … --retrain-changed`",
         )
 
 
-def _changed(run: Run, config: Config) -> list[str]:
-    """The keys of `own_files` whose file has changed since a run was trained."""
+def changed(run: Run, config: Config) -> list[str]:
+    """The keys of `own_files` whose file has changed since a run was trained. Empty if there is no such run."""
+    if not (run.folder / "run.json").exists():
+        return []
     now = own_files(config)
     then = run.read().get("own_files", {}) if now else {}
     return [what for what in now if then.get(what, now[what]) != now[what]]

@@ -15,7 +15,7 @@ import polars as pl
 
 from ape_cli.core.errors import RunError
 from ape_cli.reports.columns import CELL, LINES
-from ape_cli.reports.evaluations import described
+from ape_cli.reports.run_descriptions import described
 from ape_cli.reports.tables import column_rank, row_rank, with_row_names
 from ape_cli.runs.registry import Registry
 

@@ -5,25 +5,18 @@ Scores are fractions, or nats for cross-entropy.
 
 from __future__ import annotations
 
-import marshal
-from collections.abc import Iterable, Iterator
-from operator import itemgetter
+from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
 
-from ape_cli import tasks
 from ape_cli.core.errors import ApeError, pick
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.reports import paper
 from ape_cli.reports.columns import LINES
 from ape_cli.reports.declared import is_image
-from ape_cli.runs.config import PRESETS, read_config
+from ape_cli.reports.run_descriptions import described
 from ape_cli.runs.evaluation_record import DECODINGS
-from ape_cli.runs.record import variant_text
 from ape_cli.runs.registry import Registry
-from ape_cli.runs.run import Run
-from ape_cli.structure import linearisation
 
 METRICS = {  # names for sequences, for images (one label in each row), and for both together
     "token_accuracy": ("token accuracy", "top-1 accuracy", "accuracy"),
@@ -45,58 +38,6 @@ def measured(metric: str, found: Iterable[str | None]) -> tuple[str, str]:
     return METRICS[metric][which], _NATS[which] if metric in SMALLER_IS_BETTER else "%"
 
 
-_OWN = itemgetter("task", "order", "configuration", "variant", "seed", "trained_fingerprint")  # of one run only
-
-
-def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any], dict[str, Any]]]:
-    """Each readable run, its run.json, and its description for tables.
-
-    A line of text about each unreadable run is appended to `bad`, and one about each copy of another run. A copy has
-    the same configuration, seed and data, so it is no other sample of the seeds.
-    """
-    names: dict[tuple[Any, ...], str] = {}
-    identities: dict[tuple[bytes, str], tuple[str, str]] = {}
-    variants: dict[str, tuple[str, str]] = {}  # of a configuration: its settings, and a run that has them
-    for run, about in registry.sound(bad):
-        config, trained = about["config"], about["dataset"]
-        try:
-            is_paper_size = _is_paper_size(config["preset"], trained)
-        except ApeError as error:  # the task of the run does not have its order
-            bad.append(f"{run.name}: {error.summary}")
-            continue
-        apart_from_seed = config | {"seed": 0}
-        # runs that differ only in the seed have the same key; version 2 is the last one without references to objects
-        key = marshal.dumps(apart_from_seed, 2), trained["fingerprint"]
-        if key not in identities:
-            identities[key] = _identity(apart_from_seed, trained["fingerprint"])
-        configuration, attention = identities[key]
-        settings = variant_text(about)
-        if settings != (other := variants.setdefault(configuration, (settings, run.name)))[0]:
-            told = f"its settings in tables are {settings or 'none'}, and those of {other[1]} are {other[0] or 'none'}"
-            bad.append(f"{run.name}: {told}, with the same configuration")
-            continue
-        of_run = {
-            "task": trained["task"],
-            "order": trained["order"],
-            "scheme": config["scheme"],
-            "variant": settings,
-            "configuration": configuration,
-            "attention": attention,
-            "preset": config["preset"],
-            "seed": config["seed"],
-            "structure": trained["structure"],
-            "form": _form(trained),
-            "trained_on": trained["name"],
-            "trained_fingerprint": trained["fingerprint"],
-            "paper_size": is_paper_size,
-        }
-        own = _OWN(of_run)
-        if (first := names.setdefault(own, run.name)) != run.name:
-            bad.append(f"{run.name}: it has the configuration, the seed and the data of {first}")
-            continue
-        yield run, about, of_run
-
-
 def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     """The scores, one line for each run, evaluation and metric, and a line of text about each unreadable run."""
     lines, bad = [], list[str]()
@@ -115,34 +56,6 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
         list(METRICS), index=["place", *schema], variable_name="metric", value_name="value"
     )
     return long.drop_nulls("value").sort("place", maintain_order=True).drop("place"), bad
-
-
-def _identity(config: dict[str, Any], fingerprint: str) -> tuple[str, str]:
-    """The digest of a configuration without its seed, and its kind of attention."""
-    checked = read_config(config)
-    return checked.digest(fingerprint, without=("seed",)), checked.attention
-
-
-def _form(trained: dict[str, Any]) -> str:
-    """The form of a task's dataset, as the task names it: `branching 3, binarised`. Empty if the task is not known."""
-    try:
-        return tasks.load(trained["task"]).form(trained["parameters"])
-    except (ApeError, LookupError):
-        return ""
-
-
-def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
-    """Whether a run has the model of the paper, and its rows and its sizes of words or trees, or all of its images."""
-    rows = trained["rows"]
-    if preset == "paper" and trained.get("image"):
-        # validation rows are held out of the images for training; equal images decide how many
-        everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
-        return _form(trained) == paper.SOURCE and everything
-    if preset != "paper" or trained["task"] not in tasks.names() or tasks.load(trained["task"]).fixed_rows:
-        return False
-    options = tasks.load(trained["task"]).preset_options.get(preset, {})
-    own = tasks.make(trained["task"], *linearisation.parse(trained["order"]), **options).parameters
-    return bool(trained["parameters"] == own and rows == PRESETS["paper"].rows)
 
 
 def check(*, metric: str, decode: str, split: str) -> None:

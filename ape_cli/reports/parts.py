@@ -25,7 +25,8 @@ from ape_cli.reports import stats
 from ape_cli.reports.aggregation import over_seeds
 from ape_cli.reports.columns import CELL
 from ape_cli.reports.curves import numbered
-from ape_cli.reports.evaluations import check, choice, described, nothing_to_report
+from ape_cli.reports.evaluations import check, choice, nothing_to_report
+from ape_cli.reports.run_descriptions import described
 from ape_cli.runs.registry import Registry
 
 COUNTS = ("rows", "tokens")

@@ -9,7 +9,8 @@ from typing import Any
 
 import ape_cli
 from ape_cli.core.errors import UsageError
-from ape_cli.reports.evaluations import METRICS, described, measured
+from ape_cli.reports.evaluations import METRICS, measured
+from ape_cli.reports.run_descriptions import described
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options
 from ape_cli.runs.commit import commit

@@ -11,6 +11,7 @@ import polars as pl
 from ape_cli.reports.declared import LAST, is_image, scheme_place, task_place
 from ape_cli.reports.evaluations import measured, task_of
 from ape_cli.reports.paper import DEPTH, IMAGES, TWO_READINGS
+from ape_cli.reports.run_descriptions import FILE
 from ape_cli.structure.linearisation import NAMES
 
 
@@ -75,6 +76,8 @@ class Table:
         return self.unit.startswith("nats")
 
 
+_VERSIONS = """The file of a scheme or kind of attention has changed between these runs. Each version has a row, named \
+"file" with the first digits of its SHA-256."""
 _GROUP = ["is_image", "structure", "preset"]  # these identify a table
 
 
@@ -158,7 +161,10 @@ def cell(line: dict[str, Any]) -> Cell:
 def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
     """The notes under every table of scores."""
     seeds = sorted(set(group["seeds"]))
-    return [f"{settings(group)}; {_over(seeds, interval)}."]
+    notes = [f"{settings(group)}; {_over(seeds, interval)}."]
+    if group["variant"].str.contains(FILE, literal=True).any():
+        notes.append(_VERSIONS)
+    return notes
 
 
 def _over(seeds: list[int], interval: bool) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -23,6 +25,7 @@ class Audit:
     run: str
     state: str  # `verified`, `unverified` (nothing is wrong, but files have no digest) or `damaged`
     problems: tuple[str, ...] = ()  # a line of text about each file that is damaged, was altered or is missing
+    own_files: dict[str, str] = field(default_factory=dict)  # the SHA-256 of the files that run.json records
 
 
 def audit(run: Run) -> Audit:
@@ -42,7 +45,21 @@ def audit(run: Run) -> Audit:
             problems.append(error.summary)
     problems = problems or _contradictions(run, about)
     state = "damaged" if problems else "unverified" if run.unverified else "verified"
-    return Audit(run.name, state, tuple(problems))
+    return Audit(run.name, state, tuple(problems), about.get("own_files", {}))
+
+
+def versions_note(audits: Iterable[Audit]) -> list[str]:
+    """A sentence about each own scheme or attention of which these runs were trained with several versions."""
+    versions: dict[str, Counter[str]] = {}
+    for found in audits:
+        for what, digest in found.own_files.items():
+            versions.setdefault(what, Counter())[digest[:7]] += 1
+    return [
+        f"the runs of {what} were trained with {len(count)} versions of its file, so they have separate rows in tables "
+        f"({', '.join(f'{version}: {runs:,} run' + 's' * (runs != 1) for version, runs in count.items())})"
+        for what, count in versions.items()
+        if len(count) > 1
+    ]
 
 
 def _result(about: dict[str, Any]) -> TrainingResult | None:

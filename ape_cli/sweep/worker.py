@@ -21,8 +21,10 @@ from ape_cli.core.executors import Job, JobContext
 from ape_cli.core.messages import messages_to
 from ape_cli.data.loader import open_dataset
 from ape_cli.models.device import choose_device, use_gpu
+from ape_cli.models.own_files import changed
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry, open_registry
+from ape_cli.runs.run import Run
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep.planning import PlannedTrial
@@ -46,10 +48,18 @@ class Work:
     device: str
     compiled: bool
     loggers: tuple[str, ...] = ()  # names of metric loggers
+    retrain: bool = False  # whether to train a run again if the file of its scheme or attention has changed
 
 
-def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool, loggers: Sequence[str] = ()) -> Job:
-    """The job of a trial, for an executor."""
+def job(
+    item: PlannedTrial,
+    registry: Registry,
+    device: str,
+    compiled: bool,
+    loggers: Sequence[str] = (),
+    retrain: bool = False,
+) -> Job:
+    """The job of a trial, for an executor. The arguments are those of `Work`."""
     assert item.run is not None
     return Job(
         item.run.name,
@@ -63,6 +73,7 @@ def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool, log
                 device=device,
                 compiled=compiled,
                 loggers=tuple(loggers),
+                retrain=retrain,
             ),
         ),
     )
@@ -123,14 +134,17 @@ def _train(link: JobContext, work: Work) -> dict[str, Any]:
     loggers: list[LoggerFactory] = [partial(_Telling, link), *map(load, work.loggers)]
     execution = Execution(where, work.compiled, link.stopping, loggers=loggers)
     since = time.monotonic()
+    run = Run(work.results / "runs" / work.name)
     while True:
+        # another process may have trained it again since the last attempt
+        again = work.retrain and bool(changed(run, work.config))
         try:
             done = trial.run_trial(
                 work.config,
                 data,
                 registry,
                 execution,
-                existing=ExistingRun.RESUME_OR_START,
+                existing=ExistingRun.OVERWRITE if again else ExistingRun.RESUME_OR_START,
             )
         except BusyError:
             if time.monotonic() - since > _PATIENCE:

@@ -371,7 +371,7 @@ MISTAKES = [
     ),
     Mistake(
         "settings in tables that other runs with the configuration do not have",
-        "described",
+        "_describe_each",
         "settings != (other := variants.setdefault(configuration, (settings, run.name)))[0]",
         "other := None",
         "runs/test_contradictions.py::test_settings_that_other_runs_do_not_have",

@@ -178,7 +178,7 @@ MISTAKES = [
     ),
     Mistake(
         "every run in the table under `dot`",
-        "described",
+        "_describe_each",
         "attention",
         '"dot"',
         "attention/test_choice.py::test_tables_tell_kinds_apart",

@@ -77,7 +77,7 @@ MISTAKES = [
     ),
     Mistake(
         "a copy of a run that counts as another seed",
-        "described",
+        "_describe_each",
         "(first := names.setdefault(own, run.name)) != run.name",
         "False",
         "runs/test_altered_together.py::test_a_copy_of_a_run_is_no_other_seed",

@@ -39,8 +39,8 @@ MISTAKES = [
     Mistake(
         "a run that was stopped is not resumed",
         "_train",
-        "existing=ExistingRun.RESUME_OR_START",
-        "existing=ExistingRun.REFUSE",
+        "ExistingRun.RESUME_OR_START",
+        "ExistingRun.REFUSE",
         "sweep/test_sweep.py::test_killed_or_stopped_and_started_again_nothing_is_trained_twice",
     ),
     Mistake(

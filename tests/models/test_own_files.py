@@ -82,6 +82,42 @@ def test_a_changed_file_is_named_once(
 
 
 @pytest.mark.slow
+def test_a_sweep_trains_changed_runs_again(
+    words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables and `ape verify` tell the versions apart until it has."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "mine")  # for the workers
+    settings = ["--data", str(words.folder), "--preset", "tiny", "--set", "steps=2"]
+    sweep = ["sweep", "--schemes", "mine-own,none", "--seeds", "1,2", *settings]
+    ape("train", "--scheme", "mine-own", "--seed", "1", *settings)
+    file.write_text(SCHEME + "\n")
+    ape(*sweep)
+    old, new = (hashlib.sha256(text.encode()).hexdigest()[:7] for text in (SCHEME, SCHEME + "\n"))
+    said = ape("verify")[1]
+    assert "the runs of scheme 'mine-own' were trained with 2 versions of its file" in said
+    assert f"{old}: 1 run, {new}: 1 run" in said
+    rows = {line["variant"] for line in json.loads(ape("report", "--json")[0]) if line["scheme"] == "mine-own"}
+    assert rows == {f"steps=2, file {old}", f"steps=2, file {new}"}
+    again = [*sweep, "--retrain-changed", "--json"]
+    planned = {line["run"]: line["state"] for line in json.loads(ape(*again, "--dry-run")[0])["trials"]}
+    assert sorted(planned.values()) == ["changed", "finished", "finished", "finished"]
+    (changed,) = (run for run, state in planned.items() if state == "changed")
+    assert "reverse-mine-own-1-" in changed
+    for left in (1, 0):  # the second time, nothing is left to do
+        ends = json.loads(ape(*again)[0])["trials"]
+        assert [end["run"] for end in ends if end["trained"]] == [changed] * left
+        assert {end["state"] for end in ends} == {"finished"}
+    (other,) = (run for run in planned if "reverse-none-1-" in run)
+    for path in Path("results", "runs", other, "eval").iterdir():
+        path.unlink()  # so that there is something to do for a run that has not changed
+    assert not any(end["trained"] for end in json.loads(ape(*again)[0])["trials"])
+    assert "versions of its file" not in ape("verify")[1]
+    rows = {line["variant"] for line in json.loads(ape("report", "--json")[0]) if line["scheme"] == "mine-own"}
+    assert rows == {"steps=2"}
+
+
+@pytest.mark.slow
 def test_a_run_without_digests_is_taken_as_it_is(
     words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

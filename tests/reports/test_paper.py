@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ape_cli import tasks
-from ape_cli.reports import evaluations, paper, rendering
+from ape_cli.reports import paper, rendering, run_descriptions
 from tests.reports.test_aggregation import add, lines, tables_of
 
 PAPER = Path(paper.__file__).with_name("paper_tables.json")
@@ -88,6 +88,8 @@ def test_tasks_with_rows_of_their_own_have_no_size_of_the_paper() -> None:
     """Whether a run has the paper's size is asked without reading the source of its data."""
     trained = {"task": "trees", "order": "depth", "rows": {"train": 10_000, "validation": 1_000, "test": 1_000}}
     trained |= {"parameters": {"source": "json", "task": "copy", "labels": "kind"}}
-    assert not evaluations._is_paper_size("paper", trained)
+    assert not run_descriptions._is_paper_size("paper", trained)
     own = tasks.make("copy")
-    assert evaluations._is_paper_size("paper", trained | {"task": "copy", "order": None, "parameters": own.parameters})
+    assert run_descriptions._is_paper_size(
+        "paper", trained | {"task": "copy", "order": None, "parameters": own.parameters}
+    )
