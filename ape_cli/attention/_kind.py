@@ -171,13 +171,16 @@ def adjusted(scores: Tensor, bias: Tensor | None, link: Link) -> Tensor:
     return scores if bias is None else scores + bias.to(scores.dtype)
 
 
-def additive(bias: Tensor | None, link: Link) -> Tensor | None:
+def additive(bias: Tensor | None, link: Link, dtype: torch.dtype) -> Tensor | None:
     """The mask of torch's `scaled_dot_product_attention`: the scheme's bias, which is added, and who may attend.
 
     Broadcasts to [B, H, M, N]. It is bool (True: may attend) if there is no bias, and None if nothing is hidden either.
+    A bias gets the dtype of the queries: on a CPU, torch 2.13 takes a float32 mask beside float64 queries without an
+    error, and from 8 keys on the result is wrong.
     """
     if bias is None:
         return link.mask
+    bias = bias.to(dtype)
     return bias if link.hidden is None else bias.masked_fill(link.hidden, float("-inf"))
 
 

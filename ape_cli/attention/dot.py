@@ -46,7 +46,7 @@ class Dot(Kind):
 
                 return _flex.attend(turned_q, turned_k, v, bias, link)
             attend = functional.scaled_dot_product_attention
-            return attend(turned_q, turned_k, v, attn_mask=additive(bias, link), dropout_p=dropout)
+            return attend(turned_q, turned_k, v, attn_mask=additive(bias, link, turned_q.dtype), dropout_p=dropout)
 
         if _blocks.are_worth_it(scheme, q, k, link):
             return _blocks.each(answer, q, turned_q, turned_k, v, link, rng=dropout > 0)

@@ -18,7 +18,7 @@ A scheme that acts on the embeddings acts before the projections of queries and 
 score has the projections replaced by the identity: query and key are the embeddings at x and y, and there is a single
 head with all D channels. Then the vectors p of an additive scheme have the score p_x p_y / D, where the embeddings of
 tokens have the squared length D. For `sinusoidal` it is half of the mean of cos((y - x) theta_i). If a scheme acts in
-attention too, only that is scored.
+attention too, only that is scored, and the name of the score ends with `IN_ATTENTION`.
 
 The mean over c is exact. A logit is a quadratic polynomial of c, so c and -c for each axis are enough. Positions are
 those of the encoder.
@@ -43,6 +43,7 @@ from ape_cli.position import Context, Scheme
 SHARE = "share of the content's logit"
 ADDED = "added to the logit"
 SPREAD = "added to the logit, root mean square"
+IN_ATTENTION = ", by attention alone (its embeddings are not shown)"
 _DECIMALS = 12
 _ZERO = 1e-9  # of a mean beside its root mean square, relative
 
@@ -59,14 +60,17 @@ def position_scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], s
     places: int64 [N] or [N, C] -> float64 [H, N, N], queries as rows. The scheme is converted to float64.
     """
     context = scheme.double().context(torch.from_numpy(places)[None])
-    found = _of_embeddings(scheme, context) if scheme.properties.injection == "embeddings" else None
-    if found is None:
+    injection, partly = scheme.properties.injection, ""
+    if injection == "embeddings":
+        found = _of_embeddings(scheme, context)
+    else:
+        partly = IN_ATTENTION if "embeddings" in injection else ""
         mean, square = _of_bias(scheme, context)
         if float(square.max()) > 0 and float(mean.abs().max()) <= _ZERO * float(square.max()) ** 0.5:
-            return _rounded(square.sqrt()), SPREAD
+            return _rounded(square.sqrt()), SPREAD + partly
         found = _of_attention(scheme, context)
     shares = scheme.content_dependent and not scheme.overrides("bias")
-    return _rounded(found if shares else found - 1.0), SHARE if shares else ADDED
+    return _rounded(found if shares else found - 1.0), (SHARE if shares else ADDED) + partly
 
 
 def _rounded(scores: Tensor) -> NDArray[np.float64]:

@@ -82,8 +82,8 @@ class Properties:
 
     structures: tuple[str, ...]  # extensibility: patterns of the structures that it reads
     flat: bool  # whether it reads the linearisation, unless a structure is asked for
-    injection: str  # "embeddings", "attention", or "none"
-    recurrence: str  # "once", or "every layer"
+    injection: str  # "embeddings", "attention", "embeddings, attention", or "none"
+    recurrence: str  # "once", "every layer", "once, every layer", or "none"
     relative: bool  # reference point: the path between two tokens, else the origin
     learnable: bool
     parameters: int
@@ -254,12 +254,13 @@ class Scheme(nn.Module):
     def properties(self) -> Properties:
         """The properties of this scheme, for tables."""
         count = sum(p.numel() for p in self.parameters())
-        embeds, attends = self.overrides("embed"), self.overrides("rotate") or self.overrides("bias")
+        acts = [("embeddings", "once")] if self.overrides("embed") else []
+        acts += [("attention", "every layer")] if self.overrides("rotate") or self.overrides("bias") else []
         return Properties(
             structures=self.structures,
             flat=self.flat,
-            injection="attention" if attends else "embeddings" if embeds else "none",
-            recurrence="every layer" if attends else "once" if embeds else "none",
+            injection=", ".join(where for where, _ in acts) or "none",
+            recurrence=", ".join(often for _, often in acts) or "none",
             relative=self.relative,
             learnable=count > 0,
             parameters=count,

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.nn.attention import flex_attention
 
 from ape_cli import attention, position
-from ape_cli.attention import _backend, _flex
+from ape_cli.attention import Link, _backend, _flex
 from ape_cli.attention.dot import Dot
 from ape_cli.core.errors import UsageError
-from ape_cli.position import Scheme
+from ape_cli.position import Context, Scheme
+from ape_cli.position.alibi import Alibi
 from tests.attention.plain import D, H
 from tests.attention.test_dot import WHO, link_of
 
@@ -55,6 +56,36 @@ def test_every_backend_gives_the_same(name: str, who: str, decay: float) -> None
     assert wanted.std() > 0.1
     for backend in ["flex", *(["fused"] if decay == 1.0 else []), None]:
         torch.testing.assert_close(mixed(scheme, who, backend), wanted, rtol=1e-5, atol=1e-6)
+
+
+class Single(Alibi):
+    """A bias in float32, whatever the dtype of the queries is."""
+
+    def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
+        """The bias of ALiBi."""
+        return super().bias(q, q_context, k_context).float()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@torch.no_grad()
+def test_a_bias_of_another_dtype_is_added_as_it_is(dtype: torch.dtype) -> None:
+    """torch's function takes a float32 mask beside float64 queries without an error. From 8 keys on, it is wrong."""
+    scheme, count = Single(scheme_of("alibi", 1.0).shape), 17
+    mask = torch.ones(2, count, dtype=torch.bool)
+    mask[1, 9:] = False
+    here = scheme.context(torch.arange(1, count + 1)[None], mask, causal=True)
+    link = Link.of(scheme, here, here)
+    q, k, v = (vectors(seed, count).to(dtype) for seed in (1, 2, 3))
+    bias = scheme.bias(q, link.q_context, link.k_context)
+    logits = torch.einsum("bhmk,bhnk->bhmn", q.double(), k.double()) / (D // H) ** 0.5 + bias.double()
+    assert link.hidden is not None
+    wanted = torch.softmax(logits.masked_fill(link.hidden, float("-inf")), dim=-1) @ v.double()
+    error = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.05}[dtype]
+    for backend in ("plain", "fused", "flex"):
+        with attention.use_backend(backend):
+            found = Dot().mix(scheme, q, k, v, link, 0.0)
+        assert found.dtype == dtype
+        torch.testing.assert_close(found.double(), wanted, rtol=0, atol=error)
 
 
 @pytest.mark.parametrize("name", ["none", "alibi", "rope"])

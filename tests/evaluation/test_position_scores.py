@@ -10,8 +10,11 @@ import torch
 
 from ape_cli import attention, position
 from ape_cli.core.errors import ApeError
-from ape_cli.evaluation.position_scores import ADDED, SHARE, SPREAD, position_scores
+from ape_cli.evaluation.laws.scores import reach
+from ape_cli.evaluation.position_scores import ADDED, IN_ATTENTION, SHARE, SPREAD, position_scores
 from ape_cli.position import Scheme
+from ape_cli.position.alibi import Alibi
+from ape_cli.structure import Seq
 from ape_cli.structure.places import places
 
 D, H, K = 16, 2, 8
@@ -124,6 +127,34 @@ def test_without_an_encoding_nothing_is_added() -> None:
     found, measure = position_scores(*made("none", decay=0.5))
     assert measure == ADDED
     np.testing.assert_allclose(found[0], 0.5 ** np.abs(offsets(np.arange(6))) - 1, atol=1e-6)
+
+
+class Both(Alibi):
+    """Adds positions to the embeddings too."""
+
+    weight = 1.0
+
+    def embed(self, x: torch.Tensor, context: position.Context) -> torch.Tensor:
+        """Tokens and positions."""
+        return x + self.weight * context.positions[..., None]
+
+
+def test_a_scheme_that_acts_twice_is_described_by_both_and_says_what_is_scored() -> None:
+    alibi, at = made("alibi")
+    both = Both(alibi.shape).double()
+    assert (both.properties.injection, both.properties.recurrence) == ("embeddings, attention", "once, every layer")
+    found, measure = position_scores(both, at)
+    assert measure == ADDED + IN_ATTENTION
+    np.testing.assert_array_equal(found, position_scores(alibi, at)[0])
+
+
+def test_positions_have_to_change_both_the_embeddings_and_the_logits() -> None:
+    both = Both(position.Shape(32, 4, Seq(), 8, 1.0))  # the sizes that laws measure
+    weaker = reach(both, torch.float64)
+    assert weaker is not None
+    assert weaker > 0.1
+    both.weight = 0.0  # the bias still sees positions, and the embeddings do not
+    assert reach(both, torch.float64) == 0
 
 
 ATTENDING = [name for name in position.names() if position.load(name).embed is Scheme.embed and name != "relative"]

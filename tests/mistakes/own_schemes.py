@@ -83,6 +83,27 @@ MISTAKES = [
         "models/test_own_files.py::test_a_changed_file_is_named_once",
     ),
     Mistake(
+        "a bias in float32 is given to torch beside float64 queries, and the result is wrong",
+        "additive",
+        "bias.to(dtype)",
+        "bias",
+        "attention/test_backend.py::test_a_bias_of_another_dtype_is_added_as_it_is",
+    ),
+    Mistake(
+        "a scheme that acts on embeddings and in attention is described by one of them",
+        "Scheme.properties",
+        '", ".join(where for where, _ in acts)',
+        'acts[-1][0] if acts else ""',
+        "evaluation/test_position_scores.py::test_a_scheme_that_acts_twice_is_described_by_both_and_says_what_is_scored",
+    ),
+    Mistake(
+        "embeddings without positions are not noticed, because the bias has them",
+        "reach",
+        '[_reach_of_embeddings(scheme, at, dtype)] if "embeddings" in injection else []',
+        "[]",
+        "evaluation/test_position_scores.py::test_positions_have_to_change_both_the_embeddings_and_the_logits",
+    ),
+    Mistake(
         "seeds that were trained with different versions of a scheme's file are averaged",
         "described",
         "len(of_parts) > 1",

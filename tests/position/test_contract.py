@@ -206,7 +206,7 @@ def test_every_scheme_reaches_cross_attention(name: str, expression: str) -> Non
     q, k = vectors(1, count=9), vectors(2, count=9)
     here = scheme.context(at)
     one, other = (attention.logits(scheme, q, k, here, scheme.context(there)) for there in (at.flip(1), at.roll(2, 1)))
-    assert torch.allclose(one, other) == (scheme.properties.injection != "attention")
+    assert torch.allclose(one, other) == ("attention" not in scheme.properties.injection)
 
 
 @pytest.mark.parametrize(("name", "expression"), READS)

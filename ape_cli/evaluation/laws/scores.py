@@ -135,14 +135,22 @@ def reach(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
 
     Returns a scalar, shape [].
     """
-    if scheme.properties.injection == "none":
-        return None
-    at = near(scheme.structure, 6)
-    if scheme.properties.injection == "embeddings":
-        x = torch.ones(1, 6, D_MODEL, dtype=dtype)
-        causal = (scheme.context(p, causal=c) for c in (False, True) for p in (at, at.flip(1)))
-        a, b, c, d = (scheme.embed(x, context) for context in causal)
-        return torch.stack([greatest(a - b), greatest(c - d)]).min()
+    injection, at = scheme.properties.injection, near(scheme.structure, 6)
+    changes = [_reach_of_embeddings(scheme, at, dtype)] if "embeddings" in injection else []
+    changes += [_reach_of_attention(scheme, at, dtype)] if "attention" in injection else []
+    return torch.stack(changes).min() if changes else None
+
+
+def _reach_of_embeddings(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tensor:
+    """The smallest change of embeddings by other positions, in the encoder or the decoder. Returns a scalar."""
+    x = torch.ones(1, 6, D_MODEL, dtype=dtype)
+    causal = (scheme.context(p, causal=c) for c in (False, True) for p in (at, at.flip(1)))
+    a, b, c, d = (scheme.embed(x, context) for context in causal)
+    return torch.stack([greatest(a - b), greatest(c - d)]).min()
+
+
+def _reach_of_attention(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tensor:
+    """The smallest change of logits by other positions, in one of the three kinds of attention. Returns a scalar."""
     here, flipped = _scores(scheme, at, at, dtype), at.flip(1)
     others = (_scores(scheme, x, y, dtype) for x, y in ((at, flipped), (flipped, at)))  # keys elsewhere, or queries
     moved = torch.stack([(here - other).detach().abs().flatten(1).amax(1) for other in others]).amax(0)  # [3]

@@ -51,7 +51,9 @@ def sdpa_inputs(
             allowed="decay=1",
             fix="position.make(…, decay=1), or `flex_inputs`",
         )
-    return SdpaInputs(*turned(scheme, q, k, link), additive(scheme.bias(q, link.q_context, link.k_context), link))
+    turned_q, turned_k = turned(scheme, q, k, link)
+    bias = scheme.bias(q, link.q_context, link.k_context)
+    return SdpaInputs(turned_q, turned_k, additive(bias, link, turned_q.dtype))
 
 
 def flex_inputs(
