@@ -1,4 +1,4 @@
-"""Read the text of a JSON document into a tree, without recursion. `json.py` describes the tree."""
+"""Read the text of a JSON document into a tree of its objects, keys and values, without recursion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ _SPACE = re.compile(r"[ \t\n\r]*+")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+")
 _WORDS = {"true": "boolean", "false": "boolean", "null": "null"}
 _WORD = re.compile("|".join(_WORDS))
-_FIRST_KEYS = frozenset(('"label"', '"children"'))  # of an object that describes a tree
 _OPEN = 2 * budget.TREE_DEPTH  # objects and arrays in each other; a tree with labels has two of them for each level
 
 
@@ -27,22 +26,7 @@ def json_tree(text: str, first_line: int = 1) -> ParsedTree:
 
     Raises `DataError` if the text is not one JSON document, or is nested too deeply.
     """
-    tree = _Reader(text, first_line).read()
-    return (_labelled(tree, [0]) or [tree])[0]
-
-
-def json_trees(text: str) -> ParsedTree | list[ParsedTree]:
-    """The trees of a file with one JSON document: a list if it is an array of objects with labels and children.
-
-    >>> [tree.kind for tree in json_trees('[{"label": "a"}, {"label": "b"}]')]
-    [['a'], ['b']]
-
-    Raises `DataError` if the text is not one JSON document, or is nested too deeply.
-    """
-    tree = _Reader(text, 1).read()
-    if tree.kind[0] == "array":
-        return _labelled(tree, [number for number, parent in enumerate(tree.parent) if parent == 0]) or tree
-    return (_labelled(tree, [0]) or [tree])[0]
+    return _Reader(text, first_line).read()
 
 
 class _Reader:
@@ -147,38 +131,3 @@ class _Reader:
 def _quoted(text: str) -> str:
     """The JSON text of a string."""
     return json.dumps(text, ensure_ascii=False)
-
-
-def _labelled(tree: ParsedTree, roots: list[int]) -> list[ParsedTree]:
-    """The trees that the values `roots` describe as objects with labels and children.
-
-    The list is empty if one of them has anything else.
-    """
-    if not all(_FIRST_KEYS.issuperset(tree.token[root + 1 : root + 2]) for root in roots):
-        return []  # found without a look at the whole document
-    below: list[list[int]] = [[] for _ in tree.parent]
-    for number, parent in enumerate(tree.parent[1:], 1):
-        below[parent].append(number)
-    described = [_described(tree, below, root) for root in roots]
-    trees = [found for found in described if found is not None]
-    return trees if len(trees) == len(described) else []
-
-
-def _described(tree: ParsedTree, below: list[list[int]], root: int) -> ParsedTree | None:
-    """The tree that the value `root` describes; None if it has anything else. `below` has the children of each node."""
-    found = ParsedTree()
-    stack = [(root, -1)]
-    while stack:
-        number, parent = stack.pop()
-        if tree.kind[number] != "object":
-            return None
-        values = {tree.token[key]: below[key][0] for key in below[number]}
-        label, children = values.pop('"label"', None), values.pop('"children"', None)
-        if values or label is None or tree.kind[label] not in ("string", "number"):
-            return None
-        if children is not None and tree.kind[children] != "array":
-            return None
-        text = tree.token[label]
-        placed = found.add(parent, (json.loads(text) if tree.kind[label] == "string" else text) or '""')
-        stack += [(child, placed) for child in reversed(below[children] if children is not None else [])]
-    return found

@@ -1,13 +1,14 @@
 """JSON documents (RFC 8259) as trees.
 
-An object has a child `key` for each of its keys, in the order of the file, whose only child is the value. The other
-kinds are `array`, `string`, `number`, `boolean` and `null`. The token of a key or a value is its JSON text, so that
-the string `"1"` and the number `1` differ.
-
 A document whose objects have exactly the keys `label` and `children`, all the way down, is the tree that it describes.
 `{"label": "S", "children": [{"label": "NP"}]}` has two nodes, `S` and `NP`. A leaf may have no `children`. Labels are
-strings, or numbers. An array of such documents is several trees, each of which is a document. An array that also has
-anything else is one tree like every other document.
+strings, or numbers. An array of such objects is several trees, each of which is a document.
+
+Any other document is one tree of its objects, keys and values, as `json_plain.py` describes it.
+
+An object with a label and an array of children is meant as a tree with labels, and so is one in which only one of the
+two is misspelt. If it has anything else, or if an array also has other values, that is an error, because a misspelt key
+must not turn the trees into something else. The format `json-plain` reads such documents.
 
 Deviation: a key that occurs twice in an object is an error, because programs do not agree on what it means.
 """
@@ -18,7 +19,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, documents
-from ape_cli.storage.tree_formats._json_text import json_trees
+from ape_cli.storage.tree_formats._json_labels import described, not_labelled
+from ape_cli.storage.tree_formats._json_text import json_tree
 from ape_cli.storage.tree_formats._text import decoded
 
 
@@ -30,5 +32,15 @@ class JsonFormat(TreeFormat):
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The documents of an array of trees, or the only document. The unit `file` joins those of an array."""
-        found = json_trees(decoded(content))
-        return documents(found, unit) if isinstance(found, list) else iter([found])
+        plain = json_tree(decoded(content))
+        is_array = plain.kind[0] == "array"
+        values = [number for number, parent in enumerate(plain.parent) if parent == 0] if is_array else [0]
+        found = described(plain, values)
+        if not any(value.is_meant for value in found):
+            return iter([plain])
+        trees = []
+        for number, value in enumerate(found, 1):
+            if value.tree is None:
+                raise not_labelled(f"tree {number:,}" if is_array else "the document", value.fault, "json-plain")
+            trees.append(value.tree)
+        return documents(trees, unit) if is_array else iter(trees)

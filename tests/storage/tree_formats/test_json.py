@@ -81,20 +81,48 @@ def test_an_array_of_objects_with_labels_and_children_is_several_trees() -> None
 @pytest.mark.parametrize(
     "text",
     [
-        '{"label": "S", "children": [1]}',
-        '{"label": "S", "children": [{"label": "a", "more": 1}]}',
-        '{"label": "S", "children": [{"children": []}]}',
         '{"label": ["S"], "children": []}',
         '{"label": "S", "children": {}}',
+        '{"label": "S", "children": 2}',
         '{"children": []}',
-        '{"label": "S", "children": [[1]]}',
-        '[{"label": "S"}, {"label": "T", "childs": []}]',
-        '[{"label": "S"}, [1]]',
+        '{"label": "S", "text": "a b"}',
+        '{"label": "S", "words": ["a", "b"]}',
+        '{"label": 1, "spans": [{"label": "T", "start": 0}]}',
+        '[{"label": "S", "text": "a b"}, {"label": "T", "text": "c"}]',
         '[[{"label": "S"}]]',
+        '{"trees": [{"label": "S"}]}',
+        "[]",
     ],
 )
 def test_other_objects_are_objects(text: str) -> None:
     (tree,) = parsed("json", text)
+    assert depths(tree) == flat(by_hand(json.loads(text)))
+
+
+MIXED = [
+    ('{"label": "S", "children": [1]}', "the document: .* a child is a number"),
+    ('{"label": "S", "children": [{"label": "a", "more": 1}]}', 'the document: .* an object has the key "more"'),
+    ('{"children": [], "label": "S", "lable": "S"}', 'the document: .* an object has the key "lable"'),
+    ('{"label": "S", "children": [{"children": []}]}', "the document: .* an object has no `label`"),
+    ('{"label": "S", "children": [{"label": [], "children": []}]}', "the document: .* a label is an array"),
+    ('{"label": "S", "children": [{"label": "", "children": null}]}', "the document: .* of an object are null"),
+    ('{"label": "S", "children": [[1]]}', "the document: .* a child is an array"),
+    ('[{"label": "S"}, {"label": "T", "childs": []}]', 'tree 2: .* an object has the key "childs"'),
+    ('[{"lable": "S"}, {"label": "T"}]', 'tree 1: .* an object has the key "lable"'),
+    ('[{"label": "S"}, {"label": "T"}, [1]]', "tree 3: .* it is an array"),
+    ('{"label": "S", "kids": [{"label": "T", "children": []}]}', 'the document: .* an object has the key "kids"'),
+    ('{"lable": "S", "children": [1, {"label": "T"}]}', 'the document: .* an object has the key "lable"'),
+    ('[{"label": "S", "children": []}, {"label": "T", "children": [{"label": null}]}]', "tree 2: .* a label is null"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MIXED)
+def test_a_tree_with_labels_that_has_something_else_is_an_error(text: str, message: str) -> None:
+    """A misspelt key must not turn an array of trees into one tree of keys and values."""
+    with pytest.raises(DataError, match=message) as error:
+        parsed("json", text)
+    assert "--format json-plain" in str(error.value)
+    (tree,) = parsed("json-plain", text)
     assert depths(tree) == flat(by_hand(json.loads(text)))
 
 

@@ -7,13 +7,13 @@ import pytest
 from ape_cli.core.errors import DataError
 from tests.storage.tree_formats.reading import nested, parsed
 
-TEXT = '{"label": "a"}\r\n\n["x\u2028y", 1]\n \n2'
+TEXT = '{"label": ["a"]}\r\n\n["x\u2028y", 1]\n \n2'
 
 
 def test_each_line_is_a_document() -> None:
     trees = parsed("json-lines", TEXT)
     assert [nested(tree) for tree in trees] == [
-        ("a", "a", ()),
+        ("object", "object", (("key", '"label"', (("array", "array", (("string", '"a"', ()),)),)),)),
         ("array", "array", (("string", '"x\u2028y"', ()), ("number", "1", ()))),
         ("number", "2", ()),
     ]
@@ -30,3 +30,22 @@ def test_a_bad_line_is_named() -> None:
         parsed("json-lines", "1\n\n[2\n3]\n")
     with pytest.raises(DataError, match="line 2: no valid JSON: more than 2,000"):
         parsed("json-lines", "1\n" + "[" * 10**6)
+
+
+def test_lines_with_labels_and_children_are_trees() -> None:
+    trees = parsed("json-lines", '{"label": "a", "children": [{"label": "b"}]}\n\n{"label": 1}\n')
+    assert [nested(tree) for tree in trees] == [("a", "a", (("b", "b", ()),)), ("1", "1", ())]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"label": "a"}\n\n{"label": "b", "kids": []}', 'line 3: .* the key "kids"'),
+        ('{"kids": [], "label": "a"}\n{"label": "b"}', r'line 1 \(line 2 is one\): .* the key "kids"'),
+        ('{"label": "a"}\n[1]', "line 2: .* it is an array"),
+        ('{"label": "a", "children": [2]}', "line 1: .* a child is a number"),
+    ],
+)
+def test_lines_with_and_without_labels_are_an_error(text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        parsed("json-lines", text)
