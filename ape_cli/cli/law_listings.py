@@ -43,6 +43,18 @@ def print_findings(found: list[Finding]) -> None:
     ):
         if any(f.law in columns for f in part):
             _print_errors(title, [f for f in part if f.law in columns], columns)
+    measured = [f for f in found if f.structure != ""]
+    if measured:
+        _explain(measured)
+    bad = [f for f in found if not f.holds]
+    for failure in _failures(bad):
+        for line in f"FAILS: {failure}".split("\n"):  # the parts of an error
+            say(line)
+    say(f"{len(found) - len(bad)} of {len(found)} laws hold")
+
+
+def _explain(found: list[Finding]) -> None:
+    """Print notes that explain the tables and the laws in them."""
     note("errors in float64 and float32 (limits 1e-9 and 1e-4; for the locality bias, which is float32, 1e-4 in both);")
     note(
         "columns with ≥ have the smallest difference, which must be at least 1e-4; exact: 0 in both; empty: not claimed"
@@ -50,14 +62,28 @@ def print_findings(found: list[Finding]) -> None:
     note("operators and scores: up to 10,000 steps and 40 levels; models: 300 and 12; with and without locality bias")
     for law, about in {f.law: f.about for f in found}.items():
         note(f"{law}: {about}")
-    bad = [f for f in found if not f.holds]
+
+
+def _failures(bad: list[Finding]) -> list[str]:
+    """A text for each law that does not hold. Laws of one subject that cannot be measured for one reason share a text.
+
+    A finding that is not a law, but that the subject cannot be measured, has no structure.
+    """
+    laws: dict[tuple[str, str | None], list[Finding]] = {}
+    texts: list[str] = []
     for f in bad:
         subject = f"{f.name} on {f.structure}" if f.structure else f.name
-        law = "" if f.structure == "" else f", {f.law}: {f.about}"  # otherwise nothing could be measured
-        what = f.trouble or f"{f.float64:.1e} in float64, {f.float32:.1e} in float32{_not_claimed(f.law)}"
-        for line in f"FAILS: {subject}{law}: {what}".split("\n"):  # the parts of an error
-            say(line)
-    say(f"{len(found) - len(bad)} of {len(found)} laws hold")
+        if f.trouble is None:
+            texts.append(
+                f"{subject}, {f.law}: {f.about}: "
+                f"{f.float64:.1e} in float64, {f.float32:.1e} in float32{_not_claimed(f.law)}"
+            )
+        else:
+            laws.setdefault((subject, f.trouble), []).append(f)
+    for (subject, trouble), same in laws.items():
+        law = "" if same[0].structure == "" else f", {', '.join(f.law for f in same)}"
+        texts.append(f"{subject}{law}: {trouble}")
+    return texts
 
 
 def _not_claimed(law: str) -> str:

@@ -29,7 +29,8 @@ _METHODS = (*_HOOKS, *_ALSO, "context", "plan", "prepare", "prepare_planned", "p
 _B, _M, _N = 3, 5, 7  # numbers that other axes rarely have
 _TOKENS = "return the tokens with the encoding in them, usually `x + p`"
 _SAME = "return rotated queries or keys of the same shape"
-_ROWS = "a table needs a row for each position, from 0 (SOS) to the largest one that occurs"
+_ROWS = "a table needs a row for each position, from 0 (SOS) to the largest one that occurs, or "
+_ROWS += "`bounded = True`, and `context.positions.clamp(max=self.shape.max_size)` as its index"
 _AXES = "keep all four axes; an axis that is the same for all rows or heads has the size 1"
 
 

@@ -6,11 +6,14 @@ import json
 
 import pytest
 import torch
+from torch import Tensor
 from typer.testing import CliRunner
 
 from ape_cli import attention, position
 from ape_cli.cli import app
+from ape_cli.core.errors import UsageError
 from ape_cli.evaluation import profiling
+from ape_cli.position import Context, Side
 from ape_cli.position.rope import Rope
 
 run = CliRunner().invoke
@@ -126,6 +129,22 @@ def test_check_fails_when_a_scheme_is_broken(monkeypatch: pytest.MonkeyPatch) ->
     assert "FAILS: rope on seq, relative" in done.output
     broken = [f for f in json.loads(run(app, ["check", "rope", "--json"]).stdout) if not f["holds"]]
     assert "relative" in {f["law"] for f in broken}
+
+
+@pytest.mark.slow
+def test_check_prints_an_error_of_several_laws_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: Rope, x: Tensor, context: Context, side: Side) -> Tensor:
+        if context.positions.max() > 100:
+            raise UsageError("too far", got="a long path", fix="walk less")
+        return x * 1.0
+
+    monkeypatch.setattr(Rope, "rotate", failing)
+    lines = run(app, ["check", "rope"]).stdout.splitlines()
+    (first,) = (
+        number for number, line in enumerate(lines) if line.startswith("FAILS: rope on seq, ") and "too far" in line
+    )
+    assert lines[first].count(",") > 1
+    assert lines[first + 1 : first + 3] == ["  got:     a long path", "  fix:     walk less"]
 
 
 def test_an_unknown_name_gets_its_nearest() -> None:

@@ -215,7 +215,10 @@ def test_a_hook_that_fails_far_from_the_start_is_named(monkeypatch: pytest.Monke
     monkeypatch.setattr(position, "load", lambda name: changed("embed", embed))
     bad = [found.trouble for found in laws.check("rope") if not found.holds]
     assert bad
-    assert all(str(found).startswith("the hook `embed` of scheme 'rope' failed (IndexError: ") for found in bad)
+    assert all(
+        str(found).startswith("the hook `embed` of scheme 'rope' failed\n  got:     IndexError: ") for found in bad
+    )
+    assert all("a table needs a row for each position" in str(found) for found in bad)
 
 
 def test_a_model_checks_its_scheme(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -184,7 +184,7 @@ def _finding(blank: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | Non
                 if not math.isfinite(sum(measured)):
                     raise ArithmeticError("the result is not a finite number")
     except Exception as error:  # any error is a finding, and the other laws are still measured
-        yield replace(blank, trouble=error.summary if isinstance(error, ApeError) else said(error))
+        yield replace(blank, trouble=str(error) if isinstance(error, ApeError) else said(error))
         return
     if blank.law in GAPS:
         holds = all(e >= LEAST_GAP for e in errors)
