@@ -110,12 +110,16 @@ def stop_signals() -> list[signal.Signals]:
 
 
 def command(
-    example: str, *, name: str | None = None, cls: type[HelpfulCommand] = HelpfulCommand
+    example: str, *, name: str | None = None, cls: type[HelpfulCommand] = HelpfulCommand, option: str = ""
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as a command of the same name, or of `name`. `example` ends its help."""
+    """Register a function as a command of the same name, or of `name`.
+
+    `example` ends its help. `option` is what a word is probably meant for that is no argument of the command.
+    """
+    kind = type(cls.__name__, (cls,), {"option": option})
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        return app.command(name, cls=cls, epilog=example)(_guarded(function))
+        return app.command(name, cls=kind, epilog=example)(_guarded(function))
 
     return register
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, ClassVar
 
 from typer.core import TyperCommand
 
@@ -16,11 +17,30 @@ OTHER = "Options"  # of options without a group
 _FIRST = (OTHER, GRID, DATA, ROWS, MODEL, PLACES, PICTURE, TRAINED, TRAINING, SCORES, RUNS, FORMAT)
 _ORDER = (*_FIRST, EXECUTION, EXISTING, OUTPUT, TASKS)
 
+_STRAY = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((?P<words>\S.*)\)")
 _HYPHEN = "\u2011"  # stands for a hyphen while lines are folded, so that names such as tree-copy stay whole
 
 
 class HelpfulCommand(TyperCommand):
-    """A command whose `--help` shows groups of options."""
+    """A command whose `--help` shows groups of options.
+
+    `option` is what a word is probably meant for that the command does not take as an argument: `--scheme `.
+    """
+
+    option: ClassVar[str] = ""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line. The error about a word that is no argument names the option that takes it."""
+        flags = set(args)  # parsing takes the words off the list
+        try:
+            return list(super().parse_args(ctx, args))
+        except Exception as error:
+            told = getattr(error, "message", "")
+            stray = _STRAY.fullmatch(told) if isinstance(told, str) else None
+            if self.option and stray is not None and self.option.split()[0] not in flags:
+                word = f"{self.option}{stray['words'].split()[0]}"
+                error.message = f"{told}; did you mean: ape {self.name} {word}"  # type: ignore[attr-defined]
+            raise
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters. Each that takes a value says which, for example `--seed SEED`."""

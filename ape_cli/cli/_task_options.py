@@ -42,13 +42,29 @@ class TaskCommand(HelpfulCommand):
         """The parameters that `--help` lists."""
         from ape_cli import tasks
 
-        found, names = self.get_params(ctx), tasks.names()
-        named = next((word for word in ctx.meta[_WORDS] if word in names), None)
+        found, named = self.get_params(ctx), self._named(ctx)
         if named is None:
             return found
         own = tasks.options_of(tasks.load(named))
         about = {option: _about(one) for option, one in own.items()}
         return [one for one in map(partial(_of_task, about), found) if one is not None]
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the example: one of the task that the command line names, if it names one."""
+        from ape_cli import tasks
+
+        if (named := self._named(ctx)) is not None:
+            source = tasks.options_of(tasks.load(named)).get("source")
+            more = "--n 5000" if source is None else f"--source {source.default or 'PATH'}"
+            self.epilog = f"ape gen {named} {more}"
+        super().format_epilog(ctx, formatter)
+
+    def _named(self, ctx: Any) -> str | None:
+        """The task that the command line names; None if it names none."""
+        from ape_cli import tasks
+
+        names = tasks.names()
+        return next((word for word in ctx.meta[_WORDS] if word in names), None)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The command's parameters, the options of the tasks, then `--help`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import ape_cli
 from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, command, folder_options
-from ape_cli.cli.console import answer, note, print_table, say, user_error
+from ape_cli.cli.console import answer, note, note_lines, say, say_commands, user_error
 from ape_cli.core import runtime
 from ape_cli.core.errors import ApeError
 from ape_cli.core.extras import how_to_install
@@ -69,15 +69,15 @@ def _print(found: dict[str, Any]) -> None:
     say(f"extras: {', '.join(there) or 'none'}")
     for name, about in found["extras"].items():
         if about["missing"]:
-            note(f"the extra {name} is not installed: {about['fix']}")
+            note(f"the extra {name} is not installed:")
+            note_lines(f"  {about['fix']}")
     machine = found["machine"]
     if machine["load"] > machine["cores"]:
         note("other programs use the cores: training and measurements are slower")
-    if found["leftovers"]:
-        rows = [[left["where"], left["what"], left["fix"]] for left in found["leftovers"]]
-        print_table(["left over", "what", "what helps"], rows)
-    else:
-        say("left over: nothing")
+    say(f"left over: {len(found['leftovers']) or 'nothing'}")
+    for left in found["leftovers"]:
+        say(f"  {left['where']}: {left['what']}", indent=4)
+        say_commands([f"  {left['fix']}"])
 
 
 def _say(title: str, facts: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ _MANY = 10**9  # limits from here on are only a protection
 _ENDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 
-@command("ape fields --scheme rope")
+@command("ape fields --scheme rope", option="--scheme ")
 def fields(
     scheme: Annotated[str | None, typer.Option(help="Also list the options of this scheme.")] = None,
     attention: Annotated[str | None, typer.Option(help="Also list the options of this kind of attention.")] = None,

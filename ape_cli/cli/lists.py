@@ -135,7 +135,7 @@ def check(
         raise typer.Exit(1)
 
 
-@command("ape runs --filter status=finished --sort validation --descending")
+@command("ape runs --filter status=finished --sort validation --descending", option="--filter run~")
 def runs(
     scheme: Schemes = None,
     task: Tasks = None,

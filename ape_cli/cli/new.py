@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib.util
 import keyword
 import re
 import shlex
@@ -50,6 +51,8 @@ def new(
     say(f"written: {file}")
     say(f"written: {test}")
     say("next:")
+    if importlib.util.find_spec("pytest") is None:
+        say_commands(["python -m pip install pytest"])
     say_commands(commands)
 
 

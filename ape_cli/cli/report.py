@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
 
-@command("ape report --interval")
+@command("ape report --interval", option="--task ")
 def report(
     style: Annotated[
         str | None,

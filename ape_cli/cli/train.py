@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@command("ape train --scheme orthogonal-tree --task tree-copy")
+@command("ape train --scheme orthogonal-tree --task tree-copy", option="--scheme ")
 def train(
     ctx: typer.Context,
     scheme: Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -15,12 +16,13 @@ from ape_cli.cli._app import (
     Results,
     Somewhere,
     command,
+    dataset_folder,
     existing_dataset,
     somewhere,
 )
 from ape_cli.cli.console import answer, note, say, tell, user_error
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
-from ape_cli.storage.paths import StoragePath
+from ape_cli.storage.paths import StoragePath, storage_path
 
 
 @command("ape verify")
@@ -46,7 +48,17 @@ def verify(
     if data:
         _verify_datasets(data, datasets, as_json)
     else:
+        for name in runs or []:
+            _check_no_dataset(storage_path(name), results, datasets)
         _verify_runs(runs or [], add, results, as_json)
+
+
+def _check_no_dataset(name: StoragePath, results: StoragePath, datasets: StoragePath) -> None:
+    """Check that the name of a run is not that of a dataset, if there is no such run. Raises `UsageError` if it is."""
+    if (dataset_folder(name, datasets) / "manifest.json").exists() and not (results / "runs" / name.name).exists():
+        raise UsageError(
+            "this is a dataset, and not a run", got=str(name), fix=f"ape verify --data {shlex.quote(str(name))}"
+        )
 
 
 def _verify_runs(names: list[str], add: bool, results: StoragePath, as_json: bool) -> None:

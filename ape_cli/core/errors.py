@@ -135,7 +135,7 @@ def unknown(
         got=repr(name),
         allowed=", ".join(names) or "none",
         fix=suggestion(name, names, "choose one from the list", synonyms)
-        + (f" (searched: {places})" if places else ""),
+        + (f" (searched: {places}; PYTHONPATH adds folders with ape_cli in them)" if places else ""),
     )
 
 
@@ -155,7 +155,7 @@ def nearest(name: str, names: Iterable[str], synonyms: Mapping[str, str] | None 
     """
     known = {_plain(other): other for other in sorted(names)}
     words = {_plain(word): other for word, other in (synonyms or {}).items() if other in known.values()} | known
-    found = difflib.get_close_matches(_plain(name), words, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(_plain(name), words, n=1, cutoff=0.62)
     return words[found[0]] if found else None
 
 
