@@ -1,7 +1,8 @@
 """Dot plots of the scores of tables. Each row of each column has one line, and all of them share one axis.
 
-A thin line in the line style of the row leads from the axis to each dot. A thick bar shows one standard deviation over
-seeds to either side.
+A thin line in the line style of the row leads from the axis to each dot. If the axis does not begin at a score of 0,
+the line goes on to the end of the axis, so that its length does not look like a score. A thick bar shows one standard
+deviation over seeds to either side.
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ def _dots(axes: Axes, table: Table, along: Scale, chosen: dict[str, Look]) -> No
         means = along.of([cell.mean for cell in at.values()])
         axes.plot(means, list(at), label=row, color=look.colour, marker=look.mark, linestyle="none", clip_on=False)
         for (y, cell), mean in zip(at.items(), means, strict=True):
-            axes.plot([along.low, mean], [y, y], color=look.colour, linestyle=look.dashes, zorder=1, **LEAD)
+            end = mean if along.begins_at_zero else along.high  # otherwise the length of a line would mean nothing
+            axes.plot([along.low, end], [y, y], color=look.colour, linestyle=look.dashes, zorder=1, **LEAD)
             if cell.std:
                 axes.hlines(y, *along.of([cell.mean - cell.std, cell.mean + cell.std]), color=look.colour)
             if cell.paper:

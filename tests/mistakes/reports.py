@@ -6,6 +6,13 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
+        "lines end at the dots on an axis that does not begin at 0, and look like bars",
+        "_dots",
+        "mean if along.begins_at_zero else along.high",
+        "mean",
+        "reports/test_dot_plots.py::test_a_line_in_the_row_s_style_shows_the_row_of_each_dot",
+    ),
+    Mistake(
         "a report whose columns are cut off at the edge of the terminal",
         "_groups",
         "groups[-1] and width + FRAME > left",

@@ -32,11 +32,16 @@ def test_dots_are_the_cells() -> None:
     assert words(figure) == ["none", "rope", "± one standard deviation over seeds", "the paper's"]
 
 
-def test_a_line_in_the_row_s_style_leads_to_each_dot() -> None:
-    """So that rows with the same mark can be told apart in grey."""
-    (axes,) = dots([table({row: [Cell(ys[0], None, 1, False, None)] for row, ys in ROWS.items()}, ["copy"])]).axes
+@pytest.mark.parametrize("least", [0.2, 0.05])
+def test_a_line_in_the_row_s_style_shows_the_row_of_each_dot(least: float) -> None:
+    """So that rows with the same mark can be told apart in grey. If the axis does not begin at 0, the length of a line
+    that ends at the dot would look like a score, so all lines are equally long.
+    """
+    scores = {row: max(least, ys[0]) if number else least for number, (row, ys) in enumerate(ROWS.items())}
+    (axes,) = dots([table({row: [Cell(at, None, 1, False, None)] for row, at in scores.items()}, ["copy"])]).axes
     leads = [line for line in axes.get_lines() if len(np.atleast_1d(line.get_xdata())) == 2 and line.get_alpha() == 0.5]
-    assert [list(line.get_xdata()) for line in leads] == [pytest.approx([20, 100 * ys[0]]) for ys in ROWS.values()]
+    ends = [[20, 100] if least == 0.2 else [0, 100 * at] for at in scores.values()]
+    assert [list(line.get_xdata()) for line in leads] == [pytest.approx(end) for end in ends]
     for line, row in zip(leads, ROWS, strict=True):
         expected = Line2D([], [], linestyle=looks([row])[row].dashes, linewidth=line.get_linewidth())
         assert line._dash_pattern == expected._dash_pattern  # type: ignore[attr-defined]
