@@ -5,7 +5,7 @@ A run whose file has changed since is not what the file says now. Early versions
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ape_cli import attention, position
 from ape_cli.core import plugins
@@ -40,6 +40,21 @@ def check_installed(config: Config) -> None:
                 got=f"no {file} in {', '.join(plugins.searched(package))}",
                 allowed=f"{file} in a folder on PYTHONPATH, or an installed package that provides it",
                 fix=f"get {file} from the author of the model, and add the folder with `ape_cli` to PYTHONPATH",
+            )
+
+
+def check_same(config: Config, then: Mapping[str, str]) -> None:
+    """Check that the files of an exported model's scheme and attention are those that it was trained with.
+
+    `then` has their digests, as `own_files` returned them at its training. Raises `RunError` if a file is another one.
+    """
+    for what, digest in own_files(config).items() if then else ():
+        if then.get(what, digest) != digest:
+            raise RunError(
+                f"the file of {what} is not the one that the model was trained with",
+                got=f"sha256 {digest[:16]}…",
+                allowed=f"sha256 {then[what][:16]}…",
+                fix="get the file of the author of the model, and put it in the place of this one",
             )
 
 

@@ -31,6 +31,12 @@ _TOKENS = "return the tokens with the encoding in them, usually `x + p`"
 _SAME = "return rotated queries or keys of the same shape"
 _ROWS = "a table needs a row for each position, from 0 (SOS) to the largest one that occurs, or "
 _ROWS += "`bounded = True`, and `context.positions.clamp(max=self.shape.max_size)` as its index"
+_GIVEN = {  # to each hook, for the fix of an error in it
+    "embed": "; x is [B, N, D], and context.positions are [B, N]",
+    "rotate": "; x is [B, H, N, K], and context.positions are [B, N]",
+    "bias": "; q is [B, H, M, K], and the positions of its two contexts are [B, M] and [B, N]",
+    "decay": "; the positions of its two contexts are [B, M] and [B, N]",
+}
 _AXES = "keep all four axes; an axis that is the same for all rows or heads has the size 1"
 
 
@@ -159,8 +165,17 @@ def _failed_hook(scheme: Scheme, hook: str, error: Exception) -> ApeError:
     return ApeError(
         f"the hook `{hook}` of scheme {scheme.name!r} failed",
         got=f"{said(error)}{place}",
-        fix=_ROWS if isinstance(error, IndexError) else "correct the file",
+        fix=_ROWS if isinstance(error, IndexError) else f"correct `{_signature(hook)}`{_GIVEN.get(hook, '')}",
     )
+
+
+def _signature(hook: str) -> str:
+    """A hook and the names of its arguments.
+
+    >>> _signature("bias")
+    'bias(self, q, q_context, k_context)'
+    """
+    return f"{hook}({', '.join(inspect.signature(getattr(Scheme, hook)).parameters)})"
 
 
 def _expect(scheme: Scheme, hook: str, found: Any, wanted: str, sizes: dict[str, int], fix: str) -> None:

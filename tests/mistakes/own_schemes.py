@@ -104,6 +104,13 @@ MISTAKES = [
         "evaluation/test_position_scores.py::test_positions_have_to_change_both_the_embeddings_and_the_logits",
     ),
     Mistake(
+        "an exported model is loaded with another file of its scheme than it was trained with",
+        "load",
+        "check_same(config, about.get('own_files', {}))",
+        "None",
+        "evaluation/sharing/test_own_parts.py::test_an_export_is_loaded_with_the_same_file_only",
+    ),
+    Mistake(
         "seeds that were trained with different versions of a scheme's file are averaged",
         "described",
         "len(of_parts) > 1",

@@ -128,6 +128,12 @@ def test_shapes_that_are_documented_pass(monkeypatch: pytest.MonkeyPatch) -> Non
         position.check_hooks(own(monkeypatch, changed("bias", hook)))
 
 
+def _fix_of(scheme: Scheme) -> str:
+    with pytest.raises(ApeError) as caught:
+        position.check_hooks(scheme)
+    return str(caught.value.fix)
+
+
 def test_a_hook_that_fails_is_named_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     line = inspect.getsourcelines(Table.embed)[1] + 2
     with pytest.raises(ApeError) as caught:
@@ -136,6 +142,9 @@ def test_a_hook_that_fails_is_named_with_its_line(monkeypatch: pytest.MonkeyPatc
     assert caught.value.got == f"IndexError: index out of range in self ({__file__}, line {line})"
     with pytest.raises(ApeError, match=r"`bias` of scheme 'own' failed\n.*TypeError: .* takes 2 pos"):
         position.check_hooks(own(monkeypatch, changed("bias", lambda self, q: None)))
+    assert _fix_of(own(monkeypatch, changed("bias", lambda self, q: None))).startswith(
+        "correct `bias(self, q, q_context, k_context)`; q is [B, H, M, K], "
+    )
     with pytest.raises(ApeError, match=r"`prepare` of scheme 'own' failed\n.*AttributeError: "):
         position.check_hooks(own(monkeypatch, Preparing))
 

@@ -63,6 +63,7 @@ class Exported(BaseModel):
     scores: Many[Score]
     versions: Few[str]
     commit: Text | None
+    own_files: Few[str] = Field(default_factory=dict)  # as in run.json
     files: Few[str]
 
 
@@ -96,6 +97,7 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
         "scores": [{name: found[name] for name in Score.model_fields} for found in run.evaluations(about)[0]],
         "versions": about.get("versions") or {},
         "commit": about.get("commit"),
+        **({"own_files": about["own_files"]} if about.get("own_files") else {}),
     }
     card = model_card(made, vocabulary)
     _make_room(folder)  # everything else is ready: an error above leaves an earlier export as it is

@@ -71,7 +71,7 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
         'model = ape_cli.load("DIR")  # the folder with these files',
         "```",
         "",
-        *_own_parts(config),
+        *_own_parts(config, about.get("own_files", {})),
         _usage(data),
         "`huggingface_hub.snapshot_download` downloads the folder from the Hub.",
         "",
@@ -173,13 +173,18 @@ def _scores(about: dict[str, Any]) -> list[str]:
     return [*lines, "", f"{note}: {100 * result['best_accuracy']:.2f} %."]
 
 
-def _own_parts(config: dict[str, Any]) -> Iterable[str]:
-    """A paragraph on each part of the model that is not part of ape: whoever loads the model needs its file."""
+def _own_parts(config: dict[str, Any], digests: dict[str, str]) -> Iterable[str]:
+    """A paragraph on each part of the model that is not part of ape: whoever loads the model needs its file.
+
+    `digests` has the SHA-256 of these files, as far as they are known.
+    """
     for what, found in own_parts(config["scheme"], config["attention"]).items():
         if found.__module__.startswith("ape_cli."):
             file = f"{found.__module__.replace('.', '/')}.py"
             yield f"The {what} is not part of `ape`. To load the model, get its file `{file}` from the author of the"
             yield "model, and add the folder that contains `ape_cli` to `PYTHONPATH`."
+            if what in digests:
+                yield f"Its SHA-256 is `{digests[what]}`."
         else:
             yield f"The {what} is not part of `ape`. To load the model, install the package of `{found.__module__}`."
         yield ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ape_cli.core import plugins
 from ape_cli.core.errors import RunError
 from ape_cli.evaluation.sharing.exported import export
 from ape_cli.evaluation.sharing.model_card import model_card
+from ape_cli.position import t5 as t5_module
 from tests.evaluation.sharing.conftest import Both
 
 
@@ -39,3 +41,25 @@ def test_a_missing_file_is_named(of_words: Both, tmp_path: Path, monkeypatch: py
     assert str(caught.value.got).startswith(f"no {file} in ")
     assert f"get {file} from" in str(caught.value.fix)
     assert "PYTHONPATH" in str(caught.value.fix)
+
+
+def test_an_export_is_loaded_with_the_same_file_only(
+    of_words: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, t5 = of_words[0], position.load("t5")
+    monkeypatch.setattr(plugins, "is_own", lambda found: found is t5)
+    digest = sha256(Path(t5_module.__file__).read_bytes()).hexdigest()
+    read = run.read
+    monkeypatch.setattr(type(run), "read", lambda self: read() | {"own_files": {"scheme 't5'": digest}})
+    out = tmp_path / "out"
+    assert export(run, out)["own_files"] == {"scheme 't5'": digest}
+    assert f"Its SHA-256 is `{digest}`." in (out / "README.md").read_text()
+    assert ape_cli.load(out).about["own_files"] == {"scheme 't5'": digest}
+    changed = tmp_path / "t5.py"
+    changed.write_text(Path(t5_module.__file__).read_text() + "\n")
+    monkeypatch.setattr(plugins, "file_of", lambda found: changed)
+    with pytest.raises(
+        RunError, match="the file of scheme 't5' is not the one that the model was trained with"
+    ) as caught:
+        ape_cli.load(out)
+    assert f"allowed: sha256 {digest[:16]}…" in str(caught.value)
