@@ -35,8 +35,8 @@ class WideTable:
         """Yield the groups of columns, each as a title and a table with the names of the rows."""
         ways = []
         for label, tight in itertools.product(self._label_widths(), (False, True)):
-            heads = [_heading(name, tight) for name in self.columns]
-            ways.append((_groups(self._widths(heads), options.max_width - label - FRAME - 1), label, heads))
+            heads = [heading(name, tight) for name in self.columns]
+            ways.append((column_groups(self._widths(heads), options.max_width - label - FRAME - 1), label, heads))
         groups, label, heads = min(ways, key=lambda way: len(way[0]))  # of equally many groups, the first way
         for number, group in enumerate(groups):
             yield Text(self.title + _part(group, len(self.columns)), style="table.title")
@@ -82,10 +82,10 @@ def _part(group: Sequence[int], columns: int) -> str:
     return f", {numbers} of {columns}"
 
 
-def _groups(widths: Sequence[int], available: int) -> list[list[int]]:
+def column_groups(widths: Sequence[int], available: int) -> list[list[int]]:
     """Divide columns into groups that fit into the available width. Each group has at least one column.
 
-    >>> _groups([10, 10, 10, 30], 40)
+    >>> column_groups([10, 10, 10, 30], 40)
     [[0, 1, 2], [3]]
     """
     groups: list[list[int]] = [[]]
@@ -99,12 +99,12 @@ def _groups(widths: Sequence[int], available: int) -> list[list[int]]:
     return groups
 
 
-def _heading(name: str, tight: bool) -> str:
+def heading(name: str, tight: bool) -> str:
     r"""The name of a column. A long one is in several lines; if it is `tight`, it is also folded after hyphens.
 
-    >>> _heading("tree-ops/breadth-to-depth", False), _heading("tree-ops/breadth-to-depth", True)
+    >>> heading("tree-ops/breadth-to-depth", False), heading("tree-ops/breadth-to-depth", True)
     ('tree-ops/\nbreadth-to-depth', 'tree-ops/\nbreadth-to-\ndepth')
-    >>> _heading("copy on copy-longer (decay=0.98)", False)
+    >>> heading("copy on copy-longer (decay=0.98)", False)
     'copy\non copy-longer\n(decay=0.98)'
     """
     if len(name) <= _SHORT:

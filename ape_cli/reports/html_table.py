@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ape_cli.core import escaping
-from ape_cli.reports.rendering import Markup, cell_text, is_number, most_seeds, number
+from ape_cli.reports.cells import Markup, cell_text, is_number, most_seeds, number
 from ape_cli.reports.tables import Cell, Table
 
 _HTML = Markup(

@@ -14,7 +14,7 @@ MISTAKES = [
     ),
     Mistake(
         "a report whose columns are cut off at the edge of the terminal",
-        "_groups",
+        "column_groups",
         "groups[-1] and width + FRAME > left",
         "False",
         "cli/test_width.py::test_a_wide_report_is_divided",

@@ -52,6 +52,29 @@ def test_a_number_that_a_title_has_is_not_given_again() -> None:
     assert re.findall(r"\\label\{(.*)\}", text) == ["tab:a-2", "tab:a", "tab:a-3"]
 
 
+def test_a_wide_table_is_divided_into_parts_with_the_same_rows() -> None:
+    made = plain("a", 17)  # 8 or 9 characters and 3 between columns, in 96 beside the 6 of "Scheme"
+    (text,) = rendering.latex([made]).split("\\begin{table}")[1:]
+    parts = text.split("\\begin{tabular}")[1:]
+    assert [part[: part.index("\n")] for part in parts] == ["{lrrrrrrrr}", "{lrrrrrrr}", "{lrr}"]
+    heads = [re.findall(r"column (\d+)", part) for part in parts]
+    assert [int(number) for head in heads for number in head] == list(range(17))
+    assert all(part.count("rope & $1$ ") == 1 for part in parts)
+    assert text.count("\\caption[") == text.count("\\label") == 1
+    assert rendering.latex([plain("a", 8)]).count("\\begin{tabular}") == 1
+
+
+def test_a_table_that_is_too_long_for_a_page_is_several_tables() -> None:
+    names = [f"column {i}" for i in range(17)]
+    rows = [(f"row {i}", ["1" if number < 8 or i else None for number in range(17)]) for i in range(20)]
+    text = rendering.latex([Table("a", [], names, rows, "%")])
+    assert re.findall(r"\\label\{(.*)\}", text) == ["tab:a", "tab:a-2"]
+    assert re.findall(r"\\caption\[\{(.*?)\}\]", text) == ["a, part 1 of 2", "a, part 2 of 2"]
+    assert [part.count("\\begin{tabular}") for part in text.split("\\begin{table}")[1:]] == [2, 1]
+    assert text.count("row 0 &") == 1  # a part leaves out the rows without a score in it
+    assert text.count("row 19 &") == 3
+
+
 def test_a_title_is_escaped_in_its_caption() -> None:
     text = rendering.latex([plain("50% of a_b [c]")])
     assert r"\caption[{50\% of a\_b {[}c]}]{50\% of a\_b {[}c]. " in text
@@ -67,7 +90,11 @@ def test_tex_compiles_the_tables_of_every_view(tmp_path: Path) -> None:
     add(results, "rope", 0.9, variant={"note": NAME})
     add(results, "rope", 0.9, name=NAME, fingerprint="a" * 64)
     add(results, "rope", 0.9, name="other", fingerprint="b" * 64)
-    tables = [Table(NAME, [NAME], [NAME], [(NAME, [NAME])], NAME, head=NAME, foot=[(NAME, ["1"])]), plain("wide", 9)]
+    tables = [
+        Table(NAME, [NAME], [NAME], [(NAME, [NAME])], NAME, head=NAME, foot=[(NAME, ["1"])]),
+        plain("wide", 9),
+        plain("wider", 27),
+    ]
     for name in views.names():
         view = views.load(name)
         options = Options(needed=True, compare=ROWS if view.compares else None, against=None)
