@@ -22,6 +22,7 @@ _LATEX = Markup(
     "$%s$",
     escaping.latex,
 )
+_SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 _LINE = 64  # characters in a line of an article; a wider table is scaled to the line
 _PAGE = 60  # lines of parts in one table environment
 _MOST_CHARACTERS = 96  # a wider table is divided into parts below each other, because it could not be read
@@ -63,11 +64,16 @@ def _floats(parts: list[list[str]]) -> Iterator[list[list[str]]]:
     """Divide the parts of a table among as many table environments as they need, so that each fits on a page."""
     found: list[list[str]] = []
     for part in parts:
-        if found and sum(map(len, found)) + len(part) > _PAGE:
+        if found and sum(map(_height, [*found, part])) > _PAGE:
             yield found
             found = []
         found.append(part)
     yield found
+
+
+def _height(part: list[str]) -> int:
+    """The number of lines that a part of a table takes on a page. The names of columns may have several."""
+    return sum(max(1, *(cell.count("\\\\") for cell in line.split(" & "))) if " & " in line else 1 for line in part)
 
 
 def _parts(table: Table) -> Iterator[list[str]]:
@@ -90,7 +96,7 @@ def _parts(table: Table) -> Iterator[list[str]]:
         shown = [row for row in body if any(row[1 + i] != _LATEX.empty for i in part)] or body
         wide = label + sum(widths[i] + FRAME for i in part) > _LINE
         yield [
-            *(["\\resizebox{\\linewidth}{!}{%"] if wide else []),
+            *([_SHRINK] if wide else []),
             f"\\begin{{tabular}}{{l{'r' * len(part)}}}",
             *("\\toprule", line(head), "\\midrule", *map(line, shown)),
             *(("\\midrule", *map(line, foot)) if foot else ()),
