@@ -1,7 +1,7 @@
 """The project's addresses in the metadata of a package, for hatchling.
 
-They follow from the repository that builds the package: GitHub Actions sets GITHUB_SERVER_URL and GITHUB_REPOSITORY, and
-a fork gets its own addresses. A package that is built anywhere else has no addresses.
+They follow from the repository that builds the package: GitHub Actions sets GITHUB_SERVER_URL and GITHUB_REPOSITORY,
+and a fork gets its own addresses. A package that is built anywhere else has no addresses.
 """
 
 from __future__ import annotations
