@@ -6,6 +6,13 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
+        "a picture depends on the last digits of scores, in which processors differ",
+        "figure",
+        "[[steady(panel) for panel in row] for row in rows]",
+        "[list(row) for row in rows]",
+        "reports/pictures/test_figure.py::test_a_picture_does_not_depend_on_the_last_digits",
+    ),
+    Mistake(
         "lines end at the dots on an axis that does not begin at 0, and look like bars",
         "_dots",
         "mean if along.begins_at_zero else along.high",

@@ -10,7 +10,7 @@ import numpy as np
 
 from ape_cli.core import escaping
 from ape_cli.reports.palette import INK, SCORES, WORDS, drawing
-from ape_cli.reports.pictures._panels import Curve, Diagram, HeatMap, Panel, colour
+from ape_cli.reports.pictures._panels import Curve, Diagram, HeatMap, Panel, colour, steady
 from ape_cli.reports.plots import encode
 from ape_cli.structure import Cyclic, Tree
 from ape_cli.structure.places import coordinates, edges, names
@@ -36,6 +36,7 @@ def figure(title: str, rows: Sequence[Sequence[Panel]]) -> Figure:
     """The figure of a picture. matplotlib has to be installed (`plots.require`)."""
     from matplotlib.figure import Figure
 
+    rows = [[steady(panel) for panel in row] for row in rows]
     first = rows[0][0]
     width, height = _MAP if isinstance(first, HeatMap) and first.words else _PANEL
     columns = max(map(len, rows))

@@ -8,8 +8,9 @@ Shapes: L points of a curve, M rows, N columns or places.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -69,6 +70,28 @@ Panel: TypeAlias = Curve | HeatMap | Diagram
 def limit_of(*values: Floats) -> float:
     """The largest absolute value, [...]; 1 if all are 0."""
     return max((float(np.abs(some).max(initial=0.0)) for some in values), default=0.0) or 1.0
+
+
+def steady(panel: Panel) -> Panel:
+    """The panel with seven digits of its largest number. Processors differ in the last digits, and draw the same."""
+    if isinstance(panel, Curve):
+        low, high = panel.y_range
+        digits = _digits(max(abs(low), abs(high)))
+        mean, least, most = (some.round(digits) + 0.0 for some in (panel.mean, panel.low, panel.high))
+        ends = round(low, digits), round(high, digits)
+        return replace(panel, mean=mean, low=least, high=most, y_range=ends)
+    digits = _digits(panel.limit)
+    return replace(panel, values=panel.values.round(digits) + 0.0, limit=round(panel.limit, digits))
+
+
+def _digits(largest: float) -> int:
+    """The decimals with which a number of this size has seven digits; many if it is 0 or not finite.
+
+    >>> _digits(1.0), _digits(0.02), _digits(250.0), _digits(0.0)
+    (6, 8, 4, 15)
+    """
+    # powers of ten have to be on the same side for every processor
+    return 6 - math.floor(math.log10(largest) + 1e-9) if 1e-9 < largest < math.inf else 15
 
 
 def colour(fraction: float) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ import pytest
 
 from ape_cli.reports.pictures import Material, load
 from ape_cli.reports.pictures._figure import encoded, figure
-from ape_cli.reports.pictures._panels import colour
+from ape_cli.reports.pictures._panels import HeatMap, colour, steady
 from tests.reports.pictures.material import line, made, subject
 
 TREE = made(subject("tree(2)", np.arange(-9, 9).reshape(2, 3, 3), depth=1))
@@ -67,3 +67,25 @@ def test_tokens_are_written_at_the_axes() -> None:
     axes, bar = figure("a title", load("attention").panels(material)).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["<b>", "$x$"]
     assert bar.get_ylabel() == "attention weight"
+
+
+@pytest.mark.parametrize("largest", [1.0, 3e-4, 250.0])
+def test_a_picture_does_not_depend_on_the_last_digits(largest: float) -> None:
+    """Processors round differently, and the gallery has to be the same on all of them."""
+    draw = np.random.default_rng(2)
+    of_offset = largest * draw.uniform(-1, 1, (2, 17)).round(3)  # its means are far from the ends of seven digits
+    of_offset[:, 8] = largest
+    scores = np.stack([[[head[8 + key - query] for key in range(9)] for query in range(9)] for head in of_offset])
+    noisy = scores * (1 + draw.uniform(-2e-9, 2e-9, scores.shape))
+    for view in ("offsets", "pairs", "overview"):
+        one, other = (load(view).panels(made(subject("seq", x, length=9))) for x in (scores, noisy))
+        assert encoded("a title", one, "svg") == encoded("a title", other, "svg")
+
+
+def test_scores_without_a_size_are_drawn_as_they_are() -> None:
+    for value in (0.0, 1e-12):
+        panel = load("pairs").panels(made(subject("seq", np.full((1, 3, 3), value), length=3)))[0][0]
+        assert isinstance(panel, HeatMap)
+        found = steady(panel)
+        assert isinstance(found, HeatMap)
+        np.testing.assert_array_equal(found.values, panel.values)
