@@ -37,7 +37,7 @@ from torch.nn import functional
 
 from ape_cli.attention._backend import use_backend
 from ape_cli.attention._kind import Kind, Link, additive, adjusted, average, logits, scaled, turned
-from ape_cli.core import plugins
+from ape_cli.core import own_code, plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Scheme
 
@@ -146,7 +146,9 @@ def names() -> list[str]:
 @cache
 def load(name: str) -> type[Kind]:
     """The class of a kind. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
-    return plugins.load(sys.modules[__name__], "attention", name, Kind)  # type: ignore[type-abstract]
+    found = plugins.load(sys.modules[__name__], "attention", name, Kind)  # type: ignore[type-abstract]
+    own_code.remember(found)
+    return found
 
 
 def options(name: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class HelpfulCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line. The error about a word that is no argument names the option that takes it."""
-        flags = set(args)  # parsing takes the words off the list
+        flags = {word.partition("=")[0] for word in args}  # parsing takes the words off the list
         try:
             return list(super().parse_args(ctx, args))
         except Exception as error:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +19,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import row_checks, verification
 from ape_cli.data.manifest import Manifest, read_manifest
 from ape_cli.reports.declared import size_words
+from ape_cli.reports.fitting import FRAME
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import read_group
 from ape_cli.storage.paths import StoragePath
@@ -32,17 +34,14 @@ class Sample:
     raw: dict[str, Any]  # the row as it is stored
 
     def drawn(self) -> RenderableType:
-        """A table with source and target side by side. Raises `DataError` if the row is not valid."""
+        """Source and target, side by side if they fit. Raises `DataError` if the row is not valid."""
         plan = self.manifest.plan
         word = size_words(plan.task, str(plan.structure))[0]
-        title = f"{plan.task}, {self.split} row {self.raw['row']}, {word} {self.raw['size']}"
+        task = f"{plan.task} ({plan.parameters['task']})" if isinstance(plan.parameters.get("task"), str) else plan.task
+        title = f"{task}, {self.split} row {self.raw['row']}, {word} {self.raw['size']}"
         if self.raw["op"] is not None:
             title += f", {self.raw['op']}"
-        grid = Table(title=Text(title), title_justify="left", min_width=len(title))
-        grid.add_column("source", overflow="fold")
-        grid.add_column("target", overflow="fold")
-        grid.add_row(*(self._side(side) for side in ("source", "target")))
-        return grid
+        return Pair(title, self._side("source"), self._side("target"))
 
     def _side(self, side: str) -> RenderableType:
         """The source or the target, drawn as its structure."""
@@ -51,6 +50,34 @@ class Sample:
         order = plan.source_order if side == "source" and plan.source_order else plan.order
         binarised = bool(plan.parameters.get("binarise"))
         return drawings.drawn(plan.structure, self.raw[f"{side}_positions"], names, order=order, binarised=binarised)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A source and a target: a table if both are narrow enough, else one below the other."""
+
+    title: str
+    source: RenderableType
+    target: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table, or title, source and target."""
+        sides = {"source": self.source, "target": self.target}
+        widths = [Measurement.get(console, options, side).maximum for side in sides.values()]
+        if sum(widths) + 2 * FRAME + 1 <= options.max_width:
+            grid = Table(
+                title=Text(self.title), title_justify="left", min_width=min(len(self.title), options.max_width)
+            )
+            for name in sides:
+                grid.add_column(name, overflow="fold")
+            grid.add_row(*sides.values())
+            yield grid
+            return
+        yield Text(self.title, style="table.title")
+        for name, side in sides.items():
+            yield Text()
+            yield Text(name, style="bold")
+            yield side
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def sweep(
         bool,
         typer.Option(
             "--retrain-changed",
-            help="Train runs again if the file of their scheme or attention has changed since.",
+            help="Train runs again if the code of their scheme or attention has changed since.",
             rich_help_panel=EXECUTION,
         ),
     ] = False,

@@ -66,7 +66,7 @@ def _verify_runs(names: list[str], add: bool, results: StoragePath, as_json: boo
 
     Raises `RunError` if there is no folder of results, and `Exit` with 1 if a run is damaged.
     """
-    from ape_cli.runs.audit import Audit, add_digests, audit, versions_note
+    from ape_cli.runs.audit import Audit, add_digests, audit, version_notes
     from ape_cli.runs.registry import open_registry
 
     registry = open_registry(results)
@@ -86,7 +86,7 @@ def _verify_runs(names: list[str], add: bool, results: StoragePath, as_json: boo
                 say(f"{each.run}: {problem}")
         counts = {state: sum(each.state == state for each in found) for state in ("verified", "unverified", "damaged")}
         say(f"{len(found):,} runs: " + ", ".join(f"{count:,} {state}" for state, count in counts.items()))
-        for line in versions_note(found):
+        for line in version_notes(found):
             note(line)
         if counts["unverified"] and not add:
             note("unverified: nothing is known to be wrong; `ape verify --add` adds digests to the files without one")

@@ -1,6 +1,6 @@
-"""The files of schemes and kinds of attention that are a user's own, as run.json records them.
+"""The code of schemes and kinds of attention that are a user's own, as run.json records it.
 
-A run whose file has changed since is not what the file says now. Early versions did not record this.
+A run whose code has changed since is not what the code says now. Early versions did not record this.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ape_cli import attention, position
-from ape_cli.core import plugins
+from ape_cli.core import own_code, plugins
 from ape_cli.core.errors import RunError
 from ape_cli.runs.config import Config
 from ape_cli.runs.run import Run
-from ape_cli.storage import files
 
 
 def own_parts(scheme: str, kind: str) -> dict[str, type]:
@@ -22,9 +21,12 @@ def own_parts(scheme: str, kind: str) -> dict[str, type]:
 
 
 def own_files(config: Config) -> dict[str, str]:
-    """The SHA-256 of the file of each of `own_parts`. A class without a file, as of a notebook, is left out."""
-    paths = {what: plugins.file_of(found) for what, found in own_parts(config.scheme, config.attention).items()}
-    return {what: files.sha256(path) for what, path in paths.items() if path is not None}
+    """The SHA-256 of the code of each of `own_parts` (`core/own_code.py`), as it was when it was loaded.
+
+    A class without a file, as of a notebook, is left out.
+    """
+    digests = {what: own_code.digest(found) for what, found in own_parts(config.scheme, config.attention).items()}
+    return {what: digest for what, digest in digests.items() if digest is not None}
 
 
 def check_installed(config: Config) -> None:
@@ -48,13 +50,14 @@ def check_same(config: Config, then: Mapping[str, str]) -> None:
 
     `then` has their digests, as `own_files` returned them at its training. Raises `RunError` if a file is another one.
     """
-    for what, digest in own_files(config).items() if then else ():
-        if then.get(what, digest) != digest:
+    now = own_files(config)
+    for what, digest in then.items():
+        if now.get(what) != digest:
             raise RunError(
-                f"the file of {what} is not the one that the model was trained with",
-                got=f"sha256 {digest[:16]}…",
-                allowed=f"sha256 {then[what][:16]}…",
-                fix="get the file of the author of the model, and put it in the place of this one",
+                f"the code of {what} is not the one that the model was trained with",
+                got=f"sha256 {now[what][:16]}…" if what in now else "another one, which has no file or is part of ape",
+                allowed=f"sha256 {digest[:16]}…",
+                fix="get the files from the author of the model, and put them in the place of these",
             )
 
 
@@ -66,7 +69,7 @@ def changes(runs: Iterable[tuple[Run, Config]], command: str = "`ape train … -
     found: dict[str, str] = {}
     for run, config in runs:
         for what in changed(run, config):
-            text = f"the file of {what} has changed since run {run.name} was trained"
+            text = f"the code of {what} has changed since run {run.name} was trained"
             found.setdefault(what, f"{text}; {command} trains it again")
     return list(found.values())
 
@@ -78,17 +81,23 @@ def check_own_files(run: Run, config: Config) -> None:
     """
     for what in changed(run, config):
         raise RunError(
-            f"the file of {what} has changed since this run was trained",
+            f"the code of {what} has changed since this run was trained",
             got=run.name,
-            allowed="the file as it was, because the weights were trained with it",
+            allowed="the code as it was, because the weights were trained with it",
             fix="undo the change, or train it again: `ape train … --overwrite`, `ape sweep … --retrain-changed`",
         )
 
 
 def changed(run: Run, config: Config) -> list[str]:
-    """The keys of `own_files` whose file has changed since a run was trained. Empty if there is no such run."""
-    if not (run.folder / "run.json").exists():
-        return []
+    """The keys of `own_files` whose code has changed since a run was trained. Empty if there is no such run.
+
+    Of a run of an early version, or without own files, nothing is known.
+    """
     now = own_files(config)
-    then = run.read().get("own_files", {}) if now else {}
-    return [what for what in now if then.get(what, now[what]) != now[what]]
+    try:
+        then = run.read().get("own_files", {})
+    except RunError:
+        if (run.folder / "run.json").exists():
+            raise
+        return []  # another process may have just removed it
+    return [what for what, digest in then.items() if now.get(what) != digest]

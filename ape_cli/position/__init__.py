@@ -46,7 +46,7 @@ from typing import Any
 
 import torch
 
-from ape_cli.core import plugins
+from ape_cli.core import own_code, plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position._hooks import check_hooks, constructed, explained, without_hooks
 from ape_cli.position._scheme import Context, Properties, Scheme, Shape, Side
@@ -80,7 +80,9 @@ def names() -> list[str]:
 @cache
 def load(name: str) -> type[Scheme]:
     """The class of a scheme. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
-    return plugins.load(sys.modules[__name__], "scheme", name, Scheme)
+    found = plugins.load(sys.modules[__name__], "scheme", name, Scheme)
+    own_code.remember(found)
+    return found
 
 
 def options(name: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The description of each run in tables: its row, its column, and what tells it from other runs.
 
-Runs that differ in anything but the seed never share a row. That includes the file of a user's own scheme or kind of
+Runs that differ in anything but the seed never share a row. That includes the code of a user's own scheme or kind of
 attention: runs that were trained with another version of it have a row of their own.
 """
 
@@ -20,7 +20,7 @@ from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.structure import linearisation
 
-FILE = "file "  # begins the part of a variant that names the version of an own file; settings contain "="
+CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
 _DIGITS = 7  # of a SHA-256, as of a commit
 
 _OWN = itemgetter("task", "order", "configuration", "variant", "seed", "trained_fingerprint")  # of one run only
@@ -33,9 +33,9 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
     A line of text about each unreadable run is appended to `bad`, and one about each copy of another run. A copy has
     the same configuration, seed and data, so it is no other sample of the seeds.
 
-    If the runs of a user's own scheme were trained with different versions of its file, their `variant` and their
-    `configuration` end with the first digits of its SHA-256. The same holds for a kind of attention. Runs with an own
-    file come last.
+    If the runs of a user's own scheme were trained with different versions of its code, their `variant` and their
+    `configuration` end with the first digits of its SHA-256. The same holds for a kind of attention. Runs with own
+    code come last.
     """
     versions: dict[tuple[str, str], set[str]] = {}  # of each scheme with a kind of attention: those of its own files
     own: list[tuple[Run, dict[str, Any], dict[str, Any], str, set[str]]] = []
@@ -49,7 +49,7 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
             yield run, about, of_run
     for run, about, of_run, version, of_parts in own:
         if len(of_parts) > 1:
-            of_run["variant"] = ", ".join(filter(None, [of_run["variant"], f"{FILE}{version}"]))
+            of_run["variant"] = ", ".join(filter(None, [of_run["variant"], f"{CODE}{version}"]))
             of_run["configuration"] += f"-{version}"
         yield run, about, of_run
         if run.unverified:  # `Registry.sound` looked before the caller read the evaluations

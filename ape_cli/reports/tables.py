@@ -11,7 +11,7 @@ import polars as pl
 from ape_cli.reports.declared import LAST, is_image, scheme_place, task_place
 from ape_cli.reports.evaluations import measured, task_of
 from ape_cli.reports.paper import DEPTH, IMAGES, TWO_READINGS
-from ape_cli.reports.run_descriptions import FILE
+from ape_cli.reports.run_descriptions import CODE
 from ape_cli.structure.linearisation import NAMES
 
 
@@ -76,8 +76,9 @@ class Table:
         return self.unit.startswith("nats")
 
 
-_VERSIONS = """The file of a scheme or kind of attention has changed between these runs. Each version has a row, named \
-"file" with the first digits of its SHA-256."""
+_VERSIONS = """The code of a scheme or kind of attention has changed between these runs. Each version has a row, named \
+"code" with the first digits of its SHA-256. A row without it is of runs that recorded none."""
+_OF_VERSION = rf"(^|, ){CODE}[0-9a-f+]+$"
 _GROUP = ["is_image", "structure", "preset"]  # these identify a table
 
 
@@ -162,7 +163,7 @@ def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
     """The notes under every table of scores."""
     seeds = sorted(set(group["seeds"]))
     notes = [f"{settings(group)}; {_over(seeds, interval)}."]
-    if group["variant"].str.contains(FILE, literal=True).any():
+    if group["variant"].str.contains(_OF_VERSION).any():
         notes.append(_VERSIONS)
     return notes
 

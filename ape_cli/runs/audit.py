@@ -48,14 +48,14 @@ def audit(run: Run) -> Audit:
     return Audit(run.name, state, tuple(problems), about.get("own_files", {}))
 
 
-def versions_note(audits: Iterable[Audit]) -> list[str]:
+def version_notes(audits: Iterable[Audit]) -> list[str]:
     """A sentence about each own scheme or attention of which these runs were trained with several versions."""
     versions: dict[str, Counter[str]] = {}
     for found in audits:
         for what, digest in found.own_files.items():
             versions.setdefault(what, Counter())[digest[:7]] += 1
     return [
-        f"the runs of {what} were trained with {len(count)} versions of its file, so they have separate rows in tables "
+        f"the runs of {what} were trained with {len(count)} versions of its code, so they have separate rows in tables "
         f"({', '.join(f'{version}: {runs:,} run' + 's' * (runs != 1) for version, runs in count.items())})"
         for what, count in versions.items()
         if len(count) > 1

@@ -97,7 +97,7 @@ class Record(BaseModel):
     started: Text | None = None
     finished: Text | None = None
     result: TrainingResult | None = None
-    own_files: Few[str] = Field(default_factory=dict)  # SHA-256 of the files of a scheme or attention not of ape
+    own_files: Few[str] = Field(default_factory=dict)  # SHA-256 of the code of a scheme or attention not of ape
     processor: Few[str] | None = None
     resumed_on: Many[Few[str]] = Field(default_factory=list)  # processors, if training went on on others
     files: Few[str] = Field(default_factory=dict)  # SHA-256 of the other files that a finished run must not change

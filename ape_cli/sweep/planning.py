@@ -102,7 +102,7 @@ def of_grids(
 
 
 def mark_changed(items: list[PlannedTrial]) -> list[PlannedTrial]:
-    """The trials, with the state `changed` for each run whose scheme or attention has another file now.
+    """The trials, with the state `changed` for each run whose scheme or attention has other code now.
 
     A damaged run, and a run that another process is training, keep their states.
     """

@@ -21,10 +21,8 @@ from ape_cli.core.executors import Job, JobContext
 from ape_cli.core.messages import messages_to
 from ape_cli.data.loader import open_dataset
 from ape_cli.models.device import choose_device, use_gpu
-from ape_cli.models.own_files import changed
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry, open_registry
-from ape_cli.runs.run import Run
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep.planning import PlannedTrial
@@ -48,7 +46,7 @@ class Work:
     device: str
     compiled: bool
     loggers: tuple[str, ...] = ()  # names of metric loggers
-    retrain: bool = False  # whether to train a run again if the file of its scheme or attention has changed
+    retrain: bool = False  # whether to train a run again if the code of its scheme or attention has changed
 
 
 def job(
@@ -134,17 +132,15 @@ def _train(link: JobContext, work: Work) -> dict[str, Any]:
     loggers: list[LoggerFactory] = [partial(_Telling, link), *map(load, work.loggers)]
     execution = Execution(where, work.compiled, link.stopping, loggers=loggers)
     since = time.monotonic()
-    run = Run(work.results / "runs" / work.name)
+    existing = ExistingRun.OVERWRITE_CHANGED if work.retrain else ExistingRun.RESUME_OR_START
     while True:
-        # another process may have trained it again since the last attempt
-        again = work.retrain and bool(changed(run, work.config))
         try:
             done = trial.run_trial(
                 work.config,
                 data,
                 registry,
                 execution,
-                existing=ExistingRun.OVERWRITE if again else ExistingRun.RESUME_OR_START,
+                existing=existing,
             )
         except BusyError:
             if time.monotonic() - since > _PATIENCE:

@@ -14,10 +14,10 @@ from ape_cli import position
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.models import settling
+from ape_cli.models import factory, settling
 from ape_cli.models.checkpoint import warn_if_unverified
 from ape_cli.models.device import describe, processor
-from ape_cli.models.own_files import changes, check_own_files, own_files
+from ape_cli.models.own_files import changed, changes, check_own_files, own_files
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
@@ -62,7 +62,8 @@ def run_trial(
     """
     config = settling.settle(config, data)
     run, group = registry.place(config, data), execution.group
-    status = group.tell(lambda: None if existing is ExistingRun.OVERWRITE else _status(run))
+    again = group.tell(lambda: _starts_again(run, config, existing))
+    status = group.tell(lambda: None if again else _status(run))
     _check_existing(run, status, existing)
     if group.first and status != "finished" and (reason := settling.shared_positions(config, data)):
         logger.warning(reason)
@@ -79,14 +80,23 @@ def run_trial(
             _tidy(run)
     elif group.first:
         with run.writing():
-            if existing is not ExistingRun.OVERWRITE:
+            if not again:
                 _check_unchanged(run, status)
+            elif not _starts_again(run, config, existing):  # another process has trained it again
+                raise _trained_meanwhile(run)
             _train(run, config, data, registry, new, execution)
     else:
         with group.together(execution.device):
             Loop(config, data, None, execution).run()
     evaluation = _evaluated(run, data, execution) if test and group.first else None
     return Trial(run, status != "finished", evaluation)
+
+
+def _starts_again(run: Run, config: Config, existing: ExistingRun) -> bool:
+    """Whether an existing run is to be deleted and trained again."""
+    if existing is ExistingRun.OVERWRITE_CHANGED:
+        return bool(changed(run, config))
+    return existing is ExistingRun.OVERWRITE
 
 
 def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None:
@@ -153,7 +163,12 @@ def _check_unchanged(run: Run, status: str | None) -> None:
     """
     now = str(run.read()["status"]) if (run.folder / "run.json").exists() else None
     if ("stopped" if now == "running" else now) != status:
-        raise BusyError("another process has trained this run meanwhile", got=f"{run.name}: {now}", fix="try again")
+        raise _trained_meanwhile(run, f": {now}")
+
+
+def _trained_meanwhile(run: Run, now: str = "") -> BusyError:
+    """The error that the run is not what it was when it was looked at. `now`: its status."""
+    return BusyError("another process has trained this run meanwhile", got=f"{run.name}{now}", fix="try again")
 
 
 def _train(
@@ -166,6 +181,8 @@ def _train(
 ) -> None:
     """Start a new run or resume an unfinished one, train it to its end, and keep its status up to date."""
     if new:
+        if (run.folder / "run.json").exists():
+            factory.of_data(config, data)  # an error in the scheme must leave the earlier run as it is
         run.clear()
     registered, group = False, execution.group
     try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from ape_cli.cli import drawings
+from ape_cli.cli.sample import Pair
 from ape_cli.core.errors import DataError
 from ape_cli.structure import parse_structure
 
@@ -67,3 +70,15 @@ def test_a_tree_of_grids_has_them_at_its_nodes() -> None:
 def test_other_products_are_a_line() -> None:
     assert lines("grid(3)", [[0, 0, 0], [0, 0, 1]], ["a", "b"]) == ["ab"]
     assert lines("tree(2)*seq", [[1, 0], [2, 0]], ["a", "b"]) == ["ab"]
+
+
+def test_a_pair_is_side_by_side_only_if_it_fits() -> None:
+    """A deep tree would have a column of one letter beside its target."""
+    pair = Pair("a title", Text("s" * 30), Text("t" * 30))
+    for width, beside in ((67, True), (66, False)):
+        console = Console(width=width, file=io.StringIO())
+        console.print(pair)
+        lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        assert any("s" * 30 in line and "t" * 30 in line for line in lines) == beside
+        assert all(any(30 * letter in line for line in lines) for letter in "st")
+        assert lines[0].strip() == "a title"

@@ -26,8 +26,9 @@ def test_a_word_that_is_no_argument(words: list[str], meant: str) -> None:
     assert re.sub(r"[\s│]+", " ", err).rstrip("╯─ ").endswith(f"; did you mean: {meant}")
 
 
-def test_no_option_is_proposed_that_is_there() -> None:
-    err = ape("train", "--scheme", "rope", "copy", code=2)[1]
+@pytest.mark.parametrize("given", [["--scheme", "rope"], ["--scheme=rope"]])
+def test_no_option_is_proposed_that_is_there(given: list[str]) -> None:
+    err = ape("train", *given, "copy", code=2)[1]
     assert "unexpected extra argument" in err
     assert "did you mean" not in err
 

@@ -122,9 +122,23 @@ MISTAKES = [
     Mistake(
         "a misspelt key beside an array of trees makes a JSON document one of keys and values",
         "_meant",
-        "found | {elements[value] for value, kinds in inner.items() if _has_form(kinds)}",
-        "found",
+        "value in alike or _has_form(kinds)",
+        "value in alike",
         f"{_FORMATS}/test_json.py::test_a_tree_with_labels_that_has_something_else_is_an_error",
+    ),
+    Mistake(
+        "a key that is misspelt everywhere makes a JSON document one of keys and values",
+        "_meant",
+        "value in alike or _has_form(kinds)",
+        "_has_form(kinds)",
+        f"{_FORMATS}/test_json.py::test_a_tree_with_labels_that_has_something_else_is_an_error",
+    ),
+    Mistake(
+        "a JSON file without labels is read beside files with labels",
+        "Readings.agree",
+        "self.labelled != labelled",
+        "False",
+        f"{_FORMATS}/test_json.py::test_all_files_of_a_source_have_labels_or_none_has",
     ),
     Mistake(
         "a JSON array of trees read as one tree",

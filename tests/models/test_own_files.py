@@ -9,13 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 import ape_cli.position
 from ape_cli import position
+from ape_cli.core.errors import BusyError, RunError
 from ape_cli.data.loader import Dataset
-from ape_cli.models.own_files import changes, own_files
+from ape_cli.models.own_files import changed, changes, check_same, own_files
 from ape_cli.runs.config import resolve
 from ape_cli.runs.registry import open_registry
+from ape_cli.runs.run import Run
+from ape_cli.training import trial
+from ape_cli.training.execution import Execution, ExistingRun
 from tests.conftest import ape
 
 SCHEME = """
@@ -28,7 +33,7 @@ class Mine(Scheme):
     def embed(self, x, context):
         return x + context.positions[..., None]
 """
-CHANGED = "the file of scheme 'mine-own' has changed since run"
+CHANGED = "the code of scheme 'mine-own' has changed since run"
 
 
 @pytest.fixture
@@ -40,6 +45,13 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(ape_cli.position, "__path__", [*ape_cli.position.__path__, str(found.parent)])
     position.load.cache_clear()
     yield found
+    position.load.cache_clear()
+    sys.modules.pop("ape_cli.position.mine_own", None)
+
+
+def rewrite(file: Path, text: str = SCHEME + "\n") -> None:
+    """Writes the file of the scheme, and loads it again, as a new process does."""
+    file.write_text(text)
     position.load.cache_clear()
     sys.modules.pop("ape_cli.position.mine_own", None)
 
@@ -61,12 +73,12 @@ def test_a_changed_file_is_named_once(
     (run,) = open_registry("results")
     assert run.read()["own_files"] == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
     assert CHANGED not in ape(*train)[1]
-    file.write_text(SCHEME + "\n")
+    rewrite(file)
     for again in (train, [*train, "--resume"]):
         err = ape(*again)[1]
         assert err.count(f"{CHANGED} {run.name} was trained; `ape train … --overwrite` trains it again") == 1
     assert len(changes([(run, run.config())] * 2)) == 1
-    refused = "the file of scheme 'mine-own' has changed since this run was trained"
+    refused = "the code of scheme 'mine-own' has changed since this run was trained"
     for words_of in (["eval", run.name], ["export", run.name, "--out", "exported"], ["draw", "--run", run.name]):
         assert refused in ape(*words_of, code=1)[1]
     assert run.status == "finished"
@@ -91,14 +103,14 @@ def test_a_sweep_trains_changed_runs_again(
     settings = ["--data", str(words.folder), "--preset", "tiny", "--set", "steps=2"]
     sweep = ["sweep", "--schemes", "mine-own,none", "--seeds", "1,2", *settings]
     ape("train", "--scheme", "mine-own", "--seed", "1", *settings)
-    file.write_text(SCHEME + "\n")
+    rewrite(file)
     ape(*sweep)
     old, new = (hashlib.sha256(text.encode()).hexdigest()[:7] for text in (SCHEME, SCHEME + "\n"))
     said = ape("verify")[1]
-    assert "the runs of scheme 'mine-own' were trained with 2 versions of its file" in said
+    assert "the runs of scheme 'mine-own' were trained with 2 versions of its code" in said
     assert f"{old}: 1 run, {new}: 1 run" in said
     rows = {line["variant"] for line in json.loads(ape("report", "--json")[0]) if line["scheme"] == "mine-own"}
-    assert rows == {f"steps=2, file {old}", f"steps=2, file {new}"}
+    assert rows == {f"steps=2, code {old}", f"steps=2, code {new}"}
     again = [*sweep, "--retrain-changed", "--json"]
     planned = {line["run"]: line["state"] for line in json.loads(ape(*again, "--dry-run")[0])["trials"]}
     assert sorted(planned.values()) == ["changed", "finished", "finished", "finished"]
@@ -112,7 +124,7 @@ def test_a_sweep_trains_changed_runs_again(
     for path in Path("results", "runs", other, "eval").iterdir():
         path.unlink()  # so that there is something to do for a run that has not changed
     assert not any(end["trained"] for end in json.loads(ape(*again)[0])["trials"])
-    assert "versions of its file" not in ape("verify")[1]
+    assert "versions of its code" not in ape("verify")[1]
     rows = {line["variant"] for line in json.loads(ape("report", "--json")[0]) if line["scheme"] == "mine-own"}
     assert rows == {"steps=2"}
 
@@ -128,7 +140,7 @@ def test_a_run_without_digests_is_taken_as_it_is(
     (run,) = open_registry("results")
     about = {name: value for name, value in run.read().items() if name != "own_files"}
     (run.folder / "run.json").write_text(json.dumps(about))
-    file.write_text(SCHEME + "\n")
+    rewrite(file)
     err = ape(*train)[1]
     assert "is trained already" in err
     assert CHANGED not in err
@@ -145,3 +157,65 @@ def test_a_run_is_not_evaluated_without_the_file_of_its_scheme(
     err = ape("eval", "reverse-mine-own-42", code=1)[1]
     assert "scheme 'mine-own' is not part of ape, and its file is missing here" in err
     assert "ape_cli/position/mine_own.py" in err
+
+
+@pytest.mark.slow
+def test_the_digest_is_that_of_the_code_that_runs(
+    words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is edited while the program has the old code in memory."""
+    monkeypatch.chdir(tmp_path)
+    config = resolve("tiny", "mine-own", {}, kind="sequence")
+    position.load("mine-own")
+    file.write_text(SCHEME + "\n")
+    assert own_files(config) == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
+    ape("train", "--scheme", "mine-own", "--data", str(words.folder), "--preset", "tiny", "--set", "steps=2")
+    (run,) = open_registry("results")
+    assert run.read()["own_files"] == own_files(config)
+
+
+@pytest.mark.slow
+def test_a_scheme_that_cannot_be_trained_leaves_the_run_as_it_is(
+    words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = ["--data", str(words.folder), "--preset", "tiny", "--set", "steps=2"]
+    ape("train", "--scheme", "mine-own", *settings)
+    (run,) = open_registry("results")
+    before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+    rewrite(file, SCHEME.replace("x + context", "x[:, :, :1] + context"))
+    assert "the hook `embed`" in ape("train", "--scheme", "mine-own", *settings, "--overwrite", code=1)[1]
+    assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.slow
+def test_a_run_that_another_process_trained_again_is_left_as_it_is(
+    words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two sweeps find a changed run. The second one waits for the lock, and then looks again."""
+    monkeypatch.chdir(tmp_path)
+    ape("train", "--scheme", "mine-own", "--data", str(words.folder), "--preset", "tiny", "--set", "steps=2")
+    (run,) = open_registry("results")
+    before = run.read()
+    answers = iter([["scheme 'mine-own'"], []])
+    monkeypatch.setattr(trial, "changed", lambda run, config: next(answers))
+    execution = Execution(torch.device("cpu"))
+    with pytest.raises(BusyError, match="another process has trained this run meanwhile"):
+        trial.run_trial(
+            run.config(), words, open_registry("results"), execution, existing=ExistingRun.OVERWRITE_CHANGED
+        )
+    assert run.read() == before
+
+
+def test_a_run_that_is_just_being_removed_is_not_changed(file: Path, tmp_path: Path) -> None:
+    config = resolve("tiny", "mine-own", {}, kind="sequence")
+    assert changed(Run(tmp_path / "runs" / "gone"), config) == []
+
+
+def test_code_that_is_not_own_any_more_is_another_one(file: Path) -> None:
+    """A scheme that was a user's own, and has the name of one of ape now; or the other way round."""
+    rope = resolve("tiny", "rope", {}, kind="sequence")
+    with pytest.raises(RunError, match="the code of scheme 'rope' is not the one") as error:
+        check_same(rope, {"scheme 'rope'": "a" * 64})
+    assert "is part of ape" in str(error.value.got)
+    check_same(rope, {})

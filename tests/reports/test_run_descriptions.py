@@ -13,18 +13,17 @@ from tests.reports.test_aggregation import add
 OLD, NEW = "a" * 64, "b" * 64
 
 
-def trained_with(where: Path, digests: dict[str, str | None], scheme: str = "rope") -> None:
-    """Write the digest of a scheme's file into run.json of each run whose name begins like this; None removes it."""
+def trained_with(where: Path, digests: dict[str, str], scheme: str = "rope") -> None:
+    """Write the digest of a scheme's file into run.json of each run whose name begins like this."""
     for run in open_registry(str(where)):
         for begin, digest in digests.items():
             if run.name.startswith(begin):
                 about = run.read()
-                about.pop("own_files", None)
-                write(run.folder / "run.json", about | ({} if digest is None else {"own_files": {scheme: digest}}))
+                write(run.folder / "run.json", about | {"own_files": {scheme: digest}})
 
 
 def rows(where: Path) -> tuple[dict[str, list[float]], list[str]]:
-    """The rows of the only table, each with its scores (NaN for an empty cell), and the notes."""
+    """The rows of the only table, each with its scores (-1 for an empty cell), and the notes."""
     found, bad = aggregation.lines(
         Registry(where), metric="token_accuracy", decode="teacher", split="test", against=None
     )
@@ -42,7 +41,7 @@ def test_seeds_of_two_versions_of_a_file_have_separate_rows(tmp_path: Path) -> N
     add(tmp_path, "none", 0.125)
     trained_with(tmp_path, {"reverse-rope-1": OLD, "reverse-rope-2": NEW, "reverse-rope-3": NEW})
     found, notes = rows(tmp_path)
-    assert found == {"none": [0.125], "rope (file aaaaaaa)": [0.25], "rope (file bbbbbbb)": [0.75]}
+    assert found == {"none": [0.125], "rope (code aaaaaaa)": [0.25], "rope (code bbbbbbb)": [0.75]}
     assert any("the first digits of its SHA-256" in note for note in notes)
 
 
@@ -61,7 +60,7 @@ def test_a_row_has_one_version_in_all_columns(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.5, task="copy", name="copy-small", fingerprint="e" * 64)
     trained_with(tmp_path, {"reverse": OLD, "copy": NEW})
     found, _ = rows(tmp_path)
-    assert found == {"rope (file aaaaaaa)": [-1.0, 0.25], "rope (file bbbbbbb)": [0.5, -1.0]}
+    assert found == {"rope (code aaaaaaa)": [-1.0, 0.25], "rope (code bbbbbbb)": [0.5, -1.0]}
 
 
 def test_runs_without_a_digest_are_not_averaged_with_others(tmp_path: Path) -> None:
@@ -69,7 +68,7 @@ def test_runs_without_a_digest_are_not_averaged_with_others(tmp_path: Path) -> N
     for seed, value in ((1, 0.25), (2, 0.5)):
         add(tmp_path, "rope", value, seed)
     trained_with(tmp_path, {"reverse-rope-2": NEW})
-    assert rows(tmp_path)[0] == {"rope": [0.25], "rope (file bbbbbbb)": [0.5]}
+    assert rows(tmp_path)[0] == {"rope": [0.25], "rope (code bbbbbbb)": [0.5]}
 
 
 def test_a_file_without_digest_counts_if_the_caller_reads_it(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def _own_parts(config: dict[str, Any], digests: dict[str, str]) -> Iterable[str]
             yield f"The {what} is not part of `ape`. To load the model, get its file `{file}` from the author of the"
             yield "model, and add the folder that contains `ape_cli` to `PYTHONPATH`."
             if what in digests:
-                yield f"Its SHA-256 is `{digests[what]}`."
+                yield f"The SHA-256 of its code is `{digests[what]}`."
         else:
             yield f"The {what} is not part of `ape`. To load the model, install the package of `{found.__module__}`."
         yield ""

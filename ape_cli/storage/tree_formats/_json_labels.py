@@ -43,6 +43,29 @@ def described(tree: ParsedTree, values: list[int]) -> list[Described]:
     return found
 
 
+class Readings:
+    """Whether the files of a source have trees with labels, which all of them have to agree on."""
+
+    def __init__(self) -> None:
+        """No file is read yet."""
+        self.labelled: bool | None = None
+
+    def agree(self, labelled: bool, plain: str) -> None:
+        """Note the reading of a file. Raises `DataError` if it is not that of the files before.
+
+        `plain`: the format that reads all of them without labels.
+        """
+        if self.labelled is None:
+            self.labelled = labelled
+        if self.labelled != labelled:
+            has, have = ("has", "have none") if labelled else ("has no", "have such trees")
+            raise DataError(
+                f"it {has} trees with labels, and the files before it {have}",
+                allowed="files of one kind",
+                fix=f"correct it, or read objects, keys and values as nodes: --format {plain}",
+            )
+
+
 def not_labelled(where: str, fault: str, plain: str) -> DataError:
     """The error for a value that should be a tree with labels.
 
@@ -71,7 +94,8 @@ def _meant(tree: ParsedTree, keys: dict[int, dict[str, str]]) -> set[int]:
     """The objects that are meant as trees. `keys` has the keys of each object that may be one.
 
     That is an object with a label, and with an array of children or nothing else. It is also an object with either of
-    both if one of its arrays contains such an object, because then the other key is misspelt.
+    both if one of its arrays contains such an object, or one with no other keys than it has itself: the same key is
+    probably misspelt everywhere.
     """
     found = {value for value, kinds in keys.items() if _has_form(kinds)}
     partly = {value for value, kinds in keys.items() if _has_label(kinds) or _has_children(kinds)} - found
@@ -85,7 +109,8 @@ def _meant(tree: ParsedTree, keys: dict[int, dict[str, str]]) -> set[int]:
         elif tree.kind[number] == "array" and parent > 0 and tree.parent[parent] in partly:
             arrays[number] = tree.parent[parent]
     inner = _keys(tree, list(elements))
-    return found | {elements[value] for value, kinds in inner.items() if _has_form(kinds)}
+    alike = {value for value, kinds in inner.items() if kinds and keys[elements[value]].keys() >= kinds.keys()}
+    return found | {elements[value] for value, kinds in inner.items() if value in alike or _has_form(kinds)}
 
 
 def _has_label(kinds: dict[str, str]) -> bool:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 import ape_cli
 from ape_cli import position
-from ape_cli.core import plugins
+from ape_cli.core import own_code, plugins
 from ape_cli.core.errors import RunError
 from ape_cli.evaluation.sharing.exported import export
 from ape_cli.evaluation.sharing.model_card import model_card
-from ape_cli.position import t5 as t5_module
 from tests.evaluation.sharing.conftest import Both
 
 
@@ -48,18 +46,17 @@ def test_an_export_is_loaded_with_the_same_file_only(
 ) -> None:
     run, t5 = of_words[0], position.load("t5")
     monkeypatch.setattr(plugins, "is_own", lambda found: found is t5)
-    digest = sha256(Path(t5_module.__file__).read_bytes()).hexdigest()
+    digest = "a" * 64
+    monkeypatch.setattr(own_code, "digest", lambda found: digest)
     read = run.read
     monkeypatch.setattr(type(run), "read", lambda self: read() | {"own_files": {"scheme 't5'": digest}})
     out = tmp_path / "out"
     assert export(run, out)["own_files"] == {"scheme 't5'": digest}
-    assert f"Its SHA-256 is `{digest}`." in (out / "README.md").read_text()
+    assert f"The SHA-256 of its code is `{digest}`." in (out / "README.md").read_text()
     assert ape_cli.load(out).about["own_files"] == {"scheme 't5'": digest}
-    changed = tmp_path / "t5.py"
-    changed.write_text(Path(t5_module.__file__).read_text() + "\n")
-    monkeypatch.setattr(plugins, "file_of", lambda found: changed)
+    monkeypatch.setattr(own_code, "digest", lambda found: "b" * 64)
     with pytest.raises(
-        RunError, match="the file of scheme 't5' is not the one that the model was trained with"
+        RunError, match="the code of scheme 't5' is not the one that the model was trained with"
     ) as caught:
         ape_cli.load(out)
     assert f"allowed: sha256 {digest[:16]}…" in str(caught.value)

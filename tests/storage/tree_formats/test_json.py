@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import DataError
+from ape_cli.storage import tree_formats
 from tests.storage.tree_formats.reading import Nested, depths, flat, nested, parsed
 
 
@@ -111,6 +112,9 @@ MIXED = [
     ('[{"lable": "S"}, {"label": "T"}]', 'tree 1: .* an object has the key "lable"'),
     ('[{"label": "S"}, {"label": "T"}, [1]]', "tree 3: .* it is an array"),
     ('{"label": "S", "kids": [{"label": "T", "children": []}]}', 'the document: .* an object has the key "kids"'),
+    ('{"label":"S","childs":[{"label":"x","childs":[{"label":"y"}]}]}', 'the document: .* has the key "childs"'),
+    ('{"label":"S","childs":[{"label":"x","childs":[]}]}', 'the document: .* has the key "childs"'),
+    ('{"lable":"S","children":[{"lable":"a"},{"lable":"b"}]}', 'the document: .* has the key "lable"'),
     ('{"lable": "S", "children": [1, {"label": "T"}]}', 'the document: .* an object has the key "lable"'),
     ('[{"label": "S", "children": []}, {"label": "T", "children": [{"label": null}]}]', "tree 2: .* a label is null"),
 ]
@@ -124,6 +128,17 @@ def test_a_tree_with_labels_that_has_something_else_is_an_error(text: str, messa
     assert "--format json-plain" in str(error.value)
     (tree,) = parsed("json-plain", text)
     assert depths(tree) == flat(by_hand(json.loads(text)))
+
+
+@pytest.mark.parametrize("texts", [['{"label": "S"}', '{"name": "S"}'], ['{"name": "S"}', '{"label": "S"}']])
+@pytest.mark.parametrize("name", ["json", "json-lines"])
+def test_all_files_of_a_source_have_labels_or_none_has(name: str, texts: list[str]) -> None:
+    kind = tree_formats.load(name)
+    list(kind.trees(texts[0].encode(), "document"))
+    list(kind.trees(texts[0].encode(), "document"))
+    with pytest.raises(DataError, match="trees with labels, and the files before it have") as error:
+        list(kind.trees(texts[1].encode(), "document"))
+    assert f"--format {name}-plain" in str(error.value)
 
 
 @pytest.mark.parametrize(
