@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import ape_cli
-from ape_cli.core import budget, runtime
+from ape_cli.core import budget, own_code, runtime
 from ape_cli.core.errors import BusyError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
 from ape_cli.data import staging, verification
@@ -80,6 +80,7 @@ def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_row
             "rows": task.rows(rows, seed),
             "shard_rows": shard_rows,
             "image": task.image,
+            "code": own_code.digest(type(task)),
         }
     )
 

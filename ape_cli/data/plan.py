@@ -22,7 +22,7 @@ from pydantic import (
 
 from ape_cli.core import budget
 from ape_cli.core.names import checked_name
-from ape_cli.core.validation import Few, Options
+from ape_cli.core.validation import HEX, Few, Options
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import image_rows, sequence_rows
 from ape_cli.storage.image_rows import Size
@@ -61,8 +61,13 @@ class DatasetPlan(Frozen):
     shard_rows: int = Field(gt=0)
     image: Size | None = None  # height, width and channels; None for sequences
     source_order: Order | None = None  # linearisation of the source, if it differs from the target's
+    code: str | None = Field(None, pattern=HEX)  # digest of the code of a user's own task (`core/own_code.py`)
 
-    _compact = late("image", "source_order")
+    _compact = late("image", "source_order", "code")
+
+    def is_that_of(self, wanted: DatasetPlan) -> bool:
+        """Whether a dataset with this plan is the wanted one. Early versions did not record the code of own tasks."""
+        return self in (wanted, wanted.model_copy(update={"code": None}))
 
     @property
     def linearisation(self) -> str | None:

@@ -66,7 +66,7 @@ def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest
         return None
     if manifest_there:
         manifest = read_manifest(out)
-        if manifest.plan != wanted:
+        if not manifest.plan.is_that_of(wanted):
             raise _different(out, manifest.plan, wanted)
         for shards in manifest.shards.values():
             for shard in shards:
@@ -80,7 +80,7 @@ def standing(out: StoragePath, wanted: DatasetPlan, overwrite: bool) -> Manifest
             got=str(out),
             fix="choose another --out, or --overwrite to replace them",
         )
-    if begun != wanted:
+    if not begun.is_that_of(wanted):
         raise _different(out, begun, wanted)
     return None
 
@@ -181,6 +181,18 @@ def _sealed_json(path: StoragePath) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key != digests.FIELD}
 
 
+def code_changed(out: StoragePath, there: DatasetPlan, wanted: DatasetPlan) -> DataError | None:
+    """The error for a folder whose dataset differs from the wanted one in the code of its task only; None otherwise."""
+    if there == wanted or there.model_copy(update={"code": wanted.code}) != wanted:
+        return None
+    return DataError(
+        f"the code of the task {wanted.task} has changed since {out} was generated",
+        got=f"sha256 {wanted.code[:16]}…" if wanted.code else "a task of ape, or one without a file",
+        allowed=f"sha256 {(there.code or '')[:16]}…",
+        fix="undo the change, or generate the dataset again: `ape gen … --overwrite`, or remove the folder",
+    )
+
+
 def _different(out: StoragePath, there: DatasetPlan, wanted: DatasetPlan) -> DataError:
     """The error for a folder that holds another dataset. It names the fields in which the plans differ."""
 
@@ -189,6 +201,8 @@ def _different(out: StoragePath, there: DatasetPlan, wanted: DatasetPlan) -> Dat
         nested = {f"{k}.{kk}": vv for k, v in fields.items() if isinstance(v, dict) for kk, vv in v.items()}
         return {k: v for k, v in fields.items() if not isinstance(v, dict)} | nested
 
+    if (changed := code_changed(out, there, wanted)) is not None:
+        return changed
     old, new = flat(there), flat(wanted)
     differing = [f"{k} {old.get(k)!r} there, {new.get(k)!r} now" for k in new | old if old.get(k) != new.get(k)]
     return DataError(

@@ -12,6 +12,7 @@ from ape_cli.data.facts import Facts
 from ape_cli.data.loader import open_dataset
 from ape_cli.data.manifest import manifest_path, read_manifest
 from ape_cli.data.plan import DatasetPlan
+from ape_cli.data.staging import code_changed
 from ape_cli.storage import folders
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
@@ -97,8 +98,9 @@ def of_task(point: Point, datasets: StoragePath, past: PastRuns) -> TrialDataset
     assert point.task is not None
     made, wanted, folder = dataset_choice.preset_plan(point.task, point.order, point.config.preset, datasets)
     if manifest_path(folder).exists():
-        if read_manifest(folder).plan != wanted:
-            raise DataError(
+        there = read_manifest(folder).plan
+        if not there.is_that_of(wanted):
+            raise code_changed(folder, there, wanted) or DataError(
                 f"{folder} holds another dataset than that of preset {point.config.preset}",
                 got="another plan in its manifest.json",
                 allowed=f"what `ape train --task {point.task} --preset {point.config.preset}` generates",

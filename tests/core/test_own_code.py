@@ -19,7 +19,8 @@ FILES = {
     "mine_helper/deep.py": "import numpy\nSCALE = 2\n",
     "mine_late.py": "X = 1\n",
     "mine_unused.py": "X = 1\n",
-    "mine_own.py": "from mine_base import Base\nfrom mine_helper import deep\n\nclass Own(Base):\n"
+    "mine_own.py": "from importlib import import_module\nfrom mine_helper import deep\n\n"
+    "class Own(import_module('mine_base').Base):\n"
     "    def embed(self, x, context):\n        import mine_late\n        return x\n",
 }
 

@@ -153,6 +153,13 @@ MISTAKES = [
         "models/test_own_files.py::test_code_that_is_not_own_any_more_is_another_one",
     ),
     Mistake(
+        "the dataset of another version of a user's own task is taken",
+        "DatasetPlan.is_that_of",
+        "self in (wanted, wanted.model_copy(update={'code': None}))",
+        "self.model_copy(update={'code': wanted.code}) == wanted",
+        "data/test_own_tasks.py::test_a_changed_task_is_not_taken_for_the_one_that_made_the_dataset",
+    ),
+    Mistake(
         "seeds that were trained with different versions of a scheme's file are averaged",
         "described",
         "len(of_parts) > 1",

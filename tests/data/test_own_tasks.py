@@ -1,0 +1,92 @@
+"""Datasets of a user's own tasks: the manifest has the digest of the code, and a change of it is noticed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ape_cli.tasks
+from ape_cli import tasks
+from ape_cli.core import own_code
+from ape_cli.storage import digests
+from tests.conftest import ape
+
+TASK = '''
+from ape_cli.tasks import Tokens
+from ape_cli.tasks._words import Words
+
+
+class Mine(Words):
+    """The word itself."""
+
+    summary = "the word itself"
+
+    def answer(self, source):
+        return Tokens(source.starts, source.position, source.symbol)
+'''
+GEN = ["gen", "mine-task", "--n", "20", "--n-validation", "5", "--n-test", "5"]
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of a task `mine-task` on the path, in an empty folder."""
+    found = tmp_path / "mine" / "ape_cli" / "tasks" / "mine_task.py"
+    found.parent.mkdir(parents=True)
+    monkeypatch.setattr(ape_cli.tasks, "__path__", [*ape_cli.tasks.__path__, str(found.parent)])
+    monkeypatch.chdir(tmp_path)
+    rewrite(found, TASK)
+    yield found
+    forget()
+
+
+def rewrite(file: Path, text: str) -> None:
+    """Writes the file of the task, and loads it again, as a new process does."""
+    file.write_text(text)
+    forget()
+
+
+def forget() -> None:
+    tasks.load.cache_clear()
+    sys.modules.pop("ape_cli.tasks.mine_task", None)
+
+
+def test_a_changed_task_is_not_taken_for_the_one_that_made_the_dataset(file: Path) -> None:
+    ape(*GEN)
+    (manifest,) = Path("datasets").glob("*/manifest.json")
+    code = json.loads(manifest.read_text())["plan"]["code"]
+    assert code == own_code.digest(tasks.load("mine-task"))
+    before = manifest.read_bytes()
+    assert "nothing to do" in "".join(ape(*GEN))
+    rewrite(file, TASK + "\n")
+    err = ape(*GEN, code=1)[1]
+    assert "the code of the task mine-task has changed since datasets/mine-task was generated" in err
+    assert manifest.read_bytes() == before
+    ape(*GEN, "--overwrite")
+    assert json.loads(manifest.read_text())["plan"]["code"] not in (None, code)
+
+
+def test_training_does_not_use_a_dataset_of_other_code(file: Path) -> None:
+    train = ["train", "--scheme", "none", "--task", "mine-task", "--preset", "tiny", "--set", "steps=2"]
+    ape(*train)
+    rewrite(file, TASK + "\n")
+    for command in (train, ["sweep", "--schemes", "none", "--tasks", "mine-task", "--preset", "tiny"]):
+        assert "has changed since" in ape(*command, code=1)[1]
+
+
+def test_a_dataset_that_was_generated_before_code_was_recorded_is_taken_as_it_is(file: Path) -> None:
+    ape(*GEN)
+    (manifest,) = Path("datasets").glob("*/manifest.json")
+    found = json.loads(manifest.read_text())
+    del found["plan"]["code"], found["sha256"]
+    manifest.write_text(digests.sealed(json.dumps(found, indent=2)))
+    assert "nothing to do" in "".join(ape(*GEN))
+
+
+def test_the_manifest_of_a_task_of_ape_has_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ape("gen", "copy", "--n", "20", "--n-validation", "5", "--n-test", "5")
+    assert "code" not in json.loads(Path("datasets/copy/manifest.json").read_text())["plan"]
