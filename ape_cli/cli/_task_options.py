@@ -51,12 +51,8 @@ class TaskCommand(HelpfulCommand):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the example: one of the task that the command line names, if it names one."""
-        from ape_cli import tasks
-
         if (named := self._named(ctx)) is not None:
-            source = tasks.options_of(tasks.load(named)).get("source")
-            more = "--n 5000" if source is None else f"--source {source.default or 'PATH'}"
-            self.epilog = f"ape gen {named} {more}"
+            self.epilog = example(named)
         super().format_epilog(ctx, formatter)
 
     def _named(self, ctx: Any) -> str | None:
@@ -77,6 +73,14 @@ class TaskCommand(HelpfulCommand):
         names = [name for name in ctx.params if OPTION_OF_TASKS in name]
         ctx.meta[_KEY] = {name: ctx.params.pop(name) for name in names}
         return super().invoke(ctx)
+
+
+def example(task: str) -> str:
+    """A command that generates data for a task."""
+    from ape_cli import tasks
+
+    source = tasks.options_of(tasks.load(task)).get("source")
+    return f"ape gen {task} " + ("--n 5000" if source is None else f"--source {source.default or 'PATH'}")
 
 
 def given_options(ctx: typer.Context, settings: list[str]) -> dict[str, Any]:

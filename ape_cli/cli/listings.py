@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ape_cli.cli._task_options import flag
+from ape_cli.cli._task_options import example, flag
 from ape_cli.cli.console import hint, note, note_lines, print_table, say
 from ape_cli.cli.values import shown
 from ape_cli.core.errors import ApeError
@@ -54,7 +54,7 @@ def print_task(line: dict[str, Any]) -> None:
     options = tasks.options_of(tasks.load(line["task"])).values()
     rows = [[flag(option.name), shown(option.default), option.help] for option in options]
     print_table(["option", "default", "meaning"], rows)
-    hint(f"for example: ape gen {line['task']} --n 1000")
+    hint(f"for example: {example(line['task'])}")
 
 
 def schemes() -> Lines:

@@ -165,7 +165,7 @@ def watching(items: list[PlannedTrial], slots: int | None) -> Iterator[Watch]:
     """Show the progress of trials within a `with` block."""
     watch = Watch(items, slots)
     live: Any = nullcontext()
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and items:
         from rich.console import Console
         from rich.live import Live
 

@@ -7,7 +7,7 @@ Everything that a user can cause is an `ApeError`, which the command line prints
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,6 +15,8 @@ from ape_cli.core import escaping
 
 _MOST = 1_000  # characters of a value in a message
 _BRIEF = 80  # characters of a value that is not a text
+_MANY = 40  # names that an error lists
+_COMPARED = 5_000  # names that are compared with an unknown one
 _Name = TypeVar("_Name", bound=str)
 
 
@@ -133,10 +135,22 @@ def unknown(
     return UsageError(
         f"unknown {kind}",
         got=repr(name),
-        allowed=", ".join(names) or "none",
+        allowed=_listed(name, names),
         fix=suggestion(name, names, "choose one from the list", synonyms)
         + (f" (searched: {places}; PYTHONPATH adds folders with ape_cli in them)" if places else ""),
     )
+
+
+def _listed(name: str, names: Sequence[str]) -> str:
+    """The names in a line. Of very many, only those that are most like `name`.
+
+    >>> _listed("run-7", [f"run-{i}" for i in range(100)])
+    'run-7, run-97, run-87, run-79, run-78, … (100 in all)'
+    """
+    if len(names) <= _MANY:
+        return ", ".join(names) or "none"
+    near = difflib.get_close_matches(name, names[:_COMPARED], n=5, cutoff=0.0)
+    return f"{', '.join(near)}, … ({len(names):,} in all)"
 
 
 def suggestion(name: str, names: Iterable[str], otherwise: str, synonyms: Mapping[str, str] | None = None) -> str:

@@ -73,7 +73,8 @@ def _floats(parts: list[list[str]]) -> Iterator[list[list[str]]]:
 
 def _height(part: list[str]) -> int:
     """The number of lines that a part of a table takes on a page. The names of columns may have several."""
-    return sum(max(1, *(cell.count("\\\\") for cell in line.split(" & "))) if " & " in line else 1 for line in part)
+    cells = [line.removesuffix(" \\\\").split(" & ") for line in part]
+    return sum(1 + max(cell.count("\\\\") for cell in line) for line in cells)
 
 
 def _parts(table: Table) -> Iterator[list[str]]:
@@ -87,7 +88,8 @@ def _parts(table: Table) -> Iterator[list[str]]:
         max([*map(len, name.split("\n")), *(_printed(row[number]) for row in (*body, *foot))])
         for number, name in enumerate(names, 1)
     ]
-    for part in column_groups(widths, _MOST_CHARACTERS - label):
+    room = max(_MOST_CHARACTERS - label, _MOST_CHARACTERS // 2)  # beside a very long name of a row, the table is shrunk
+    for part in column_groups(widths, room):
 
         def line(cells: Sequence[str], chosen: Sequence[int] = part) -> str:
             """The cells of a row in this part."""
