@@ -238,7 +238,8 @@ def described(source: TreeSource, found: Corpus, collisions: int) -> list[str]:
     if found.documents < len(SPLITS):
         lines.append("the source has fewer than 3 documents, so its trees are divided in three contiguous parts")
     if found.copies:
-        lines.append(f"{many(found.copies, 'tree')} with an equal one before; equal trees are in the same split")
+        alike = f"with the form and the labels of an earlier one, where rare labels are all {UNKNOWN}"
+        lines.append(f"{many(found.copies, 'tree')} {alike}; such trees are in the same split")
     if any(found.unknown):
         shares = ", ".join(f"{split} {share:.1%}" for split, share in zip(SPLITS, found.unknown, strict=True))
         lines.append(f"nodes whose label is {UNKNOWN}: {shares}")

@@ -119,8 +119,8 @@ def _has_label(kinds: dict[str, str]) -> bool:
 
 
 def _has_children(kinds: dict[str, str]) -> bool:
-    """Whether an object has an array of children."""
-    return kinds.get(_KEYS[1]) == "array"
+    """Whether an object has an array of children, or null, which many programs write for a leaf."""
+    return kinds.get(_KEYS[1]) in ("array", "null")
 
 
 def _has_form(kinds: dict[str, str]) -> bool:
@@ -139,7 +139,7 @@ def _fault(kind: str, keys: dict[str, str], who: str) -> str:
         return "an object has no `label`"
     if label not in _SCALARS:
         return f"a label is {_named(label)}"
-    return "" if children in (None, "array") else f"the `children` of an object are {_named(children)}"
+    return "" if children in (None, "array", "null") else f"the `children` of an object are {_named(children)}"
 
 
 def _named(kind: str) -> str:

@@ -1,8 +1,8 @@
 """JSON documents (RFC 8259) as trees.
 
 A document whose objects have exactly the keys `label` and `children`, all the way down, is the tree that it describes.
-`{"label": "S", "children": [{"label": "NP"}]}` has two nodes, `S` and `NP`. A leaf may have no `children`. Labels are
-strings, or numbers. An array of such objects is several trees, each of which is a document.
+`{"label": "S", "children": [{"label": "NP"}]}` has two nodes, `S` and `NP`. A leaf may have no `children`, or null.
+Labels are strings, or numbers. An array of such objects is several trees, each of which is a document.
 
 Any other document is one tree of its objects, keys and values, as `json_plain.py` describes it.
 

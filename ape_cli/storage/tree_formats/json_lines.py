@@ -38,6 +38,9 @@ def _trees(content: bytes, readings: Readings) -> Iterator[ParsedTree]:
             continue
         plain = json_tree(text, line)
         (value,) = described(plain, [0])
+        elements = [number for number, parent in enumerate(plain.parent) if parent == 0]
+        if plain.kind[0] == "array" and any(each.is_meant for each in described(plain, elements)):
+            raise not_labelled(f"line {line:,}", "it is an array of them", "json-lines-plain")
         first = first or (line, value.fault, value.is_meant)
         if value.tree is None and (value.is_meant or first[2]):
             raise not_labelled(f"line {line:,}", value.fault, "json-lines-plain")

@@ -69,6 +69,13 @@ def test_objects_with_labels_and_children_are_the_tree_that_they_describe() -> N
     assert tree.kind == tree.token == ["S", "NP", "7", '""']
 
 
+def test_null_is_no_children() -> None:
+    trees = parsed(
+        "json", '[{"label": "S", "children": [{"label": "a", "children": null}]}, {"label": "b", "children": null}]'
+    )
+    assert [nested(tree) for tree in trees] == [("S", "S", (("a", "a", ()),)), ("b", "b", ())]
+
+
 def test_an_array_of_objects_with_labels_and_children_is_several_trees() -> None:
     text = '[{"label": "S", "children": [{"label": "NP"}]},\n {"label": 7}]'
     trees = parsed("json", text)
@@ -106,7 +113,7 @@ MIXED = [
     ('{"children": [], "label": "S", "lable": "S"}', 'the document: .* an object has the key "lable"'),
     ('{"label": "S", "children": [{"children": []}]}', "the document: .* an object has no `label`"),
     ('{"label": "S", "children": [{"label": [], "children": []}]}', "the document: .* a label is an array"),
-    ('{"label": "S", "children": [{"label": "", "children": null}]}', "the document: .* of an object are null"),
+    ('{"label": "S", "children": [{"label": "", "children": "x"}]}', "the document: .* of an object are a string"),
     ('{"label": "S", "children": [[1]]}', "the document: .* a child is an array"),
     ('[{"label": "S"}, {"label": "T", "childs": []}]', 'tree 2: .* an object has the key "childs"'),
     ('[{"lable": "S"}, {"label": "T"}]', 'tree 1: .* an object has the key "lable"'),

@@ -42,6 +42,7 @@ def test_lines_with_labels_and_children_are_trees() -> None:
     [
         ('{"label": "a"}\n\n{"label": "b", "kids": []}', 'line 3: .* the key "kids"'),
         ('{"kids": [], "label": "a"}\n{"label": "b"}', r'line 1 \(line 2 is one\): .* the key "kids"'),
+        ('[{"label": "a"}, {"label": "b"}]', "line 1: .* it is an array of them"),
         ('{"label": "a"}\n[1]', "line 2: .* it is an array"),
         ('{"label": "a", "children": [2]}', "line 1: .* a child is a number"),
     ],
