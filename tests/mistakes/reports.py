@@ -6,6 +6,41 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
+        "a list folds a cell to any number of lines",
+        "_widths",
+        "range(1, _LINES + 1)",
+        "range(1, 500)",
+        "reports/test_fitting.py::test_a_row_with_very_many_lines_is_a_block",
+    ),
+    Mistake(
+        "a wide LaTeX table is not divided",
+        "_parts",
+        "column_groups(widths, room)",
+        "[list(range(len(widths)))]",
+        "reports/test_latex.py::test_a_wide_table_is_divided_into_parts_with_the_same_rows",
+    ),
+    Mistake(
+        "a wide LaTeX table is not shrunk to the line",
+        "_parts",
+        "label + sum(widths[i] + FRAME for i in part) > _LINE",
+        "False",
+        "reports/test_latex.py::test_only_a_wide_table_is_shrunk",
+    ),
+    Mistake(
+        "the lines of the names of columns do not count in the height of a LaTeX table",
+        "_height",
+        "1 + max(cell.count('\\\\\\\\') for cell in line)",
+        "1",
+        "reports/test_latex.py::test_names_of_columns_in_several_lines_count_on_a_page",
+    ),
+    Mistake(
+        "beside a long name of a row, each column of a LaTeX table is a table of its own",
+        "_parts",
+        "max(_MOST_CHARACTERS - label, _MOST_CHARACTERS // 2)",
+        "_MOST_CHARACTERS - label",
+        "reports/test_latex.py::test_a_very_long_name_of_a_row_leaves_room_for_columns",
+    ),
+    Mistake(
         "a picture depends on the last digits of scores, in which processors differ",
         "figure",
         "[[steady(panel) for panel in row] for row in rows]",

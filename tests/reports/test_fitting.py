@@ -65,3 +65,10 @@ def test_a_long_word_is_divided_only_if_the_list_fits_only_then() -> None:
     assert narrow[0].startswith("┏")
     assert not any(word in line for line in narrow)
     assert lines(listing, 30)[:2] == ["run", "a"]
+
+
+def test_a_row_with_very_many_lines_is_a_block() -> None:
+    """Six words in a column of one word would be a row of six lines, which is hard to read."""
+    for words, table in ((5, True), (6, False)):
+        listing = Listing(["run", "about"], [["a", " ".join(["abcdefghij"] * words)]])
+        assert lines(listing, 20)[0].startswith("┏") == table

@@ -75,6 +75,27 @@ def test_a_table_that_is_too_long_for_a_page_is_several_tables() -> None:
     assert text.count("row 19 &") == 3
 
 
+def test_only_a_wide_table_is_shrunk() -> None:
+    assert "resizebox" not in rendering.latex([plain("a", 3)])
+    assert rendering.latex([plain("a", 8)]).count("resizebox") == 1
+
+
+def test_names_of_columns_in_several_lines_count_on_a_page() -> None:
+    names = ["tree-ops/breadth-to-depth (a, b)"] * 20
+    rows = [(f"row {i}", ["1"] * 20) for i in range(13)]
+    text = rendering.latex([Table("a", [], names, rows, "%")])
+    parts = [part.split("\\begin{tabular}")[1:] for part in text.split("\\begin{table}")[1:]]
+    assert (
+        parts[0][0].count("\n") <= 21
+    )  # with the line between two parts; three of these would fit on a page of 60 lines
+    assert len(parts[0]) == 2  # but their names have four lines
+
+
+def test_a_very_long_name_of_a_row_leaves_room_for_columns() -> None:
+    made = Table("a", [], [f"column {i}" for i in range(12)], [("r" * 120, ["1"] * 12)], "%")
+    assert rendering.latex([made]).count("\\begin{tabular}") == 3
+
+
 def test_a_title_is_escaped_in_its_caption() -> None:
     text = rendering.latex([plain("50% of a_b [c]")])
     assert r"\caption[{50\% of a\_b {[}c]}]{50\% of a\_b {[}c]. " in text
