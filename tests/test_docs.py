@@ -50,7 +50,8 @@ COMMANDS = [(page, words) for page, text in PAGES.items() for words in commands_
 
 def test_every_block_of_python_is_run() -> None:
     """The tests below run these."""
-    starts = ["# ape_cli/position/", "# ape_cli/tasks/", "# ape_cli/training/loggers/", "# ape_cli/reports/views/"]
+    packages = ["position", "tasks", "attention", "training/loggers", "reports/views"]
+    starts = [f"# ape_cli/{package}/" for package in packages]
     assert [next((s for s in starts if b.startswith(s)), b.split()[0]) for b in BLOCKS] == [*starts, *["import"] * 5]
 
 
@@ -64,6 +65,15 @@ def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
     words = ("train", "--scheme", "window", "--set", "width=2", "--task", "copy", "--preset", "tiny")
     assert "copy-window-42-" in ape(*words).stdout
     assert "window (width=2)" in ape("report", "--format", "markdown").stdout
+
+
+@pytest.mark.slow
+def test_the_example_attention_is_one_new_file(tmp_path: Path) -> None:
+    (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/attention/cosine.py"))
+    ape = elsewhere(tmp_path, "ape_cli/attention/cosine.py", example)
+    assert "8 of 8 laws hold" in ape("check", "cosine").stdout
+    words = ("train", "--scheme", "rope", "--attention", "cosine", "--task", "copy", "--preset", "tiny")
+    assert "copy-rope-42-" in ape(*words).stdout
 
 
 @pytest.mark.slow

@@ -74,17 +74,24 @@ def check_message(text: str) -> None:
 
 
 class Json(TreeFiles):
-    """Objects with labels and children, and others."""
+    """Objects without labels and children."""
 
     json = True
     options = ("--labels", "token")
     words = (b"[", b"{", b"]", b"}", b",", b":", b'"', b'"a"', b'"label"', b'"children"', b'"\\ud800"', b"null", b"\\")
     CONTENT: ClassVar[dict[str, str]] = {
-        **{f"{n}.json": json.dumps({"a": [n, "x", None], "é": {"b": n / 7}}) for n in range(4)},
-        **{
-            f"tree-{n}.json": json.dumps({"label": "S", "children": [{"label": n}, {"label": "y"}]}, indent=1)
-            for n in range(4)
-        },
+        f"{n}.json": json.dumps({"a": [n, "x", None], "é": {"b": n / 7}}) for n in range(4)
+    }
+
+
+class JsonLabels(TreeFiles):
+    """Objects with labels and children."""
+
+    json = True
+    options = ("--labels", "token")
+    words = Json.words
+    CONTENT: ClassVar[dict[str, str]] = {
+        f"{n}.json": json.dumps({"label": "S", "children": [{"label": n}, {"label": "y"}]}, indent=1) for n in range(4)
     }
 
 
@@ -253,6 +260,7 @@ class TreeManifest(Manifest):
 
 CASES: dict[str, type[Case]] = {
     "trees: JSON": Json,
+    "trees: JSON with labels": JsonLabels,
     "trees: JSON lines": JsonLines,
     "trees: Python": Python,
     "trees: s-expressions": SExpressions,
