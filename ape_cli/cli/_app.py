@@ -114,7 +114,7 @@ def command(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function as a command of the same name, or of `name`.
 
-    `example` ends its help. `option` is what a word is probably meant for that is no argument of the command.
+    `example` ends its help. `option` is proposed if the user gives a word that the command does not take.
     """
     kind = type(cls.__name__, (cls,), {"option": option})
 

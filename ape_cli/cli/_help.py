@@ -24,7 +24,7 @@ _HYPHEN = "\u2011"  # stands for a hyphen while lines are folded, so that names 
 class HelpfulCommand(TyperCommand):
     """A command whose `--help` shows groups of options.
 
-    `option` is what a word is probably meant for that the command does not take as an argument: `--scheme `.
+    `option` is proposed if the user gives a word that the command does not take, for example `--scheme `.
     """
 
     option: ClassVar[str] = ""

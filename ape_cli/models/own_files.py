@@ -1,6 +1,7 @@
 """The code of schemes and kinds of attention that are a user's own, as run.json records it.
 
-A run whose code has changed since is not what the code says now. Early versions did not record this.
+If the code has changed since the training, the run does not belong to the present code. Early versions of ape recorded
+no digest.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ def check_installed(config: Config) -> None:
 
 
 def check_same(config: Config, then: Mapping[str, str]) -> None:
-    """Check that the files of an exported model's scheme and attention are those that it was trained with.
+    """Check that the code of an exported model's scheme and attention is that which it was trained with.
 
-    `then` has their digests, as `own_files` returned them at its training. Raises `RunError` if a file is another one.
+    `then` has the digests, as `own_files` returned them at its training. Raises `RunError` if some code is different.
     """
     now = own_files(config)
     for what, digest in then.items():
@@ -62,7 +63,7 @@ def check_same(config: Config, then: Mapping[str, str]) -> None:
 
 
 def changes(runs: Iterable[tuple[Run, Config]], command: str = "`ape train … --overwrite`") -> list[str]:
-    """A sentence about each scheme or attention whose file has changed since the first of these runs was trained.
+    """A sentence about each scheme or attention whose code has changed since the first of these runs was trained.
 
     `command` is the command that trains it again.
     """
@@ -75,9 +76,9 @@ def changes(runs: Iterable[tuple[Run, Config]], command: str = "`ape train … -
 
 
 def check_own_files(run: Run, config: Config) -> None:
-    """Check that a run was trained with the present files of its scheme and attention, so that its weights fit them.
+    """Check that a run was trained with the present code of its scheme and attention, so that its weights fit it.
 
-    Raises `RunError` if a file has changed since.
+    Raises `RunError` if the code has changed since.
     """
     for what in changed(run, config):
         raise RunError(

@@ -51,7 +51,7 @@ def latex(tables: list[Table]) -> str:
             out += [
                 "\\begin{table}",
                 "\\centering",
-                *"\n\\par\\medskip\n".join("\n".join(part) for part in parts).split("\n"),
+                "\n\\par\\medskip\n".join("\n".join(part) for part in parts),
                 f"\\caption[{{{of_part}}}]{{{of_part}. {notes}}}",
                 f"\\label{{{labels[-1]}}}",
                 "\\end{table}",

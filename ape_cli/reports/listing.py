@@ -80,7 +80,7 @@ def _widths(columns: Sequence[Sequence[str]], least: Sequence[int], available: i
         left = available - sum(widths)
         if left >= 0:
             for i, column in enumerate(columns):  # the rest avoids folds
-                more = min(max(map(len, column)) - widths[i], left) if max(map(len, column)) > widths[i] else 0
+                more = min(max(0, max(map(len, column)) - widths[i]), left)
                 widths[i] += more
                 left -= more
             return widths

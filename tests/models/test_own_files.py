@@ -56,6 +56,13 @@ def rewrite(file: Path, text: str = SCHEME + "\n") -> None:
     sys.modules.pop("ape_cli.position.mine_own", None)
 
 
+def trained(words: Dataset) -> Run:
+    """Trains a run with the scheme, in the present folder."""
+    ape("train", "--scheme", "mine-own", "--data", str(words.folder), "--preset", "tiny", "--set", "steps=2")
+    (run,) = open_registry("results")
+    return run
+
+
 def test_only_a_users_own_file_has_a_digest(file: Path) -> None:
     config = resolve("tiny", "mine-own", {}, kind="sequence")
     assert own_files(config) == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
@@ -151,7 +158,7 @@ def test_a_run_is_not_evaluated_without_the_file_of_its_scheme(
     words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ape("train", "--scheme", "mine-own", "--data", str(words.folder), "--preset", "tiny", "--set", "steps=2")
+    trained(words)
     file.unlink()
     position.load.cache_clear()
     err = ape("eval", "reverse-mine-own-42", code=1)[1]
@@ -169,8 +176,7 @@ def test_the_digest_is_that_of_the_code_that_runs(
     position.load("mine-own")
     file.write_text(SCHEME + "\n")
     assert own_files(config) == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
-    ape("train", "--scheme", "mine-own", "--data", str(words.folder), "--preset", "tiny", "--set", "steps=2")
-    (run,) = open_registry("results")
+    run = trained(words)
     assert run.read()["own_files"] == own_files(config)
 
 
@@ -194,8 +200,7 @@ def test_a_run_that_another_process_trained_again_is_left_as_it_is(
 ) -> None:
     """Two sweeps find a changed run. The second one waits for the lock, and then looks again."""
     monkeypatch.chdir(tmp_path)
-    ape("train", "--scheme", "mine-own", "--data", str(words.folder), "--preset", "tiny", "--set", "steps=2")
-    (run,) = open_registry("results")
+    run = trained(words)
     before = run.read()
     answers = iter([["scheme 'mine-own'"], []])
     monkeypatch.setattr(trial, "changed", lambda run, config: next(answers))
