@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -101,12 +101,27 @@ Threads = Annotated[
     int | None, typer.Option(help="Number of CPU threads. Default: all cores.", rich_help_panel=EXECUTION)
 ]
 RESULTS, DATASETS = Path("results"), Path("datasets")
+RETRAIN = "`ape sweep … --retrain-changed`"
 
 
 def stop_signals() -> list[signal.Signals]:
     """The signals that ask a command to stop. SIGHUP, the end of the terminal, is not one of them under `nohup`."""
     asked = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
     return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if asked else [])]
+
+
+@contextmanager
+def on_stop(handler: Callable[[int, Any], Any]) -> Iterator[None]:
+    """Within the block, `handler` handles the `stop_signals`. In other threads than the main one, it does not."""
+    before: dict[signal.Signals, Any] = {}
+    try:
+        with suppress(ValueError):  # only the main thread may set signal handlers
+            for number in stop_signals():
+                before[number] = signal.signal(number, handler)
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def command(
@@ -132,21 +147,14 @@ def _guarded(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
-        before: dict[signal.Signals, Any] = {}
         try:
-            with suppress(ValueError):  # only the main thread may set signal handlers
-                for number in stop_signals():
-                    before[number] = signal.signal(number, signal.default_int_handler)
-            with messages_to(note):
+            with on_stop(signal.default_int_handler), messages_to(note):
                 function(*args, **kwargs)
         except (ApeError, OSError) as error:
             raise typer.Exit(tell(error)) from None
         except KeyboardInterrupt:
             note("interrupted: run the same command again to continue")
             raise typer.Exit(130) from None
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     return run
 
@@ -173,6 +181,15 @@ def note_unreadable(bad: list[str], registry: Registry | None = None) -> None:
         note(f"left out: {line}")
     if registry is not None and registry.unverified:
         note(registry.unverified_note)
+
+
+def note_changed(registry: Registry) -> None:
+    """Print a note about each of the user's schemes whose code has changed since runs that were read were trained."""
+    if registry.own_code:
+        from ape_cli.models.own_files import changes  # it imports torch
+
+        for change in changes(registry.own_code.values(), RETRAIN):
+            note(change)
 
 
 def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> StoragePath:

@@ -6,8 +6,9 @@ tasks have in common are one option of the command.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,6 +103,31 @@ def given_options(ctx: typer.Context, settings: list[str]) -> dict[str, Any]:
         both = f"{given[twice[0]]} and {more[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
     return given | more
+
+
+@contextmanager
+def named_as_options(task: str) -> Iterator[None]:
+    """Within the block, errors say `--depth-mean`, and not `depth_mean`, which is its name in Python.
+
+    Names of one word are left as they are, because they may be words of a sentence.
+    """
+    from ape_cli import tasks
+
+    try:
+        yield
+    except UsageError as error:
+        with suppress(ApeError):  # the task itself may be unknown
+            for name in tasks.options_of(tasks.load(task)):
+                if "_" in name:
+                    error = _renamed(error, name, flag(name))
+        raise error from None
+
+
+def _renamed(error: UsageError, name: str, option: str) -> UsageError:
+    """The error with an option in place of a name, except where the name is quoted or is set (`name=…`)."""
+    rename = partial(re.sub, rf"(?<![\w'-]){name}(?![\w=])", option)
+    fix = None if error.fix is None else rename(error.fix)
+    return UsageError(rename(error.what), got=error.got, allowed=error.allowed, fix=fix)
 
 
 def _options() -> list[Any]:

@@ -99,8 +99,9 @@ class WantedRun:
         if data is not None:
             kind, make = dataset_choice.given_dataset(existing_dataset(data, datasets))
         elif task is not None:
-            kind, make = dataset_choice.task_dataset(task, self.order, self.preset, datasets)
-            dataset_choice.note_unused(task, self.order, self.preset, datasets)
+            of_task = task, self.order, self.preset, datasets
+            kind, make = dataset_choice.task_dataset(*of_task, self.scheme, self.structure)
+            dataset_choice.note_unused(*of_task)
         elif self.recorded is not None and self.order is None:
             kind, make = dataset_choice.recorded_dataset(self.recorded, datasets)
         elif self.recorded is not None:

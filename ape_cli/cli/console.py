@@ -201,6 +201,16 @@ def print_evaluation(found: dict[str, Any], guess: float, teacher: dict[str, Any
     say(guessed(names["token_accuracy"], guess, image))
 
 
+def print_scores(found: dict[str, Any]) -> None:
+    """Print the scores of an evaluation over all rows in a line. `print_evaluation` prints all of them."""
+    overall, image = found["overall"], "by_class" in found
+    decoding = "" if image else f", {found['decode']}"
+    exact = "" if image else f", exact match {overall['exact_match']:.2%}"
+    entropy = f", cross-entropy {overall['cross_entropy']:.4f} nats" if "cross_entropy" in overall else ""
+    scores = f"{accuracy_of('image' if image else 'sequence')} {overall['token_accuracy']:.2%}{exact}{entropy}"
+    say(f"{found['run']} on {found['dataset']} ({found['split']}{decoding}): {scores}", indent=2)
+
+
 def guessed(accuracy: str, guess: float, image: bool) -> str:
     """What a constant guess reaches, in words. `accuracy` is the name of the score."""
     return f"{accuracy} of always answering the most frequent {'class' if image else 'symbol'}: {guess:.2%}"

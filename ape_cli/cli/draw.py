@@ -23,6 +23,7 @@ from ape_cli.core.errors import UsageError, pick
 
 if TYPE_CHECKING:
     from ape_cli.reports.pictures import PictureKind
+    from ape_cli.runs.registry import Registry
     from ape_cli.runs.run import Run
 
 
@@ -140,6 +141,7 @@ def picture(
     where = _picture_material.Where(length, depth, side, node)
     if run is None:
         assert scheme is not None
+        _check_no_run(scheme, open_registry(results))
         first, asked = 42 if seed is None else seed, config.parse_settings(settings or [])
         chosen = [name for name, value in (("heads", heads), ("seed", seed)) if value is not None]
         many = 4 if heads is None else heads
@@ -197,6 +199,14 @@ def _check_options(
     for name, value, why, fix in reasons:
         if value is not None:
             raise UsageError(f"--{name} has no effect: {why}", got=f"--{name} with {view}", fix=fix)
+
+
+def _check_no_run(scheme: str, registry: Registry) -> None:
+    """Check that the name of a scheme is not that of a run. Raises `UsageError` if it is."""
+    from ape_cli import position
+
+    if scheme not in position.names() and any(run.name == scheme for run in registry):
+        raise UsageError("this is a run, not a scheme", got=scheme, fix=f"ape draw --run {scheme}")
 
 
 def _check_run(run: Run, scheme: str | None) -> None:

@@ -69,8 +69,14 @@ def _product(
 
 
 def _tree(positions: Sequence[int], names: list[str], tree: Tree, binarised: bool) -> Drawn:
-    """A tree with one node in a line. Raises `DataError` if it has no root."""
+    """A tree with one node in a line. Raises `DataError` if it has no root.
+
+    The target of the task `mask` has only some nodes of a tree. A missing node above one of them is drawn as a dot.
+    """
     labels = {heap: Text(name) for heap, name in zip(positions, names, strict=True)}
+    for heap in positions:
+        while (heap := (heap - 2) // tree.branching + 1) > 1 and heap not in labels:
+            labels[heap] = Text("·", style="dim")
     return _nodes(labels, tree, ["left ", "right "] if binarised else [""] * tree.branching)
 
 

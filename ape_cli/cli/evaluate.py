@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,12 +22,13 @@ from ape_cli.cli._app import (
     somewhere,
 )
 from ape_cli.cli._help import EXECUTION, SCORES
-from ape_cli.cli.console import answer, note, note_lines
+from ape_cli.cli.console import answer, note, note_lines, say
 from ape_cli.core import escaping, runtime
 from ape_cli.core.errors import ApeError, UsageError
 
 if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow to import
     from ape_cli.data.loader import Dataset
+    from ape_cli.runs.registry import Registry
     from ape_cli.runs.run import Run
 
 
@@ -79,17 +81,9 @@ def evaluate(
     for asked in opened:
         evaluate.check_decoding(asked, decode)
     others = list({found.manifest.fingerprint: found for found in opened}.values())
-    work: list[tuple[Run, Dataset | None]]
-    if runs:
-        named = {run.name: run for run in map(registry.find, runs)}.values()
-        work = [(run, other) for run in named for other in (evaluate.fitting(run, others) if others else [None])]
-    else:
-        work, bad = evaluate.pending(registry, others, split, decode)
-        note_unreadable(bad, registry)
-        if not work:
-            left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
-            note(f"nothing to evaluate: all finished runs that fit have this evaluation, or there are none{left}")
-    done, failed, guesses = [], 0, dict[str, float]()
+    work = _work(runs, registry, others, split, decode)
+    done, failed = [], 0
+    on: dict[str, Dataset] = {}
     for run, other in work:
         try:
             against = other or evaluate.own_dataset(run)
@@ -101,23 +95,41 @@ def evaluate(
             note_lines(f"error: {escaping.one_line(run.name)}: {error}")
             continue
         done.append(found)
+        on.setdefault(against.fingerprint, against)
         if not as_json:
-            _print(found, run, against, guesses)
+            _print(found, run, against) if len(work) == 1 else console.print_scores(found)
     if as_json:
         answer(done)
-    elif done and others:
-        images = all(other.image for other in others)  # all images of a dataset have one size
-        note(
-            f"`ape report{'' if images else ' --by size'}` shows the scores{'' if images else ' by size'} side by side"
-        )
+    else:
+        _print_end(on.values(), split, several=len(work) > 1, named=bool(others))
     if failed:
         raise typer.Exit(1)
 
 
-def _print(found: dict[str, Any], run: Run, data: Dataset, guesses: dict[str, float]) -> None:
-    """Print an evaluation and what a constant guess reaches. A greedy one is next to teacher forcing if that is there.
+def _work(
+    names: list[str] | None, registry: Registry, data: list[Dataset], split: str, decode: str
+) -> list[tuple[Run, Dataset | None]]:
+    """The evaluations to do: pairs of a run and a dataset, where None stands for the run's own dataset.
 
-    `guesses` has the constant guess of each dataset that was read before, by its fingerprint.
+    Without names, notes say which runs are left out, or that there is nothing to do.
+    """
+    from ape_cli.evaluation import pending
+
+    if names:
+        named = {run.name: run for run in map(registry.find, names)}.values()
+        return [(run, one) for run in named for one in (pending.fitting(run, data) if data else [None])]
+    work, bad = pending.pending(registry, data, split, decode)
+    note_unreadable(bad, registry)
+    if not work:
+        left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
+        note(f"nothing to evaluate: all finished runs that fit have this evaluation, or there are none{left}")
+    return work
+
+
+def _print(found: dict[str, Any], run: Run, data: Dataset) -> None:
+    """Print an evaluation and what a constant guess reaches.
+
+    A greedy evaluation is next to the one with teacher forcing, if that is there.
     """
     from ape_cli.evaluation.constant_guess import constant_guess
     from ape_cli.evaluation.evaluate import name_of
@@ -128,6 +140,18 @@ def _print(found: dict[str, Any], run: Run, data: Dataset, guesses: dict[str, fl
             teacher = run.evaluation(name_of(data, split, "teacher"))
         except ApeError as error:  # the other runs are evaluated too
             note(f"without teacher forcing: {error.summary}")
-    if data.fingerprint not in guesses:
-        guesses[data.fingerprint] = constant_guess(data.split(split))
-    console.print_evaluation(found, guesses[data.fingerprint], teacher)
+    console.print_evaluation(found, constant_guess(data.split(split)), teacher)
+
+
+def _print_end(on: Collection[Dataset], split: str, *, several: bool, named: bool) -> None:
+    """Print what constant guesses reach, after `several` evaluations, and how scores on `named` datasets are shown."""
+    from ape_cli.evaluation.constant_guess import constant_guess
+
+    for data in on if several else ():
+        accuracy = console.accuracy_of(data.kind)
+        say(f"{data.name}: {console.guessed(accuracy, constant_guess(data.split(split)), data.image is not None)}")
+    if on and named:
+        images = all(data.image for data in on)  # all images of a dataset have one size
+        note(
+            f"`ape report{'' if images else ' --by size'}` shows the scores{'' if images else ' by size'} side by side"
+        )

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from ape_cli.cli import console
-from ape_cli.cli._app import DATASETS, Json, Somewhere, command, somewhere
+from ape_cli.cli._app import DATASETS, Datasets, Json, Somewhere, command, somewhere
 from ape_cli.cli._help import DATA, EXECUTION, EXISTING, OUTPUT, ROWS, TASKS
-from ape_cli.cli._task_options import TaskCommand, given_options
+from ape_cli.cli._task_options import TaskCommand, given_options, named_as_options
 from ape_cli.cli.console import answer, note, say
+from ape_cli.core.errors import UsageError
 
 
 @command("ape gen tree-rotate --order depth --n 5000", cls=TaskCommand)
@@ -48,7 +49,7 @@ def gen(
     to: Annotated[
         Somewhere | None,
         somewhere(
-            "Folder of the dataset: a path, s3://… or gs://…. Default: datasets/TASK[-ORDER][-sizes-…].",
+            "Folder of the dataset: a path, s3://… or gs://…. Default: TASK[-ORDER][-sizes-…] in --datasets.",
             "--out",
             group=OUTPUT,
         ),
@@ -80,18 +81,26 @@ def gen(
             "--set", metavar="KEY=VALUE", help="Any option of the task; may be repeated.", rich_help_panel=TASKS
         ),
     ] = None,
+    datasets: Datasets = DATASETS,
     as_json: Json = False,
 ) -> None:
     """Generate a dataset of Parquet files. It also has a manifest and a dataset card.
 
     `ape gen TASK --help` shows only the options that apply to one task.
+
+    \f
+    Raises `UsageError` if options are not valid or do not fit together.
     """
     from ape_cli import tasks
     from ape_cli.core import executors
     from ape_cli.data import generation
 
-    made = tasks.make(task, order, source_order, **given_options(ctx, settings or []))
-    folder = to or DATASETS / made.title
+    if to is not None and datasets != DATASETS:
+        both = f"--out {to} and --datasets {datasets}"
+        raise UsageError("--out already names the folder of the dataset", got=both, fix="leave one out")
+    with named_as_options(task):
+        made = tasks.make(task, order, source_order, **given_options(ctx, settings or []))
+    folder = to or datasets / made.title
     given_rows = {"train": n, "validation": n_validation, "test": n_test}
     wanted = generation.plan(made, seed=seed, rows=given_rows, shard_rows=shard_rows)
     rows, total = wanted.rows, sum(wanted.rows.values())

@@ -21,6 +21,7 @@ from ape_cli.cli._app import (
     Threads,
     command,
     existing_dataset,
+    note_changed,
     note_unreadable,
 )
 from ape_cli.cli._help import RUNS
@@ -169,6 +170,7 @@ def runs(
     registry = open_registry(results).where(filters.make(scheme, task, preset))
     found, bad = registry.table()
     note_unreadable(bad, registry)
+    note_changed(registry)
     there = found.height
     found = selection.arranged(selection.selected(found, conditions or []), sort or "run", descending=descending)
     if as_json:

@@ -18,6 +18,7 @@ from ape_cli.cli._app import (
     Tasks,
     command,
     here,
+    note_changed,
     note_unreadable,
     somewhere,
 )
@@ -168,6 +169,7 @@ def report(
         for line in told:
             note(line)
     note_unreadable(bad, registry)
+    note_changed(registry)
     for kind in kinds:
         for name, figure in figures.items():
             path = (plots or Path()) / f"{checked_name('name of the figure', name)}.{kind}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Log, Results, command, dataset_folder, here
+from ape_cli.cli._app import DATASETS, RESULTS, RETRAIN, Datasets, Json, Log, Results, command, dataset_folder, here
 from ape_cli.cli._grid_options import given_fields, shard_of
 from ape_cli.cli._help import EXECUTION, GRID
 from ape_cli.cli.console import note
@@ -177,6 +177,7 @@ def sweep(
         gpus_per_trial=gpus_per_trial,
         trials_per_task=planning.per_task(items) if trials_per_task is None and engine == "ray" else trials_per_task,
     )
+    _note_changes(items)
     if dry_run:
         print_plan(items, made.slots, as_json)
         return
@@ -210,6 +211,15 @@ def _trials(
     return items
 
 
+def _note_changes(items: list[PlannedTrial]) -> None:
+    """Print a note about each scheme or attention whose code has changed since trials of the sweep were trained."""
+    from ape_cli.models.own_files import changes, own_code_of
+
+    trained = (own_code_of(item.run) for item in items if item.run and item.state in ("finished", "stopped"))
+    for change in changes([own for own in trained if own is not None], RETRAIN):
+        note(change)
+
+
 def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTrial], Job], local_gpu: bool) -> Watch:
     """Run all trials that are not finished, and show their progress.
 
@@ -217,7 +227,6 @@ def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTri
     """
     from ape_cli.cli import sweep_table
     from ape_cli.models.device import gpu_count
-    from ape_cli.models.own_files import changes
     from ape_cli.sweep.gpu_sharing import shared_gpu
 
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
@@ -226,9 +235,6 @@ def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTri
     else:
         verb = "is" if len(items) == 1 else "are"
         note(f"{sweep_table.trials(len(items))} {verb} trained already; nothing to do")
-    trained = [(item.run, item.config) for item in items if item.run and item.state in ("finished", "stopped")]
-    for change in changes(trained, "`ape sweep … --retrain-changed`"):
-        note(change)
     jobs = [job(item) for item in todo]
     several = local_gpu and (engine.slots or 1) > gpu_count()
     with shared_gpu(several), sweep_table.watching(todo, engine.slots) as watch, closing(engine.work(jobs)) as events:

@@ -6,10 +6,11 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ape_cli.cli._app import on_stop
 from ape_cli.cli.console import Visible, accuracy_of, note
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _CTRL_C = 3  # characters that `^C` and the cursor need at the end of a line
 _ENDED = 6  # number of trials that have ended and are shown
+_STOPPING = "stopping after the present steps …"
 _STATES = ("finished", "running", "stopped", "waiting", "failed", "elsewhere")
 
 
@@ -75,6 +77,7 @@ class Watch:
         """Start with all trials waiting. `slots`: the number of trials at once, None if unknown."""
         self.lines = {item.name: Line(item) for item in items}
         self.slots = slots
+        self.stopping = False
 
     def heed(self, event: Event) -> None:
         """Update the progress with an event of the executor."""
@@ -130,6 +133,14 @@ class Watch:
         """The number of trials in each state, in words."""
         return ", ".join(f"{n} {state}" for state in _STATES if (n := self.count(state)))
 
+    def stop(self, number: int, frame: Any) -> None:
+        """Handle a signal to stop: say so at once, because the running trials end only after their present steps."""
+        self.stopping = True
+        if not sys.stderr.isatty():
+            with suppress(RuntimeError):  # a line was being written
+                note(_STOPPING)
+        raise KeyboardInterrupt
+
     def interrupt(self) -> None:
         """Mark the running trials as stopped. The same command resumes them."""
         for line in self.of("running"):
@@ -148,9 +159,12 @@ class Watch:
         ended = sorted(self.of("finished", "failed", "elsewhere", "stopped"), key=lambda line: line.ended)
         for line in [*ended[-_ENDED:], *self.of("running")]:
             table.add_row(*(Text(cell) for cell in line.cells(now)))
-        left = None if self.of("stopped") else self.time_left()
+        left = None if self.stopping or self.of("stopped") else self.time_left()
+        more = (
+            f"; {_STOPPING}" if self.stopping and self.of("running") else f"; about {clock(left)} left" if left else ""
+        )
         # the summary comes first, because a short terminal cuts off the end
-        return Group(Text(self.states + (f"; about {clock(left)} left" if left else "")), table)
+        return Group(Text(self.states + more), table)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         """The live table, for rich. It leaves room at the right for the `^C` that a terminal shows after Ctrl-C.
@@ -170,7 +184,7 @@ def watching(items: list[PlannedTrial], slots: int | None) -> Iterator[Watch]:
         from rich.live import Live
 
         live = Live(Visible(watch), console=Console(stderr=True), refresh_per_second=2)
-    with live:
+    with live, on_stop(watch.stop):
         try:
             yield watch
         except BaseException:  # Ctrl-C, for example; the last table that is drawn shows the trials as stopped

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -23,8 +22,8 @@ from ape_cli.cli._app import (
     Somewhere,
     Threads,
     command,
+    on_stop,
     somewhere,
-    stop_signals,
 )
 from ape_cli.cli._command_line import given, repeated
 from ape_cli.cli._help import DATA, EXECUTION, EXISTING, MODEL, TRAINING
@@ -234,9 +233,5 @@ def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
         if alone:  # under torchrun, torchrun prints this
             note("stopping after this step …")
 
-    before = {s: signal.signal(s, ask) for s in stop_signals()}
-    try:
+    with on_stop(ask):
         yield lambda: asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ape_cli.core import plugins
 
+DIGITS = 7  # of a digest, where a version is named, as of a commit
 _LOADED: dict[type, str | None] = {}  # the digest of each class that was loaded
 _INSTALLED = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 

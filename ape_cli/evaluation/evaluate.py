@@ -33,7 +33,6 @@ from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config
 from ape_cli.runs.evaluation_record import DECODINGS, evaluation_name
 from ape_cli.runs.record import is_sound
-from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.tasks import BaseTask
 
@@ -143,49 +142,6 @@ def own_dataset(run: Run) -> Dataset:
             fix="generate it again with the same command, or name a dataset with --data",
         )
     return data
-
-
-def pending(
-    registry: Registry, data: Sequence[Dataset], split: str, decode: str
-) -> tuple[list[tuple[Run, Dataset | None]], list[str]]:
-    """The evaluations that are still missing, and a line about each problem.
-
-    The first list has finished runs, each with every dataset of `data` that it fits. If `data` is empty, None stands
-    for the run's own dataset. Runs on images are never decoded greedily. The second list has a line about each run
-    that cannot be read, and one about the runs without weights.
-    """
-    found: list[tuple[Run, Dataset | None]] = []
-    bad: list[str] = []
-    weightless = 0
-    for run, about in registry.sound(bad):
-        own = about["dataset"]
-        fits: list[Dataset | None] = [d for d in data if not misfit(own, d)] if data else [None]
-        if run.status_in(about) != "finished" or not fits or (decode == "greedy" and own.get("image")):
-            continue
-        done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations(about)[0]}
-        wanted: list[tuple[Run, Dataset | None]] = []
-        for other in fits:
-            rows = own["rows"] if other is None else other.manifest.plan.rows
-            fingerprint = own["fingerprint"] if other is None else other.manifest.fingerprint
-            if rows[split] and (fingerprint, split, decode) not in done:
-                wanted.append((run, other))
-        if wanted and not run.has_weights:
-            weightless += 1
-            continue
-        found += wanted
-    if weightless:
-        runs = "1 finished run without" if weightless == 1 else f"{weightless} finished runs without"
-        bad.append(f"{runs} weights, which only training again brings back (`ape train … --overwrite`)")
-    return found, bad
-
-
-def fitting(run: Run, data: Sequence[Dataset]) -> Sequence[Dataset]:
-    """The datasets that fit a run. If none fits, all are returned, and `evaluate` raises an error that says why."""
-    try:
-        own = run.read()["dataset"]
-    except RunError:
-        return data
-    return [d for d in data if not misfit(own, d)] or data
 
 
 def name_of(data: Facts, split: str, decode: str) -> str:

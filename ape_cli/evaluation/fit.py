@@ -5,6 +5,7 @@ The run has to be finished, and its task, structure, answers, image size and voc
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ def check_finished(run: Run) -> dict[str, Any]:
             fix={
                 "running": "wait for it",
                 "failed": "train it again with --overwrite, or with other settings",
-            }.get(status, "resume it: `ape train … --resume`"),
+            }.get(status, f"resume it: `ape train --config {shlex.quote(str(run.folder / 'run.json'))} --resume`"),
         )
     config = read_config(about["config"])
     check_installed(config)

@@ -7,11 +7,14 @@ no digest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from ape_cli import attention, position
 from ape_cli.core import own_code, plugins
-from ape_cli.core.errors import RunError
+from ape_cli.core.errors import ApeError, RunError
+from ape_cli.runs import record
 from ape_cli.runs.config import Config
+from ape_cli.runs.record import OwnCode
 from ape_cli.runs.run import Run
 
 
@@ -26,7 +29,12 @@ def own_files(config: Config) -> dict[str, str]:
 
     A class without a file, as of a notebook, is left out.
     """
-    digests = {what: own_code.digest(found) for what, found in own_parts(config.scheme, config.attention).items()}
+    return _digests(config.scheme, config.attention)
+
+
+def _digests(scheme: str, kind: str) -> dict[str, str]:
+    """`own_files` of a scheme and a kind of attention."""
+    digests = {what: own_code.digest(found) for what, found in own_parts(scheme, kind).items()}
     return {what: digest for what, digest in digests.items() if digest is not None}
 
 
@@ -62,17 +70,39 @@ def check_same(config: Config, then: Mapping[str, str]) -> None:
             )
 
 
-def changes(runs: Iterable[tuple[Run, Config]], command: str = "`ape train … --overwrite`") -> list[str]:
-    """A sentence about each scheme or attention whose code has changed since the first of these runs was trained.
+def changes(runs: Iterable[OwnCode], command: str) -> list[str]:
+    """A sentence about each scheme or attention whose code has changed since some of these runs were trained.
 
-    `command` is the command that trains it again.
+    `command` is the command that trains them again. Nothing is said about code that cannot be loaded now.
     """
-    found: dict[str, str] = {}
-    for run, config in runs:
-        for what in changed(run, config):
-            text = f"the code of {what} has changed since run {run.name} was trained"
-            found.setdefault(what, f"{text}; {command} trains it again")
-    return list(found.values())
+    then: dict[str, dict[str, str]] = {}  # of each part: the digests of the runs
+    now: dict[str, str] = {}
+    by_parts: dict[tuple[str, str], list[OwnCode]] = {}
+    for run in runs:
+        by_parts.setdefault((run.scheme, run.attention), []).append(run)
+    for parts, found in by_parts.items():
+        with suppress(ApeError):  # its file is missing or has an error
+            now |= _digests(*parts)
+            for run in found:
+                for what, digest in run.digests.items():
+                    then.setdefault(what, {})[run.run] = digest
+    return [
+        _change(what, found, now.get(what), command)
+        for what, found in then.items()
+        if any(digest != now.get(what) for digest in found.values())
+    ]
+
+
+def _change(what: str, then: Mapping[str, str], now: str | None, command: str) -> str:
+    """The sentence of `changes` about a part. `then` has the digests of its runs, and `now` is the present one."""
+    old = [name for name, digest in then.items() if digest != now]
+    runs = f"run {old[0]}" if len(then) == 1 else f"{len(old):,} of {len(then):,} runs"
+    were = "was" if len(old) == 1 else "were"
+    example = "" if len(then) == 1 else f", for example {old[0]}"
+    present = f" (present version: {now[: own_code.DIGITS]})" if now and len(then) > 1 else ""
+    again = "it" if len(old) == 1 else "them"
+    since = f"{runs} {were} trained{example}{present}"
+    return f"the code of {what} has changed since {since}; {command} trains {again} again"
 
 
 def check_own_files(run: Run, config: Config) -> None:
@@ -94,11 +124,15 @@ def changed(run: Run, config: Config) -> list[str]:
 
     Of a run of an early version, or without own files, nothing is known.
     """
-    now = own_files(config)
+    then, now = own_code_of(run), own_files(config)
+    return [what for what, digest in then.digests.items() if now.get(what) != digest] if then else []
+
+
+def own_code_of(run: Run) -> OwnCode | None:
+    """The own code that a run was trained with. None if it has none or recorded none, or if there is no such run."""
     try:
-        then = run.read().get("own_files", {})
+        return record.own_code(run.read())
     except RunError:
         if (run.folder / "run.json").exists():
             raise
-        return []  # another process may have just removed it
-    return [what for what, digest in then.items() if now.get(what) != digest]
+        return None  # another process may have just removed it

@@ -98,8 +98,8 @@ def wanted(
         raise nothing_to_report(
             "there is nothing to report: no evaluated run",
             bad,
-            got=f"{registry.folder}",
-            fix="train one first: `ape train --scheme rope --task copy`, then `ape report`",
+            got=f"{registry.folder}" + ("" if registry.folder.exists() else ", which does not exist"),
+            fix="train one first: `ape train --scheme rope --task copy`; --results names another folder",
         )
     chosen = values.filter(
         pl.col("metric") == metric,

@@ -13,6 +13,7 @@ from typing import Any
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
+from ape_cli.core.own_code import DIGITS
 from ape_cli.reports import paper
 from ape_cli.runs.config import PRESETS, read_config
 from ape_cli.runs.record import variant_text
@@ -21,7 +22,6 @@ from ape_cli.runs.run import Run
 from ape_cli.structure import linearisation
 
 CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
-_DIGITS = 7  # of a SHA-256, as of a commit
 
 _OWN = itemgetter("task", "order", "configuration", "variant", "seed", "trained_fingerprint")  # of one run only
 _PARTS = itemgetter("scheme", "attention")
@@ -40,7 +40,7 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
     versions: dict[tuple[str, str], set[str]] = {}  # of each scheme with a kind of attention: those of its own files
     own: list[tuple[Run, dict[str, Any], dict[str, Any], str, set[str]]] = []
     for run, about, of_run in _describe_each(registry, bad):
-        version = "+".join(digest[:_DIGITS] for _, digest in sorted(about.get("own_files", {}).items()))
+        version = "+".join(digest[:DIGITS] for _, digest in sorted(about.get("own_files", {}).items()))
         of_parts = versions.setdefault(_PARTS(of_run), set())
         of_parts.add(version)
         if version:  # how many versions there are is known at the end

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from ape_cli.core.errors import RunError
+from ape_cli.core.own_code import DIGITS
 from ape_cli.runs import history, record
 from ape_cli.runs.config import read_config
 from ape_cli.runs.record import TrainingResult
@@ -53,7 +54,7 @@ def version_notes(audits: Iterable[Audit]) -> list[str]:
     versions: dict[str, Counter[str]] = {}
     for found in audits:
         for what, digest in found.own_files.items():
-            versions.setdefault(what, Counter())[digest[:7]] += 1
+            versions.setdefault(what, Counter())[digest[:DIGITS]] += 1
     return [
         f"the runs of {what} were trained with {len(count)} versions of its code, so they have separate rows in tables "
         f"({', '.join(f'{version}: {runs:,} run' + 's' * (runs != 1) for version, runs in count.items())})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -194,6 +194,21 @@ def read(
 def is_sound(metrics: dict[str, Any]) -> bool:
     """Whether all numbers are finite."""
     return all(math.isfinite(v) for v in metrics.values() if isinstance(v, float))
+
+
+class OwnCode(NamedTuple):
+    """The versions of a user's own code that a run was trained with."""
+
+    run: str
+    scheme: str
+    attention: str
+    digests: dict[str, str]  # the SHA-256 of the code of each part that is not of ape, as in run.json
+
+
+def own_code(about: dict[str, Any]) -> OwnCode | None:
+    """The own code of a run, from the content of its run.json. None if it has none, or recorded none."""
+    config, digests = about["config"], about.get("own_files")
+    return OwnCode(about["run"], config["scheme"], config.get("attention", "dot"), digests) if digests else None
 
 
 def variant_text(about: dict[str, Any]) -> str:

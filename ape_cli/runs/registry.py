@@ -17,6 +17,7 @@ from ape_cli.runs import filters, record
 from ape_cli.runs.commit import commit
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
+from ape_cli.runs.record import OwnCode
 from ape_cli.runs.run import Run, now
 from ape_cli.storage import files, folders
 from ape_cli.storage.object_store import RemotePath
@@ -40,6 +41,7 @@ class Registry:
         """Nothing is read from the folder yet."""
         self.folder, self.names, self.chosen = folder, names, chosen
         self.unverified: set[str] = set()  # names of the runs with a file without a digest, as far as they were read
+        self.own_code: dict[str, OwnCode] = {}  # the own code of the runs that were read and have some, by their names
 
     def only(self, names: Iterable[str]) -> Registry:
         """A registry of the runs with these names only."""
@@ -75,7 +77,7 @@ class Registry:
         For each run that cannot be read, a line of text is appended to `bad`. Runs are yielded one at a time, so that
         tens of thousands of records are never in memory together.
 
-        The names of runs without digests are added to `unverified`.
+        The names of runs without digests are added to `unverified`, and runs with a user's own code to `own_code`.
 
         Raises `ApeError` after the last run, if there are runs but the filter selects none or has an unknown name.
         """
@@ -99,6 +101,8 @@ class Registry:
             kind = filters.kind(config["scheme"], config["preset"], *of_data, image=bool(data.get("image")))
             kinds.add(kind)
             if self.chosen.picks(kind):
+                if (own := record.own_code(about)) is not None:
+                    self.own_code[run.name] = own
                 yield run, about
                 if run.unverified:  # the evaluations that the caller has read count too
                     self.unverified.add(run.name)
@@ -132,6 +136,12 @@ class Registry:
                 got=name,
                 allowed=", ".join(alike),
                 fix="give more of the name",
+            )
+        if not names:
+            raise UsageError(
+                "unknown run: there are none here",
+                got=f"{name!r} in {self.folder}",
+                fix="train one, or name their folder with --results",
             )
         raise unknown("run", name, names)
 

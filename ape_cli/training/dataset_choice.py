@@ -47,9 +47,19 @@ def preset_plan(
     return made, generation.plan(made, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), folder
 
 
-def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Dataset:
-    """Open a task's dataset at the sizes of a preset. It is generated if it is missing."""
+def preset_dataset(
+    task: str,
+    order: str | None,
+    preset: str,
+    root: StoragePath,
+    check: Callable[[Structure], object] = lambda own: None,
+) -> Dataset:
+    """Open a task's dataset at the sizes of a preset. It is generated if it is missing.
+
+    `check` is called with its structure before that, and may raise an error.
+    """
     made, wanted, folder = preset_plan(task, order, preset, root)
+    check(wanted.structure)
     outcome = generation.generate(made, wanted, folder)
     if outcome.written:
         logger.info(f"generated {folder} ({outcome.written:,} rows)")
@@ -67,9 +77,20 @@ def note_unused(task: str, order: str | None, preset: str, root: StoragePath) ->
         logger.info(f"to train on the existing dataset, use --data {existing} in place of --task")
 
 
-def task_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Choice:
-    """The dataset of a task at the sizes of a preset."""
-    return tasks.load(task).kind, partial(preset_dataset, task, order, preset, root)
+def task_dataset(
+    task: str, order: str | None, preset: str, root: StoragePath, scheme: str, structure: str | Structure | None
+) -> Choice:
+    """The dataset of a task at the sizes of a preset.
+
+    Opening it raises an error before anything is generated if the scheme cannot read it, as `structure` if that is not
+    None.
+    """
+    wanted = None if structure is None else parse_structure(structure)
+
+    def check(own: Structure) -> None:
+        settling.reading(scheme, own, wanted)
+
+    return tasks.load(task).kind, partial(preset_dataset, task, order, preset, root, check)
 
 
 def given_dataset(folder: StoragePath) -> Choice:
@@ -161,7 +182,7 @@ def choose_dataset(
             fix="generate one: `ape gen tree-rotate --branching 3`, `ape gen ring-shift --ring 6`, …",
         )
     logger.info(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
-    return task_dataset(task, order, preset, root)
+    return task_dataset(task, order, preset, root, scheme, structure)
 
 
 def _default_tasks(only_ordered: bool) -> dict[str, str]:

@@ -17,7 +17,7 @@ from ape_cli.evaluation import evaluate
 from ape_cli.models import factory, settling
 from ape_cli.models.checkpoint import warn_if_unverified
 from ape_cli.models.device import describe, processor
-from ape_cli.models.own_files import changed, changes, check_own_files, own_files
+from ape_cli.models.own_files import changed, changes, check_own_files, own_code_of, own_files
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
@@ -73,8 +73,9 @@ def run_trial(
     if status != "finished" and not new:
         group.tell(lambda: check_own_files(run, config))
     if status == "finished":
-        for change in changes([(run, config)]) if group.first else ():
-            logger.warning(change)
+        if group.first and (own := own_code_of(run)) is not None:
+            for change in changes([own], "`ape train … --overwrite`"):
+                logger.warning(change)
         logger.info(f"{run.name} is trained already (--overwrite trains it again)")
         if group.first:
             _tidy(run)

@@ -372,6 +372,21 @@ def test_an_interrupted_generation_is_gone_on_from(here: Path, workers: str) -> 
     assert json.loads(ape(*words, "--out", "whole", "--json")[0])["fingerprint"] == finished["fingerprint"]
 
 
+def test_a_scheme_that_cannot_read_a_task_is_named_before_data_are_generated(here: Path) -> None:
+    for words, code in ((["orthogonal-tree"], 1), (["rope", "--structure", "tree(2)"], 2)):
+        message = ape("train", "--scheme", *words, "--task", "copy", "--preset", "tiny", code=code)[1]
+        assert "cannot read" in message
+        assert not Path("datasets").exists()
+
+
+def test_the_folder_of_a_dataset_is_named_once(here: Path) -> None:
+    ape("gen", "copy", *TINY, "--n", "8", "--datasets", "mine")
+    assert Path("mine", "copy", "manifest.json").exists()
+    message = ape("gen", "copy", "--n", "8", "--datasets", "mine", "--out", "other", code=2)[1]
+    assert "--out already names the folder" in message
+    assert not Path("other").exists()
+
+
 def test_an_option_given_twice_is_refused(here: Path) -> None:
     for words in (["--branching", "4", "--set", "branching=3"], ["--binarise", "--set", "binarise=false"]):
         message = ape("gen", "tree-copy", "--n", "8", *words, code=2)[1]
@@ -412,7 +427,13 @@ def test_several_datasets_at_once(here: Path) -> None:
     for path in kept:
         path.unlink()
     for name in ("long", "short"):
-        assert "--by size" in ape("eval", "--data", name, "--decode", "greedy")[1]
+        out, err = ape("eval", "--data", name, "--decode", "greedy")
+        assert "--by size" in err
+        assert "left out: 1 finished run that cannot be evaluated on this dataset" in err
+        scores = [line for line in out.splitlines() if f" on {name} (test, greedy): token accuracy " in line]
+        assert len(scores) == 2
+        assert out.count(f"{name}: token accuracy of always answering the most frequent symbol") == 1
+        assert len(out.splitlines()) == 3
     assert {path: path.read_text() for path in here.glob("results/runs/*/eval/*greedy.json")} == kept
     assert "nothing to evaluate" in ape("eval", "--data", "short", "--data", "short", "--decode", "greedy")[1]
     named = json.loads(ape("eval", "reverse-none", "--data", "short", "--data", "short", "--json")[0])

@@ -132,7 +132,7 @@ def test_options_are_those_of_the_scheme() -> None:
         ("rope --view attention", "the view attention needs a trained run"),
         ("rope --view training", "the view training needs a trained run"),
         ("--run x --heads 2", "the run decides this"),
-        ("--run x", "unknown run"),
+        ("--run x", "unknown run: there are none here"),
     ],
 )
 def test_one_clear_message(words: str, said: str, here: Path) -> None:
@@ -186,6 +186,8 @@ def test_pictures_of_a_run(run: Run, here: Path) -> None:
     assert Path("a/b.svg").read_text().startswith("<?xml")
     _, told = ape("draw", "rope", "--run", run.name, *results, code=2)
     assert "the run has another scheme" in told
+    _, told = ape("draw", run.name, *results, code=2)
+    assert f"fix:     ape draw --run {run.name}" in told
     _, told = ape("draw", "--run", run.name, "--view", "attention", "--length", "3", *results, code=2)
     assert "a sample has its own places" in told
 

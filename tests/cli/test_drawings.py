@@ -42,6 +42,12 @@ def test_a_tree_without_a_root_is_no_tree() -> None:
             lines(structure, positions, ["x", "y"])
 
 
+def test_nodes_without_their_parents_are_drawn_at_their_places() -> None:
+    """The target of the task `mask` has only some nodes: here 5, the second child of 2, and 6, the first of 3."""
+    drawn = lines("tree(2)", [1, 5, 6, 12], list("fhgz"), order="breadth")
+    assert drawn[:6] == ["f", "├── ·", "│   └── h", "└── ·", "    └── g", "        └── z"]
+
+
 def test_a_grid_has_aligned_columns() -> None:
     assert lines("grid(2)", [[0, 0], [0, 1], [1, 0], [1, 1]], ["a", "bb", "c", "d"]) == ["a  bb", "c  d"]
     assert lines("grid(2)", [[0, 0], [0, 9]], ["a", "b"]) == ["ab"]  # too sparse for a drawing

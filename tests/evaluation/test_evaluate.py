@@ -14,6 +14,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate, fit
+from ape_cli.evaluation.pending import fitting, pending
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from tests.conftest import write
@@ -96,7 +97,7 @@ def test_pending_runs(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
     found = open_registry(tmp_path)
 
     def waiting(data: list[Dataset], decode: str = "teacher") -> list[tuple[str, str | None]]:
-        pairs = evaluate.pending(found, data, "test", decode)[0]
+        pairs = pending(found, data, "test", decode)[0]
         return [(r.name, None if d is None else d.name) for r, d in pairs]
 
     assert len(waiting([])) == 2
@@ -109,13 +110,16 @@ def test_pending_runs(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
     shorter = write(tmp_path / "short", "reverse", length_mean=3)
     assert waiting([longer, words, shorter]) == [(one.name, "long"), (one.name, "short")]
     assert {name for name, _ in waiting([longer, trees])} == {r.name for r in found}
+    assert pending(found, [longer, trees], "test", "teacher")[1] == []
+    left = pending(found, [longer], "test", "teacher")[1]
+    assert left == ["1 finished run that cannot be evaluated on this dataset"]
 
 
 def test_runs_without_weights_are_counted_and_left_out(words: Dataset, tmp_path: Path) -> None:
     """The repository has no weights of its committed runs. A run without weights is an error only if it is named."""
     (kept, gone) = (run(words, tmp_path, seed=seed, test=False).run for seed in (1, 2))
     (gone.folder / "model.safetensors").unlink()
-    found, bad = evaluate.pending(open_registry(tmp_path), [], "test", "teacher")
+    found, bad = pending(open_registry(tmp_path), [], "test", "teacher")
     assert [waiting.name for waiting, _ in found] == [kept.name]
     assert [line.split(" weights")[0] for line in bad] == ["1 finished run without"]
     with pytest.raises(RunError, match="no weights"):
@@ -125,8 +129,8 @@ def test_runs_without_weights_are_counted_and_left_out(words: Dataset, tmp_path:
 def test_a_run_s_datasets_are_those_that_it_fits(
     trained: Run, words: Dataset, trees: Dataset, operations: Dataset
 ) -> None:
-    assert evaluate.fitting(trained, [trees, words]) == [words]
-    assert evaluate.fitting(trained, [trees, operations]) == [trees, operations]  # their evaluation raises the reason
+    assert fitting(trained, [trees, words]) == [words]
+    assert fitting(trained, [trees, operations]) == [trees, operations]  # their evaluation raises the reason
 
 
 def test_data_that_changed_since_is_noticed(tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ MISTAKES = [
     Mistake(
         "a run that was trained before digests were recorded counts as changed",
         "changed",
-        "then.items()",
-        "{**dict.fromkeys(now, ''), **then}.items()",
+        "[what for what, digest in then.digests.items() if now.get(what) != digest] if then else []",
+        "[what for what, digest in then.digests.items() if now.get(what) != digest] if then else list(now)",
         "models/test_own_files.py::test_a_run_without_digests_is_taken_as_it_is",
     ),
     Mistake(
@@ -193,5 +193,19 @@ MISTAKES = [
         "embedded[0] - embedded[1]",
         "embedded[0] - embedded[0]",
         "position/test_hooks.py::test_the_check_finds_each_mistake_once",
+    ),
+    Mistake(
+        "lists and reports do not say that the code of a scheme has changed since its runs were trained",
+        "note_changed",
+        "changes(registry.own_code.values(), RETRAIN)",
+        "()",
+        "models/test_own_files.py::test_a_changed_file_is_named_once",
+    ),
+    Mistake(
+        "runs of the present code counted as runs of older code",
+        "_change",
+        "[name for name, digest in then.items() if digest != now]",
+        "list(then)",
+        "models/test_own_files.py::test_changes_are_counted_for_each_part",
     ),
 ]

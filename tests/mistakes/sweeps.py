@@ -102,4 +102,18 @@ MISTAKES = [
         "str(cores())",
         "core/executors/test_local.py::test_workers_have_numbers_and_share_the_cores",
     ),
+    Mistake(
+        "nothing is said at once when a sweep is stopped",
+        "Watch.stop",
+        "self.stopping = True",
+        "",
+        "sweep/test_sweep.py::test_the_table_of_a_sweep_fits_80_columns_and_is_right_after_ctrl_c",
+    ),
+    Mistake(
+        "data are generated before it is found that the scheme cannot read them",
+        "preset_dataset",
+        "check(wanted.structure)",
+        "",
+        "cli/test_cli.py::test_a_scheme_that_cannot_read_a_task_is_named_before_data_are_generated",
+    ),
 ]

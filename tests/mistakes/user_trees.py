@@ -226,4 +226,11 @@ MISTAKES = [
         "part = self.take(number - rows.start)",
         f"{_TEST}::test_rows_do_not_depend_on_where_a_shard_begins",
     ),
+    Mistake(
+        "nodes of a target without their parents are not drawn",
+        "_tree",
+        "labels[heap] = Text('·', style='dim')",
+        "break",
+        "cli/test_drawings.py::test_nodes_without_their_parents_are_drawn_at_their_places",
+    ),
 ]

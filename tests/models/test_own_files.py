@@ -17,6 +17,7 @@ from ape_cli.core.errors import BusyError, RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.models.own_files import changed, changes, check_same, own_files
 from ape_cli.runs.config import resolve
+from ape_cli.runs.record import OwnCode
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.training import trial
@@ -84,7 +85,9 @@ def test_a_changed_file_is_named_once(
     for again in (train, [*train, "--resume"]):
         err = ape(*again)[1]
         assert err.count(f"{CHANGED} {run.name} was trained; `ape train … --overwrite` trains it again") == 1
-    assert len(changes([(run, run.config())] * 2)) == 1
+    seen = f"{CHANGED} {run.name} was trained; `ape sweep … --retrain-changed` trains it again"
+    for words_of in (["runs"], ["report"], ["sweep", "--schemes", "mine-own", "--seeds", "42", *settings, "--dry-run"]):
+        assert ape(*words_of)[1].count(CHANGED) == ape(*words_of)[1].count(seen) == 1
     refused = "the code of scheme 'mine-own' has changed since this run was trained"
     for words_of in (["eval", run.name], ["export", run.name, "--out", "exported"], ["draw", "--run", run.name]):
         assert refused in ape(*words_of, code=1)[1]
@@ -98,6 +101,21 @@ def test_a_changed_file_is_named_once(
     assert ape("sweep", "--schemes", "mine-own", "--seeds", "42", *settings)[1].count(CHANGED) == 1
     assert CHANGED not in ape(*train, "--overwrite")[1]
     assert CHANGED not in ape(*train)[1]
+
+
+def test_changes_are_counted_for_each_part(file: Path) -> None:
+    """Nothing is said about code that is not here, and nothing about runs with the present code."""
+    now = own_files(resolve("tiny", "mine-own", {}, kind="sequence"))
+    same = [OwnCode(f"same-{i}", "mine-own", "dot", now) for i in range(3)]
+    old = [OwnCode(f"old-{i}", "mine-own", "dot", dict.fromkeys(now, "0" * 64)) for i in range(2)]
+    gone = OwnCode("gone", "no-such-scheme", "dot", {"scheme 'no-such-scheme'": "0" * 64})
+    assert changes([*same, gone], "this") == []
+    (said,) = changes([*same, *old, gone, *old], "this")
+    present = now["scheme 'mine-own'"][:7]
+    assert said == (
+        "the code of scheme 'mine-own' has changed since 2 of 5 runs were trained, for example old-0 "
+        f"(present version: {present}); this trains them again"
+    )
 
 
 @pytest.mark.slow
@@ -118,6 +136,9 @@ def test_a_sweep_trains_changed_runs_again(
     assert f"{old}: 1 run, {new}: 1 run" in said
     rows = {line["variant"] for line in json.loads(ape("report", "--json")[0]) if line["scheme"] == "mine-own"}
     assert rows == {f"steps=2, code {old}", f"steps=2, code {new}"}
+    said = ape("runs")[1]
+    assert "has changed since 1 of 2 runs was trained, for example reverse-mine-own-1-" in said
+    assert f"(present version: {new}); `ape sweep … --retrain-changed` trains it again" in said
     again = [*sweep, "--retrain-changed", "--json"]
     planned = {line["run"]: line["state"] for line in json.loads(ape(*again, "--dry-run")[0])["trials"]}
     assert sorted(planned.values()) == ["changed", "finished", "finished", "finished"]
@@ -151,6 +172,7 @@ def test_a_run_without_digests_is_taken_as_it_is(
     err = ape(*train)[1]
     assert "is trained already" in err
     assert CHANGED not in err
+    assert changed(run, run.config()) == []  # so it may be evaluated, and is not trained again
 
 
 @pytest.mark.slow

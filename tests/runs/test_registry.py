@@ -15,6 +15,7 @@ from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.data import windows
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
+from ape_cli.evaluation.pending import pending
 from ape_cli.models import device, factory, settling
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.runs import config
@@ -330,7 +331,7 @@ def test_damaged_evaluations_are_named(words: Dataset, tmp_path: Path) -> None:
         assert len(bad) == 1
         with pytest.raises(RunError, match=r"eval"):
             done.evaluation(path.stem)
-    assert [r.name for r, _ in evaluate.pending(open_registry(tmp_path), [], "test", "teacher")[0]] == [done.name]
+    assert [r.name for r, _ in pending(open_registry(tmp_path), [], "test", "teacher")[0]] == [done.name]
     evaluate.evaluate(done, words, split="test", decode="teacher", device=CPU)
     assert len(done.evaluations()[0]) == 1
 

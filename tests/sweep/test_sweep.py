@@ -331,7 +331,9 @@ def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.M
     assert [line.item.name for line in watch.of("waiting")] == [c]
 
 
-def test_the_table_of_a_sweep_fits_80_columns_and_is_right_after_ctrl_c(here: Path) -> None:
+def test_the_table_of_a_sweep_fits_80_columns_and_is_right_after_ctrl_c(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It has the seed, the state, and the best score that is known with the name of its split."""
     from rich.console import Console
 
@@ -356,6 +358,12 @@ def test_the_table_of_a_sweep_fits_80_columns_and_is_right_after_ctrl_c(here: Pa
     watch.heed(Event(b, "told", {"step": 900, "steps": 12_000, "accuracy": 0.5, "validation": 0.25}))
     assert "900/12,000  validation 25.00%" in "\n".join(drawn())
     watch.heed(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
+    with pytest.raises(KeyboardInterrupt):
+        watch.stop(signal.SIGINT, None)
+    assert capsys.readouterr().err.endswith(
+        "\nstopping after the present steps …\n"
+    )  # at once, because trials take a while
+    assert drawn()[0] == "1 finished, 1 running, 1 waiting; stopping after the present steps …"
     watch.interrupt()
     shown = drawn()
     assert shown[0] == "1 finished, 1 stopped, 1 waiting"

@@ -143,7 +143,7 @@ def resolve(
         raise UsageError(
             f"bad value of {where}",
             got=brief(first.get("input")),
-            allowed=first["msg"],
+            allowed=first["msg"].removeprefix("Input should be "),
             fix=_how(where),
         ) from error
 
