@@ -188,6 +188,7 @@ def print_attentions(lines: Lines) -> None:
     ]
     print_table(["attention", "weights", "takes", "acts in", "options", "cost", "source"], rows)
     note("takes: a scheme's bias; the locality bias (decay); terms of the dot product (content); attention dropout")
+    note("cost: of each head, for M queries and N keys with K channels; C is the number of clusters")
 
 
 def print_runs(lines: Lines, wide: bool) -> None:
