@@ -183,13 +183,18 @@ def note_unreadable(bad: list[str], registry: Registry | None = None) -> None:
         note(registry.unverified_note)
 
 
-def note_changed(registry: Registry) -> None:
-    """Print a note about each of the user's schemes whose code has changed since runs that were read were trained."""
-    if registry.own_code:
-        from ape_cli.models.own_files import changes  # it imports torch
+def note_changed(registry: Registry) -> set[str]:
+    """Print a note about each of the user's schemes whose code has changed since runs that were read were trained.
 
-        for change in changes(registry.own_code.values(), RETRAIN):
-            note(change)
+    Returns the names of these runs.
+    """
+    if not registry.own_code:
+        return set()
+    from ape_cli.models.own_files import changes, outdated  # it imports torch
+
+    for change in changes(registry.own_code.values(), RETRAIN):
+        note(change)
+    return outdated(registry.own_code.values())
 
 
 def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> StoragePath:

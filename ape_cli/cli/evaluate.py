@@ -122,7 +122,8 @@ def _work(
     note_unreadable(bad, registry)
     if not work:
         left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
-        note(f"nothing to evaluate: all finished runs that fit have this evaluation, or there are none{left}")
+        which = "all other finished runs" if bad else "all finished runs that fit"
+        note(f"nothing to evaluate: {which} have this evaluation, or there are none{left}")
     return work
 
 

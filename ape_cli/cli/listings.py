@@ -6,7 +6,7 @@ The functions without `print_` return lines as dictionaries, which `--json` prin
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from ape_cli.cli._task_options import example, flag
@@ -191,12 +191,15 @@ def print_attentions(lines: Lines) -> None:
     note("cost: of each head, for M queries and N keys with K channels; C is the number of clusters")
 
 
-def print_runs(lines: Lines, wide: bool) -> None:
-    """Print the table of runs: the essential columns, or all of them if it is `wide`."""
+def print_runs(lines: Lines, wide: bool, old: Collection[str] = ()) -> None:
+    """Print the table of runs: the essential columns, or all of them if it is `wide`.
+
+    `old`: names of runs with older code than the present one.
+    """
     columns: dict[str, Callable[[dict[str, Any]], str]] = {
         "run": lambda line: line["run"],
         "set": lambda line: line["variant"],
-        "status": lambda line: line["status"],
+        "status": lambda line: line["status"] + (", older code" if line["run"] in old else ""),
         "preset": lambda line: line["preset"],
         "dataset": lambda line: line["dataset"],
         "steps": lambda line: "" if line["steps"] is None else f"{line['steps']:,}",

@@ -170,7 +170,7 @@ def runs(
     registry = open_registry(results).where(filters.make(scheme, task, preset))
     found, bad = registry.table()
     note_unreadable(bad, registry)
-    note_changed(registry)
+    old = note_changed(registry)
     there = found.height
     found = selection.arranged(selection.selected(found, conditions or []), sort or "run", descending=descending)
     if as_json:
@@ -182,7 +182,7 @@ def runs(
     if found.is_empty():
         note(f"no runs in {results} yet; `ape train --scheme rope --task copy` trains one")
         return
-    listings.print_runs(found.to_dicts(), wide)
+    listings.print_runs(found.to_dicts(), wide, old)
 
 
 @command("ape show tree-rotate-depth --row 3")

@@ -177,9 +177,9 @@ def sweep(
         gpus_per_trial=gpus_per_trial,
         trials_per_task=planning.per_task(items) if trials_per_task is None and engine == "ray" else trials_per_task,
     )
-    _note_changes(items)
+    old = _note_changes(items)
     if dry_run:
-        print_plan(items, made.slots, as_json)
+        print_plan(items, made.slots, as_json, old)
         return
     for one in grids if engine == "local" else ():
         check_precision(one.precision, where)
@@ -211,13 +211,18 @@ def _trials(
     return items
 
 
-def _note_changes(items: list[PlannedTrial]) -> None:
-    """Print a note about each scheme or attention whose code has changed since trials of the sweep were trained."""
-    from ape_cli.models.own_files import changes, own_code_of
+def _note_changes(items: list[PlannedTrial]) -> set[str]:
+    """Print a note about each scheme or attention whose code has changed since trials of the sweep were trained.
 
-    trained = (own_code_of(item.run) for item in items if item.run and item.state in ("finished", "stopped"))
-    for change in changes([own for own in trained if own is not None], RETRAIN):
+    Returns the names of these trials' runs.
+    """
+    from ape_cli.models.own_files import changes, outdated, own_code_of
+
+    trained = [own_code_of(item.run) for item in items if item.run and item.state in ("finished", "stopped")]
+    own = [code for code in trained if code is not None]
+    for change in changes(own, RETRAIN):
         note(change)
+    return outdated(own)
 
 
 def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTrial], Job], local_gpu: bool) -> Watch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.cli.console import answer, draw, hint, note, print_table, say
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 _TAIL = 12  # number of lines of a failed trial's log that are printed
 
 
-def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool) -> None:
-    """Print what a sweep would do, for --dry-run."""
+def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old: Collection[str] = ()) -> None:
+    """Print what a sweep would do, for --dry-run. `old`: names of runs with older code than the present one."""
     todo = [item for item in items if item.state != "finished"]
     known = [item.seconds for item in todo if item.seconds is not None]
     at_once = min(slots, max(1, len(todo))) if slots else None
@@ -41,7 +42,7 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool) -> N
     for item in items:
         missing = " (to generate)" if item.data.missing and item in todo else ""
         took = "" if item not in todo else "?" if item.seconds is None else clock(item.seconds)
-        what = to_do.get(item.state, f"resume ({item.state})")
+        what = to_do.get(item.state, f"resume ({item.state})") + (" (older code)" if item.name in old else "")
         rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
     print_table(["run", "set", "to do", "dataset", "about"], rows)
     unknown = "time unknown" if len(known) == len(todo) else "time unknown, as no registered run has the same model"

@@ -57,7 +57,7 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     """
     found = _found(package.__name__, package.__path__)
     if name not in found:
-        raise unknown(kind, name, found, searched=searched(package), synonyms=synonyms(package))
+        raise not_found(kind, name, found, package)
     place = found[name]
     module_name, _, attribute = (
         place.value.partition(":") if isinstance(place, EntryPoint) else (f"{package.__name__}.{place.stem}", "", "")
@@ -177,6 +177,19 @@ def _file(place: Path | EntryPoint | None) -> Path | None:
         return None
     file = Path(spec.origin).parent.joinpath(*module[1:]).with_suffix(".py") if module[1:] else Path(spec.origin)
     return file if file.exists() else Path(spec.origin)
+
+
+def not_found(kind: str, name: str, known: Iterable[str], *packages: ModuleType) -> UsageError:
+    """The error for a name that no plug-in of the packages has, with the places that were searched.
+
+    `known` are the names that there are. Python does not look for a file of this name in the current folder.
+    """
+    for package in packages:
+        file = Path(*package.__name__.split("."), f"{name.replace('-', '_')}.py")
+        if file.exists():
+            fix = "begin the command with `PYTHONPATH=.`, so that its file is found"
+            return UsageError(f"unknown {kind}", got=f"{name!r}, whose file is {file}", fix=fix)
+    return unknown(kind, name, known, searched(*packages), synonyms(*packages))
 
 
 def searched(*packages: ModuleType) -> list[str]:

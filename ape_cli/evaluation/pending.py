@@ -43,10 +43,14 @@ def pending(
     if weightless:
         bad.append(f"{_runs(weightless)} without weights, which only training again brings back (--overwrite)")
     if unfit:
-        bad.append(
-            f"{_runs(unfit)} that cannot be evaluated on {'this dataset' if len(data) == 1 else 'these datasets'}"
-        )
+        bad.append(_unfit(unfit, len(data)))
     return found, bad
+
+
+def _unfit(runs: int, datasets: int) -> str:
+    """A line about runs that fit none of some datasets."""
+    which = "this dataset" if datasets == 1 else "these datasets"
+    return f"{_runs(runs)} of another task, structure or vocabulary than {which}"
 
 
 def _runs(number: int) -> str:

@@ -75,7 +75,21 @@ def changes(runs: Iterable[OwnCode], command: str) -> list[str]:
 
     `command` is the command that trains them again. Nothing is said about code that cannot be loaded now.
     """
-    then: dict[str, dict[str, str]] = {}  # of each part: the digests of the runs
+    return [
+        _change(what, then, now, command)
+        for what, (then, now) in _compared(runs).items()
+        if any(digest != now for digest in then.values())
+    ]
+
+
+def outdated(runs: Iterable[OwnCode]) -> set[str]:
+    """The names of the runs that were trained with other code than the present one, as far as that can be loaded."""
+    return {name for then, now in _compared(runs).values() for name, digest in then.items() if digest != now}
+
+
+def _compared(runs: Iterable[OwnCode]) -> dict[str, tuple[dict[str, str], str | None]]:
+    """For each scheme or attention that can be loaded: the digests of its runs by their names, and the present one."""
+    then: dict[str, dict[str, str]] = {}
     now: dict[str, str] = {}
     by_parts: dict[tuple[str, str], list[OwnCode]] = {}
     for run in runs:
@@ -86,11 +100,7 @@ def changes(runs: Iterable[OwnCode], command: str) -> list[str]:
             for run in found:
                 for what, digest in run.digests.items():
                     then.setdefault(what, {})[run.run] = digest
-    return [
-        _change(what, found, now.get(what), command)
-        for what, found in then.items()
-        if any(digest != now.get(what) for digest in found.values())
-    ]
+    return {what: (found, now.get(what)) for what, found in then.items()}
 
 
 def _change(what: str, then: Mapping[str, str], now: str | None, command: str) -> str:

@@ -79,7 +79,8 @@ def read(path: Path) -> list[dict[str, Any]]:
             raise tomllib.TOMLDecodeError(f"more than {budget.SWEEP_DEPTH} tables or lists in each other")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError("cannot read the sweep's file", got=f"{path}: {reason}", fix="name a TOML file") from error
+        fix = "name a TOML file; several schemes, tasks or seeds are divided by commas: --schemes none,rope"
+        raise UsageError("cannot read the sweep's file", got=f"{path}: {reason}", fix=fix) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML", got=str(error), fix='for example: schemes = ["rope"]') from error
     parts = found.pop("grid", [{}])

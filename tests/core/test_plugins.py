@@ -116,6 +116,15 @@ def test_an_unknown_name_says_where_it_was_searched(tmp_path: Path) -> None:
     assert "entry points ape_cli.schemes" in done.stderr
 
 
+def test_a_file_that_python_does_not_look_for_is_named(tmp_path: Path) -> None:
+    put(tmp_path, "window")
+    for words in (("train", "--task", "copy", "--scheme"), ("check",)):
+        done = ape(tmp_path, *words, "window", path=())
+        assert done.returncode == 2
+        assert "whose file is ape_cli/position/window.py" in done.stderr
+        assert "begin the command with `PYTHONPATH=.`" in done.stderr
+
+
 def test_synonyms_that_are_no_texts_are_left_out(tmp_path: Path) -> None:
     """A file that is never imported may have anything in their place, and other names are suggested as before."""
     for number, value in enumerate(("5", "None", "(1, 'glass')", "'pane'")):

@@ -112,7 +112,7 @@ def test_pending_runs(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
     assert {name for name, _ in waiting([longer, trees])} == {r.name for r in found}
     assert pending(found, [longer, trees], "test", "teacher")[1] == []
     left = pending(found, [longer], "test", "teacher")[1]
-    assert left == ["1 finished run that cannot be evaluated on this dataset"]
+    assert left == ["1 finished run of another task, structure or vocabulary than this dataset"]
 
 
 def test_runs_without_weights_are_counted_and_left_out(words: Dataset, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import ape_cli.position
 from ape_cli import position
 from ape_cli.core.errors import BusyError, RunError
 from ape_cli.data.loader import Dataset
-from ape_cli.models.own_files import changed, changes, check_same, own_files
+from ape_cli.models.own_files import changed, changes, check_same, outdated, own_files
 from ape_cli.runs.config import resolve
 from ape_cli.runs.record import OwnCode
 from ape_cli.runs.registry import open_registry
@@ -110,6 +110,7 @@ def test_changes_are_counted_for_each_part(file: Path) -> None:
     old = [OwnCode(f"old-{i}", "mine-own", "dot", dict.fromkeys(now, "0" * 64)) for i in range(2)]
     gone = OwnCode("gone", "no-such-scheme", "dot", {"scheme 'no-such-scheme'": "0" * 64})
     assert changes([*same, gone], "this") == []
+    assert outdated([*same, *old, gone]) == {"old-0", "old-1"}
     (said,) = changes([*same, *old, gone, *old], "this")
     present = now["scheme 'mine-own'"][:7]
     assert said == (
@@ -136,7 +137,11 @@ def test_a_sweep_trains_changed_runs_again(
     assert f"{old}: 1 run, {new}: 1 run" in said
     rows = {line["variant"] for line in json.loads(ape("report", "--json")[0]) if line["scheme"] == "mine-own"}
     assert rows == {f"steps=2, code {old}", f"steps=2, code {new}"}
-    said = ape("runs")[1]
+    table, said = ape("runs")
+    (line,) = (line for line in table.splitlines() if "older code" in line)
+    assert "reverse-mine-own-1-" in line
+    (line,) = (line for line in ape(*sweep, "--dry-run")[0].splitlines() if "nothing (older code)" in line)
+    assert "reverse-mine-own-1-" in line
     assert "has changed since 1 of 2 runs was trained, for example reverse-mine-own-1-" in said
     assert f"(present version: {new}); `ape sweep … --retrain-changed` trains it again" in said
     again = [*sweep, "--retrain-changed", "--json"]

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ape_cli import attention, position
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, said, unknown
+from ape_cli.core.errors import ApeError, said
 from ape_cli.evaluation.laws import group, mixing, model, scores
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
@@ -99,8 +99,7 @@ def check_names(names: Iterable[str]) -> None:
     known = subjects()
     for name in names:
         if name not in known:
-            places, words = plugins.searched(position, attention), plugins.synonyms(position, attention)
-            raise unknown("scheme or attention", name, known, places, words)
+            raise plugins.not_found("scheme or attention", name, known, position, attention)
 
 
 def check(name: str) -> Iterator[Finding]:
