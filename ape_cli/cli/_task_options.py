@@ -17,7 +17,6 @@ import typer
 
 from ape_cli.cli._help import TASKS, HelpfulCommand, last_word
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.runs.config import parse_settings
 
 if TYPE_CHECKING:
     from ape_cli.tasks import TaskOption
@@ -89,6 +88,8 @@ def given_options(ctx: typer.Context, settings: list[str]) -> dict[str, Any]:
 
     Raises `UsageError` if an option is given twice or cannot be given like this.
     """
+    from ape_cli.runs.config import parse_settings
+
     given = {}
     for parameter, value in ctx.meta[_KEY].items():
         if value is not None:
@@ -211,8 +212,15 @@ def _whole_numbers(name: str, text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
+def _setting(name: str, text: str) -> Any:
+    """A value as `--set NAME=TEXT` gives it, for an option whose type differs between tasks."""
+    from ape_cli.runs.config import parse_settings  # slow to import
+
+    return parse_settings([f"{name}={text}"])[name]
+
+
 _READ: dict[str, Callable[[str, Any], Any]] = {
     "plain": lambda name, value: value,
     "list": _whole_numbers,
-    "any": lambda name, value: parse_settings([f"{name}={value}"])[name],  # tasks differ in its type
+    "any": _setting,
 }

@@ -10,7 +10,6 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 _NAME = "ape-cli"
 _PINS = "constraints.txt"
@@ -47,6 +46,8 @@ def _clone() -> tuple[Path | None, bool]:
     if (beside / _PINS).is_file() and (beside / "pyproject.toml").is_file():
         return beside, True
     with suppress(PackageNotFoundError, ValueError, TypeError, KeyError, OSError):
+        from urllib.request import url2pathname  # slow to import
+
         found = json.loads(distribution(_NAME).read_text("direct_url.json") or "{}")
         folder = Path(url2pathname(urlsplit(found["url"]).path))
         if (folder / _PINS).is_file():

@@ -13,9 +13,7 @@ from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.error import HTTPError
 from urllib.parse import parse_qsl
-from urllib.request import Request, urlopen
 
 from ape_cli.core.errors import PlaceError
 from ape_cli.core.extras import how_to_install
@@ -176,9 +174,12 @@ def _profile() -> Any:
 
 def _region(bucket: str) -> str:
     """Ask AWS for the region of a bucket. Raises `PlaceError` if there is no such bucket, or no answer."""
-    wanted = "x-amz-bucket-region"
+    from urllib import request  # slow to import
+    from urllib.error import HTTPError
+
+    wanted, address = "x-amz-bucket-region", f"https://s3.amazonaws.com/{bucket}"
     try:
-        with urlopen(Request(f"https://s3.amazonaws.com/{bucket}", method="HEAD"), timeout=_SILENT.seconds) as answer:
+        with request.urlopen(request.Request(address, method="HEAD"), timeout=_SILENT.seconds) as answer:
             return str(answer.headers.get(wanted, "us-east-1"))
     except HTTPError as error:  # the bucket is not public, or is in another region; both answers name the region
         if error.code == 404:

@@ -45,6 +45,18 @@ def test_help_and_gen_never_import_torch(here: Path) -> None:
     assert "import click" not in "".join(p.read_text() for p in (Path(__file__).parents[2] / "ape_cli").rglob("*.py"))
 
 
+def test_help_imports_nothing_slow() -> None:
+    """Help and completion have to come at once. Typer alone takes about as long as everything of ape beside it."""
+    slow = {"torch", "numpy", "pyarrow", "polars", "pydantic", "rich", "urllib.request"}
+    code = (
+        "import sys; sys.argv = ['ape', '--help']\nfrom ape_cli.cli import app\n"
+        "try:\n    app()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        f"print(*sorted({slow!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == "\n"
+
+
 def test_gen_again_and_otherwise(here: Path) -> None:
     words = ["gen", "copy", "--n", "100", *TINY, "--length-mean", "5", "--length-std", "1"]
     first = json.loads(ape(*words, "--json")[0])

@@ -15,7 +15,7 @@ import pytest
 from obstore.store import GCSStore
 
 from ape_cli.core.errors import PlaceError, UsageError
-from ape_cli.storage import _bucket, files, folders
+from ape_cli.storage import files, folders
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import storage_path
 from tests.store import Server, serving
@@ -208,7 +208,7 @@ def test_the_region_of_a_bucket_is_asked(
         assert (request.full_url, request.method) == ("https://s3.amazonaws.com/bucket", "HEAD")
         raise HTTPError(request.full_url, msg="", fp=None, **answer) if answer else URLError("no network")
 
-    monkeypatch.setattr(_bucket, "urlopen", urlopen)
+    monkeypatch.setattr("urllib.request.urlopen", urlopen)
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
