@@ -33,7 +33,7 @@ check-types: install
 pytest: install
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-# Runs all tests except the slow ones, in about two minutes. It is meant for use during development.
+# Runs all tests except the slow ones, in two to five minutes. It is meant for use during development.
 quick: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
@@ -73,7 +73,7 @@ notebooks: install
 	$(BIN)/python tools/notebooks.py
 
 # Makes a table and plots from nothing, in a separate folder: two encodings on a task on trees. After the installation, it
-# takes less than three minutes on 2 cores.
+# takes about three minutes on 2 cores.
 DEMO := demo
 demo: $(VENV)/.plots
 	mkdir -p $(DEMO)
