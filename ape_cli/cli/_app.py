@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -30,6 +30,7 @@ app = typer.Typer(
 
 
 if TYPE_CHECKING:
+    from ape_cli.runs.record import OwnCode
     from ape_cli.runs.registry import Registry
 
     Somewhere: TypeAlias = StoragePath
@@ -101,7 +102,6 @@ Threads = Annotated[
     int | None, typer.Option(help="Number of CPU threads. Default: all cores.", rich_help_panel=EXECUTION)
 ]
 RESULTS, DATASETS = Path("results"), Path("datasets")
-RETRAIN = "`ape sweep … --retrain-changed`"
 
 
 def stop_signals() -> list[signal.Signals]:
@@ -183,18 +183,18 @@ def note_unreadable(bad: list[str], registry: Registry | None = None) -> None:
         note(registry.unverified_note)
 
 
-def note_changed(registry: Registry) -> set[str]:
-    """Print a note about each of the user's schemes whose code has changed since runs that were read were trained.
+def note_changed(own: Collection[OwnCode]) -> set[str]:
+    """Print a note about each of the user's schemes whose code has changed since some of these runs were trained.
 
     Returns the names of these runs.
     """
-    if not registry.own_code:
+    if not own:
         return set()
     from ape_cli.models.own_files import changes, outdated  # it imports torch
 
-    for change in changes(registry.own_code.values(), RETRAIN):
+    for change in changes(own, "`ape sweep … --retrain-changed`"):
         note(change)
-    return outdated(registry.own_code.values())
+    return outdated(own)
 
 
 def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> StoragePath:

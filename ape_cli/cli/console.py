@@ -203,12 +203,17 @@ def print_evaluation(found: dict[str, Any], guess: float, teacher: dict[str, Any
 
 def print_scores(found: dict[str, Any]) -> None:
     """Print the scores of an evaluation over all rows in a line. `print_evaluation` prints all of them."""
-    overall, image = found["overall"], "by_class" in found
+    image = "by_class" in found
     decoding = "" if image else f", {found['decode']}"
-    exact = "" if image else f", exact match {overall['exact_match']:.2%}"
-    entropy = f", cross-entropy {overall['cross_entropy']:.4f} nats" if "cross_entropy" in overall else ""
-    scores = f"{accuracy_of('image' if image else 'sequence')} {overall['token_accuracy']:.2%}{exact}{entropy}"
+    scores = scores_in_words(found["overall"], "image" if image else "sequence")
     say(f"{found['run']} on {found['dataset']} ({found['split']}{decoding}): {scores}", indent=2)
+
+
+def scores_in_words(overall: dict[str, Any], kind: str) -> str:
+    """The scores over all rows of an evaluation, of a model of a kind."""
+    exact = "" if kind == "image" else f", exact match {overall['exact_match']:.2%}"
+    entropy = f", cross-entropy {overall['cross_entropy']:.4f} nats" if "cross_entropy" in overall else ""
+    return f"{accuracy_of(kind)} {overall['token_accuracy']:.2%}{exact}{entropy}"
 
 
 def guessed(accuracy: str, guess: float, image: bool) -> str:

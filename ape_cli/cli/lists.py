@@ -170,7 +170,7 @@ def runs(
     registry = open_registry(results).where(filters.make(scheme, task, preset))
     found, bad = registry.table()
     note_unreadable(bad, registry)
-    old = note_changed(registry)
+    old = note_changed(registry.own_code.values())
     there = found.height
     found = selection.arranged(selection.selected(found, conditions or []), sort or "run", descending=descending)
     if as_json:

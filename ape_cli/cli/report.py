@@ -169,7 +169,7 @@ def report(
         for line in told:
             note(line)
     note_unreadable(bad, registry)
-    note_changed(registry)
+    note_changed(registry.own_code.values())
     for kind in kinds:
         for name, figure in figures.items():
             path = (plots or Path()) / f"{checked_name('name of the figure', name)}.{kind}"

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ape_cli.cli._app import DATASETS, RESULTS, RETRAIN, Datasets, Json, Log, Results, command, dataset_folder, here
+from ape_cli.cli._app import (
+    DATASETS,
+    RESULTS,
+    Datasets,
+    Json,
+    Log,
+    Results,
+    command,
+    dataset_folder,
+    here,
+    note_changed,
+)
 from ape_cli.cli._grid_options import given_fields, shard_of
 from ape_cli.cli._help import EXECUTION, GRID
 from ape_cli.cli.console import note
@@ -22,6 +33,7 @@ if TYPE_CHECKING:
 
     from ape_cli.cli.sweep_table import Watch
     from ape_cli.core.executors import Executor, Job
+    from ape_cli.runs.record import OwnCode
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
     from ape_cli.sweep.planning import PlannedTrial
@@ -177,7 +189,7 @@ def sweep(
         gpus_per_trial=gpus_per_trial,
         trials_per_task=planning.per_task(items) if trials_per_task is None and engine == "ray" else trials_per_task,
     )
-    old = _note_changes(items)
+    old = note_changed(_own_code(items))
     if dry_run:
         print_plan(items, made.slots, as_json, old)
         return
@@ -211,18 +223,12 @@ def _trials(
     return items
 
 
-def _note_changes(items: list[PlannedTrial]) -> set[str]:
-    """Print a note about each scheme or attention whose code has changed since trials of the sweep were trained.
-
-    Returns the names of these trials' runs.
-    """
-    from ape_cli.models.own_files import changes, outdated, own_code_of
+def _own_code(items: list[PlannedTrial]) -> list[OwnCode]:
+    """The user's own code with which trials of the sweep were trained."""
+    from ape_cli.models.own_files import own_code_of
 
     trained = [own_code_of(item.run) for item in items if item.run and item.state in ("finished", "stopped")]
-    own = [code for code in trained if code is not None]
-    for change in changes(own, RETRAIN):
-        note(change)
-    return outdated(own)
+    return [own for own in trained if own is not None]
 
 
 def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTrial], Job], local_gpu: bool) -> Watch:

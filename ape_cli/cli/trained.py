@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ape_cli.cli.console import accuracy_of, guessed, note, note_lines, say
+from ape_cli.cli.console import accuracy_of, guessed, note, note_lines, say, scores_in_words
 from ape_cli.core.errors import ApeError
 
 if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow to import
@@ -44,10 +44,7 @@ def print_trained(done: Trial, baselines: dict[str, Any] | None, again: str) -> 
     say(f"  validation {accuracy} {result['best_accuracy']:.2%}, step {result['best_step']}")
     if test is None or baselines is None:
         return
-    overall = test["overall"]
-    exact = "" if kind == "image" else f"exact match {overall['exact_match']:.2%}, "
-    entropy = f"cross-entropy {overall['cross_entropy']:.4f} nats"
-    say(f"  test {accuracy} {overall['token_accuracy']:.2%}, {exact}{entropy}")
+    say(f"  test {scores_in_words(test['overall'], kind)}")
     say(f"  test {guessed(accuracy, baselines['constant_guess'], kind == 'image')}")
     if done.run.config().scheme == "none":
         return

@@ -197,7 +197,7 @@ MISTAKES = [
     Mistake(
         "lists and reports do not say that the code of a scheme has changed since its runs were trained",
         "note_changed",
-        "changes(registry.own_code.values(), RETRAIN)",
+        'changes(own, "`ape sweep … --retrain-changed`")',
         "()",
         "models/test_own_files.py::test_a_changed_file_is_named_once",
     ),
