@@ -60,7 +60,7 @@ def main() -> None:
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
-        skip = shutil.ignore_patterns(".git", ".venv", "demo", "work", "__pycache__", "results", "datasets")
+        skip = shutil.ignore_patterns(".git", ".venv", "demo", "work", "__pycache__", "results", "datasets", "mutants")
         shutil.copytree(ROOT, copy, ignore=skip)
         done = run_tests(copy, sorted({mistake.test for _, mistake in chosen}))
         if done.returncode:  # a test that fails without the mistake cannot notice it

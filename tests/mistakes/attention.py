@@ -1,4 +1,4 @@
-"""Mistakes in attention and in its kinds."""
+"""Mistakes in kinds of attention and in adapters of foreign attention."""
 
 from __future__ import annotations
 
@@ -76,20 +76,6 @@ MISTAKES = [
         "attention/test_contract.py::test_every_parameter_gets_a_gradient",
     ),
     Mistake(
-        "distances from expanded squares, which cancel",
-        "distances",
-        'compute_mode="donot_use_mm_for_euclid_dist"',
-        'compute_mode="use_mm_for_euclid_dist"',
-        "attention/test_kernels.py::test_distances_keep_their_digits_in_float32",
-    ),
-    Mistake(
-        "a square root whose gradient at 0 is not finite",
-        "distances",
-        'return torch.cdist(wide(q), wide(k), compute_mode="donot_use_mm_for_euclid_dist")',
-        "return (wide(q)[..., :, None, :] - wide(k)[..., None, :, :]).square().sum(-1).sqrt()",
-        "attention/test_kernels.py::test_the_gradient_at_distance_0_is_a_number",
-    ),
-    Mistake(
         "the squared kernel in units of sqrt(K)",
         "SquaredEuclidean.unit",
         "return channels**0.25",
@@ -104,10 +90,66 @@ MISTAKES = [
         "attention/test_kernels.py::test_scores_are_alive_at_initialisation",
     ),
     Mistake(
-        "a locality bias on scores that are never positive",
-        "Euclidean.refuses_decay",
-        'refuses_decay = "its scores are never positive, and scaled towards zero they would favour distant keys"',
-        'refuses_decay = ""',
-        "attention/test_choice.py::test_what_makes_no_sense_is_refused",
+        "a learned bias added to scores without 1/sqrt(K)",
+        "scaled",
+        "return (q * q.shape[-1] ** -0.5) @ k.mT",
+        "return q @ k.mT",
+        "attention/test_dot.py::test_a_learned_bias_is_that_of_torch",
+    ),
+    Mistake(
+        "a learned bias with which queries see padding and later keys",
+        "average",
+        "link.hidden is not None",
+        "link.hidden is not None and link.decay is not None",
+        "attention/test_dot.py::test_a_learned_bias_is_that_of_torch",
+    ),
+    Mistake(
+        "FlexAttention that adds the locality bias instead of multiplying by it",
+        "score_mod.modify",
+        "score * decay[_at(decay, 0, row), 0, m, n]",
+        "score + decay[_at(decay, 0, row), 0, m, n].log()",
+        "attention/test_backend.py::test_every_backend_gives_the_same",
+    ),
+    Mistake(
+        "FlexAttention whose softmax includes padding",
+        "score_mod.modify",
+        'return torch.where(key < keys, score, -float("inf"))',
+        "return score",
+        "attention/test_backend.py::test_every_backend_gives_the_same",
+    ),
+    Mistake(
+        "blocks of queries of which each sees as far as the first one",
+        "Link.part",
+        "first=self.first + begin",
+        "first=0",
+        "attention/test_blocks.py::test_in_blocks_as_at_once",
+    ),
+    Mistake(
+        "gradients with other dropout masks than the forward pass",
+        "each",
+        "preserve_rng_state=rng",
+        "preserve_rng_state=False",
+        "attention/test_blocks.py::test_dropout_is_drawn_again_as_it_was",
+    ),
+    Mistake(
+        "scores of a T5 that are scaled by 1/sqrt(K)",
+        "_T5Attention.__init__",
+        "own.key_value_proj_dim**0.5",
+        "1.0",
+        "nightly/models/adapters/test_hugging_face.py::test_t5_is_the_encoding_of_t5",
+    ),
+    Mistake(
+        "keys of grouped heads in another order than the queries",
+        "split_heads",
+        "x.unflatten(-1, (heads, -1)).transpose(1, 2).repeat_interleave(groups, dim=1)",
+        "x.unflatten(-1, (heads, -1)).transpose(1, 2).repeat(1, groups, 1, 1)",
+        "nightly/models/adapters/test_hugging_face.py::test_rope_is_the_encoding_of_llama",
+    ),
+    Mistake(
+        "a decoder whose positions are those of an encoder",
+        "_Positions.forward",
+        "causal=True",
+        "causal=False",
+        "nightly/models/adapters/test_hugging_face.py::test_a_llama_with_each_scheme",
     ),
 ]

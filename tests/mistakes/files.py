@@ -1,0 +1,119 @@
+"""Mistakes in file formats: digests, the order of writes, and sources of images and trees."""
+
+from __future__ import annotations
+
+from tests.mistakes._mistake import Mistake
+
+MISTAKES = [
+    Mistake(
+        "the digest of a JSON file not compared",
+        "is_sealed",
+        "found.encode() != digits",
+        "not digits",
+        "storage/test_digests.py::test_every_changed_byte_of_json_is_noticed",
+    ),
+    Mistake(
+        "the digest of tensors without the bytes after it",
+        "_around",
+        "total.update(view[place + len(ZEROS) :])",
+        "pass",
+        "storage/test_digests.py::test_every_changed_byte_of_tensors_is_noticed",
+    ),
+    Mistake(
+        "the history not compared with run.json",
+        "RunFiles.check_file",
+        "found != said",
+        "False",
+        "runs/test_integrity.py::test_a_changed_byte_is_noticed",
+    ),
+    Mistake(
+        "rows of a shard that are not counted",
+        "open_shard",
+        "file.metadata.num_rows != shard.rows",
+        "False",
+        "data/test_integrity.py::test_fewer_rows_than_the_manifest_says",
+    ),
+    Mistake(
+        "rows that are not compared with the content sums of the manifest",
+        "ContentCheck.add",
+        "not self._left[shard] and self._sums[shard] != self.shards[shard].content",
+        "False",
+        "data/test_integrity.py::test_other_rows_than_those_that_were_generated",
+    ),
+    Mistake(
+        "best weights stored before the state that names them",
+        "Checkpointer.save",
+        "at.holds_best = self.best is not None",
+        "at.holds_best = False",
+        "training/test_checkpointing.py::test_the_best_weights_survive_although_repeated_steps_differ",
+    ),
+    Mistake(
+        "current weights in place of the best ones after a kill",
+        "unpack",
+        "bool(at.holds_best) and at.best_step != at.step",
+        "False",
+        "training/test_checkpointing.py::test_the_best_weights_survive_although_repeated_steps_differ",
+    ),
+    Mistake(
+        "the manifest uploaded before the dataset is whole",
+        "generate",
+        r"""
+        files.write_text(out / "README.md", card(manifest, task))
+        write_manifest(out, manifest)
+        """,
+        r"""
+        write_manifest(out, manifest)
+        files.write_text(out / "README.md", card(manifest, task))
+        """,
+        "nightly/storage/test_object_store.py::test_the_manifest_comes_last",
+    ),
+    Mistake(
+        "colour planes read as interleaved pixels",
+        "_from_planes",
+        "flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)",
+        "flat.reshape(-1, 32, 32, 3)",
+        "storage/sources/test_cifar.py::test_a_record_is_planes_of_rows",
+    ),
+    Mistake(
+        "rows and columns of a plane swapped",
+        "_from_planes",
+        "flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)",
+        "flat.reshape(-1, 3, 32, 32).transpose(0, 3, 2, 1)",
+        "storage/sources/test_cifar.py::test_a_record_is_planes_of_rows",
+    ),
+    Mistake(
+        "a foreign pickle loaded with Python's pickle",
+        "load",
+        "found = _Machine().run(content)",
+        'found = __import__("pickle").loads(content, encoding="bytes")',
+        "storage/sources/test_pickled.py::test_anything_else_is_one_error_and_nothing_happens",
+    ),
+    Mistake(
+        "children of a node of Python in reverse order",
+        "_tree",
+        "for child in reversed(below):\n    stack.append((child, number))",
+        "for child in below:\n    stack.append((child, number))",
+        "storage/tree_formats/test_python.py::test_a_file_is_a_module",
+    ),
+    Mistake(
+        "dependents of CoNLL-U in the order of a traversal from the right",
+        "_tree",
+        "stack += [(child, placed) for child in reversed(below[number])]",
+        "stack += [(child, placed) for child in below[number]]",
+        "storage/tree_formats/test_conllu.py::test_random_trees",
+    ),
+    Mistake(
+        "the unlabelled pair of the Penn Treebank kept",
+        "_Builder.closed",
+        'unlabelled and tree.parent.count(0) == 1 and tree.kind[1] != "#atom"',
+        "False",
+        "storage/tree_formats/test_s_expr.py::test_the_penn_treebank",
+    ),
+    Mistake(
+        "ranks counted over the whole tree",
+        "ParsedTree.add_tree",
+        "self.rank[first] = self._children[parent]",
+        "self.rank[first] = first",
+        "storage/tree_formats/test_formats.py::test_nodes_are_numbered_and_ranked_as_they_are_added",
+    ),
+]
