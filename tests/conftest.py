@@ -11,7 +11,6 @@ os.environ["OMP_NUM_THREADS"] = "1"  # processes that tests start inherit it; mo
 
 import importlib.util
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,26 +30,10 @@ from ape_cli.runs import filters
 from ape_cli.runs.registry import Registry
 from tests import forks
 
+ROOT = Path(__file__).parents[1]
+
 # pytest-xdist workers ignore Ctrl-C, and the processes that tests start would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-# The slowest files, slowest first. Two workers take whole files in this order, so a slow file must not come last.
-SLOW = (
-    "test_sweep",
-    "test_laws",
-    "test_cli",
-    "test_ray",
-    "test_loop",
-    "test_data_parallel",
-    "test_gpu_command",
-    "test_image_runs",
-)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Moves the tests of slow files to the front. The others keep their order."""
-    items.sort(key=lambda item: SLOW.index(item.path.stem) if item.path.stem in SLOW else len(SLOW))
 
 
 def pytest_collection_finish() -> None:
@@ -134,7 +117,7 @@ def elsewhere(root: Path, path: str, text: str) -> Callable[..., subprocess.Comp
     file = root / "mine" / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root / "mine"), str(Path(__file__).parents[1])])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root / "mine"), str(ROOT)])}
 
     def ape(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         done = forks.run(words, root, environment)
@@ -174,23 +157,3 @@ def ape(*words: str, code: int = 0) -> tuple[str, str]:
     result = CliRunner().invoke(app, list(words), catch_exceptions=False)
     assert result.exit_code == code, result.stderr + result.stdout
     return result.stdout, result.stderr
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium: that of the system (`apt-get install chromium`) or of Playwright (`playwright install chromium`).
-
-    The test is skipped if it or the packages are not installed.
-    """
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs `pip install playwright`")
-    pytest.importorskip("axe_playwright_python", reason="needs `pip install axe-playwright-python`")
-    with sync_api.sync_playwright() as playwright:
-        found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
-        own = playwright.chromium.executable_path
-        path = next(iter(found), own if Path(own).exists() else None)
-        if path is None:
-            pytest.skip("needs Chromium: `apt-get install chromium`, or `playwright install chromium`")
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has no sandbox
-        started = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield started
-        started.close()

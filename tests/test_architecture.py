@@ -35,15 +35,21 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if p not in (PACKAGE / "__init__
 ORDER = list(PIPELINE)
 
 
+@pytest.fixture(scope="module")
+def trees() -> dict[Path, ast.Module]:
+    """The syntax tree of every file, parsed once."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+
 def package_of(path: Path) -> str:
     """Returns the package or public module of `ape_cli` that a file belongs to."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> set[str]:
+def imported(tree: ast.Module) -> set[str]:
     """Returns the packages and public modules of `ape_cli` that a file imports, at any place in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ape_cli":
             parts = node.module.split(".")
             found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
@@ -52,9 +58,9 @@ def imported(path: Path) -> set[str]:
     return found & {*PIPELINE, *PUBLIC}
 
 
-def imports_torch(text: str) -> bool:
-    """Returns whether a module's source imports torch: at the top, in a function or for annotations."""
-    for node in ast.walk(ast.parse(text)):
+def imports_torch(tree: ast.Module) -> bool:
+    """Returns whether a module imports torch: at the top, in a function or for annotations."""
+    for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module]
@@ -63,15 +69,14 @@ def imports_torch(text: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_a_package_imports_only_from_those_above_it(path: Path) -> None:
-    own = package_of(path)
-    if own in PUBLIC:
-        assert imported(path) == {PUBLIC[own]}
-        return
-    allowed = set(ORDER[: ORDER.index(own) + 1])
-    later = imported(path) - allowed
-    assert not later, f"{path.name} imports from {later}, which do not come before {own}"
+def test_a_package_imports_only_from_those_above_it(trees: dict[Path, ast.Module]) -> None:
+    for path, tree in trees.items():
+        own = package_of(path)
+        if own in PUBLIC:
+            assert imported(tree) == {PUBLIC[own]}, path
+        else:
+            later = imported(tree) - set(ORDER[: ORDER.index(own) + 1])
+            assert not later, f"{path} imports from {later}, which do not come before {own}"
 
 
 def test_every_file_is_in_a_package_of_the_table() -> None:
@@ -79,27 +84,24 @@ def test_every_file_is_in_a_package_of_the_table() -> None:
     assert len(PIPELINE) <= 14
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_only_the_modules_of_the_table_import_torch(path: Path) -> None:
-    allowed = PIPELINE.get(package_of(path), "none")
-    stem = path.relative_to(PACKAGE).parts[-1].removesuffix(".py")
-    if imports_torch(path.read_text()):
-        assert allowed == "all" or stem in allowed.split(", "), f"{path.name} imports torch"
+def test_only_the_modules_of_the_table_import_torch(trees: dict[Path, ast.Module]) -> None:
+    for path, tree in trees.items():
+        allowed = PIPELINE.get(package_of(path), "none")
+        if allowed != "all" and path.stem not in allowed.split(", "):
+            assert not imports_torch(tree), f"{path} imports torch"
 
 
 def test_an_import_of_torch_is_found_wherever_it_is() -> None:
-    assert imports_torch("def f():\n    import torch.distributed as dist\n")
-    assert imports_torch("if TYPE_CHECKING:\n    from torch import Tensor\n")
-    assert not imports_torch('import torchvision\nTEXT = "import torch"\n')
+    assert imports_torch(ast.parse("def f():\n    import torch.distributed as dist\n"))
+    assert imports_torch(ast.parse("if TYPE_CHECKING:\n    from torch import Tensor\n"))
+    assert not imports_torch(ast.parse('import torchvision\nTEXT = "import torch"\n'))
 
 
-@pytest.mark.slow
-def test_no_import_renames_a_module_of_ours() -> None:
+def test_no_import_renames_a_module_of_ours(trees: dict[Path, ast.Module]) -> None:
     modules = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for p in FILES}
     modules |= {f"ape_cli.{name}" for name in PIPELINE}
-    for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 renamed = [a.name for a in node.names if a.asname and a.name in modules]
             elif isinstance(node, ast.ImportFrom):
@@ -110,11 +112,10 @@ def test_no_import_renames_a_module_of_ours() -> None:
             assert not renamed, f"{path.relative_to(ROOT)} renames {renamed}"
 
 
-@pytest.mark.slow
-def test_no_two_public_classes_have_one_name() -> None:
+def test_no_two_public_classes_have_one_name(trees: dict[Path, ast.Module]) -> None:
     places: dict[str, list[str]] = {}
-    for path in FILES:
-        for node in ast.parse(path.read_text()).body:
+    for path, tree in trees.items():
+        for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
     assert not {name: files for name, files in places.items() if len(files) > 1}
@@ -147,10 +148,10 @@ def test_the_model_knows_no_scheme_by_name() -> None:
             assert f'"{kind}"' not in path.read_text(), (path, kind)
 
 
-def named_tasks(text: str, names: set[str]) -> set[str]:
+def named_tasks(tree: ast.Module, names: set[str]) -> set[str]:
     """The tasks that a module names as a string: in a comparison, a `match`, a subscript, or a key or member."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         parts: list[ast.expr | None] = []
         if isinstance(node, ast.Compare):
             parts = [node.left, *node.comparators]
@@ -170,13 +171,13 @@ def named_tasks(text: str, names: set[str]) -> set[str]:
 OWN_WORDS = {"addition": {"reverse"}, "_tree_portion": {"copy"}, "trees": {"copy"}}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_no_file_names_a_task(path: Path) -> None:
+def test_no_file_names_a_task(trees: dict[Path, ast.Module]) -> None:
     """What is special about a task is a property of the task, so that a new task changes no other file."""
     from ape_cli import tasks
 
-    found = named_tasks(path.read_text(), set(tasks.names()) - OWN_WORDS.get(path.stem, set()))
-    assert not found, f"{path.relative_to(PACKAGE)} names {found}"
+    for path, tree in trees.items():
+        found = named_tasks(tree, set(tasks.names()) - OWN_WORDS.get(path.stem, set()))
+        assert not found, f"{path} names {found}"
 
 
 def test_the_name_of_a_task_is_found_wherever_it_is() -> None:
@@ -187,5 +188,5 @@ def test_the_name_of_a_task_is_found_wherever_it_is() -> None:
         '{"copy": 1}',
         'match x:\n    case "copy":\n        pass',
     ):
-        assert named_tasks(text, {"copy"}) == {"copy"}, text
-    assert not named_tasks('"""The task copy."""\nprint("copy")', {"copy"})
+        assert named_tasks(ast.parse(text), {"copy"}) == {"copy"}, text
+    assert not named_tasks(ast.parse('"""The task copy."""\nprint("copy")'), {"copy"})

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-import shutil
-import subprocess
-import sys
-from ast import literal_eval
 from pathlib import Path
 
 import pytest
@@ -55,9 +50,11 @@ def test_every_block_of_python_is_run() -> None:
     assert [next((s for s in starts if b.startswith(s)), b.split()[0]) for b in BLOCKS] == [*starts, *["import"] * 5]
 
 
-@pytest.mark.slow
 def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
-    """The scheme is found in a user's folder on PYTHONPATH, is listed, and trains with its option."""
+    """The scheme is found in a user's folder on PYTHONPATH, is listed, and trains with its option.
+
+    It takes 2 seconds, because each of the four commands is a process of its own.
+    """
     (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/position/window.py"))
     ape = elsewhere(tmp_path, "ape_cli/position/window.py", example)
     assert "window" in ape("schemes").stdout
@@ -67,114 +64,39 @@ def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
     assert "window (width=2)" in ape("report", "--format", "markdown").stdout
 
 
-@pytest.mark.slow
-def test_the_example_attention_is_one_new_file(tmp_path: Path) -> None:
-    (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/attention/cosine.py"))
-    ape = elsewhere(tmp_path, "ape_cli/attention/cosine.py", example)
-    assert "8 of 8 laws hold" in ape("check", "cosine").stdout
-    words = ("train", "--scheme", "rope", "--attention", "cosine", "--task", "copy", "--preset", "tiny")
-    assert "copy-rope-42-" in ape(*words).stdout
-
-
-@pytest.mark.slow
-def test_the_example_task_is_one_new_file(tmp_path: Path) -> None:
-    (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/tasks/first_last.py"))
-    ape = elsewhere(tmp_path, "ape_cli/tasks/first_last.py", example)
-    ape("gen", "first-last", "--length-mean", "8", "--n", "50", "--n-validation", "5", "--n-test", "5")
-    row = json.loads(ape("show", "first-last", "--row", "3", "--json").stdout)
-    assert row["target_ids"] == row["source_ids"][1:] + row["source_ids"][:1]
-    assert "first-last-rope-42-" in ape("train", "--scheme", "rope", "--task", "first-last", "--preset", "tiny").stdout
-
-
-@pytest.mark.slow
-def test_the_example_logger_and_view_are_one_new_file_each(tmp_path: Path) -> None:
-    (logger,) = (b for b in BLOCKS if b.startswith("# ape_cli/training/loggers/printed.py"))
-    (view,) = (b for b in BLOCKS if b.startswith("# ape_cli/reports/views/steps.py"))
-    elsewhere(tmp_path, "ape_cli/training/loggers/printed.py", logger)
-    ape = elsewhere(tmp_path, "ape_cli/reports/views/steps.py", view)
-    words = ("--set", "steps=20", "--set", "validate_every_steps=10", "--device", "cpu", "--preset", "tiny")
-    lines = ape("train", "--scheme", "rope", "--task", "copy", *words, "--log", "printed").stdout.splitlines()
-    assert [line.split()[1] for line in lines[:2]] == ["10/20:", "20/20:"]
-    run = lines[0].split()[0]
-    assert f"| {run} | 20 |" in ape("report", "--view", "steps", "--format", "markdown").stdout
-    assert f"{run} & $20$" in ape("report", "--view", "steps", "--format", "latex").stdout.replace("\\_", "_")
-    assert '<h2 id="steps">Steps</h2>' in ape("report", "--format", "html").stdout
-    refused = ape("report", "--view", "steps", "--interval", code=2).stderr
-    assert "the view steps does not use --interval" in refused
-
-
-@pytest.mark.slow
-def test_a_file_that_cannot_be_imported_stops_nothing_else(tmp_path: Path) -> None:
-    ape = elsewhere(tmp_path, "ape_cli/position/torn.py", "import no_such_module\n")
-    listed = ape("schemes")
-    assert "rope" in listed.stdout
-    assert "the file of scheme 'torn' cannot be imported" in listed.stderr
-    asked = ape("check", "torn", code=1)
-    assert "fix:     install 'no_such_module', correct the file, or" in asked.stdout
-    assert "Traceback" not in asked.stderr + listed.stderr
-
-
-@pytest.mark.slow
-def test_the_example_of_a_loaded_model_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in commands_of(PAGES["docs/guides/share.md"])[:2]:
-        run(*_small(words))
-    (example,) = (b for b in BLOCKS if b.startswith("import ape_cli"))
-    exec(example, {})
-    answers = literal_eval(capsys.readouterr().out.splitlines()[-1])
-    assert [type(answer) for answer in answers] == [list, list]
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*flex_attention called without torch.compile")
-@pytest.mark.parametrize(
-    ("which", "made", "shape"),
-    [
-        ("attention.logits", "scores", (1, 8, 5, 5)),
-        ("sdpa_inputs", "mixed", (1, 8, 5, 64)),
-        ("flex_inputs", "mixed", (1, 8, 5, 64)),
-        ("transformers", "loss", ()),
-    ],
-)
-def test_the_examples_with_torch_run(which: str, made: str, shape: tuple[int, ...]) -> None:
-    if which == "transformers":
-        pytest.importorskip("transformers")
-    (example,) = (b for b in BLOCKS if b.startswith("import torch") and which in b)
-    names: dict[str, object] = {}
-    exec(example, names)
-    assert names[made].shape == shape  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(("page", "words"), COMMANDS, ids=[f"{page}: {' '.join(words)}" for page, words in COMMANDS])
-def test_every_command_is_one(page: str, words: list[str]) -> None:
-    """The command, its options and the kinds of their values exist. Nothing is run."""
+def test_every_command_is_one() -> None:
+    """The commands, their options and the kinds of their values exist. Nothing is run."""
     group = typer.main.get_command(app)
-    command = group.commands[words[0]]  # type: ignore[attr-defined]
     with typer.Context(group) as above:
-        command.make_context(words[0], list(words[1:]), parent=above)
+        for page, words in COMMANDS:
+            try:
+                group.commands[words[0]].make_context(words[0], list(words[1:]), parent=above)  # type: ignore[attr-defined]
+            except Exception as error:
+                pytest.fail(f"{page}: ape {shlex.join(words)}: {error}")
 
 
-def _is_elsewhere(words: list[str]) -> bool:
+def is_elsewhere(words: list[str]) -> bool:
     return any(part in " ".join(words) for part in ELSEWHERE)
 
 
-RUN = [page for page in PAGES if any(page == other and not _is_elsewhere(words) for other, words in COMMANDS)]
+def test_the_commands_of_the_readme_run(here: Path) -> None:
+    """They generate, train three runs and report, which takes 4 seconds."""
+    run_page("README.md", here)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", RUN)
-def test_the_commands_of_a_page_run(page: str, here: Path) -> None:
-    """In their order, in an empty folder, at preset tiny and with few rows and steps."""
+def run_page(page: str, here: Path) -> None:
+    """Runs the commands of a page in their order, in an empty folder, at preset tiny and with few rows and steps."""
     project = here / "path" / "to" / "project"
     project.mkdir(parents=True)
     for number in range(1, 13):  # functions of different shapes
         lines = "".join(f"def f{i}(x):\n    return x{' + x' * number}{' * x' * i}\n" for i in range(9))
         (project / f"m{number}.py").write_text(lines)
     for words in [*BEFORE.get(page, []), *commands_of(PAGES[page])]:
-        if not _is_elsewhere(words):
-            run(*_small(words))
+        if not is_elsewhere(words):
+            run(*small(words))
 
 
-def _small(words: list[str]) -> list[str]:
+def small(words: list[str]) -> list[str]:
     """A command at preset tiny, with few rows and steps."""
     words = ["42" if word == "42-44" else re.sub(r"\bsmall\b", "tiny", word) for word in words]
     for option in ("--n", "--n-test"):
@@ -225,19 +147,3 @@ def test_the_reference_follows_from_the_code(tmp_path: Path, monkeypatch: pytest
     for path in sorted(tmp_path.iterdir()):
         assert path.read_text(encoding="utf-8") == PAGES[f"docs/reference/{path.name}"], path.name
     assert len(list(tmp_path.iterdir())) == 7
-
-
-@pytest.mark.slow
-def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
-    """A link to a page or a heading that does not exist is a warning. No page loads anything from elsewhere."""
-    shutil.copytree(ROOT / "docs", tmp_path / "docs")
-    shutil.copy(ROOT / "zensical.toml", tmp_path)
-    command = [sys.executable, "-m", "zensical", "build", "--strict"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "No issues found" in done.stdout + done.stderr
-    pages = list((tmp_path / "site").rglob("*.html"))
-    assert len(pages) > 20
-    for page in pages:
-        loaded = re.findall(r"""<(?:script|link|img)[^>]*?(?:src|href)="(https?:[^"]*)""", page.read_text("utf-8"))
-        assert not loaded, page.name

@@ -1,4 +1,4 @@
-"""The gallery follows from the code, byte for byte. If this fails, run `make docs` and commit the pictures."""
+"""The gallery shows every scheme. `tests/nightly/test_gallery.py` compares its pictures."""
 
 from __future__ import annotations
 
@@ -20,15 +20,6 @@ def gallery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = load_file(ROOT / "tools" / "gallery.py")
     monkeypatch.setattr(module, "PAGES_OF", tmp_path)
     return module
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", position.names())
-def test_the_picture_of_a_scheme_follows_from_the_code(name: str, gallery: ModuleType, tmp_path: Path) -> None:
-    gallery.draw(name)
-    made = (tmp_path / "gallery" / f"{name}.svg").read_bytes()
-    assert made == (PAGES / "gallery" / f"{name}.svg").read_bytes()
-    assert len(made) < 80_000
 
 
 def test_the_page_follows_from_the_code(gallery: ModuleType, tmp_path: Path) -> None:

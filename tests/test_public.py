@@ -33,7 +33,6 @@ def test_each_has_an_example(name: str) -> None:
     assert any(name in example.source for example in examples)
 
 
-@pytest.mark.slow
 def test_they_are_imported_on_their_first_use() -> None:
     """`import ape_cli` imports neither the public modules nor torch."""
     code = """

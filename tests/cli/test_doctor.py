@@ -7,7 +7,6 @@ import platform
 import shlex
 from pathlib import Path
 
-import pytest
 import torch
 
 import ape_cli
@@ -57,7 +56,6 @@ def test_it_finds_what_was_left(here: Path) -> None:
     assert len(found) == 6
 
 
-@pytest.mark.slow
 def test_what_helps_is_a_command_that_works(here: Path) -> None:
     """Also in other folders, with a blank in their names."""
     folders = ["--results", "my results", "--datasets", "my data"]

@@ -83,7 +83,6 @@ def test_few_colours_are_chosen_by_their_number() -> None:
     assert "█" in lines(panels, color_system="standard", force_terminal=True)[-1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", position.names())
 def test_every_scheme_fits_80_columns(name: str) -> None:
     shown, _ = ape("draw", name, "--view", "overview")
@@ -155,7 +154,6 @@ def run(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return next(iter(registry_of(Path(results))))
 
 
-@pytest.mark.slow
 def test_before_and_after_training(run: Run, words: Dataset) -> None:
     """Before: the model as it is built from the seed. After: the tensors of the run's file."""
     before, after = of_run(run, Where(length=8), before=True).subjects
@@ -172,7 +170,6 @@ def test_before_and_after_training(run: Run, words: Dataset) -> None:
     assert np.array_equal(trained.scores, after.scores)
 
 
-@pytest.mark.slow
 def test_pictures_of_a_run(run: Run, here: Path) -> None:
     results = ("--results", str(run.folder.parents[1]))
     shown, _ = ape("draw", "--run", run.name[:10], "--view", "training", *results)
@@ -192,7 +189,6 @@ def test_pictures_of_a_run(run: Run, here: Path) -> None:
     assert "a sample has its own places" in told
 
 
-@pytest.mark.slow
 def test_a_run_without_weights_gives_one_clear_error(run: Run, here: Path) -> None:
     shutil.copytree(run.folder, here / "results" / "runs" / run.name)
     (here / "results" / "runs" / run.name / "model.safetensors").unlink()
@@ -201,7 +197,6 @@ def test_a_run_without_weights_gives_one_clear_error(run: Run, here: Path) -> No
         assert told.startswith("error: the run has no weights")
 
 
-@pytest.mark.slow
 def test_training_does_not_change_a_scheme_without_weights(words: Dataset, here: Path) -> None:
     options = ("--preset", "tiny", "--device", "cpu", "--no-eval")
     ape("train", "--scheme", "alibi", "--data", str(words.folder), *options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
@@ -75,24 +74,6 @@ def test_only_what_is_named_is_measured(monkeypatch: pytest.MonkeyPatch) -> None
     assert all(cost in table for cost in ("12,345", "1.50", "1.25", "1.75"))
 
 
-@pytest.mark.slow
-def test_costs_are_counted_and_timed() -> None:
-    found = profiling.measure("transformer-xl", rounds=1)
-    assert found.parameters == 128 * 128 + 2 * 128  # W_R of every head, u and v
-    assert found.extra_memory_mib > 1  # one term for each pair of tokens
-    assert found.memory_ratio > 1
-    assert found.time_ratio > 0
-    none = profiling.measure("none", rounds=1)
-    assert (none.parameters, none.extra_memory_mib, none.memory_ratio) == (0, 0.0, 1.0)
-
-
-@pytest.mark.slow
-def test_memory_is_a_count() -> None:
-    """The measured memory is the same twice. ALiBi needs one float for each pair and head in each of six attentions."""
-    one, two = (profiling.measure("alibi", rounds=1).extra_memory_mib for _ in range(2))
-    assert one == two > 0
-
-
 def test_check_of_an_unknown_name_says_where_it_searched() -> None:
     done = run(app, ["check", "windw"])
     assert done.exit_code == 2
@@ -103,35 +84,6 @@ def test_check_of_an_unknown_name_says_where_it_searched() -> None:
     assert "did you mean 'rope'?" in run(app, ["check", "rotary"]).stderr  # a synonym
 
 
-@pytest.mark.slow
-def test_check_prints_errors_and_ends_well() -> None:
-    done = run(app, ["check", "rope", "linear"])
-    assert done.exit_code == 0, done.output
-    assert "composition" in done.stdout
-    assert "relative" in done.stdout
-    assert "reach ≥" in done.stdout  # its values have to be large
-    assert "composition ≥" not in done.stdout
-    answer = json.loads(run(app, ["check", "rope", "linear", "--json"]).stdout)
-    assert {f["subject"] for f in answer} == {"rope", "linear"}
-    assert all(f["holds"] for f in answer)
-    errors = [f for f in answer if f["law"] not in ("uniqueness", "reach", "content", "locality", "distance")]
-    assert all(f["float64"] <= 1e-9 and f["float32"] <= 1e-4 for f in errors)
-
-
-@pytest.mark.slow
-def test_check_fails_when_a_scheme_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Rope.rotate
-    monkeypatch.setattr(
-        Rope, "rotate", lambda self, x, c, side: right(self, x, c, side) if side == "query" else x.clone()
-    )
-    done = run(app, ["check", "rope"])
-    assert done.exit_code == 1
-    assert "FAILS: rope on seq, relative" in done.output
-    broken = [f for f in json.loads(run(app, ["check", "rope", "--json"]).stdout) if not f["holds"]]
-    assert "relative" in {f["law"] for f in broken}
-
-
-@pytest.mark.slow
 def test_check_prints_an_error_of_several_laws_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(self: Rope, x: Tensor, context: Context, side: Side) -> Tensor:
         if context.positions.max() > 100:
@@ -159,11 +111,3 @@ def test_attentions_say_what_they_take() -> None:
     assert not lines["linear"]["bias"]
     assert lines["dot"]["decay"]
     assert "clustered" in run(app, ["attentions"]).stdout
-
-
-@pytest.mark.slow
-def test_nothing_global_is_left_changed() -> None:
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    run(app, ["check", "alibi", "dot", "--json"])
-    assert torch.equal(torch.get_rng_state(), before)

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
-
-import polars as pl
-import pytest
 
 from ape_cli import tasks
 from tests.conftest import ape, elsewhere
-
-Command = Callable[..., CompletedProcess[str]]
 
 STUTTER = '''
 """The task `stutter`: each symbol of a word several times in a row. (An example.)"""
@@ -41,34 +34,6 @@ class Stutter(Words):
         position = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
         return Tokens(starts, position, np.repeat(source.symbol, self.times))
 '''
-
-
-@pytest.fixture
-def stutter(tmp_path: Path) -> Command:
-    """A function that runs `ape` where the task `stutter` and a file that cannot be imported are found."""
-    elsewhere(tmp_path, "ape_cli/tasks/broken.py", "raise RuntimeError('not today')\n")
-    return elsewhere(tmp_path, "ape_cli/tasks/stutter.py", STUTTER)
-
-
-@pytest.mark.slow
-def test_a_task_of_somebody_s_own_brings_its_options(stutter: Command, tmp_path: Path) -> None:
-    shown = re.sub(r"\s+", " ", stutter("gen", "--help").stdout).replace("- ", "-")  # lines may end after a hyphen
-    assert "--times TIMES How often each symbol is written. [stutter; default 2]" in shown
-    assert "--mark MARK [stutter; default plain]" in shown
-    assert "--spaced An option that is a flag. [stutter]" in shown
-    assert "[ring-shift: default 20; stutter: default 1.5]" in shown
-    words = ["--times", "3", "--length-mean", "5", "--mark", "x", "--spaced", "--ring", "0.5"]
-    stutter("gen", "stutter", "--n", "20", "--out", "made", *words)
-    rows = pl.read_parquet(tmp_path / "made" / "data" / "train-*.parquet")
-    assert rows.height == 20
-    for source, target in rows.select("source_ids", "target_ids").iter_rows():
-        assert target == [symbol for symbol in source for _ in range(3)]
-    stutter("gen", "ring-shift", "--n", "20", "--ring", "6", "--out", "rings")
-    assert "a whole number" in stutter("gen", "ring-shift", "--ring", "0.5", code=2).stderr
-    assert "cannot be imported" in stutter("gen", "broken", code=1).stderr
-    assert "bad times" in stutter("gen", "stutter", "--set", "times=many", code=2).stderr
-    assert "times is given twice" in stutter("gen", "stutter", "--times", "2", "--set", "times=2", code=2).stderr
-    assert "unknown option of copy" in stutter("gen", "copy", "--times", "2", code=2).stderr
 
 
 def test_every_option_of_every_task_is_an_option_of_gen() -> None:

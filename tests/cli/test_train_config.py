@@ -28,7 +28,6 @@ def trained(*words: str) -> str:
     return str(json.loads(ape("train", *words, "--device", "cpu", "--no-eval", "--json")[0])["run"])
 
 
-@pytest.mark.slow
 def test_a_run_is_trained_again_from_its_own_record(here: Path) -> None:
     """In another project: the dataset is generated again, and the weights are equal to the last bit."""
     ape(*WORDS, *TINY)
@@ -40,7 +39,6 @@ def test_a_run_is_trained_again_from_its_own_record(here: Path) -> None:
     assert config_of(run.name) == config_of(run.name, "others")
 
 
-@pytest.mark.slow
 def test_options_replace_fields_of_the_file(here: Path) -> None:
     """A configuration alone is enough. A new scheme gets its own locality bias and size, and steps replace epochs."""
     ape(*WORDS, *TINY)
@@ -55,7 +53,6 @@ def test_options_replace_fields_of_the_file(here: Path) -> None:
     assert "the configuration file already names a dataset" in refused
 
 
-@pytest.mark.slow
 def test_another_attention_has_its_own_locality_bias(here: Path) -> None:
     """The default of the file's attention is not kept, but an explicit setting is."""
     words = ["train", "--scheme", "orthogonal-seq", "--task", "copy", "--attention", "linear"]
@@ -67,7 +64,6 @@ def test_another_attention_has_its_own_locality_bias(here: Path) -> None:
     assert config_of(trained(*of_file, "--set", "decay=0.5"))["decay"] == 0.5
 
 
-@pytest.mark.slow
 def test_the_hint_about_a_baseline_works_with_a_file(here: Path) -> None:
     ape("train", "--scheme", "orthogonal-seq", "--task", "copy", *TINY)
     (run,) = Path("results/runs").iterdir()
@@ -78,7 +74,6 @@ def test_the_hint_about_a_baseline_works_with_a_file(here: Path) -> None:
     assert "without positions (scheme none)" in ape(*again)[0]
 
 
-@pytest.mark.slow
 def test_a_dataset_of_images_is_generated_again(here: Path) -> None:
     pytest.importorskip("sklearn")
     ape("train", "--scheme", "none", "--task", "images", *TINY)
@@ -87,7 +82,6 @@ def test_a_dataset_of_images_is_generated_again(here: Path) -> None:
     assert trained("--config", str(run / "run.json"), "--results", "others", "--datasets", "elsewhere") == run.name
 
 
-@pytest.mark.slow
 def test_a_dataset_of_own_trees_is_found_where_it_was(here: Path) -> None:
     """It cannot be generated without its source, and the message says what helps."""
     own_trees(Path("mine"))
@@ -136,7 +130,6 @@ def test_what_is_no_configuration_is_refused(here: Path) -> None:
     assert "no scheme is named" in ape("train", "--task", "copy", code=2)[1]
 
 
-@pytest.mark.slow
 def test_a_file_that_was_altered_and_another_dataset_are_refused(here: Path) -> None:
     ape(*WORDS, *TINY)
     (run,) = Path("results/runs").iterdir()

@@ -6,8 +6,6 @@ import json
 import shlex
 from pathlib import Path
 
-import pytest
-
 from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation.constant_guess import constant_guess
 from tests.conftest import ape
@@ -15,7 +13,6 @@ from tests.conftest import ape
 WORDS = ["--task", "copy", "--preset", "tiny", "--set", "steps=4", "--device", "cpu", "--seed", "5"]
 
 
-@pytest.mark.slow
 def test_the_hint_trains_the_same_model_without_positions(here: Path) -> None:
     """The command is one line that can be copied, and the next run of the first model shows the score of the second."""
     first = ["train", "--scheme", "orthogonal-seq", "--structure", "seq", "--set", "side=query", *WORDS]
@@ -36,7 +33,6 @@ def test_the_hint_trains_the_same_model_without_positions(here: Path) -> None:
     assert "to compare" not in notes
 
 
-@pytest.mark.slow
 def test_eval_shows_the_constant_guess(here: Path) -> None:
     ape("train", "--scheme", "rope", *WORDS, "--no-eval")
     guess = constant_guess(open_dataset("datasets/copy-tiny").split("test"))

@@ -13,10 +13,11 @@ import pytest
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import rendering
+from ape_cli.reports import document, rendering
 from ape_cli.reports.tables import Table
+from ape_cli.reports.views import Options, choose
 from ape_cli.storage.paths import storage_path
-from tests.conftest import ape
+from tests.conftest import ape, registry_of
 from tests.registered import edit, rename
 from tests.reports.test_aggregation import add
 
@@ -77,8 +78,10 @@ def hostile(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("style", ["rich", "markdown", "latex", "csv", "json", "html"])
 def test_hostile_names_in_a_report(hostile: Path, style: str) -> None:
-    out, err = ape("report", "--results", str(hostile), "--format", style)
-    assert not any(character in out + err for character in FORBIDDEN)
+    chosen, asked = choose(None, None, None)
+    made, _ = document.read(registry_of(hostile), chosen, Options(style=style, asked=asked))
+    out = made.text("score")
+    assert not any(character in out for character in FORBIDDEN)
     if style == "markdown":
         heads = [line for line in out.splitlines() if line.startswith("|")]
         assert len({line.count("|") - line.count("\\|") for line in heads}) == 1  # no cell ends early
@@ -147,18 +150,25 @@ def test_an_address_with_a_secret_is_refused_and_not_shown(address: str) -> None
         storage_path(address)
     assert "GEH" not in str(caught.value)
     assert "EIM" not in str(caught.value)
-    for words in (
-        ("runs", "--results", address),
-        ("eval", "--data", address),
-        ("report", "--results", address),
-        ("report", "--sweep", address),
-        ("sweep", address),
-        ("gen", "images", "--source", address),
-        ("new", "scheme", "x", "--to", address),
-    ):
-        out, err = ape(*words, code=2)
-        assert "GEH" not in out + err
-        assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs", "--results"),
+        ("eval", "--data"),
+        ("report", "--results"),
+        ("report", "--sweep"),
+        ("sweep",),
+        ("gen", "images", "--source"),
+        ("new", "scheme", "x", "--to"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_shows_the_secret_of_an_address(words: tuple[str, ...]) -> None:
+    out, err = ape(*words, SECRETS[0], code=2)
+    assert "GEH" not in out + err
+    assert "Traceback" not in err
 
 
 def test_errors_of_libraries_are_shown_without_secrets() -> None:

@@ -95,23 +95,3 @@ def test_nothing_is_set_once_torch_is_there(monkeypatch: pytest.MonkeyPatch) -> 
     runtime.share_cores()
     assert "OMP_WAIT_POLICY" not in os.environ
     assert "GOMP_SPINCOUNT" not in os.environ
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [["train", "--help"], ["check", "nothing"], ["sweep", "nothing.toml"]])
-def test_the_command_line_asks_before_torch_is_imported(words: list[str]) -> None:
-    """The check runs before any import of torch by a command."""
-    code = f"""
-import sys
-from ape_cli.core import runtime
-asked = []
-runtime.share_cores = lambda: asked.append("torch" in sys.modules)
-from ape_cli.cli import app
-try:
-    app({words!r})
-except SystemExit:
-    pass
-print(asked)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == ("[]" if "--help" in words else "[False]")

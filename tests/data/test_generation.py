@@ -74,7 +74,6 @@ def test_columns_have_the_types_and_encodings_of_the_schema(tmp_path: Path, task
     assert column.compression == "ZSTD"
 
 
-@pytest.mark.slow
 def test_positions_of_several_coordinates_are_version_2(tmp_path: Path) -> None:
     """Positions are lists of pairs with the encoding of all lists. pyarrow and polars read the same rows."""
     task = tasks.make("grid-rotate", side_mean=4, side_std=1)
@@ -141,7 +140,6 @@ def test_op_is_null_elsewhere(tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "data" / "train-*.parquet")["op"].null_count() == 350
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_fingerprint_knows_neither_shards_nor_workers(tmp_path: Path, task: Any, workers: int) -> None:
     """Datasets with different shard sizes have equal rows. The number of workers changes no byte of a shard."""
@@ -302,7 +300,6 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, task: Any, monkeypatch:
     assert generate(task, plan(task), tmp_path / "d").written == 420
 
 
-@pytest.mark.slow
 def test_overwrite_removes_nothing_before_it_is_sure(tmp_path: Path, task: Any) -> None:
     generate(task, plan(task), tmp_path)
     before = snapshot(tmp_path)
@@ -378,7 +375,6 @@ def test_absurd_sizes(task: Any, changes: dict[str, int], shard_rows: int, messa
         plan(task, shard_rows, **changes)
 
 
-@pytest.mark.slow
 def test_what_cannot_fit_is_refused_before_it_starts(tmp_path: Path, task: Any) -> None:
     with pytest.raises(ApeError, match="would not fit"):
         generate(task, plan(task, 10**9, train=10**12), tmp_path)

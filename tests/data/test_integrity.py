@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import shutil
@@ -20,9 +19,8 @@ from ape_cli.core.errors import DataError
 from ape_cli.data import generation, manifest, verification
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.plan import DatasetPlan
-from ape_cli.storage import digests, files, parquet
+from ape_cli.storage import files, parquet
 from tests.conftest import ape
-from tests.limits import ape as limited
 from tests.registered import edit, strip_digest
 
 
@@ -156,22 +154,6 @@ def test_gen_adds_no_digest_to_an_altered_manifest(tmp_path: Path) -> None:
     assert ape(*verified)[0].endswith("30 rows, verified\n")
 
 
-def test_a_shard_that_is_a_large_hole(words: Dataset, tmp_path: Path) -> None:
-    """Its digest would take minutes."""
-    folder = copied(words, tmp_path)
-    shard = next((folder / "data").glob("train-*"))
-    whole = shard.read_bytes()
-    for content in (whole, b""):
-        with shard.open("wb") as file:
-            file.truncate(80 * 10**9)
-            file.write(content)
-            file.seek(80 * 10**9)
-            file.write(whole)
-        found = limited("verify", "--data", str(folder))
-        assert found.code == 1
-        assert f"cannot read {shard}\n  got:     it has 80,0" in found.err
-
-
 @pytest.mark.parametrize("seed", [-5, 2**63, 10**30])
 def test_a_seed_that_no_dataset_has(words: Dataset, tmp_path: Path, seed: int) -> None:
     folder = copied(words, tmp_path)
@@ -224,29 +206,6 @@ def test_records_of_an_interrupted_generation_that_are_none(tmp_path: Path, name
             generation.generate(task, wanted, folder)
     else:
         assert generation.generate(task, wanted, folder).written == 70 - 20
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["pipe", "hole"])
-def test_a_shard_of_an_interrupted_generation_that_is_a_pipe_or_a_hole(tmp_path: Path, kind: str) -> None:
-    command = ("gen", "copy", "--n", "60", "--n-validation", "2", "--n-test", "2", "--shard-rows", "20", "--out", "d")
-    limited(*command, where=tmp_path)
-    (tmp_path / "d" / "manifest.json").unlink()
-    task = tasks.make("copy")
-    plan = generation.plan(task, seed=42, rows={"train": 60, "validation": 2, "test": 2}, shard_rows=20)
-    (tmp_path / "d" / ".plan.json").write_text(digests.sealed(plan.model_dump_json(indent=2)))
-    shard = tmp_path / "d" / "data" / "train-00000-of-00003.parquet"
-    described = {"file": f"data/{shard.name}", "rows": 20, "sha256": "0" * 64, "content": [1, 2], "shared": 0}
-    record = shard.with_name(f".{shard.name}.json")
-    record.write_text(digests.sealed(json.dumps({"shard": described}, indent=2)))
-    if kind == "pipe":
-        shard.unlink()
-        os.mkfifo(shard)
-    else:
-        os.truncate(shard, 40 * 10**9)
-    found = limited(*command, where=tmp_path)
-    assert found.code in (0, 1)
-    assert found.code == 0 or "error: " in found.err
 
 
 def resealed(folder: Path, change: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> None:

@@ -25,7 +25,6 @@ def test_lengths_are_few_and_not_much_longer() -> None:
     assert exact_length(17) == 17
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "scheme"),
     [

@@ -16,8 +16,6 @@ from ape_cli.models.factory import of_data
 from ape_cli.runs.run import Run
 from tests.conftest import ape, registry_of
 
-pytestmark = pytest.mark.slow  # a run is trained
-
 
 @pytest.fixture(scope="module")
 def run(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:

@@ -34,6 +34,8 @@ def test_parts_add_up(trees: Dataset, operations: Dataset, tmp_path: Path) -> No
     for parts in (found["by_size"], found["by_op"]):
         for key in ("rows", "tokens"):
             assert sum(p[key] for p in parts) == found["overall"][key]
+        nats = sum(p["cross_entropy"] * p["tokens"] for p in parts)
+        assert nats == pytest.approx(found["overall"]["cross_entropy"] * found["overall"]["tokens"])
         right = sum(p["token_accuracy"] * p["tokens"] for p in parts)
         assert right == pytest.approx(found["overall"]["token_accuracy"] * found["overall"]["tokens"])
     assert [p["op"] for p in found["by_op"]] == ["extract", "flip-extract", "truncate", "no-op"]
@@ -50,7 +52,6 @@ def test_no_result_depends_on_the_batch_size(trained: Run, words: Dataset, decod
         assert other == pytest.approx(found[0], rel=1e-5)
 
 
-@pytest.mark.slow
 def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path) -> None:
     """The model has learned a trivial task: words over one symbol."""
     data = write(tmp_path / "copy", "copy", vocabulary=1, length_mean=4, length_std=0)
@@ -145,7 +146,6 @@ def test_data_that_changed_since_is_noticed(tmp_path: Path) -> None:
         evaluate.own_dataset(done)
 
 
-@pytest.mark.slow
 def test_another_form_of_the_task_is_refused(tmp_path: Path) -> None:
     """Trees of another branching, with or without binarisation, are another structure."""
     forms = [{}, {"branching": 3}, {"branching": 3, "binarise": True}, {"branching": 4, "binarise": True}]

@@ -54,6 +54,13 @@ def test_sinusoidal_is_half_of_the_mean_of_the_cosines_of_all_channels() -> None
     assert len(found) == 1  # it acts before there are heads
 
 
+def test_the_locality_bias_scales_the_product_of_embeddings() -> None:
+    """The mean over contents is c^distance times the mean without the bias. The diagonal has distance 0."""
+    plain, local = (position_scores(*made("sinusoidal", decay=decay))[0][0] for decay in (1.0, 0.5))
+    distance = np.abs(offsets(np.arange(6)))
+    np.testing.assert_allclose(local + 1, (plain + 1) * 0.5**distance, atol=1e-9)
+
+
 def test_alibi_is_its_slopes() -> None:
     found, measure = position_scores(*made("alibi"))
     distance = np.abs(offsets(np.arange(6)))

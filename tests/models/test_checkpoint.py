@@ -16,7 +16,6 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.training.execution import ExistingRun
 from ape_cli.training.loop import Stopped
-from tests.limits import ape as limited
 from tests.runs.test_registry import run, stopping_after
 
 Tensors = dict[str, torch.Tensor]
@@ -109,17 +108,3 @@ def test_tensors_that_do_not_fit(stored: tuple[Run, Stored], words: Dataset, cha
     with pytest.raises(RunError, match="the stored state does not fit the run") as caught:
         run(words, Path(str(found.folder)).parents[1], existing=ExistingRun.RESUME, test=False)
     assert message in str(caught.value)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["numbers", "columns"])
-def test_a_state_with_a_million_mistakes(stored: tuple[Run, Stored], words: Dataset, tmp_path: Path, kind: str) -> None:
-    """Only the first one is described, because a description of each would not fit into memory."""
-    found, (tensors, cursor) = stored
-    many = [1] * 900_000 if kind == "numbers" else [cursor["history"][0] | {f"{i}": 0 for i in range(800_000)}]
-    found.save_state(tensors, cursor | {"history": many})
-    settings = ("--scheme", "rope", "--preset", "tiny", "--set", "steps=4", "--set", "validate_every_steps=2")
-    results = ("--results", str(Path(str(found.folder)).parents[1]), "--data", str(words.folder))
-    ended = limited("train", "--resume", *settings, "--seed", "1", *results, "--device", "cpu", where=tmp_path)
-    assert ended.code == 1
-    assert "the stored state does not fit the run" in ended.err

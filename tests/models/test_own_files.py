@@ -70,7 +70,6 @@ def test_only_a_users_own_file_has_a_digest(file: Path) -> None:
     assert own_files(config.model_copy(update={"scheme": "rope"})) == {}
 
 
-@pytest.mark.slow
 def test_a_changed_file_is_named_once(
     words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,50 +118,6 @@ def test_changes_are_counted_for_each_part(file: Path) -> None:
     )
 
 
-@pytest.mark.slow
-def test_a_sweep_trains_changed_runs_again(
-    words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tables and `ape verify` tell the versions apart until it has."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path / "mine")  # for the workers
-    settings = ["--data", str(words.folder), "--preset", "tiny", "--set", "steps=2"]
-    sweep = ["sweep", "--schemes", "mine-own,none", "--seeds", "1,2", *settings]
-    ape("train", "--scheme", "mine-own", "--seed", "1", *settings)
-    rewrite(file)
-    ape(*sweep)
-    old, new = (hashlib.sha256(text.encode()).hexdigest()[:7] for text in (SCHEME, SCHEME + "\n"))
-    said = ape("verify")[1]
-    assert "the runs of scheme 'mine-own' were trained with 2 versions of its code" in said
-    assert f"{old}: 1 run, {new}: 1 run" in said
-    rows = {line["variant"] for line in json.loads(ape("report", "--json")[0]) if line["scheme"] == "mine-own"}
-    assert rows == {f"steps=2, code {old}", f"steps=2, code {new}"}
-    table, said = ape("runs")
-    (line,) = (line for line in table.splitlines() if "older code" in line)
-    assert "reverse-mine-own-1-" in line
-    (line,) = (line for line in ape(*sweep, "--dry-run")[0].splitlines() if "nothing (older code)" in line)
-    assert "reverse-mine-own-1-" in line
-    assert "has changed since 1 of 2 runs was trained, for example reverse-mine-own-1-" in said
-    assert f"(present version: {new}); `ape sweep … --retrain-changed` trains it again" in said
-    again = [*sweep, "--retrain-changed", "--json"]
-    planned = {line["run"]: line["state"] for line in json.loads(ape(*again, "--dry-run")[0])["trials"]}
-    assert sorted(planned.values()) == ["changed", "finished", "finished", "finished"]
-    (changed,) = (run for run, state in planned.items() if state == "changed")
-    assert "reverse-mine-own-1-" in changed
-    for left in (1, 0):  # the second time, nothing is left to do
-        ends = json.loads(ape(*again)[0])["trials"]
-        assert [end["run"] for end in ends if end["trained"]] == [changed] * left
-        assert {end["state"] for end in ends} == {"finished"}
-    (other,) = (run for run in planned if "reverse-none-1-" in run)
-    for path in Path("results", "runs", other, "eval").iterdir():
-        path.unlink()  # so that there is something to do for a run that has not changed
-    assert not any(end["trained"] for end in json.loads(ape(*again)[0])["trials"])
-    assert "versions of its code" not in ape("verify")[1]
-    rows = {line["variant"] for line in json.loads(ape("report", "--json")[0]) if line["scheme"] == "mine-own"}
-    assert rows == {"steps=2"}
-
-
-@pytest.mark.slow
 def test_a_run_without_digests_is_taken_as_it_is(
     words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +135,6 @@ def test_a_run_without_digests_is_taken_as_it_is(
     assert changed(run, run.config()) == []  # so it may be evaluated, and is not trained again
 
 
-@pytest.mark.slow
 def test_a_run_is_not_evaluated_without_the_file_of_its_scheme(
     words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,7 +147,6 @@ def test_a_run_is_not_evaluated_without_the_file_of_its_scheme(
     assert "ape_cli/position/mine_own.py" in err
 
 
-@pytest.mark.slow
 def test_the_digest_is_that_of_the_code_that_runs(
     words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,7 +160,6 @@ def test_the_digest_is_that_of_the_code_that_runs(
     assert run.read()["own_files"] == own_files(config)
 
 
-@pytest.mark.slow
 def test_a_scheme_that_cannot_be_trained_leaves_the_run_as_it_is(
     words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +173,6 @@ def test_a_scheme_that_cannot_be_trained_leaves_the_run_as_it_is(
     assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.slow
 def test_a_run_that_another_process_trained_again_is_left_as_it_is(
     words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

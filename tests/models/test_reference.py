@@ -181,7 +181,6 @@ CASES: list[tuple[str, float, dict[str, str]]] = [(name, c, {}) for name in posi
 CASES += [("sinusoidal", 0.8, {"structure": "grid(2)"}), ("orthogonal-grid", 0.8, {"distance": "euclidean"})]
 
 
-@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize(("name", "decay", "options"), CASES)
 def test_the_model_is_the_plain_one(name: str, decay: float, options: dict[str, str]) -> None:

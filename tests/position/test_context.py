@@ -108,3 +108,13 @@ def test_nothing_outlives_its_pass() -> None:
 )
 def test_the_start_of_a_line(positions: torch.Tensor, start: int | None) -> None:
     assert Context(positions).start == start
+
+
+def test_a_part_has_its_own_positions_and_mask() -> None:
+    mask = torch.tensor([[True, True, True, False]])
+    part = Context(torch.arange(4)[None], mask, causal=True).part(2, 4)
+    assert part.positions.tolist() == [[2, 3]]
+    assert part.mask is not None
+    assert part.mask.tolist() == [[True, False]]
+    assert part.causal
+    assert Context(torch.arange(4)[None]).part(0, 2).mask is None

@@ -84,12 +84,16 @@ def test_shapes_and_dtypes(name: str, expression: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "expression"), RELATIVE)
-@pytest.mark.parametrize("decay", [1.0, 0.9])
-def test_scores_depend_on_the_path_between_alone(name: str, expression: str, decay: float) -> None:
+def test_scores_depend_on_the_path_between_alone(name: str, expression: str) -> None:
     """Scores do not change if both paths get the same prefix, and change if only one gets it.
 
     This fails if both sides are multiplied by the same transpose, or if the wrong axis is rotated.
     """
+    for decay in (1.0, 0.9):
+        check_relative(name, expression, decay)
+
+
+def check_relative(name: str, expression: str, decay: float) -> None:
     scheme = make(name, expression, decay=decay)
     if scheme.bounded:
         scheme = make(name, expression, decay=decay, max_size=100)
@@ -170,11 +174,14 @@ def test_neither_batch_nor_padding_matters(name: str, expression: str) -> None:
     assert torch.allclose(together[:1, :7], alone, atol=1e-9)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "expression"), READS)
-@pytest.mark.parametrize("decay", [1.0, 0.9])
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_nothing_is_seen_ahead_of_time(name: str, expression: str, decay: float, dropout: float) -> None:
+def test_nothing_is_seen_ahead_of_time(name: str, expression: str) -> None:
+    """Scores without dropout or decay come from torch's fused function, all others from our own."""
+    for decay, dropout in ((1.0, 0.0), (1.0, 0.3), (0.9, 0.3)):
+        check_causality(name, expression, decay, dropout)
+
+
+def check_causality(name: str, expression: str, decay: float, dropout: float) -> None:
     """Targets after t do not change the scores up to t, also with dropout."""
     net = model(make(name, expression, decay=decay), dropout).train()
     at = places(expression)
@@ -332,6 +339,8 @@ def test_mistakes_are_explained() -> None:
         (lambda: position.make("rope", base=[1]), "bad base"),
         (lambda: position.make("rope", base=float("inf")), "finite"),
         (lambda: position.make("rope").context(torch.ones(3)), "bad positions"),
+        (lambda: position.make("rope").context(torch.ones(3, 4)), "bad positions"),
+        (lambda: position.make("rope").context(torch.ones(3, dtype=torch.int64)), "bad positions"),
         (lambda: position.make("orthogonal-tree").context(torch.tensor([[1, -2]])), "negative position"),
     ]
     for call, message in cases:

@@ -41,7 +41,6 @@ def test_against_sines_and_cosines(shape: tuple[int, ...]) -> None:
         assert torch.allclose(one, other, rtol=0, atol=1e-13)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shape", ANGLES.values(), ids=ANGLES)
 @pytest.mark.parametrize("rotate", [rotate_pairs, rotate_halves])
 def test_gradients_by_differences(shape: tuple[int, ...], rotate) -> None:

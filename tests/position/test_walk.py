@@ -49,7 +49,6 @@ def one_by_one(which: list[list[int]], copies: int, operators: Tensor, x: Tensor
     return torch.stack(rows).view(len(which[0]) * H, copies * K)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("copies", [1, 3])
 @pytest.mark.parametrize(
     "which",

@@ -1,22 +1,11 @@
-"""Tables in LaTeX: captions and labels, and a document with them that TeX compiles."""
+"""Tables in LaTeX: captions, labels and layout."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-from pathlib import Path
 
-import pytest
-
-from ape_cli.reports import rendering, views
+from ape_cli.reports import rendering
 from ape_cli.reports.tables import Table
-from ape_cli.reports.views import Options
-from ape_cli.runs.registry import Registry
-from tests.reports.test_aggregation import add
-from tests.reports.test_views import ROWS, fill
-
-NAME = r"50% of #1_{x} ~ ^ & $y$ \end{table} [z] <b> | `c`"  # every character with a meaning in LaTeX
 
 
 def plain(title: str, columns: int = 1) -> Table:
@@ -99,40 +88,3 @@ def test_a_very_long_name_of_a_row_leaves_room_for_columns() -> None:
 def test_a_title_is_escaped_in_its_caption() -> None:
     text = rendering.latex([plain("50% of a_b [c]")])
     assert r"\caption[{50\% of a\_b {[}c]}]{50\% of a\_b {[}c]. " in text
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    shutil.which("pdflatex") is None, reason="needs pdflatex: `apt-get install texlive-latex-recommended`"
-)
-def test_tex_compiles_the_tables_of_every_view(tmp_path: Path) -> None:
-    """A document that loads the packages which the output names, and refers to every table, has no fault."""
-    results = fill(tmp_path / "results")
-    add(results, "rope", 0.9, variant={"note": NAME})
-    add(results, "rope", 0.9, name=NAME, fingerprint="a" * 64)
-    add(results, "rope", 0.9, name="other", fingerprint="b" * 64)
-    tables = [
-        Table(NAME, [NAME], [NAME], [(NAME, [NAME])], NAME, head=NAME, foot=[(NAME, ["1"])]),
-        plain("wide", 9),
-        plain("wider", 27),
-    ]
-    for name in views.names():
-        view = views.load(name)
-        options = Options(needed=True, compare=ROWS if view.compares else None, against=None)
-        tables += view.tables(view.read(Registry(results), options)[0])
-    text = rendering.latex(tables)
-    packages = re.findall(r"^% +(\\usepackage\{.*\})$", text, re.M)
-    assert packages == ["\\usepackage{booktabs}", "\\usepackage{graphicx}"]
-    references = " ".join(f"\\ref{{{label}}}" for label in re.findall(r"\\label\{(.*)\}", text))
-    lines = ["\\documentclass{article}", *packages, "\\begin{document}", "\\listoftables", references]
-    floats = text.replace("\\end{table}", "\\end{table}\\clearpage")
-    (tmp_path / "document.tex").write_text("\n".join([*lines, floats, "\\end{document}", ""]))
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "document.tex"]
-    for _ in range(2):  # the second one knows the labels
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
-        assert done.returncode == 0, done.stdout[-2_000:]
-    assert (tmp_path / "document.pdf").read_bytes().startswith(b"%PDF")
-    log = (tmp_path / "document.log").read_text(errors="replace")
-    for fault in ("undefined", "multiply", "Missing character", "^!"):
-        assert re.search(fault, log, re.M) is None, fault
-    assert len(tables) == text.count("\\begin{table}") > 10

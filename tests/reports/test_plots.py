@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import xml.etree.ElementTree
 from pathlib import Path
 
 import matplotlib as mpl
@@ -12,7 +11,6 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from ape_cli import position
@@ -188,7 +186,6 @@ def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:
     assert {row: str(look.mark) for row, look in looks(few).items()} != marks[0]  # alone, they would have other looks
 
 
-@pytest.mark.slow
 def test_a_scheme_has_its_colour_whatever_stands_beside_it() -> None:
     """A scheme has one colour in each kind of figure, alone or with others, in any order. So does an unknown scheme."""
     everything = [*position.names(), "somebody-s-own", "another"]
@@ -215,32 +212,6 @@ def test_a_variant_has_its_scheme_s_colour_and_dashes_of_its_own() -> None:
     assert found["rope (decay=0.98)"].get_linestyle() == "--"  # matplotlib calls any dashes like this
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "magic", "axis"),
-    [
-        ("png", b"\x89PNG\r\n", "score"),
-        ("pdf", b"%PDF-", "error"),
-        ("svg", b"<?xml", "score"),
-        ("svg", b"<?xml", "error"),
-    ],
-)
-def test_files_are_what_they_say_and_the_same_each_time(kind: str, magic: bytes, axis: str) -> None:
-    by_size, learning = panel(ROWS | {"tree": [1.0] * 3}, seen=(1, 2), few=[10.0]), panel(ROWS, seeds=2)
-
-    def make() -> list[Figure]:
-        return list(figures([TABLE], [by_size], [learning], "exact_match", axis).values())
-
-    first, again = ([plots.encode(figure, kind) for figure in make()] for _ in range(2))
-    assert len(first) == 3
-    assert first == again
-    for content in first:
-        assert content.startswith(magic)
-        assert re.search(rb"(19|20)\d\d-\d\d-\d\d|D:20\d\d", content) is None  # no date
-    if kind == "svg":
-        assert xml.etree.ElementTree.fromstring(first[0]).tag == "{http://www.w3.org/2000/svg}svg"
-
-
 def test_names_are_drawn_as_they_are() -> None:
     """Titles contain no mathematics and cause no warning about a missing glyph. The user's own style has no effect."""
     with mpl.rc_context({"lines.linewidth": 9, "figure.facecolor": "red", "font.size": 30}):
@@ -252,7 +223,6 @@ def test_names_are_drawn_as_they_are() -> None:
     assert figure.axes[0].title.get_parse_math() is False
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["score", "error"])
 def test_several_figures_stand_in_one_page(axis: str) -> None:
     """Ids are unique, every reference is resolved, nothing is fetched, and neutral colours are those of the page."""

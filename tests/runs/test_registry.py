@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import torch
 
 from ape_cli import position
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
-from ape_cli.data import windows
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.pending import pending
@@ -26,7 +24,6 @@ from ape_cli.storage.tensors import load_tensors
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Stopped
-from tests.conftest import write
 from tests.registered import vouch
 
 CPU = torch.device("cpu")
@@ -43,7 +40,6 @@ def run(data: Dataset, where: Path, **options: Any) -> trial.Trial:
     return trial.run_trial(wanted, data, open_registry(where), execution, **options)
 
 
-@pytest.mark.slow
 def test_a_finished_run_s_folder(words: Dataset, tmp_path: Path) -> None:
     done = run(words, tmp_path)
     assert done.trained
@@ -352,29 +348,3 @@ def test_weights_of_an_earlier_version_are_read(trees: Dataset, words: Dataset, 
     made = factory.build(done.config(), data.structure, data.ids)
     state = {f"optimiser.{name}.exp_avg": value for name, value in earlier.items()}
     assert set(made.current(state)) == {f"optimiser.{name}.exp_avg" for name in tensors}
-
-
-@pytest.mark.slow
-def test_resume_although_epochs_have_different_numbers_of_batches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The windows of an epoch depend on the order of its row groups, and the last batch of each may be short."""
-    monkeypatch.setattr(windows, "ROW_GROUP", 130)
-    data = write(tmp_path / "data", "reverse", rows=(280, 8, 8))  # row groups of 64, 64, 64, 64 and 24 rows
-    wanted = resolve(seed=2, batch_size=100, steps=26, validate_every_steps=13)
-    batches = [data.split("train").steps(100, wanted.seed, epoch) for epoch in range(6)]
-    assert set(batches) == {4, 5}
-    assert batches == [len(list(data.split("train").batches(100, wanted.seed, epoch=epoch))) for epoch in range(6)]
-
-    def trained(where: Path, stop: int) -> dict[str, Any]:
-        execution = Execution(CPU, stop=stopping_after(stop))
-        registry = open_registry(where)
-        with suppress(Stopped):
-            trial.run_trial(wanted, data, registry, execution)
-        whole = Execution(CPU)
-        done = trial.run_trial(wanted, data, registry, whole, existing=ExistingRun.RESUME)
-        return {name: value.tolist() for name, value in done.run.load_model()[0].items()}
-
-    straight = trained(tmp_path / "straight", 100)
-    for stop in (7, 14, 20, 25):
-        assert trained(tmp_path / str(stop), stop) == straight

@@ -15,8 +15,7 @@ import pytest
 from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.storage.tree_sources import TreeSource, read_trees
-from tests.storage import end_of_process
-from tests.storage.tree_formats.reading import NEEDS, check_laws
+from tests.storage.tree_formats.reading import check_laws
 
 FUNCTION = "def f(x):\n    return x\n"
 
@@ -244,41 +243,6 @@ def test_half_of_a_character_is_refused(tmp_path: Path) -> None:
         read_trees(put(tmp_path, a_json='"\\ud800"'))
 
 
-DEEP = {
-    "json": "[" * 10**6 + "]" * 10**6,
-    "json-lines": "[" * 10**6,
-    "python": "(" * 10**6,
-    "s-expr": "(" * 10**6 + ")" * 10**6,
-    "conllu": "".join(f"{n + 1}\tw\t_\t_\t_\t_\t{n}\tr\t_\t_\n" for n in range(10**4)),
-    "xml": "<a>" * 10**6 + "</a>" * 10**6,
-    "html": "<b>" * 10**6,
-    "tree-sitter-javascript": "1" + "+1" * 400_000,
-    "algebra": "x" + "+x" * 30_000,
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DEEP)
-def test_deep_nesting_is_one_message(tmp_path: Path, name: str) -> None:
-    """In a process of its own, because an overflow of the stack would end the interpreter."""
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
-    (tmp_path / "deep.x").write_text(DEEP[name])
-    code = (
-        "from ape_cli.core.errors import DataError\n"
-        "from ape_cli.storage.tree_sources import read_trees\n"
-        f"try: read_trees('deep.x', format={name!r})\n"
-        "except DataError as error: print(error)\n"
-        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
-    )
-    done = end_of_process.separately(code, tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    *lines, memory = done.stdout.splitlines()
-    assert lines[0] == "cannot read deep.x"
-    assert "deep" in lines[1] or "nest" in lines[1] or "in each other" in lines[1] or "Excessive depth" in lines[1]
-    assert int(memory) < 2**20  # KiB
-
-
 # The budget -------------------------------------------------------------------------------------
 
 
@@ -446,18 +410,6 @@ def test_damaged_parquet_files(tmp_path: Path, damage: str) -> None:
         read_trees(str(where), format="json")
 
 
-@pytest.mark.slow
-def test_no_damage_of_a_footer_ends_the_process(tmp_path: Path) -> None:
-    """pyarrow ends the process if the description of a column contradicts the schema, and is looked at."""
-    where = Path(parquet(tmp_path, text=["1", None, "2"]))
-    end_of_process.check_footers(
-        "from ape_cli.storage.tree_sources import read_trees",
-        "read_trees('x.parquet', format='json', skip_bad=True)",
-        where.parent,
-    )
-
-
-@pytest.mark.slow
 def test_a_small_file_with_huge_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One text of 5 MB that 5,000 rows repeat has 25 GB."""
     monkeypatch.setattr(budget, "SOLID_BYTES", 2**24)

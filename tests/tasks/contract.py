@@ -1,15 +1,16 @@
-"""The contract of tasks: a thousand rows, each re-derived from its source by plain Python."""
+"""The contract of tasks: 500 rows, each re-derived from its source by plain Python."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Any
 
 from ape_cli import tasks
 from ape_cli.core.vocabulary import SPLITS
 from tests import recursive
 
-ROWS = 1_000
+ROWS = 500
 ORDERS = ["breadth", "depth", "breadth-to-depth", "depth-to-breadth"]  # names of linearisations, as in tables
 FORMS: list[dict[str, Any]] = [  # of trees
     {},
@@ -24,9 +25,27 @@ def count_of(form: dict[str, Any], forms: list[dict[str, Any]] = FORMS) -> int:
     """The number of rows of a form that are checked: all of the first one, which is the usual one, and fewer of others.
 
     >>> count_of({}), count_of({"binarise": True})
-    (1000, 200)
+    (500, 100)
     """
     return ROWS if form == forms[0] else ROWS // 5
+
+
+def in_splits(forms: Sequence[Any]) -> list[tuple[Any, str]]:
+    """The usual form in every split, and each other form in one split. Splits differ in their random stream alone.
+
+    >>> [split for _, split in in_splits(FORMS)]
+    ['train', 'validation', 'test', 'train', 'validation', 'test', 'train']
+    """
+    return [(forms[0], split) for split in SPLITS] + list(zip(forms[1:], cycle(SPLITS), strict=False))
+
+
+def in_orders(forms: Sequence[Any]) -> list[tuple[Any, str]]:
+    """The usual form in every order, and each other form in both orders at once, on either side in turn.
+
+    >>> [order for _, order in in_orders(FORMS)][4:]
+    ['breadth-to-depth', 'depth-to-breadth', 'breadth-to-depth', 'depth-to-breadth']
+    """
+    return [(forms[0], order) for order in ORDERS] + list(zip(forms[1:], cycle(ORDERS[2:]), strict=False))
 
 
 def sides(order: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks import Source
 from ape_cli.tasks._carries import carried
-from tests.tasks.contract import ROWS, count_of, rows
+from tests.tasks.contract import ROWS, count_of, in_splits, rows
 
 FORMS: list[dict[str, Any]] = [
     {},
@@ -48,10 +48,8 @@ def read(names: list[str], task: Any) -> tuple[int, int, list[int]]:
     return int("".join(ordered), task.base), len(ordered), hints
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("split", SPLITS)
-def test_target_is_rederived(split: str, form: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("form", "split"), in_splits(FORMS), ids=str)
+def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
     task, found = rows("addition", split=split, count=count_of(form, FORMS), **form)
     for row in found:
         names = [task.id_names[i] for i in row["source_ids"]]
@@ -138,7 +136,6 @@ def test_carries_run_as_far_as_digits_let_them(base: int) -> None:
     assert [digits[a:b].tolist() for a, b in itertools.pairwise(starts)] == expected
 
 
-@pytest.mark.slow
 def test_hundreds_of_digits_are_exact() -> None:
     task, found = rows("addition", count=300, digits_mean=600, digits_std=50)
     for row in found:
@@ -157,7 +154,6 @@ def test_addition_commutes() -> None:
         assert task.answer(swapped).symbol.tolist() == row["target_ids"]
 
 
-@pytest.mark.slow
 def test_numbers_are_drawn_as_described() -> None:
     """Lengths are those of the normal distribution; leading digits are 1..9, the others 0..9, all of them uniform."""
     task, found = rows("addition", count=20_000, digits_mean=6, digits_std=1.5)
@@ -196,7 +192,6 @@ def test_the_start_of_hints_is_uniform_and_leaves_enough_for_the_sum() -> None:
     assert any(task.id_names[row["target_ids"][0]] == "#7" for row in found)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "form", [{}, {"pad": True}, {"index_hints": True, "index_symbols": 12}, {"sizes": (2, 7), "pad": True}], ids=str
 )
@@ -230,7 +225,6 @@ def test_sizes_are_the_digits_of_both_numbers(split: str, form: dict[str, Any]) 
         assert m == n == row["size"] + task.pad
 
 
-@pytest.mark.slow
 def test_no_source_is_in_two_splits() -> None:
     few = {"digits_mean": 3, "digits_std": 1, "count": 2_000}
     held = [{tuple(row["source_ids"]) for row in rows("addition", split=split, **few)[1]} for split in SPLITS]
@@ -289,7 +283,6 @@ def test_there_are_as_many_index_symbols_as_needed() -> None:
         assert task.id_names[largest] == f"#{symbols - 1}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", [{}, {"index_hints": True, "index_symbols": 60, "random_start": True}, {"pad": True}])
 def test_a_sum_is_in_one_split_however_it_is_written(form: dict[str, Any]) -> None:
     """Neither with the numbers exchanged, nor with hints from another start."""

@@ -15,7 +15,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks import Source
 from ape_cli.tasks.associative_recall import distinct
-from tests.tasks.contract import ROWS, rows
+from tests.tasks.contract import ROWS, in_splits, rows
 
 FORMS: list[dict[str, Any]] = [
     {},
@@ -27,10 +27,8 @@ FORMS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("split", SPLITS)
-def test_target_is_rederived(split: str, form: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("form", "split"), in_splits(FORMS), ids=str)
+def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
     task, found = rows("associative-recall", split=split, **form)
     names_of = task.id_names
     sizes = sorted(form.get("sizes", [task.pairs]))

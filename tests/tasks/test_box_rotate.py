@@ -10,8 +10,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
-from ape_cli.core.vocabulary import SPLITS
-from tests.tasks.contract import ROWS, check_splits_are_apart, rows
+from tests.tasks.contract import ROWS, check_splits_are_apart, in_splits, rows
 
 TURNS = {  # the right-handed rotation by a quarter about each axis
     "x": [[1, 0, 0], [0, 0, -1], [0, 1, 0]],
@@ -27,12 +26,12 @@ def turned(cells: dict[tuple[int, ...], str], axis: str) -> dict[tuple[int, ...]
     return dict(zip(map(tuple, places.tolist()), cells.values(), strict=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [{"side_mean": 3, "side_std": 1}, {"side_mean": 2, "side_std": 0, "vocabulary": 30}]
+    ("options", "split"),
+    in_splits([{"side_mean": 3, "side_std": 1}, {"side_mean": 2, "side_std": 0, "vocabulary": 30}]),
+    ids=str,
 )
-@pytest.mark.parametrize("split", SPLITS)
-def test_target_is_rederived(split: str, options: dict[str, Any]) -> None:
+def test_target_is_rederived(options: dict[str, Any], split: str) -> None:
     task, found = rows("box-rotate", split=split, **options)
     boxes = set()
     for row in found:
@@ -89,7 +88,6 @@ def test_sizes_are_cubes() -> None:
         assert len(row["target_ids"]) == (8, 27)[number % 2]
 
 
-@pytest.mark.slow
 def test_no_source_is_in_two_splits() -> None:
     check_splits_are_apart("box-rotate", side_mean=2, side_std=0, vocabulary=2)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests import recursive
-from tests.tasks.contract import FORMS, ORDERS, check_trees
+from tests.tasks.contract import FORMS, check_trees, in_orders
 
 PLUS = 6
 
@@ -24,10 +24,8 @@ def value(tree: recursive.Tree) -> int:
     return tree[0] - 3 if len(tree) == 1 else sum(map(value, tree[1:])) % 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("order", ORDERS)
-def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("form", "order"), in_orders(FORMS), ids=str)
+def test_target_is_rederived(form: dict[str, Any], order: str) -> None:
     for source, _ in check_trees("c3", order, reduce_once, **form):
         for node in recursive.nodes(source):
             assert node[0] == PLUS if len(node) > 1 else node[0] in (3, 4, 5)

@@ -14,7 +14,7 @@ from ape_cli.core import ragged
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks import Source
-from tests.tasks.contract import count_of, rows
+from tests.tasks.contract import count_of, in_splits, rows
 
 FORMS: list[dict[str, Any]] = [
     {},
@@ -34,10 +34,8 @@ def instructions(row: dict[str, Any], task: Any) -> list[tuple[str, str]]:
     return [(name, "" if name == "read" else next(names)) for name in names]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("split", SPLITS)
-def test_target_is_rederived(split: str, form: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("form", "split"), in_splits(FORMS), ids=str)
+def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
     task, found = rows("flip-flop", split=split, count=count_of(form, FORMS), **form)
     for number, row in enumerate(found):
         steps = instructions(row, task)
@@ -88,7 +86,6 @@ def test_what_is_ignored_does_not_matter() -> None:
         assert task.answer(changed).symbol.tolist() == row["target_ids"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "expected"),
     [  # the paper's FFL(p): p, (1 - p) / 2, (1 - p) / 2
@@ -125,7 +122,6 @@ def test_instructions_are_drawn_as_in_the_paper(form: dict[str, Any], expected: 
     assert abs(sizes.std() - 3) < 0.15
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", [{"length_std": 0}, {"sizes": (4, 30), "ignore_probability": 0.3}], ids=str)
 def test_the_means_are_those_of_the_rows(form: dict[str, Any]) -> None:
     task, found = rows("flip-flop", count=5_000, read_share=0.7, **form)
@@ -136,7 +132,6 @@ def test_the_means_are_those_of_the_rows(form: dict[str, Any]) -> None:
     assert task.mean_size == np.mean([row["size"] for row in found])
 
 
-@pytest.mark.slow
 def test_no_source_is_in_two_splits() -> None:
     held = [
         {

@@ -14,7 +14,7 @@ from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks import _mazes
-from tests.tasks.contract import ROWS, rows
+from tests.tasks.contract import ROWS, in_splits, rows
 
 Cell = tuple[int, int]
 
@@ -69,10 +69,10 @@ def check(task: tasks.Task, row: dict[str, Any]) -> tuple[Cell, set[Cell], set[C
     return (height, width), free, path
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"side_mean": 7, "side_std": 1}, {"side_mean": 4, "side_std": 2}], ids=str)
-@pytest.mark.parametrize("split", SPLITS)
-def test_target_is_rederived(split: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("options", "split"), in_splits([{}, {"side_mean": 7, "side_std": 1}, {"side_mean": 4, "side_std": 2}]), ids=str
+)
+def test_target_is_rederived(options: dict[str, Any], split: str) -> None:
     task, found = rows("grid-path", split=split, count=ROWS if not options else ROWS // 5, **options)
     shapes = Counter(check(task, row)[0] for row in found)
     assert any(h < w for h, w in shapes)
@@ -117,7 +117,6 @@ def test_the_path_back_is_the_same() -> None:
     assert (task.answer(type(drawn)(drawn.starts, drawn.position, turned, drawn.size)).symbol == expected).all()
 
 
-@pytest.mark.slow
 def test_mazes_have_the_distribution_of_kruskal_s_algorithm() -> None:
     """2 x 3 rooms have 7 pairs and 15 spanning trees. The chance of each is counted over all orders of the pairs."""
     rooms = list(product(range(2), range(3)))
@@ -209,7 +208,6 @@ def test_sizes_are_squares() -> None:
     assert task.mean_answer_tokens == (7 + 17 + 31) / 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"side_mean": 5, "side_std": 1}], ids=str)
 def test_no_maze_with_its_ends_is_in_two_splits(options: dict[str, Any]) -> None:
     found = [

@@ -24,7 +24,6 @@ def clockwise(cells: list[list[int]]) -> list[list[int]]:
     return [[row[i] for row in reversed(cells)] for i in range(len(cells[0]))]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"side_mean": 2.5, "side_std": 1}])
 @pytest.mark.parametrize("name", ["grid-copy", "grid-rotate"])
 def test_target_is_rederived(name: str, options: dict[str, Any]) -> None:
@@ -80,7 +79,6 @@ def test_means_worked_out_by_hand() -> None:
     assert abs(even.mean_tokens - 10.5**2) < 1e-5
 
 
-@pytest.mark.slow
 def test_symbols_are_uniform_over_the_vocabulary_and_never_special() -> None:
     ids = np.concatenate([r["source_ids"] for r in rows("grid-copy")[1]])
     counts = np.bincount(ids, minlength=23)

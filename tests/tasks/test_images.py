@@ -277,7 +277,6 @@ def test_an_order_of_pixels_is_the_image_s_alone(given: Any) -> None:
     assert image.ravel()[np.argsort(keys)].tobytes() in every[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "fingerprint"),
     [
@@ -296,7 +295,6 @@ def test_datasets_that_exist_stay_what_they_are(tmp_path: Path, options: dict[st
 # Files
 
 
-@pytest.mark.slow
 def test_fingerprint_knows_neither_shards_nor_workers(given: Any, tmp_path: Path) -> None:
     """Workers are sent their rows, because they cannot open this source."""
     task = given(source(noise(90, 1), test=noise(25, 2)), shuffled=True)
@@ -309,7 +307,6 @@ def test_fingerprint_knows_neither_shards_nor_workers(given: Any, tmp_path: Path
     assert one.to_pylist() == other.to_pylist()
 
 
-@pytest.mark.slow
 def test_a_dataset_is_a_source_of_itself(here: Path) -> None:
     """Through Parquet and back: the same splits in the same order, with the same class names."""
     ape("gen", "images", "--out", "first")
@@ -375,7 +372,6 @@ def test_a_source_that_changed_is_another_dataset(given: Any, tmp_path: Path) ->
 # Wrong usage
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -414,7 +410,6 @@ def test_images_are_a_task_whose_options_are_its_own(here: Path) -> None:
 # The card
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [[], ["--shuffled", "--seed", "7", "--n", "40", "--n-test", "0", "--shard-rows", "9"]]
 )

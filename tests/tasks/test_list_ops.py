@@ -14,7 +14,7 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
-from tests.tasks.contract import ORDERS, count_of, make, rows, sides
+from tests.tasks.contract import count_of, in_orders, make, rows, sides
 
 Nested = tuple[Any, ...]  # (name, argument, ...) for an operator and (name,) for a digit
 FORMS: list[dict[str, Any]] = [
@@ -101,7 +101,6 @@ def check_tree(tree: Nested, row: dict[str, Any], k: int) -> None:
         assert not arguments or 2 <= len(arguments) <= k
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_lists_are_rederived(form: dict[str, Any], every: bool) -> None:
@@ -123,26 +122,22 @@ def test_lists_are_rederived(form: dict[str, Any], every: bool) -> None:
     assert not any(x & y for x, y in itertools.combinations(seen, 2))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("every", [False, True])
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize(("form", "order"), in_orders(FORMS), ids=str)
 def test_trees_are_rederived(form: dict[str, Any], order: str, every: bool) -> None:
     k, (source_order, target_order) = form.get("arguments", 5), sides(order)
-    count = count_of(form, FORMS) if order == "breadth" else 300
-    for split in SPLITS:
-        task = make("list-ops-tree", order, intermediate=every, **form)
-        for row in task.sample(rows=range(count), split=split, seed=42).to_pylist():
-            tree = read_nodes(task, row, k)
-            check_tree(tree, row, k)
-            expected = [(place, value(part)) for place, part in places(tree, k, target_order)]
-            answer = [int(task.id_names[i]) for i in row["target_ids"]]
-            wanted = expected if every else expected[:1]
-            assert list(zip(row["target_positions"], answer, strict=True)) == wanted
-            heaps = row["source_positions"]
-            inner = [p for p, i in zip(heaps, row["source_ids"], strict=True) if not task.id_names[i].isdecimal()]
-            assert inner == [place for place, _ in places(tree, k, source_order)]
-            assert heaps == sorted(heaps) or source_order == "depth"
+    task = make("list-ops-tree", order, intermediate=every, **form)
+    for row in task.sample(rows=range(count_of(form, FORMS)), split="train", seed=42).to_pylist():
+        tree = read_nodes(task, row, k)
+        check_tree(tree, row, k)
+        expected = [(place, value(part)) for place, part in places(tree, k, target_order)]
+        answer = [int(task.id_names[i]) for i in row["target_ids"]]
+        wanted = expected if every else expected[:1]
+        assert list(zip(row["target_positions"], answer, strict=True)) == wanted
+        heaps = row["source_positions"]
+        inner = [p for p, i in zip(heaps, row["source_ids"], strict=True) if not task.id_names[i].isdecimal()]
+        assert inner == [place for place, _ in places(tree, k, source_order)]
+        assert heaps == sorted(heaps) or source_order == "depth"
 
 
 @pytest.mark.parametrize("every", [False, True])
@@ -221,7 +216,6 @@ def test_laws_of_the_operators() -> None:
     assert all(a <= b <= c for a, b, c in zip(results["MIN"], results["MED"], results["MAX"], strict=True))
 
 
-@pytest.mark.slow
 def test_what_is_drawn_is_uniform() -> None:
     """Digits, operators, numbers of arguments, the place of the deep argument, and depths of the others."""
     k = 4

@@ -8,8 +8,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
-from ape_cli.core.vocabulary import SPLITS
-from tests.tasks.contract import check_splits_are_apart, rows
+from tests.tasks.contract import check_splits_are_apart, in_splits, rows
 
 Grid = list[list[str]]
 
@@ -41,12 +40,12 @@ def grids(names: list[str], positions: list[list[int]]) -> dict[int, Grid]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [{}, {"depth_mean": 1.5, "leaf": 3}, {"depth_mean": 2, "depth_std": 1, "leaf": 1, "vocabulary": 26}]
+    ("options", "split"),
+    in_splits([{}, {"depth_mean": 1.5, "leaf": 3}, {"depth_mean": 2, "depth_std": 1, "leaf": 1, "vocabulary": 26}]),
+    ids=str,
 )
-@pytest.mark.parametrize("split", SPLITS)
-def test_target_is_rederived(split: str, options: dict[str, Any]) -> None:
+def test_target_is_rederived(options: dict[str, Any], split: str) -> None:
     task, found = rows("quadtree-expand", split=split, **options)
     leaf, depths = options.get("leaf", 2), set()
     for row in found:
@@ -79,7 +78,6 @@ def test_sizes_are_depths() -> None:
         assert len(row["target_ids"]) == (9, 144)[number % 2]
 
 
-@pytest.mark.slow
 def test_no_source_is_in_two_splits() -> None:
     check_splits_are_apart("quadtree-expand", depth_mean=1, depth_std=0, leaf=1, vocabulary=6)
 

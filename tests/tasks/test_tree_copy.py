@@ -12,27 +12,23 @@ import pytest
 from ape_cli import tasks
 from ape_cli.structure import trees
 from tests import recursive
-from tests.tasks.contract import FORMS, ORDERS, check_trees, rows
+from tests.tasks.contract import FORMS, check_trees, in_orders, rows
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("order", ORDERS)
-def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("form", "order"), in_orders(FORMS), ids=str)
+def test_target_is_rederived(form: dict[str, Any], order: str) -> None:
     for source, row in check_trees("tree-copy", order, lambda tree: tree, **form):
         assert row["op"] is None
         for node in recursive.nodes(source):  # ids: ten leaves from 3 on, then ten operators
             assert (3 <= node[0] < 13) if len(node) == 1 else (13 <= node[0] < 23)
 
 
-@pytest.mark.slow
 def test_depths_are_rounded_not_truncated() -> None:
     sizes = np.array([r["size"] for r in rows("tree-copy", count=20_000)[1]])
     assert abs(sizes.mean() - 7.0) < 4 / 20_000**0.5
     assert abs(sizes.std() - np.sqrt(1 + 1 / 12)) < 0.03  # rounding adds a twelfth to the variance
 
 
-@pytest.mark.slow
 def test_shapes_follow_the_sampler() -> None:
     """One child has depth exactly d-1, the other a uniform depth in 0..d-1. A fair coin decides the sides."""
     _, found = rows("tree-copy", count=6_000, depth_mean=4, depth_std=0)
@@ -51,7 +47,6 @@ def test_shapes_follow_the_sampler() -> None:
     assert abs(nodes - trees.mean_nodes(4)) < 0.3
 
 
-@pytest.mark.slow
 def test_shapes_of_more_branches_follow_the_sampler() -> None:
     """One child of three, at a uniformly drawn place, has depth d-1. Each other child has a uniform depth in 0..d-1."""
     _, found = rows("tree-copy", count=9_000, depth_mean=2, depth_std=0, branching=3)

@@ -12,7 +12,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.structure import trees
 from tests import recursive
-from tests.tasks.contract import FORMS, ORDERS, ROWS, check_trees
+from tests.tasks.contract import FORMS, ROWS, check_trees, in_orders
 
 OPS = {3 + 128 + i: name for i, name in enumerate(["extract", "flip-extract", "truncate", "no-op"])}
 
@@ -33,10 +33,8 @@ def expected(source: recursive.Tree) -> recursive.Tree:
     }[OPS[operator]]()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("order", ORDERS)
-def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("form", "order"), in_orders(FORMS), ids=str)
+def test_target_is_rederived(form: dict[str, Any], order: str) -> None:
     found = check_trees("tree-ops", order, expected, **form)
     for source, row in found:
         assert row["op"] == OPS[source[0]]
@@ -47,7 +45,6 @@ def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
             assert (3 <= node[0] < 67) if len(node) == 1 else (67 <= node[0] < 131)
 
 
-@pytest.mark.slow
 def test_operators_and_nodes_are_drawn_uniformly() -> None:
     found = check_trees("tree-ops", "depth", expected, depth_mean=4, depth_std=0)
     counts = Counter(row["op"] for _, row in found)

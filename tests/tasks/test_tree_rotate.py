@@ -9,13 +9,11 @@ import pytest
 from ape_cli import tasks
 from ape_cli.structure import trees
 from tests import recursive
-from tests.tasks.contract import FORMS, ORDERS, check_trees
+from tests.tasks.contract import FORMS, check_trees, in_orders
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("order", ORDERS)
-def test_target_is_rederived(order: str, form: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("form", "order"), in_orders(FORMS), ids=str)
+def test_target_is_rederived(form: dict[str, Any], order: str) -> None:
     found = check_trees("tree-rotate", order, recursive.mirror, **form)
     roots_only = [(t[0], *t[:0:-1]) for t, _ in found]  # the mistake: only the children of the root are exchanged
     assert sum(recursive.mirror(t) != r for (t, _), r in zip(found, roots_only, strict=True)) > len(found) / 2

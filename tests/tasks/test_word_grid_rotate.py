@@ -10,8 +10,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
-from ape_cli.core.vocabulary import SPLITS
-from tests.tasks.contract import check_splits_are_apart, rows
+from tests.tasks.contract import check_splits_are_apart, in_splits, rows
 
 Words = list[list[str]]
 
@@ -29,12 +28,12 @@ def words(names: list[str], positions: list[list[int]]) -> Words:
     return [[found[i, j] for j in range(width)] for i in range(height)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [{"side_mean": 4}, {"side_mean": 2, "side_std": 0.7, "word_mean": 5, "word_std": 2, "vocabulary": 26}]
+    ("options", "split"),
+    in_splits([{"side_mean": 4}, {"side_mean": 2, "side_std": 0.7, "word_mean": 5, "word_std": 2, "vocabulary": 26}]),
+    ids=str,
 )
-@pytest.mark.parametrize("split", SPLITS)
-def test_target_is_rederived(split: str, options: dict[str, Any]) -> None:
+def test_target_is_rederived(options: dict[str, Any], split: str) -> None:
     task, found = rows("word-grid-rotate", split=split, **options)
     lengths = []
     for row in found:
@@ -65,7 +64,6 @@ def test_sizes_are_squares() -> None:
         assert len(row["target_ids"]) == (4, 9)[number % 2]
 
 
-@pytest.mark.slow
 def test_no_source_is_in_two_splits() -> None:
     check_splits_are_apart("word-grid-rotate", side_mean=2, side_std=0, word_mean=1.5, word_std=0.5, vocabulary=2)
 

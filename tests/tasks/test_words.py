@@ -26,7 +26,6 @@ def test_repeats_is_an_option() -> None:
         assert row["target_ids"] == row["source_ids"] * 5
 
 
-@pytest.mark.slow
 def test_lengths_are_rounded_not_truncated() -> None:
     """A truncated normal distribution has its mean half a step lower (a known mistake: mean 99.5 instead of 100)."""
     sizes = np.array([r["size"] for r in rows("copy", count=20_000)[1]])

@@ -20,8 +20,6 @@ from tests.runs.test_integrity import first
 from tests.runs.test_registry import run
 from tests.training.test_loop import CPU, Memory, scored, tiny
 
-pytestmark = pytest.mark.slow
-
 
 class Killed(BaseException):
     """The process ends here: no handler of errors does anything."""

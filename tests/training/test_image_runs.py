@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,20 +22,17 @@ from ape_cli.models import factory, settling
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.sources import ImageSource, LabelledImages
-from ape_cli.storage.tensors import load_tensors
 from ape_cli.tasks import images
 from ape_cli.training import trial
-from ape_cli.training.execution import Execution, ExistingRun
-from ape_cli.training.loop import Loop, Stopped
+from ape_cli.training.execution import Execution
+from ape_cli.training.loop import Loop
 from ape_cli.training.validation import Validator
-from tests.conftest import ape
 from tests.training.test_data_parallel import Apart
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
 CPU = torch.device("cpu")
 SIZES = {"d_model": 16, "d_ff": 16, "heads": 2, "steps": 6, "batch_size": 16, "validate_every_steps": 2}
-SCHEMES = [n for n in position.names() if n not in {"tree", "orthogonal-tree"}]
 
 
 def bars(count: int, seed: int, wrong: int = 0) -> LabelledImages:
@@ -76,26 +72,6 @@ def run(data: Dataset, where: Path, scheme: str = "orthogonal-grid", **settings:
 # The loop
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_every_scheme_trains_stops_resumes_and_evaluates(data: Dataset, tmp_path: Path, scheme: str) -> None:
-    """With everything random on, a straight run and a resumed run have the same weights and scores, bit for bit."""
-    chance = {"augment": "crop,flip", "dropout": 0.1, "attention_dropout": 0.1, "stochastic_depth": 0.3}
-    chance |= {"encoder_layers": 2}
-    straight = run(data, tmp_path / "straight", scheme, **chance)
-    broken, steps = open_registry(tmp_path / "broken"), iter([False, False, False, True])
-    with pytest.raises(Stopped):
-        trial.run_trial(wanted(scheme, **chance), data, broken, Execution(CPU, stop=lambda: next(steps)))
-    resumed = trial.run_trial(wanted(scheme, **chance), data, broken, Execution(CPU), existing=ExistingRun.RESUME)
-    ours, theirs = (load_tensors(t.run.folder / "model.safetensors")[0] for t in (straight, resumed))
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours | theirs)
-    assert straight.evaluation is not None
-    assert resumed.evaluation is not None
-    assert straight.evaluation["overall"] == resumed.evaluation["overall"]
-    assert straight.evaluation["overall"]["rows"] == straight.evaluation["overall"]["tokens"] == 40
-    assert math.isfinite(straight.evaluation["overall"]["cross_entropy"])
-
-
 @pytest.mark.parametrize("scheme", ["tree", "orthogonal-tree"])
 def test_schemes_for_trees_are_refused(data: Dataset, tmp_path: Path, scheme: str) -> None:
     if scheme == "orthogonal-tree":
@@ -103,7 +79,6 @@ def test_schemes_for_trees_are_refused(data: Dataset, tmp_path: Path, scheme: st
             run(data, tmp_path / "results", scheme)
 
 
-@pytest.mark.slow
 def test_it_learns(data: Dataset, tmp_path: Path) -> None:
     done = run(data, tmp_path / "results", steps=120, validate_every_steps=40, lr_peak=0.01)
     assert done.evaluation is not None
@@ -181,26 +156,6 @@ def test_another_dataset_is_brought_to_the_scale_of_training(
     assert again["overall"] == done.evaluation["overall"]
 
 
-@pytest.mark.slow
-def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
-    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Trained on images with a token for each pixel, and evaluated on the same images with shuffled pixels."""
-    shuffled = write(tmp_path / "shuffled", monkeypatch, shuffled=True)
-    pixels = {"convolution_size": 1, "pool_size": 1, "pool_stride": 1, "steps": 150, "lr_peak": 0.01}
-    for scheme in ("none", "sinusoidal", "orthogonal-grid"):
-        done = run(data, tmp_path / "results", scheme, **pixels)
-        other = evaluate.evaluate(done.run, shuffled, split="test", decode="teacher", device=CPU)["overall"]
-        assert done.evaluation is not None
-        own = done.evaluation["overall"]
-        if scheme == "none":
-            assert other["token_accuracy"] == own["token_accuracy"]
-            assert other["cross_entropy"] == pytest.approx(own["cross_entropy"], abs=1e-5)
-        else:
-            assert own["token_accuracy"] > 0.8
-            assert other["token_accuracy"] < own["token_accuracy"] - 0.3
-
-
 # Batches
 
 
@@ -255,33 +210,6 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Datase
     for (name, p), added in zip(whole.named_parameters(), total, strict=True):
         assert p.grad is not None
         assert torch.allclose(added / 3, p.grad, rtol=1e-4, atol=1e-6), name
-
-
-@pytest.mark.slow
-def test_compiled_it_is_the_same_model(data: Dataset) -> None:
-    settled = settling.settle(wanted(), data)
-    plain, compiled = (factory.of_data(settled, data).eval() for _ in range(2))
-    factory.compile_around(compiled, backend="eager")
-    batch = next(data.split("test").batches(8))
-    with torch.no_grad():
-        torch.testing.assert_close(compiled(*batch.inputs), plain(*batch.inputs))
-
-
-@pytest.mark.slow
-def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
-    """Inductor cannot pool images whose height and width it does not know."""
-    model, seen = factory.of_data(settling.settle(wanted(), data), data).eval(), list[tuple[Any, ...]]()
-
-    def backend(graph: Any, inputs: list[Any]) -> Any:
-        read = [node.meta["example_value"] for node in graph.graph.find_nodes(op="placeholder")]
-        seen.extend(tuple(x.shape) for x in read if isinstance(x, torch.Tensor) and x.dtype == torch.uint8)
-        return graph.forward
-
-    factory.compile_around(model, backend=backend)  # type: ignore[arg-type]
-    with torch.no_grad():
-        for batch in data.split("test").batches(15):  # 15, 15 and 10 rows
-            model(*batch.inputs)
-    assert [tuple(map(type, shape)) for shape in seen] == [(int,) * 4, (torch.SymInt, int, int, int)]
 
 
 def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) -> None:
@@ -371,32 +299,6 @@ def test_what_does_not_fit_a_run_is_refused(data: Dataset, tmp_path: Path, monke
 
 
 # On the command line
-
-
-@pytest.mark.slow
-def test_from_digits_to_a_table(here: Path) -> None:
-    ape("gen", "images", "--source", "digits", "--n", "100")
-    small = [f"--set={k}={v}" for k, v in (SIZES | {"steps": 2}).items()]
-    told = ape("train", "--scheme", "orthogonal-grid", "--preset", "tiny", *small)[1]
-    assert "images-digits" in told
-    sweep = ["sweep", "--schemes", "sinusoidal,learned", "--data", "images-digits", "--preset", "tiny", *small]
-    assert "2 trained now" in ape(*sweep)[0]
-    assert "0 trained now" in ape(*sweep)[0]
-    assert "orthogonal-grid" in ape("report", "--format", "markdown")[0]
-    assert "runs on images have no greedy decoding" in ape("eval", "--decode", "greedy")[1]
-    assert "leave --decode out" in ape("eval", "--decode", "greedy", "--data", "images-digits", code=2)[1]
-    ape("gen", "images", "--shuffled", "--n", "100")
-    assert "`ape report` shows the scores side by side" in ape("eval", "--data", "images-digits-shuffled")[1]
-    assert "images is not a task on trees, so it has no order" in ape("gen", "images", "--order", "depth", code=2)[1]
-
-
-@pytest.mark.slow
-def test_a_preset_s_images_are_the_digits(here: Path) -> None:
-    small = [f"--set={k}={v}" for k, v in (SIZES | {"steps": 2}).items()]
-    ape("train", "--scheme", "none", "--task", "images", "--preset", "tiny", *small)
-    assert open_dataset("datasets/images-digits").manifest.plan.rows == {"train": 1295, "validation": 143, "test": 359}
-    sweep = ["sweep", "--schemes", "none,rope", "--tasks", "images", "--preset", "tiny", *small]
-    assert "1 trained now" in ape(*sweep)[0]
 
 
 def test_a_model_that_does_not_fit_into_memory(data: Dataset) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import threading
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
@@ -24,7 +22,7 @@ from ape_cli.models import factory, settling
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
-from ape_cli.training import checkpointing, loop, setup, validation
+from ape_cli.training import checkpointing, loop, validation
 from ape_cli.training.checkpointing import Checkpointer
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
@@ -103,7 +101,6 @@ def test_learning_rate_of_the_paper() -> None:
     assert (np.diff(rates[1570:]) < 0).all()
 
 
-@pytest.mark.slow
 def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
     store = Memory()
     wanted = tiny("rope", words, steps=20, validate_every_steps=1)
@@ -241,7 +238,6 @@ def test_padding_counts_for_nothing() -> None:
     assert tally.cross_entropy == 2.0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["rope", "orthogonal-tree", "tree", "relative"])
 def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> None:
     wanted = tiny(scheme, trees)
@@ -261,7 +257,6 @@ def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> 
 # The best checkpoint
 
 
-@pytest.mark.slow
 def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, monkeypatch: Any) -> None:
     opened = []
     real = Dataset.split
@@ -309,16 +304,6 @@ def weights(store: Memory) -> dict[str, torch.Tensor]:
     return {k: v for k, v in store.state[0].items() if k.startswith("model.")}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", position.names())
-def test_a_stopped_run_ends_as_if_it_had_not_stopped(
-    trees: Dataset, words: Dataset, grids: Dataset, scheme: str
-) -> None:
-    found = position.load(scheme)
-    data = next(d for d in (words, trees, grids) if found.reads(d.structure))
-    check_resume(tiny(scheme, data), data)
-
-
 def check_resume(wanted: Config, data: Dataset) -> None:
     """Bit for bit: weights, optimiser, dropout, order of batches, history, and the choice of the best."""
     whole = Memory()
@@ -351,7 +336,6 @@ def check_resume(wanted: Config, data: Dataset) -> None:
     assert strip[0] == strip[1]
 
 
-@pytest.mark.slow
 def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps after the last stored state are repeated, and the end is the same."""
     monkeypatch.setattr(checkpointing, "_SAVE_EVERY", 0.0)
@@ -393,7 +377,6 @@ def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: p
 # Prefetching
 
 
-@pytest.mark.slow
 def test_batches_ahead_are_the_same_batches(words: Dataset, trees: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a thread that makes batches, as on a GPU, everything that is stored is the same as without one."""
     wanted = tiny("rope", words)
@@ -560,28 +543,6 @@ def test_a_variant_is_what_was_changed(words: Dataset) -> None:
     assert settling.variant(settling.settle(changed, words), words) == {"decay": 1.0, "steps": 3}
     same = config.resolve("tiny", "orthogonal-seq", {}, settings={"decay": 0.98})
     assert settling.settle(same, words) == plain
-
-
-@pytest.mark.slow
-def test_compiled_training_comes_to_the_same(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--compile` does not change weights or results, and does not compile the scheme's own work.
-
-    Without the last stage of compilation, the making of machine code, which would take half a minute.
-    """
-    monkeypatch.setattr(setup, "compile_around", functools.partial(factory.compile_around, backend="aot_eager"))
-    wanted = tiny("orthogonal-seq", words, steps=2, validate_every_steps=2, dropout=0.0)
-    stores = Memory(), Memory()
-    with warnings.catch_warnings():  # torch's warnings about itself
-        warnings.simplefilter("ignore")
-        outcomes = [
-            fit(wanted, words, store, Execution(CPU, compiled=c))
-            for store, c in zip(stores, (False, True), strict=True)
-        ]
-    assert outcomes[0].best_accuracy == pytest.approx(outcomes[1].best_accuracy)
-    one, other = (weights(store) for store in stores)
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        assert torch.allclose(value, other[name], atol=1e-5), name
 
 
 def test_where_nothing_compiles_it_is_said(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

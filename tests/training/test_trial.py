@@ -5,9 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,6 @@ from ape_cli.runs.run import Run
 from ape_cli.training.execution import ExistingRun
 from ape_cli.training.loop import Loop, Stopped
 from ape_cli.training.meter import diverged
-from tests.conftest import ape
 from tests.registered import strip_digest
 from tests.runs.test_registry import run
 
@@ -101,45 +97,6 @@ def test_the_warning_about_files_without_a_digest_is_true(
     assert f"{found.name} is unverified: there are files without a digest" in caplog.text
     assert "its state" not in caplog.text
     assert Run(found.folder).status == "finished"
-
-
-_KILLED = """
-import os, runpy, signal
-from ape_cli.runs.run import Run
-real = Run._drop_state
-def killed(self):
-    if {before}:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(self)
-    os.kill(os.getpid(), signal.SIGKILL)
-Run._drop_state = killed
-runpy.run_module("ape_cli", run_name="__main__")
-"""
-_TINY = ("--preset", "tiny", "--set", "steps=4", "--device", "cpu", "--no-eval")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("again", ["train", "sweep"])
-@pytest.mark.parametrize("before", [True, False], ids=["before the state is removed", "before the lock is removed"])
-def test_killed_after_the_run_was_finished(words: Dataset, tmp_path: Path, before: bool, again: str) -> None:
-    """The next command that trains the run removes what is left, and the run stays as it is."""
-    settings = (*_TINY, "--data", str(words.folder), "--results", str(tmp_path))
-    command = [sys.executable, "-c", _KILLED.format(before=before), "train", "--scheme", "rope", *settings]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
-    (found,) = open_registry(tmp_path)
-    folder = Path(str(found.folder))
-    assert found.status == "finished"
-    assert (folder / ".lock").exists()
-    assert (folder / "state" / "state.safetensors").exists() == before
-    about = (folder / "run.json").read_bytes()
-    if again == "train":
-        ape("train", "--scheme", "rope", *settings)
-    else:
-        ape("eval", "--results", str(tmp_path), "--data", str(words.folder))  # otherwise the sweep has to evaluate it
-        words_of_sweep = [word for word in settings if word != "--no-eval"]
-        ape("sweep", "--schemes", "rope", "--seeds", "42", *words_of_sweep)
-    assert (folder / "run.json").read_bytes() == about
-    assert {p.name for p in folder.iterdir()} - {"eval"} == {"run.json", "model.safetensors", "history.parquet"}
 
 
 def test_a_finished_run_that_cannot_be_tidied_can_be_used(

@@ -122,7 +122,6 @@ def test_but_not_for_ever(tmp_path: Path) -> None:
     assert found["y"].value == 4
 
 
-@pytest.mark.slow
 def test_workers_have_numbers_and_share_the_cores() -> None:
     found = ends(work(Local(2, threads=3), Job("a", share, ()), Job("b", share, ())))
     assert sorted(e.value for e in found.values()) == [(0, "3"), (1, "3")]
@@ -163,46 +162,6 @@ def test_what_a_job_prints_is_not_among_the_results() -> None:
     assert "from the system" in done.stderr
 
 
-@pytest.mark.slow
-def test_workers_are_started_with_ctrl_c_blocked() -> None:
-    """All of them, in a new process: multiprocessing starts its resource tracker along with the first worker."""
-    code = """
-from pathlib import Path
-from ape_cli.core.executors import local
-pool = local._Pool(2, 1)
-for worker in pool.workers:
-    lines = Path(f"/proc/{worker.process.pid}/status").read_text().splitlines()
-    print(next(line.split()[1] for line in lines if line.startswith("SigBlk")))
-pool.close()
-"""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
-    )
-    masks = [int(mask, 16) for mask in done.stdout.split()]
-    assert [bool(mask & 1 << (signal.SIGINT - 1)) for mask in masks] == [True, True]
-
-
-@pytest.mark.slow
-def test_workers_end_with_their_parent(tmp_path: Path) -> None:
-    text = (
-        "from ape_cli.core.executors import Job\nfrom ape_cli.core.executors.local import Local\n"
-        "from tests.core.executors.test_local import linger\n"
-        f"if __name__ == '__main__':\n    list(Local(2).work([Job(k, linger, ({str(tmp_path)!r},)) for k in 'ab']))\n"
-    )
-    (tmp_path / "parent.py").write_text(text)
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    parent = subprocess.Popen([sys.executable, str(tmp_path / "parent.py")], env=environment)
-
-    def marks() -> list[str]:
-        return [p.name for p in tmp_path.iterdir() if p.name.isdecimal()]
-
-    until(lambda: len(marks()) == 2)
-    parent.kill()
-    parent.wait()
-    until(lambda: not any(Path("/proc", name).exists() for name in marks()))
-
-
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
@@ -211,9 +170,6 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
         ("local", {"retries": -1}, "bad --retries"),
         ("local", {"gpus_per_trial": 0.5}, "engine local has no such option"),
         ("ray", {"threads": 2}, "engine ray has no such option"),
-        ("ray", {"gpus_per_trial": 1.5}, "bad --gpus-per-trial"),
-        ("ray", {"cpus_per_trial": -1.0}, "bad --cpus-per-trial"),
-        ("ray", {"trials_per_task": 0}, "bad --trials-per-task"),
         ("slurm", {}, "unknown engine"),
     ],
 )

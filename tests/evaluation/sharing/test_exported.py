@@ -48,19 +48,6 @@ def test_predictions_on_trees_are_those_of_the_run(of_trees: Both, trees: Datase
     check_same_predictions(of_trees, trees)
 
 
-@pytest.mark.slow
-def test_predictions_on_images_are_those_of_the_run(of_pictures: Both, pictures: Dataset) -> None:
-    check_same_predictions(of_pictures, pictures)
-    _, model = of_pictures
-    (batch,) = model.batches(pictures.split("test"))
-    best = [model.vocabulary[i] for i in model.logits(batch)[:, 0].argmax(-1)]
-    assert model.predict(pictures.split("test")) == best
-    assert model.predict(batch.pixels, batch_size=7) == model.predict(batch.pixels.numpy()) == best
-    for wrong in (batch.pixels.float(), batch.pixels[:, :-1], ["a"]):
-        with pytest.raises(UsageError, match="uint8"):
-            model.predict(wrong)
-
-
 def by_hand(model: TrainedModel, source: list[str], most: int) -> list[str]:
     """Greedy decoding of one word, as a loop: the best symbol after each prefix, until EOS."""
     ids = torch.tensor([[*map(model.vocabulary.index, source), EOS]])
@@ -147,7 +134,6 @@ def test_another_model_is_not_overwritten(of_words: Both, tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
-@pytest.mark.slow
 def test_a_run_on_own_trees_is_exported(here: Path) -> None:
     """Its source need not be there. The card says how the dataset was made, without the path of the source."""
     own_trees(Path("mine"))

@@ -51,7 +51,6 @@ def test_white_is_0_and_the_colours_are_symmetric() -> None:
     assert colour(0.5) != colour(-0.5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
 def test_the_same_picture_gives_the_same_bytes(kind: str) -> None:
     first, second = (encoded("a title", load("overview").panels(TREE), kind) for _ in range(2))

@@ -172,7 +172,6 @@ def test_what_was_chosen_on_validation_is_never_better_than_the_best(tmp_path: P
         assert (found[-1][VALIDATION], found[-1][CHOSEN]) == (accuracy, kept)
 
 
-@pytest.mark.slow
 def test_at_the_end_it_is_the_evaluation_of_the_weights_that_were_kept(tmp_path: Path) -> None:
     """For a trained run, the same weights give the same number, and the best by epoch is another one."""
     data = dataset_choice.preset_dataset("images", None, "tiny", tmp_path / "data")

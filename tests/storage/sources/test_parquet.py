@@ -311,18 +311,6 @@ def test_metadata_that_is_none_is_none(tmp_path: Path, metadata: bytes) -> None:
     assert open_source(str(tmp_path / "a.parquet")).classes == ["0", "1", "2"]
 
 
-def test_what_hugging_face_s_library_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    datasets = pytest.importorskip("datasets")
-    features = datasets.Features({"img": datasets.Image(), "label": datasets.ClassLabel(names=["a", "b", "c"])})
-    images = [Image.fromarray(image) for image in RGB]
-    written = datasets.Dataset.from_dict({"img": images, **LABELS}, features=features)
-    written.to_parquet(tmp_path / "train.parquet")
-    found = open_source(str(tmp_path))
-    assert found.classes == ["a", "b", "c"]
-    np.testing.assert_array_equal(found.splits["train"].pixels, RGB)
-
-
 def test_pillow_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = one(tmp_path, formats.pngs(RGB))
     monkeypatch.setitem(sys.modules, "PIL", None)

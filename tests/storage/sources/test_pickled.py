@@ -159,7 +159,6 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("which", HOSTILE)
 def test_anything_else_is_one_error_and_nothing_happens(
     which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

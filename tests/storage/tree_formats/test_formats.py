@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,7 @@ from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.storage import tree_formats
 from ape_cli.storage.tree_formats import ParsedTree, _text, joined
-from tests.core.test_plugins import distribution, put
-from tests.storage.tree_formats.reading import NEEDS, check_laws, nested
+from tests.storage.tree_formats.reading import check_laws, nested
 
 ROOT = Path(__file__).parents[3]
 NAMES = tree_formats.names()
@@ -57,22 +54,6 @@ def test_lines_of_a_text(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr(_text, "_AT_ONCE", at_once)
     for text in ("", "a", "\n", "a\n", "\n\na", "ab\r\n\x0b\u2028cd\n\n\nlong line\n.", "a\nb\nc\nd\n" * 5):
         assert list(_text.lines_of(text)) == text.split("\n")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["json-lines", "conllu", "algebra"])
-def test_many_empty_lines_need_little_memory(name: str) -> None:
-    """A list of three million lines has 24 MB."""
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
-    kind, content = tree_formats.load(name), b"\n" * 3_000_000
-    list(kind.trees(b"", kind.units[0]))  # imports what it needs
-    tracemalloc.start()
-    try:
-        assert list(kind.trees(content, kind.units[0])) == []
-        assert tracemalloc.get_traced_memory()[1] < 20e6
-    finally:
-        tracemalloc.stop()
 
 
 def test_joined_trees() -> None:
@@ -135,40 +116,6 @@ def test_a_missing_package_is_one_error(name: str, monkeypatch: pytest.MonkeyPat
         tree_formats.load(name)
 
 
-FORMAT = """
-from ape_cli.storage.tree_formats import ParsedTree, TreeFormat
-
-
-class Lines(TreeFormat):
-    suffixes = (".words",)
-    units = ("file",)
-
-    def trees(self, content, unit):
-        tree = ParsedTree()
-        tree.add(-1, "words")
-        for word in content.decode().split():
-            tree.add(0, "word", word)
-        yield tree
-"""
-USE = "from ape_cli.storage.tree_sources import read_trees; s = read_trees('.'); print(s.formats, s.trees[0][2].token)"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["folder", "entry point"])
-def test_a_plug_in(tmp_path: Path, how: str) -> None:
-    if how == "folder":
-        put(tmp_path / "mine", "words", FORMAT, "storage/tree_formats")
-    else:
-        distribution(tmp_path / "mine", "ape_cli.tree_formats", "words", "their_words:Lines", FORMAT)
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "a.words").write_text("x y")
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "mine"), str(ROOT)])}
-    command = [sys.executable, "-c", USE]
-    done = subprocess.run(command, cwd=tmp_path / "data", env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout == "['words'] ['words', 'x', 'y']\n", done.stderr
-
-
-@pytest.mark.slow
 def test_no_package_is_imported_before_it_is_needed() -> None:
     code = (
         "import sys; from ape_cli.storage import tree_formats as t; [t.load(n) for n in ('json', 'python', 's-expr')]; "

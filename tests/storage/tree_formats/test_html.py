@@ -90,7 +90,6 @@ def test_a_declared_encoding() -> None:
         (b'<meta charset="punycode"><p>', "which is not supported"),
     ],
 )
-@pytest.mark.slow
 def test_bad_documents(document: str | bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parsed("html", document)

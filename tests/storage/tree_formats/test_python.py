@@ -135,7 +135,6 @@ def test_no_warning_is_printed() -> None:
 DEEP = 10**6
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "message"),
     [

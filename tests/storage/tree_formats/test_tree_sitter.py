@@ -96,7 +96,6 @@ N = 300_000
         (b"a\0", "a NUL character"),
     ],
 )
-@pytest.mark.slow
 def test_bad_programs(code: str | bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parsed(NAME, code)

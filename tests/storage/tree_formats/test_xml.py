@@ -133,7 +133,6 @@ LAUGHS = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
         ("<a>".encode("utf-16-le"), "a NUL character"),
     ],
 )
-@pytest.mark.slow
 def test_bad_documents(document: str | bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parsed("xml", document)

@@ -90,7 +90,6 @@ def test_a_log_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         logged(tmp_path)
 
 
-@pytest.mark.slow
 def test_a_run_that_is_overwritten_loses_its_logs(here: Path) -> None:
     words = ("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--set", "steps=4", "--no-eval")
     ape(*words, "--log", "json-lines")

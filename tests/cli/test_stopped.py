@@ -1,0 +1,79 @@
+"""A training process that is stopped and resumed ends with the weights of one that nothing stopped.
+
+`tests/nightly/cli/test_cli.py` stops it with other signals.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ape
+
+
+def begin(*words: str, cwd: Path) -> subprocess.Popen:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes inherit that SIGINT is ignored
+    return subprocess.Popen(
+        [sys.executable, "-m", "ape_cli", *words],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(condition, process: subprocess.Popen) -> None:
+    for _ in range(1200):
+        if condition():
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("it never happened")
+
+
+LONG = ["train", "--scheme", "orthogonal-seq", "--task", "copy", "--preset", "tiny", "--seed", "5",
+        "--set", "steps=200", "--set", "validate_every_steps=10", "--set", "dropout=0.1"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
+    """What the run prints, and its weights, if nothing stops it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("straight"))
+        printed, _ = ape(*LONG)
+        (weights,) = Path("results/runs").glob("*/model.safetensors")
+        return printed, weights.read_bytes()
+
+
+def test_a_killed_process_is_resumed_to_the_same_weights(here: Path, straight: tuple[str, bytes]) -> None:
+    """A real process is killed after its first checkpoint. The end is that of a run that nothing stopped.
+
+    It takes 6 seconds: the process imports torch, and the run is trained twice.
+    """
+    check_resumed(here, straight, signal.SIGKILL, -signal.SIGKILL)
+
+
+def check_resumed(here: Path, straight: tuple[str, bytes], sign: signal.Signals, code: int) -> str:
+    """Stops `ape train` with a signal and resumes it. Returns what the stopped process wrote to stderr."""
+    process = begin(*LONG, cwd=here)
+    wait_for(lambda: list(here.glob("results/runs/*/state/state.safetensors")), process)
+    os.kill(process.pid, sign)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    (folder,) = here.glob("results/runs/*")
+    assert json.loads((folder / "run.json").read_text())["status"] != "finished"
+    assert "stopped" in ape("runs")[0]
+    assert "--resume" in ape(*LONG, code=1)[1]
+    resumed, _ = ape(*LONG, "--resume")
+    printed, weights = straight
+    assert resumed.splitlines()[1:] == printed.splitlines()[1:]
+    assert (folder / "model.safetensors").read_bytes() == weights
+    return err

@@ -1,0 +1,40 @@
+"""The training step whose cost is measured, with a smaller model: it reaches all parameters, and memory is a count."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ape_cli import position, structure
+from ape_cli.evaluation import profiling
+from ape_cli.evaluation.laws._subjects import EXAMPLES
+from ape_cli.structure import Seq, parse_structure
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in {"D_MODEL": 16, "HEADS": 2, "LAYERS": 1, "ROWS": 3, "TOKENS": 7}.items():
+        monkeypatch.setattr(profiling, name, size)
+
+
+@pytest.mark.parametrize("name", position.names())
+def test_a_step_reaches_every_parameter(name: str) -> None:
+    step = profiling._Step(name, structure.example(position.load(name).structures[0]))
+    step.seconds()
+    assert step.mask.shape == step.ids.shape == (3, 7)
+    assert all(p.grad is not None for p in step.model.parameters())
+
+
+def test_memory_is_a_count_of_bytes() -> None:
+    """ALiBi keeps at least one bias of 4 bytes for each pair and head in each of three attentions, for all rows."""
+    plain, step = profiling._Step("none", Seq()).kept(), profiling._Step("alibi", Seq()).kept()
+    assert 1 <= (step - plain) / (3 * 2 * 7 * 7 * 4) <= 3
+    assert step == profiling._Step("alibi", Seq()).kept()
+
+
+@pytest.mark.parametrize("expression", EXAMPLES["any"])
+def test_places_are_distinct(expression: str) -> None:
+    at = profiling._places(parse_structure(expression))
+    rows = at[0] if at.dim() == 3 else at[0][:, None]  # [N, C]
+    assert len(rows) == 7
+    assert len(torch.unique(rows, dim=0)) == (6 if expression == "cyclic(6)" else 7)

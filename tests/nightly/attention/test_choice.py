@@ -1,0 +1,63 @@
+"""Runs of every kind of attention that are stopped and resumed, and a user's own kind in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ape_cli import attention
+from ape_cli.data.loader import Dataset
+from ape_cli.models import settling
+from ape_cli.reports import aggregation, tables
+from ape_cli.runs import config
+from ape_cli.runs.registry import open_registry
+from ape_cli.training import trial
+from ape_cli.training.execution import Execution
+from tests.attention.test_choice import ALL, CPU, resolve
+from tests.conftest import elsewhere
+from tests.training.test_loop import check_resume
+
+
+def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
+    found = open_registry(tmp_path)
+    for kind, settings in (("dot", {}), ("linear", {}), ("clustered", {}), ("clustered", {"clusters": 3})):
+        wanted = config.resolve(
+            "tiny", "rope", {}, attention=kind, attention_options=attention.options(kind), settings=settings
+        )
+        trial.run_trial(wanted, words, found, Execution(CPU))
+    lines = aggregation.lines(found, metric="token_accuracy", decode="teacher", split="test", against=None)[0]
+    (shown,) = tables.tables(lines)
+    assert [row for row, _ in shown.rows] == [
+        "rope",
+        "rope (attention=clustered)",
+        "rope (attention=clustered, clusters=3)",
+        "rope (attention=linear)",
+    ]
+    assert sorted(lines["attention"]) == ["clustered", "clustered", "dot", "linear"]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_stopped_run_ends_as_if_it_had_not_stopped(words: Dataset, kind: str) -> None:
+    check_resume(settling.settle(resolve(kind), words), words)
+
+
+def test_a_kind_is_one_new_file(tmp_path: Path) -> None:
+    """The kind is found in a user's folder on PYTHONPATH, is listed with its options, and trains."""
+    text = (
+        "from ape_cli.attention import Kind, average\n"
+        "class EvenMean(Kind):\n"
+        "    about, cost, source = 'the mean of all keys', 'M N', 'an example'\n"
+        "    differentiable = False\n"
+        "    def __init__(self, scale: float = 1.0) -> None:\n"
+        "        self.scale = scale\n"
+        "    def mix(self, scheme, q, k, v, link, dropout):\n"
+        "        return self.scale * average(0 * q.detach() @ k.detach().mT, v, link, dropout)\n"
+    )
+    ape = elsewhere(tmp_path, "ape_cli/attention/even_mean.py", text)
+    listed = {kind["attention"]: kind for kind in json.loads(ape("attentions", "--json").stdout)}
+    assert listed["even-mean"]["options"] == {"scale": 1.0}
+    words = ("--scheme", "rope", "--attention", "even-mean", "--set", "scale=2", "--task", "copy", "--preset", "tiny")
+    ape("train", *words)
+    assert "rope (attention=even-mean, scale=2)" in ape("report", "--format", "markdown").stdout

@@ -1,0 +1,199 @@
+"""Commands that are stopped and repeated, and commands on several datasets: each starts processes or trains runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import TINY
+from tests.cli.test_stopped import begin, check_resumed, wait_for
+from tests.conftest import ROOT, ape
+
+
+def test_help_and_gen_never_import_torch(here: Path) -> None:
+    for words in (["--help"], ["gen", "copy", "--n", "50", *TINY], ["tasks"], ["runs"], ["show", "datasets/copy"]):
+        code = (
+            f"import sys; sys.argv = {['ape', *words]!r}\nfrom ape_cli.cli import app\n"
+            "try:\n    app()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+            "assert 'torch' not in sys.modules"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+    assert "import click" not in "".join(p.read_text() for p in (ROOT / "ape_cli").rglob("*.py"))
+
+
+def test_sizes_that_training_did_not_see(here: Path) -> None:
+    """Data generated with --sizes evaluates a run that was trained on other sizes, and a run can train on it."""
+    ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny")
+    sizes = ("gen", "reverse", "--sizes", "15,12", "--n", "40", "--n-validation", "10", "--n-test", "20")
+    assert "datasets/reverse-sizes-12-15: 140 rows written" in ape(*sizes)[0]
+    assert "train row 2, length 12" in ape("show", "reverse-sizes-12-15", "--row", "2")[0]
+    ape("eval", "--data", "reverse-sizes-12-15")
+    asked = ("report", "--by", "size", "--metric", "exact_match", "--format", "json")
+    rows = {line["size"]: (line["weight"], line["seen"]) for line in json.loads(ape(*asked)[0])}
+    assert (rows[12], rows[15]) == ((20, False), (20, False))
+    ape("train", "--scheme", "rope", "--data", "reverse-sizes-12-15", "--preset", "tiny")
+    by_size = json.loads(ape(*asked)[0])
+    assert {line["size"] for line in by_size if line["trained_on"] == "reverse-sizes-12-15"} == {12, 15}
+    assert "bad --sizes" in ape("gen", "copy", "--sizes", "9,x", code=2)[1]
+    assert "replaces the normal" in ape("gen", "copy", "--sizes", "9", "--length-mean", "100", code=2)[1]
+    assert "size that their source gives them" in ape("gen", "images", "--sizes", "9", code=2)[1]
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_process_is_resumed_to_the_same_weights(
+    here: Path, straight: tuple[str, bytes], sign: signal.Signals
+) -> None:
+    err = check_resumed(here, straight, sign, 130)
+    assert "--resume to continue" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_interrupted_generation_is_gone_on_from(here: Path, workers: str) -> None:
+    words = ["gen", "copy", "--n", "60000", *TINY, "--shard-rows", "2000", "--workers", workers]
+    process = begin(*words, "--out", "broken", cwd=here)
+    wait_for(lambda: len(list(here.glob("broken/data/train-*.parquet"))) >= 2, process)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "run the same command again to continue" in err
+    assert "Traceback" not in err
+    assert not (here / "broken" / "manifest.json").exists()
+    assert not list(here.glob("broken/data/.*.tmp"))
+    finished = json.loads(ape(*words, "--out", "broken", "--json")[0])
+    assert 0 < finished["written"] < 60_060
+    assert json.loads(ape(*words, "--out", "whole", "--json")[0])["fingerprint"] == finished["fingerprint"]
+
+
+def test_several_datasets_at_once(here: Path) -> None:
+    """The result is that of one dataset after another. A run that fits none is skipped, or an error if it was named."""
+    few = ["--n", "60", "--n-validation", "5", "--n-test", "20", "--length-std", "1"]
+    for name, mean in (("short", "4"), ("long", "12")):
+        ape("gen", "reverse", *few, "--length-mean", mean, "--out", f"datasets/{name}")
+    for scheme in ("rope", "none"):
+        ape("train", "--scheme", scheme, "--data", "datasets/short", "--preset", "tiny", "--set", "steps=2")
+    ape("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--set", "steps=2")
+    both = json.loads(ape("eval", "--data", "short", "--data", "long", "--decode", "greedy", "--json")[0])
+    pairs = {(e["run"].rsplit("-", 2)[0], e["dataset"]) for e in both}
+    assert len(both) == 4
+    assert pairs == {(f"reverse-{s}", d) for s in ("rope", "none") for d in ("short", "long")}
+    by_size = json.loads(ape("report", "--by", "size", "--decode", "greedy", "--format", "json")[0])
+    assert {line["decode"] for line in by_size} == {"greedy"}
+    assert sum(line["weight"] for line in by_size) == sum(e["overall"]["tokens"] for e in both)
+    kept = {path: path.read_text() for path in here.glob("results/runs/*/eval/*greedy.json")}
+    assert len(kept) == 4
+    for path in kept:
+        path.unlink()
+    for name in ("long", "short"):
+        out, err = ape("eval", "--data", name, "--decode", "greedy")
+        assert "--by size" in err
+        assert "left out: 1 finished run of another task, structure or vocabulary than this dataset" in err
+        scores = [line for line in out.splitlines() if f" on {name} (test, greedy): token accuracy " in line]
+        assert len(scores) == 2
+        assert out.count(f"{name}: token accuracy of always answering the most frequent symbol") == 1
+        assert len(out.splitlines()) == 3
+    assert {path: path.read_text() for path in here.glob("results/runs/*/eval/*greedy.json")} == kept
+    assert "nothing to evaluate" in ape("eval", "--data", "short", "--data", "short", "--decode", "greedy")[1]
+    named = json.loads(ape("eval", "reverse-none", "--data", "short", "--data", "short", "--json")[0])
+    assert len(named) == 1
+    message = ape("eval", "copy-rope", "--data", "short", "--data", "long", code=1)[1]
+    assert message.count("another task or order than the run") == 2
+
+
+def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reports cover longer words than those of training, with matplotlib and without it."""
+    ape("gen", "reverse", "--n", "60", *TINY, "--length-mean", "5", "--length-std", "0", "--out", "datasets/short")
+    ape("gen", "reverse", "--n", "6", *TINY, "--length-mean", "8", "--length-std", "0", "--out", "datasets/long")
+    ape("train", "--scheme", "rope", "--data", "datasets/short", "--preset", "tiny", "--set", "steps=2")
+    ape("eval", "--data", "long")
+    table = ape("report", "--by", "size", "--format", "markdown")[0]
+    assert "| scheme | 5 (seen) | 8 |" in table
+    assert "reverse by length, token accuracy" in table
+    lines = json.loads(ape("report", "--by", "size", "--format", "json")[0])
+    assert [(line["size"], line["seen"]) for line in lines] == [(5, True), (8, False)]
+    assert ape("report", "--by", "size", "--format", "csv")[0].splitlines()[0].split(",") == list(lines[0])
+    out, err = ape("report", "--plots", "p", "--plot-format", "png", "--plot-format", "svg", "--format", "markdown")
+    assert out == ape("report", "--format", "markdown")[0]
+    names = {f"{name}.{kind}" for name in ("scores", "by-size", "learning-curves") for kind in ("png", "svg")}
+    assert {path.name for path in Path("p").iterdir()} == names
+    assert all(f"written: p/{name}" in err for name in names)
+    ape("report", "--plots", "q", "--by", "size")
+    assert {path.name for path in Path("q").iterdir()} == {"scores.svg", "by-size.svg", "learning-curves.svg"}
+    assert (here / "q" / "scores.svg").read_bytes() == (here / "p" / "scores.svg").read_bytes()
+    ape("report", "--plots", "e", "--axis", "error")
+    assert (here / "e" / "scores.svg").read_bytes() != (here / "p" / "scores.svg").read_bytes()
+    page = ape("report", "--format", "html")[0]
+    assert page.count("<figure class=") == 8  # three views of three metrics, without curves of exact match
+    assert page.count('<svg role="img"') == 11  # the scores have a second panel for the other dataset
+    assert "reverse by length" in page
+    assert "logarithmic scale" not in page
+    scaled = ape("report", "--format", "html", "--axis", "error")[0]
+    assert scaled.count("on a logarithmic scale") == 5  # the same without cross-entropy, which has no error
+    err = ape("report", "--metric", "exact_match", "--out", "page.html")[1]
+    assert "exact match is not measured while a run trains" in err
+    page = Path("page.html").read_text()
+    assert page.count("<figure class=") == 8
+    assert 'name="metric" value="exact_match" autocomplete="off" checked' in page
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "[plots]', then run" in ape("report", "--plots", "r", code=1)[1]
+    assert "[plots]', then run" in ape("report", "--format", "html", "--axis", "error", code=1)[1]
+    assert not Path("r").exists()
+    page = ape("report", "--format", "html")[0]
+    assert "<svg" not in page
+    assert "Without plots, which need matplotlib" in page
+    assert "reverse by length" in page
+
+
+def test_images_are_told_as_images(here: Path) -> None:
+    """A run on images is trained, evaluated by class, reported halfway and at the end, and shown on an HTML page."""
+    words = ["--task", "images", "--preset", "tiny", "--set", "steps=4", "--set", "validate_every_steps=1"]
+    out, err = ape("train", "--scheme", "sinusoidal", *words)
+    assert "images/s" in err
+    assert "validation accuracy" in out
+    assert "test accuracy" in out
+    table = ape("eval", "images-sinusoidal")[0]
+    (found,) = json.loads(ape("eval", "images-sinusoidal", "--json")[0])
+    assert [line["class"] for line in found["by_class"]] == list("0123456789")
+    (seven,) = (line for line in table.splitlines() if "│ 7 " in line)
+    assert f"{found['by_class'][7]['token_accuracy']:.2%}" in seven
+    shown = ape("report", "--format", "markdown")[0]
+    assert "Images, top-1 accuracy" in shown
+    for text in (err, out, table, shown):
+        assert [word for word in ("token", "exact match", "decoding") if word in text] == []
+    shown = ape("report", "--by", "epoch", "--format", "markdown")[0]
+    assert shown.count("| scheme | @2 steps | @4 steps |") == 3
+    lines = json.loads(ape("report", "--by", "epoch", "--against", "paper", "--format", "json")[0])
+    places = [(line["measure"], line["step"]) for line in lines]
+    measures = ("validation", "test, chosen on validation", "test, best by epoch")
+    assert places == [(measure, step) for step in (2, 4) for measure in measures]
+    assert lines[4]["mean"] == found["overall"]["token_accuracy"]
+    header = ape("report", "--by", "epoch", "--against", "paper", "--format", "csv")[0].splitlines()[0]
+    assert header.split(",") == list(lines[0])
+    ape("report", "--by", "epoch", "--plots", "p")
+    assert {path.name for path in Path("p").iterdir()} == {"scores.svg", "learning-curves.svg"}  # images have one size
+    for metric, first in (("token_accuracy", 0), ("cross_entropy", 1)):
+        page = ape("report", "--metric", metric, "--format", "html")[0]
+        tables = re.findall("by epoch, (top-1 accuracy|cross-entropy): test, best by epoch</h3>", page)
+        assert tables == ["top-1 accuracy", "cross-entropy"][:: -1 if first else 1]
+        assert page.count('name="metric"') == 2  # exact match would be the same as top-1 accuracy
+    shown = ape("report", "--by", "epoch", "--metric", "cross_entropy", "--format", "markdown")[0]
+    assert shown.count("cross-entropy in nats an image") == 3
+
+
+def test_reports_without_plots_never_import_matplotlib(here: Path) -> None:
+    ape("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--set", "steps=2")
+    code = (
+        "import sys; sys.argv = ['ape', 'report', '--by', 'size']\nfrom ape_cli.cli import app\n"
+        "try:\n    app()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "assert 'matplotlib' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,239 @@
+"""Conditions around a command: signals, a full disk, a terminal without Unicode, folders that disappear."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli.core.errors import ApeError, RunError, UsageError
+from ape_cli.data import staging
+from ape_cli.data.loader import Dataset
+from ape_cli.models import factory, settling
+from ape_cli.runs.registry import open_registry
+from ape_cli.runs.run import Run
+from ape_cli.storage import files
+from ape_cli.storage.temporary import PATTERN
+from ape_cli.training.execution import ExistingRun
+from tests.conftest import ape
+from tests.nightly.limits import ROOT
+from tests.nightly.limits import ape as limited
+from tests.registered import edit
+from tests.runs.test_registry import run
+
+TRAIN = ("train", "--scheme", "rope", "--preset", "tiny", "--device", "cpu", "--data")
+
+
+def started(words: tuple[str, ...], where: Path, **environment: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "ape_cli", *words]
+    settings = os.environ | {"PYTHONPATH": str(ROOT)} | environment
+    return subprocess.Popen(command, cwd=where, env=settings, stderr=subprocess.PIPE, text=True)
+
+
+def test_ctrl_c_while_the_program_starts(tmp_path: Path) -> None:
+    """From the moment at which the package is imported, there is one line and no traceback."""
+    code = """
+import os, signal, sys, threading
+import ape_cli.__main__ as program
+threading.Timer(float(sys.argv.pop(1)), os.kill, (os.getpid(), signal.SIGINT)).start()
+sys.argv[0] = "ape"
+program.main()
+"""
+    for delay in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4):
+        command = [sys.executable, "-c", code, str(delay), "check", "none"]
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (130, "interrupted: run the same command again to continue\n"), delay
+
+
+def test_nothing_is_imported_before_ctrl_c_is_handled() -> None:
+    """Python's own traceback for Ctrl-C is then only possible while Python itself starts."""
+    code = (
+        "import importlib, pkgutil, signal, sys, typing; before = set(sys.modules); "
+        "import ape_cli.__main__; print(sorted(set(sys.modules) - before))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "['ape_cli', 'ape_cli.__main__']\n"
+
+
+def test_the_end_of_the_terminal_stores_the_state(words: Dataset, tmp_path: Path) -> None:
+    settings = ("--set", "steps=100000", "--set", "validate_every_steps=50")
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
+    training = started((*TRAIN, str(words.folder), *settings), tmp_path)
+    signal.signal(signal.SIGHUP, before)
+    with training:
+        while not list(tmp_path.glob("results/runs/*/history.parquet")):
+            assert training.poll() is None
+            time.sleep(0.05)
+        training.send_signal(signal.SIGHUP)
+        _, err = training.communicate(timeout=60)
+    assert training.returncode == 130, err
+    (found,) = open_registry(tmp_path / "results")
+    assert found.status == "stopped"
+    assert found.load_state()
+
+
+def test_nohup_is_respected(words: Dataset, tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.executable, sys.argv[1:])"
+    )
+    settings = ("--set", "steps=300", "--set", "validate_every_steps=50")
+    command = [sys.executable, "-c", code, sys.executable, "-m", "ape_cli", *TRAIN, str(words.folder), *settings]
+    with subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}) as training:
+        while not list(tmp_path.glob("results/runs/*/history.parquet")):
+            assert training.poll() is None
+            time.sleep(0.05)
+        training.send_signal(signal.SIGHUP)
+    assert training.returncode == 0
+
+
+def test_a_terminal_without_unicode(tmp_path: Path) -> None:
+    for words in (("tasks",), ("gen", "c3", "--n", "5"), ("show", "c3-breadth"), ("runs", "--results", "größe")):
+        found = limited(*words, where=tmp_path, PYTHONIOENCODING="ascii")
+        assert found.code == 0, found.err
+
+
+def test_a_second_error_does_not_hide_the_first(
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(path: Any, *given: Any) -> None:
+        raise ApeError(f"cannot write {path.name}", got=os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("ape_cli.runs.run_files.save_tensors", full)
+    monkeypatch.setattr(Run, "update", lambda self, **fields: full(self.folder / "run.json"))
+    with pytest.raises(ApeError, match=r"cannot write state\.safetensors"):
+        run(words, tmp_path)
+    assert "could not be stored: cannot write run.json" in caplog.text
+
+
+def test_the_folder_of_a_run_that_is_removed_while_it_trains(words: Dataset, tmp_path: Path) -> None:
+    """The next checkpoint notices it, long before the last step."""
+    steps = 0
+
+    def stop() -> bool:
+        nonlocal steps
+        steps += 1
+        if steps == 2:
+            shutil.rmtree(tmp_path / "runs")
+        return False
+
+    with pytest.raises(RunError, match="the folder of the run was removed while it trains"):
+        run(words, tmp_path, stop=stop, steps=2000)
+    assert steps < 100
+    assert not list((tmp_path / "runs").rglob("*.parquet"))  # nor does its folder come back with some of the files
+
+
+def test_sizes_in_messages_are_never_zero_of_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Usage:
+        free = 700
+
+    monkeypatch.setattr(staging.shutil, "disk_usage", lambda path: Usage)
+    _, err = ape("gen", "copy", "--n", "1000", "--out", str(tmp_path / "d"), code=1)
+    assert "got:     at least 300.0 kB for " in err
+    assert "allowed: 700 bytes" in err
+
+
+def test_a_dry_run_tells_damaged_from_failed(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path / "results", steps=1).run
+    edit(Path(str(done.folder)) / "run.json", lambda about: about["result"].update(best_accuracy=2.0))
+    settings = ("--schemes", "rope", "--preset", "tiny", "--set", "steps=1", "--set", "validate_every_steps=2")
+    out, _ = ape(
+        *("sweep", "--data", str(words.folder), *settings, "--seeds", "1", "--dry-run", "--json"),
+        *("--results", str(tmp_path / "results")),
+    )
+    assert [trial["state"] for trial in json.loads(out)["trials"]] == ["damaged"]
+
+
+def test_temporary_copies_of_objects_are_removed_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in a folder of this user alone, where the next process removes those without a lock."""
+    from ape_cli.storage import temporary
+    from ape_cli.storage.paths import storage_path
+
+    monkeypatch.setattr(files.tempfile, "gettempdir", lambda: str(tmp_path))
+    place: Any = storage_path("s3://bucket/x.bin")
+    with files._elsewhere(place) as here:
+        own = here.parent
+        assert PATTERN.fullmatch(here.name)
+        assert own.stat().st_mode & 0o077 == 0
+    assert not list(own.iterdir())
+    (own / f".x.bin.{'0' * 16}.tmp").write_text("left by a kill")
+    temporary._remove_abandoned.cache_clear()
+    with files._elsewhere(place) as here:
+        assert [path.name for path in own.glob(".*.tmp")] == [here.name]
+    own.chmod(0o777)
+    with pytest.raises(ApeError, match="not only yours"), files._elsewhere(place):
+        pass
+
+
+@pytest.mark.parametrize(
+    "settings", [{"d_model": 16_384, "d_ff": 1_000_000, "heads": 8, "encoder_layers": 200}, {"max_size": 10**10}]
+)
+def test_models_that_do_not_fit_into_memory(words: Dataset, tmp_path: Path, settings: dict[str, int]) -> None:
+    given = [f"--set={key}={value}" for key, value in settings.items()]
+    results = tmp_path / "results"
+    ape(*TRAIN, str(words.folder), *given, "--results", str(results), code=2)
+    assert not list(open_registry(results))
+
+
+def test_a_mean_size_beyond_all_data(words: Dataset, tmp_path: Path) -> None:
+    folder = shutil.copytree(str(words.folder), tmp_path / "d")
+    edit(folder / "manifest.json", mean_size=1e10)
+    found = limited("train", "--scheme", "learned", "--preset", "tiny", "--data", str(folder), where=tmp_path)
+    assert found.code == 1
+    assert "mean_size" in found.err
+
+
+@pytest.mark.parametrize("size", [2**16, 2**64, 2**70])
+def test_sizes_beyond_all_numbers(words: Dataset, tmp_path: Path, size: int) -> None:
+    """The evaluation is left out and named, and the others are reported."""
+    for seed in (1, 2):
+        done = run(words, tmp_path, seed=seed, steps=1).run
+    path = next(Path(str(done.folder)).glob("eval/*.json"))
+    edit(path, lambda evaluation: evaluation["by_size"][0].update(size=size))
+    for view in ((), ("--by", "size")):
+        found = limited("report", "--results", str(tmp_path), "--format", "json", *view)
+        assert f"left out: {done.name}" in found.err
+        assert {line["seeds"] for line in json.loads(found.out)} == {1}
+
+
+def test_a_damaged_run_is_replaced_only_by_overwrite(words: Dataset, tmp_path: Path) -> None:
+    done = run(words, tmp_path).run
+    edit(Path(str(done.folder)) / "run.json", started=[1])
+    with pytest.raises(RunError, match="started"):
+        run(words, tmp_path)
+    assert run(words, tmp_path, existing=ExistingRun.OVERWRITE).trained
+
+
+def test_the_memory_of_a_model_is_estimated_from_below(words: Dataset) -> None:
+    """The estimate is at most what the weights, their gradients and two moments really need."""
+    from ape_cli.core import budget
+    from tests.runs.test_registry import resolve
+
+    wanted = settling.settle(resolve(d_model=64), words)
+    model = factory.build(wanted, words.structure, words.ids)
+    real = sum(p.numel() * p.element_size() for p in model.parameters()) * 4
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(budget, "memory", lambda: real // 2)
+        factory.build(wanted, words.structure, words.ids)
+        patched.setattr(budget, "memory", lambda: real // 8)
+        with pytest.raises(UsageError, match="does not fit into this machine's memory"):
+            factory.build(wanted, words.structure, words.ids)
+    assert torch.is_grad_enabled()

@@ -1,0 +1,62 @@
+"""`ape check` and measured costs of every scheme and kind of attention, which take seconds each."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from ape_cli.cli import app
+from ape_cli.evaluation import profiling
+from ape_cli.position.rope import Rope
+from tests.cli.test_listings import run
+
+
+def test_costs_are_counted_and_timed() -> None:
+    found = profiling.measure("transformer-xl", rounds=1)
+    assert found.parameters == 128 * 128 + 2 * 128  # W_R of every head, u and v
+    assert found.extra_memory_mib > 1  # one term for each pair of tokens
+    assert found.memory_ratio > 1
+    assert found.time_ratio > 0
+    none = profiling.measure("none", rounds=1)
+    assert (none.parameters, none.extra_memory_mib, none.memory_ratio) == (0, 0.0, 1.0)
+
+
+def test_memory_is_a_count() -> None:
+    """The measured memory is the same twice. ALiBi needs one float for each pair and head in each of six attentions."""
+    one, two = (profiling.measure("alibi", rounds=1).extra_memory_mib for _ in range(2))
+    assert one == two > 0
+
+
+def test_check_prints_errors_and_ends_well() -> None:
+    done = run(app, ["check", "rope", "linear"])
+    assert done.exit_code == 0, done.output
+    assert "composition" in done.stdout
+    assert "relative" in done.stdout
+    assert "reach ≥" in done.stdout  # its values have to be large
+    assert "composition ≥" not in done.stdout
+    answer = json.loads(run(app, ["check", "rope", "linear", "--json"]).stdout)
+    assert {f["subject"] for f in answer} == {"rope", "linear"}
+    assert all(f["holds"] for f in answer)
+    errors = [f for f in answer if f["law"] not in ("uniqueness", "reach", "content", "locality", "distance")]
+    assert all(f["float64"] <= 1e-9 and f["float32"] <= 1e-4 for f in errors)
+
+
+def test_check_fails_when_a_scheme_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Rope.rotate
+    monkeypatch.setattr(
+        Rope, "rotate", lambda self, x, c, side: right(self, x, c, side) if side == "query" else x.clone()
+    )
+    done = run(app, ["check", "rope"])
+    assert done.exit_code == 1
+    assert "FAILS: rope on seq, relative" in done.output
+    broken = [f for f in json.loads(run(app, ["check", "rope", "--json"]).stdout) if not f["holds"]]
+    assert "relative" in {f["law"] for f in broken}
+
+
+def test_nothing_global_is_left_changed() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    run(app, ["check", "alibi", "dot", "--json"])
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,50 @@
+"""Workers and signals: real processes that are stopped, and a parent that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import ROOT
+from tests.core.executors.test_local import until
+
+
+def test_workers_are_started_with_ctrl_c_blocked() -> None:
+    """All of them, in a new process: multiprocessing starts its resource tracker along with the first worker."""
+    code = """
+from pathlib import Path
+from ape_cli.core.executors import local
+pool = local._Pool(2, 1)
+for worker in pool.workers:
+    lines = Path(f"/proc/{worker.process.pid}/status").read_text().splitlines()
+    print(next(line.split()[1] for line in lines if line.startswith("SigBlk")))
+pool.close()
+"""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    masks = [int(mask, 16) for mask in done.stdout.split()]
+    assert [bool(mask & 1 << (signal.SIGINT - 1)) for mask in masks] == [True, True]
+
+
+def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    text = (
+        "from ape_cli.core.executors import Job\nfrom ape_cli.core.executors.local import Local\n"
+        "from tests.core.executors.test_local import linger\n"
+        f"if __name__ == '__main__':\n    list(Local(2).work([Job(k, linger, ({str(tmp_path)!r},)) for k in 'ab']))\n"
+    )
+    (tmp_path / "parent.py").write_text(text)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen([sys.executable, str(tmp_path / "parent.py")], env=environment)
+
+    def marks() -> list[str]:
+        return [p.name for p in tmp_path.iterdir() if p.name.isdecimal()]
+
+    until(lambda: len(marks()) == 2)
+    parent.kill()
+    parent.wait()
+    until(lambda: not any(Path("/proc", name).exists() for name in marks()))

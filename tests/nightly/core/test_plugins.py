@@ -1,0 +1,191 @@
+"""Plug-ins are found in folders and through entry points. Errors about clashes and unknown names say where."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import forks
+from tests.conftest import ROOT
+
+SCHEME = """
+from ape_cli.position import Scheme
+
+
+class Mine(Scheme):
+    source = "an example"
+    unique = False
+
+    def embed(self, x, context):
+        return x + context.positions[..., None]
+"""
+
+
+def ape(where: Path, *words: str, path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Runs `python -m ape_cli` in a folder, with more folders on PYTHONPATH."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(p) for p in (*path, ROOT))}
+    return forks.run(words, where, environment)
+
+
+def put(folder: Path, stem: str, text: str = SCHEME, package: str = "position") -> Path:
+    """Writes a plug-in file to a folder that can be added to PYTHONPATH."""
+    file = folder / "ape_cli" / package / f"{stem}.py"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def distribution(folder: Path, group: str, name: str, value: str, text: str = SCHEME) -> Path:
+    """Writes an installed distribution with one module and one entry point."""
+    module = folder / f"{value.partition(':')[0]}.py"
+    folder.mkdir(parents=True, exist_ok=True)
+    module.write_text(text)
+    about = folder / f"{name.replace('-', '_')}_plugin-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-plugin\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
+    return module
+
+
+@pytest.mark.parametrize("value", ["their_scheme:Mine", "their_scheme"])
+def test_an_entry_point_is_a_scheme(tmp_path: Path, value: str) -> None:
+    distribution(tmp_path / "site", "ape_cli.schemes", "their-window", value)
+    listed = ape(tmp_path, "schemes", "--json", path=(tmp_path / "site",))
+    assert '"their-window"' in listed.stdout, listed.stderr
+    checked = ape(tmp_path, "check", "their-window", path=(tmp_path / "site",))
+    assert (checked.returncode, "their-window" in checked.stdout) == (0, True), checked.stderr
+
+
+def test_an_entry_point_is_not_imported_to_list_names(tmp_path: Path) -> None:
+    distribution(tmp_path / "site", "ape_cli.tasks", "torn", "torn_task", "raise SystemExit('it was imported')")
+    code = "from ape_cli import tasks; print(tasks.names())"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(ROOT)])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert "'torn'" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["import sys; sys.exit(7)", "exit()", "raise GeneratorExit", "class E(BaseException): ...\nraise E"]
+)
+def test_a_file_that_ends_the_process_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
+    places = [("position", "schemes"), ("reports/views", "report --views"), ("tasks", "tasks")]
+    for package, command in places if "7" in text else places[:1]:
+        file = put(tmp_path / command, "zed", text, package)
+        done = ape(tmp_path, *command.split(), path=(tmp_path / command,))
+        assert "the file of" in done.stderr
+        assert "'zed' cannot be imported" in done.stderr
+        assert str(file) in done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.returncode == (command == "tasks") or "left out" in done.stderr
+    check = ape(tmp_path, "check", "zed", path=(tmp_path / "schemes",))
+    assert check.returncode == 1
+    assert check.stdout.startswith("FAILS: zed: the file of scheme 'zed' cannot be imported\n  got:     ")
+
+
+def test_two_files_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
+    theirs = put(tmp_path / "mine", "rope")
+    done = ape(tmp_path, "train", "--scheme", "rope", "--task", "copy", path=(tmp_path / "mine",))
+    assert done.returncode == 2
+    assert "two plug-ins of ape_cli.position have the same name" in done.stderr
+    assert str(theirs) in done.stderr
+    assert str(ROOT / "ape_cli" / "position" / "rope.py") in done.stderr
+
+
+def test_a_file_and_an_entry_point_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
+    module = distribution(tmp_path / "site", "ape_cli.schemes", "window", "their_scheme:Mine")
+    theirs = put(tmp_path / "mine", "window")
+    done = ape(tmp_path, "train", "--scheme", "rope", "--task", "copy", path=(tmp_path / "mine", tmp_path / "site"))
+    assert done.returncode == 2
+    assert str(theirs) in done.stderr
+    assert f"{module} (entry point window = their_scheme:Mine of window-plugin)" in done.stderr
+
+
+def test_an_unknown_name_says_where_it_was_searched(tmp_path: Path) -> None:
+    put(tmp_path / "mine", "window")
+    done = ape(tmp_path, "train", "--scheme", "windw", "--task", "copy", path=(tmp_path / "mine",))
+    assert done.returncode == 2
+    assert "did you mean 'window'?" in done.stderr
+    for place in (ROOT / "ape_cli" / "position", tmp_path / "mine" / "ape_cli" / "position"):
+        assert str(place) in done.stderr
+    assert "entry points ape_cli.schemes" in done.stderr
+
+
+def test_a_file_that_python_does_not_look_for_is_named(tmp_path: Path) -> None:
+    put(tmp_path, "window")
+    for words in (("train", "--task", "copy", "--scheme"), ("check",)):
+        done = ape(tmp_path, *words, "window", path=())
+        assert done.returncode == 2
+        assert "whose file is ape_cli/position/window.py" in done.stderr
+        assert "begin the command with `PYTHONPATH=.`" in done.stderr
+
+
+def test_synonyms_that_are_no_texts_are_left_out(tmp_path: Path) -> None:
+    """A file that is never imported may have anything in their place, and other names are suggested as before."""
+    for number, value in enumerate(("5", "None", "(1, 'glass')", "'pane'")):
+        put(tmp_path / str(number), f"window{number}", f"{SCHEME}    synonyms = {value}\n")
+    folders = tuple(tmp_path / str(number) for number in range(4))
+    for name, near in (("glas", "window2"), ("ropee", "rope")):
+        done = ape(tmp_path, "train", "--scheme", name, "--task", "copy", path=folders)
+        assert done.returncode == 2
+        assert f"did you mean '{near}'" in done.stderr
+
+
+def test_another_installation_on_the_path_adds_nothing(tmp_path: Path) -> None:
+    """With two checkouts on PYTHONPATH, the second one is not read as a folder of plug-ins, so no names clash."""
+    put(tmp_path / "other", "rope")
+    (tmp_path / "other" / "ape_cli" / "__init__.py").write_text("")
+    code = "import ape_cli; from ape_cli import position; print(position.names())"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path / "other")])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.count("'rope'") == 1, done.stderr
+
+
+def test_the_current_folder_is_not_imported_from(tmp_path: Path) -> None:
+    """Its files do not replace the standard library and are not plug-ins, unless PYTHONPATH contains the folder."""
+    marker = tmp_path / "it was imported"
+    (tmp_path / "secrets.py").write_text(f"open({str(marker)!r}, 'w')")
+    (tmp_path / "shutil.py").write_text(f"open({str(marker)!r}, 'w')")
+    put(tmp_path, "mine", f"open({str(marker)!r}, 'w')\n{SCHEME}")
+    done = ape(tmp_path, "check", "mine")
+    assert done.returncode == 2
+    assert "unknown scheme" in done.stderr
+    assert not marker.exists()
+    (tmp_path / "shutil.py").unlink()
+    (tmp_path / "secrets.py").unlink()
+    named = ape(tmp_path, "check", "mine", path=(tmp_path,))
+    assert named.returncode == 0, named.stderr
+    assert marker.exists()
+
+
+@pytest.mark.parametrize("path", [":{root}", "{root}:", "{root}::{root}", "loop:{root}"])
+def test_an_empty_entry_of_the_path_does_not_name_the_current_folder(tmp_path: Path, path: str) -> None:
+    """`PYTHONPATH=$PYTHONPATH:/folder` begins with one if the variable was not set."""
+    marker = tmp_path / "it was imported"
+    for stem in ("torch", "json", "typer", "rich", "shutil"):
+        (tmp_path / f"{stem}.py").write_text(f"open({str(marker)!r}, 'w')")
+    put(tmp_path, "mine", f"open({str(marker)!r}, 'w')\n{SCHEME}")
+    (tmp_path / "loop").symlink_to("loop")
+    programs = ["-m ape_cli", "-P -m ape_cli", "-c 'from ape_cli.__main__ import main; main()'"]
+    for program in programs if path == ":{root}" else programs[:1]:
+        line = f'"{sys.executable}" {program} schemes'
+        environment = os.environ | {"PYTHONPATH": path.format(root=ROOT)}
+        done = subprocess.run(
+            line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "mine" not in done.stdout
+        assert not marker.exists(), program
+
+
+def test_a_folder_that_is_installed_stays_on_the_path(tmp_path: Path) -> None:
+    """A developer of plug-ins runs the program in a folder that a `.pth` file names; it comes after the library."""
+    put(tmp_path, "mine")
+    code = "import runpy, sys; sys.path.append(sys.argv.pop()); runpy.run_module('ape_cli', run_name='__main__')"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-P", "-c", code, "schemes", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "mine" in done.stdout, done.stderr

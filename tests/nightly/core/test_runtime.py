@@ -1,0 +1,27 @@
+"""The command line asks for settings before it imports torch, which only a new interpreter shows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("words", [["train", "--help"], ["check", "nothing"], ["sweep", "nothing.toml"]])
+def test_the_command_line_asks_before_torch_is_imported(words: list[str]) -> None:
+    """The check runs before any import of torch by a command."""
+    code = f"""
+import sys
+from ape_cli.core import runtime
+asked = []
+runtime.share_cores = lambda: asked.append("torch" in sys.modules)
+from ape_cli.cli import app
+try:
+    app({words!r})
+except SystemExit:
+    pass
+print(asked)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ("[]" if "--help" in words else "[False]")

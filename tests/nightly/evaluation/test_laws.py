@@ -1,0 +1,211 @@
+"""Subtle mistakes in schemes: `ape check` finds each, in the laws that it breaks and in no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import attention, position
+from ape_cli.attention import dot, linear
+from ape_cli.evaluation import laws
+from ape_cli.position import sinusoidal
+from ape_cli.position._rotation import Turns, sinusoids
+from ape_cli.position.alibi import Alibi
+from ape_cli.position.learned import Learned
+from ape_cli.position.orthogonal import Orthogonal
+from ape_cli.position.relative import Relative
+from ape_cli.position.rope import Rope
+from ape_cli.position.t5 import T5
+from ape_cli.position.tree import ShivQuirkTree
+from ape_cli.structure import Grid, Seq, Tree
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, name: str, kind: type, hook: str, wrong: object) -> set[str]:
+    """Replaces a hook of a class with a wrong function and returns the laws that fail."""
+    monkeypatch.setattr(kind, hook, wrong)
+    return {f.law for f in laws.check(name) if not f.holds}
+
+
+def test_a_scheme_that_turns_both_sides_the_other_way_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Rope.rotate
+
+    def rotate(self: Rope, x: Tensor, context: position.Context, side: position.Side) -> Tensor:
+        back = Turns(-context.state.of(torch.float64)[0])
+        turned = context if side == "query" else position.Context(context.positions, state=back)
+        return right(self, x, turned, side)
+
+    assert broken(monkeypatch, "rope", Rope, "rotate", rotate) == {"relative"}
+
+
+def test_positions_off_by_one_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Orthogonal.prepare
+    found = broken(monkeypatch, "orthogonal-tree", Orthogonal, "prepare", lambda self, at: right(self, at + 1))
+    assert {"composition", "inverse", "round trip"} <= found
+
+
+def test_an_operator_that_stretches_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Orthogonal.rotate
+    found = broken(
+        monkeypatch, "orthogonal-seq", Orthogonal, "rotate", lambda self, x, c, side: 1.01 * right(self, x, c, side)
+    )
+    assert {"identity", "orthogonality", "composition"} <= found
+
+
+def test_a_table_read_from_one_place_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def embed(self: Learned, x: Tensor, context: position.Context) -> Tensor:
+        return x + self.table[0]
+
+    assert broken(monkeypatch, "learned", Learned, "embed", embed) == {"uniqueness", "reach"}
+
+
+@pytest.mark.parametrize("only_decoder", [False, True])
+def test_an_embedding_without_the_tokens_is_found(monkeypatch: pytest.MonkeyPatch, only_decoder: bool) -> None:
+    """It returns the positions in place of the tokens, everywhere or in the decoder alone."""
+    right = Learned.embed
+
+    def embed(self: Learned, x: Tensor, context: position.Context) -> Tensor:
+        return right(self, x if only_decoder and not context.causal else 0 * x, context)
+
+    assert broken(monkeypatch, "learned", Learned, "embed", embed) == {"content"}
+
+
+def test_a_bias_that_sees_the_batch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Alibi.bias
+
+    def bias(self: Alibi, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor:
+        return right(self, q, q_context, k_context) / k_context.positions.max().clamp(min=1)
+
+    assert broken(monkeypatch, "alibi", Alibi, "bias", bias) == {"relative", "independence"}
+
+
+def test_a_bias_that_looks_ahead_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Alibi.bias
+
+    def bias(self: Alibi, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor:
+        return right(self, q, q_context, k_context) * q[..., -1:, :1].abs()
+
+    assert "causality" in broken(monkeypatch, "alibi", Alibi, "bias", bias)
+
+
+def test_a_dead_parameter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = ShivQuirkTree.prepare
+    found = broken(monkeypatch, "tree", ShivQuirkTree, "prepare", lambda self, at: right(self, at).detach())
+    assert found == {"gradients"}
+
+
+def test_a_ring_that_does_not_close_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ape_cli.position._powers import Powers, Ring
+
+    monkeypatch.setattr(laws, "examples", lambda _: ["cyclic(6)"])  # only the ring, to save time
+    found = broken(monkeypatch, "orthogonal", Ring, "angle", Powers.angle)
+    assert found == set()  # up to rounding the ring still closes
+    monkeypatch.setattr(Ring, "unit", lambda self: 0.99 * (self.multiples.double() * 1.0472).expand(self.heads, -1))
+    assert {f.law for f in laws.check("orthogonal") if not f.holds} == {"period"}
+
+
+def test_steps_that_do_not_undo_each_other_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = ShivQuirkTree.up
+    found = broken(monkeypatch, "tree", ShivQuirkTree, "up", lambda self: (1.001 * right(self)[0], right(self)[1]))
+    assert found == {"round trip"}
+
+
+def test_a_scheme_that_raises_is_a_finding_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Alibi, "bias", lambda *_: 1 / 0)
+    found = list(laws.check("alibi"))
+    assert {f.law for f in found if not f.holds} >= {"relative", "causality"}
+    assert all(f.trouble == "ZeroDivisionError: division by zero" for f in found if not f.holds)
+
+
+STACK, RIGHT = ShivQuirkTree.stack, {"relative": Relative.bias, "t5": T5.bias, "rope": Rope.rotate}
+
+
+def clipped(self: Relative, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor:
+    """A wrong term of Shaw: positions are clipped before they are subtracted."""
+    short = (position.Context(c.positions.clamp(max=100)) for c in (q_context, k_context))
+    return RIGHT["relative"](self, q, *short)
+
+
+def absolute(self: T5, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor | None:
+    """A wrong term: in a decoder it depends on the absolute positions of the keys."""
+    term = RIGHT["t5"](self, q, q_context, k_context)
+    return term + (k_context.positions % 3)[:, None, None, :] if q_context.causal else term
+
+
+def one_head(self: T5, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor | None:
+    term = RIGHT["t5"](self, q, q_context, k_context)
+    return term if term is None else term[:, :1].expand_as(term)
+
+
+def only_at_home(self: Rope, x: Tensor, context: position.Context, side: position.Side) -> Tensor:
+    """A wrong rotation: in a decoder, queries and keys are not rotated."""
+    return x if context.causal else RIGHT["rope"](self, x, context, side)
+
+
+def unmasked(scores: Tensor, v: Tensor, link: attention.Link, dropout: float) -> Tensor:
+    return scores.softmax(-1) @ v
+
+
+def dropped_early(scores: Tensor, v: Tensor, link: attention.Link, dropout: float) -> Tensor:
+    """Wrong attention: dropout acts on the scores, so that a dropped row attends to masked keys."""
+    scores = scores if link.mask is None else scores.masked_fill(~link.mask, -1e9)
+    return torch.nn.functional.dropout(scores, dropout).softmax(-1) @ v
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "hook", "wrong", "laws_broken"),
+    [
+        ("relative", Relative, "bias", clipped, {"relative"}),
+        ("t5", T5, "bias", absolute, {"relative"}),
+        ("t5", T5, "bias", one_head, {"gradients"}),
+        ("sinusoidal", sinusoidal, "sinusoids", lambda at, channels: sinusoids(at**2, channels), {"shift"}),
+        ("rope", Rope, "rotate", only_at_home, {"relative", "reach"}),
+        ("tree", ShivQuirkTree, "stack", lambda self, at: STACK(self, at).flip(-1), {"round trip"}),
+        ("tree", ShivQuirkTree, "stack", lambda self, at: STACK(self, at).flip(-2), {"round trip"}),
+        ("dot", dot, "average", unmasked, {"causality", "independence"}),
+        ("dot", dot, "average", dropped_early, {"causality"}),
+        ("orthogonal-tree", dot, "average", unmasked, {"causality", "independence"}),
+        ("linear", linear, "causal_sums", lambda q, k, v: q @ (k.mT @ v), {"causality"}),
+    ],
+)
+def test_subtle_mistakes_are_found(
+    monkeypatch: pytest.MonkeyPatch, name: str, place: object, hook: str, wrong: object, laws_broken: set[str]
+) -> None:
+    """These mistakes show only in one part of the model, only with the locality bias, or only far from the start."""
+    monkeypatch.setattr(place, hook, wrong)
+    assert laws_broken <= {f.law for f in laws.check(name) if not f.holds}
+
+
+@pytest.mark.parametrize("wrong", [lambda x, y: 2 * (x != y), lambda x, y: 7 + 0 * (x - y)])
+def test_a_wrong_distance_is_found(monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Tensor, Tensor], Tensor]) -> None:
+    for kind, name in ((Seq, "rope"), (Tree, "tree")):
+        monkeypatch.setattr(kind, "distance", lambda self, x, y: wrong(x, y))
+        assert "locality" in {f.law for f in laws.check(name) if not f.holds}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "laws_broken"),
+    [
+        (lambda self, x, y: ((1.0 * (x - y)) ** 2).sum(-1), {"locality", "distance"}),  # without the square root
+        (lambda self, x, y: 1.0 * (x - y).abs().amax(-1), {"locality", "distance"}),  # the maximum of the two axes
+        (lambda self, x, y: 1.0 * (x - y).clamp(min=0).sum(-1), {"locality", "distance"}),  # one direction only
+        (lambda self, x, y: 1.0 * (x**2 - y**2).abs().sum(-1).sqrt(), {"locality", "distance", "relative"}),
+        (lambda self, x, y: 0.9 * (x - y).abs().sum(-1), {"locality"}),  # still between path / sqrt(2) and path
+    ],
+)
+def test_a_wrong_straight_line_is_found(
+    monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., Tensor], laws_broken: set[str]
+) -> None:
+    monkeypatch.setattr(Grid, "straight", wrong)
+    bad = [f for f in laws.check("orthogonal-grid") if not f.holds]
+    assert {f.law for f in bad} == laws_broken
+    assert {f.name for f in bad} == {"orthogonal-grid distance=euclidean decay=0.98"}
+
+
+def test_no_number_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Alibi, "bias", lambda *_: torch.tensor(float("nan")).expand(1, 1, 1, 1))
+    found = [f for f in laws.check("alibi") if not f.holds]
+    assert found
+    assert all(f.float64 is None and f.trouble for f in found if f.law == "relative")

@@ -1,0 +1,172 @@
+"""The commands that are killed: what they need, and what they leave."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tests.nightly.store import Server
+
+ROOT = Path(__file__).parents[3]
+BUCKET = "ape"
+SECONDS = 6  # duration of the lease of a killed process in an object store; it is 60 otherwise
+_START = f"""
+import functools, runpy
+from ape_cli.storage import leases
+leases.held = functools.partial(leases.held, seconds={SECONDS})
+runpy.run_module("ape_cli", run_name="__main__")
+"""
+_TIMES = {"started", "finished", "seconds", "tokens_per_second"}  # they differ between two equal runs
+_ADDRESSES = {"path"}  # where the dataset of a run is
+_DIGESTS = {"sha256", "files"}  # of files with times
+
+_GEN = ["gen", "reverse", "--n", "3000", "--n-validation", "30", "--n-test", "30", "--shard-rows", "150"]
+_GEN += ["--length-mean", "5", "--length-std", "1"]
+_SETTINGS = ["--preset", "tiny", "--set", "validate_every_steps=2", "--device", "cpu"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder, or an address with the same files in a bucket."""
+
+    name: str
+    folder: Path
+    server: Server | None
+
+    def __truediv__(self, name: str) -> Place:
+        """A place below this one."""
+        return Place(f"{self.name}/{name}", self.folder / name, self.server)
+
+    def __str__(self) -> str:
+        """What a user writes."""
+        if self.server is None:
+            return str(self.folder)
+        return f"s3://{BUCKET}/{self.name}?endpoint_override={self.server.endpoint}"
+
+    def fill(self, source: Path) -> None:
+        """Copies the files of a local folder here."""
+        if self.server is None:
+            shutil.copytree(source, self.folder)
+            return
+        for path in (p for p in source.rglob("*") if p.is_file()):
+            self.server.put(f"{BUCKET}/{self.name}/{path.relative_to(source)}", path.read_bytes())
+
+    def files(self) -> dict[str, bytes]:
+        """The content of all files here, without times and addresses."""
+        if self.server is not None:
+            found = self.server.objects(f"{BUCKET}/{self.name}")
+        else:
+            paths = [p for p in self.folder.rglob("*") if p.is_file()]
+            found = {str(p.relative_to(self.folder)): p.read_bytes() for p in paths}
+        return {name: _timeless(name, content) for name, content in found.items()}
+
+
+def _timeless(name: str, content: bytes) -> bytes:
+    """The content of a file without what differs between two equal runs."""
+    if name.endswith("history.parquet"):
+        return pl.read_parquet(io.BytesIO(content)).drop("seconds").write_csv().encode()
+    if name.endswith(".json") and "runs/" in name:
+        return json.dumps(_without(json.loads(content), _TIMES | _ADDRESSES | _DIGESTS)).encode()
+    return content
+
+
+def _without(value: Any, names: set[str]) -> Any:
+    """A JSON value without the fields of these names."""
+    if isinstance(value, dict):
+        return {key: _without(entry, names) for key, entry in value.items() if key not in names}
+    return value
+
+
+def start(words: list[str], folder: Path) -> subprocess.Popen[str]:
+    """Starts a command in a session of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _START, *words],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=_environment(folder),
+    )
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """The environment of a command: its own folder for temporary files, and the code of this checkout."""
+    own = folder / "tmp"
+    own.mkdir(exist_ok=True)
+    return os.environ | {"TMPDIR": str(own), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command that is killed.
+
+    `needs` names the folders that are copied to the place before, and `words` makes the command of a place. `again` are
+    words that are added when the command is repeated.
+    """
+
+    words: Callable[[Place], list[str]]
+    needs: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+
+
+def _train(at: Place) -> list[str]:
+    return [
+        "train",
+        "--scheme",
+        "rope",
+        *_SETTINGS,
+        "--set",
+        "steps=20",
+        "--data",
+        f"{at / 'words'}",
+        "--results",
+        f"{at / 'results'}",
+    ]
+
+
+def _sweep(at: Place) -> list[str]:
+    words = ["sweep", "--schemes", "rope,none", *_SETTINGS, "--set", "steps=10", "--workers", "1", "--threads", "1"]
+    return [*words, "--data", f"{at / 'words'}", "--results", f"{at / 'results'}"]
+
+
+CASES = {
+    "gen": Case(lambda at: [*_GEN, "--out", f"{at / 'words'}"]),
+    "train": Case(_train, needs=("words",), again=("--resume",)),
+    "eval": Case(
+        lambda at: ["eval", "--split", "validation", "--data", f"{at / 'words'}", "--results", f"{at / 'results'}"],
+        needs=("words", "results"),
+    ),
+    "report": Case(
+        lambda at: [
+            "report",
+            "--results",
+            f"{at / 'results'}",
+            "--out",
+            f"{at / 'all.md'}",
+            "--plots",
+            f"{at / 'plots'}",
+        ],
+        needs=("results",),
+    ),
+    "sweep": Case(_sweep, needs=("words",)),
+}
+
+
+def prepare(folder: Path) -> None:
+    """Generates the dataset, and trains two runs, which the commands need."""
+    at = Place("", folder, None)
+    for words in ([*_GEN, "--out", f"{at / 'words'}"], _sweep(at)):
+        process = start(words, folder)
+        _, err = process.communicate()
+        assert process.returncode == 0, err

@@ -1,0 +1,201 @@
+"""Schemes in a Llama and a T5 with random weights, built from a configuration: their results and gradients."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ape_cli import adapters, attention
+from ape_cli.attention import Link
+from ape_cli.core.errors import UsageError
+from ape_cli.models.adapters.hugging_face import Encoding
+from ape_cli.position import Context, Scheme
+from tests.position.test_contract import READS, places
+
+transformers = pytest.importorskip("transformers", reason="transformers is a dependency of development")
+D, H, N, M = 32, 4, 7, 5
+MASK = torch.tensor([[1] * N, [1] * 4 + [0] * (N - 4)])
+
+
+def llama(**fields: Any) -> Any:
+    torch.manual_seed(1)
+    given = {"vocab_size": 20, "hidden_size": D, "intermediate_size": 24, "num_hidden_layers": 2, "pad_token_id": 0}
+    given |= {"num_attention_heads": H, "num_key_value_heads": 2, "initializer_range": 0.2} | fields
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**given)).double().eval()
+
+
+def t5(**fields: Any) -> Any:
+    torch.manual_seed(2)
+    given = {"vocab_size": 20, "d_model": D, "d_kv": D // H, "d_ff": 24, "num_layers": 2, "num_heads": H}
+    given |= {"decoder_start_token_id": 0, "initializer_factor": 0.5} | fields
+    return transformers.T5ForConditionalGeneration(transformers.T5Config(**given)).double().eval()
+
+
+def ids(count: int, seed: int = 3) -> Tensor:
+    return torch.randint(3, 20, (2, count), generator=torch.Generator().manual_seed(seed))
+
+
+def changed(model: Any, name: str, expression: str, **options: Any) -> Encoding:
+    size = {"max_size": 6} | options
+    return adapters.use_scheme(model, name, structure=expression, generator=torch.Generator().manual_seed(5), **size)
+
+
+def heads(x: Tensor, count: int = H) -> Tensor:
+    return x.unflatten(-1, (count, -1)).transpose(1, 2)
+
+
+def ours(scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, query: Context, key: Context) -> Tensor:
+    """Our own attention. [B, H, M or N, K] -> [B, M, H K]"""
+    return attention.make("dot").mix(scheme, q, k, v, Link.of(scheme, query, key), 0.0).transpose(1, 2).flatten(2)
+
+
+def llama_by_hand(model: Any, scheme: Scheme, tokens: Tensor, at: Tensor) -> Tensor:
+    """The forward pass of a Llama, with our own attention and the parameters of the model. -> [B, N, V]"""
+    context, body = scheme.context(at, causal=True), model.model
+    x = scheme.embed(body.embed_tokens(tokens), context)
+    for layer in body.layers:
+        own, normed = layer.self_attn, layer.input_layernorm(x)
+        k, v = (heads(one(normed), 2).repeat_interleave(2, dim=1) for one in (own.k_proj, own.v_proj))
+        x = x + own.o_proj(ours(scheme, heads(own.q_proj(normed)), k, v, context, context))
+        x = x + layer.mlp(layer.post_attention_layernorm(x))
+    return model.lm_head(body.norm(x))
+
+
+def t5_by_hand(model: Any, scheme: Scheme, source: Tensor, target: Tensor, places: tuple[Tensor, Tensor]) -> Tensor:
+    """The forward pass of a T5, with our own attention and the parameters of the model. -> [B, M, V]"""
+
+    def attend(own: Any, x: Tensor, memory: Tensor, query: Context, key: Context) -> Tensor:
+        q = heads(own.q(x)) * (D // H) ** 0.5
+        return own.o(ours(scheme, q, heads(own.k(memory)), heads(own.v(memory)), query, key))
+
+    from_ = scheme.context(places[0])
+    to = scheme.context(places[1], causal=True, beside=from_)
+    x = scheme.embed(model.shared(source), from_)
+    for block in model.encoder.block:
+        normed = block.layer[0].layer_norm(x)
+        x = block.layer[1](x + attend(block.layer[0].SelfAttention, normed, normed, from_, from_))
+    memory, x = model.encoder.final_layer_norm(x), scheme.embed(model.shared(target), to)
+    for block in model.decoder.block:
+        normed = block.layer[0].layer_norm(x)
+        x = x + attend(block.layer[0].SelfAttention, normed, normed, to, to)
+        x = x + attend(block.layer[1].EncDecAttention, block.layer[1].layer_norm(x), memory, to, from_)
+        x = block.layer[2](x)
+    return model.lm_head(model.decoder.final_layer_norm(x) * model_scale(model))
+
+
+def model_scale(model: Any) -> float:
+    """T5 scales its output if it shares the embeddings."""
+    return D**-0.5 if getattr(model.config, "scale_decoder_outputs", model.config.tie_word_embeddings) else 1.0
+
+
+def check_gradients(found: Tensor, model: Any, scheme: Scheme) -> None:
+    """Each parameter of the scheme and each projection of queries gets a gradient."""
+    functional.cross_entropy(found.flatten(0, 1), ids(found.shape[1], 9).flatten()).backward()
+    assert any(parameter is one for one in scheme.parameters() for parameter in model.parameters()) or not list(
+        scheme.parameters()
+    )
+    for name, parameter in model.named_parameters():
+        if "q_proj" in name or name.endswith("Attention.q.weight"):
+            assert parameter.grad.abs().max() > 0, name
+    assert all(parameter.grad is not None for parameter in scheme.parameters())
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_a_llama_with_each_scheme(name: str, expression: str) -> None:
+    model, tokens, at = llama(), ids(N), places(expression, 2, N)
+    encoding = changed(model, name, expression)
+    with encoding.at(at):
+        found = model(tokens).logits
+    assert torch.allclose(found, llama_by_hand(model, encoding.scheme, tokens, at), atol=1e-10)
+    check_gradients(found, model, encoding.scheme)
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_a_t5_with_each_scheme(name: str, expression: str) -> None:
+    model, source, target = t5(), ids(N), ids(M, 4)
+    at = places(expression, 2, N)[:, 1:], places(expression, 2, M)
+    encoding = changed(model, name, expression)
+    with encoding.at(*at):
+        found = model(input_ids=source[:, 1:], decoder_input_ids=target).logits
+    assert torch.allclose(found, t5_by_hand(model, encoding.scheme, source[:, 1:], target, at), atol=1e-10)
+    check_gradients(found, model, encoding.scheme)
+
+
+def test_rope_is_the_encoding_of_llama() -> None:
+    """With halves of a head as pairs, and the model's own positions, also behind padding on the left."""
+    plain = llama()
+    model, tokens, mask = copy.deepcopy(plain), ids(N), MASK.flip(1)
+    adapters.use_scheme(model, "rope", interleaved=False)
+    at = (mask.cumsum(1) - 1).clamp(min=0)
+    for given in (
+        {},
+        {"attention_mask": mask, "position_ids": at},
+        {"inputs_embeds": plain.model.embed_tokens(tokens)},
+    ):
+        words = given if "inputs_embeds" in given else {"input_ids": tokens} | given
+        ours, theirs = model(**words).logits, plain(**words).logits
+        seen = mask.bool() if "attention_mask" in given else torch.ones_like(mask, dtype=torch.bool)
+        assert torch.allclose(ours[seen], theirs[seen], atol=1e-6)  # the model's angles are float32
+
+
+def test_t5_is_the_encoding_of_t5() -> None:
+    """With the model's own scalars, and without a term between decoder and encoder."""
+    plain = t5()
+    model, source, target = copy.deepcopy(plain), ids(N), ids(M, 4)
+    scheme = adapters.use_scheme(model, "t5", cross=False).scheme
+    for place, stack in enumerate((plain.encoder, plain.decoder)):
+        scheme.scalars.data[place] = stack.block[0].layer[0].SelfAttention.relative_attention_bias.weight.T
+    given = {"input_ids": source, "attention_mask": MASK, "decoder_input_ids": target}
+    assert torch.allclose(model(**given).logits, plain(**given).logits, atol=1e-10)
+
+
+def test_generation_goes_on_without_a_cache() -> None:
+    model, tokens = llama(), ids(3)
+    adapters.use_scheme(model, "alibi")
+    written = model.generate(tokens, max_new_tokens=4, do_sample=False)
+    by_hand = tokens
+    for _ in range(4):
+        best = model(by_hand).logits[:, -1].argmax(-1)
+        by_hand = torch.cat([by_hand, best[:, None]], dim=1)
+    assert torch.equal(written, by_hand)
+    with pytest.raises(UsageError, match=r"no key-value cache[\s\S]*use_cache=False"):
+        model(tokens, use_cache=True)
+
+
+def test_its_parameters_are_saved_once(tmp_path: Any) -> None:
+    for build in (llama, t5):
+        model = build()
+        adapters.use_scheme(model, "relative", max_size=3)
+        names = [name for name in model.state_dict() if name.endswith("offsets")]
+        assert len(names) == 1
+        model.save_pretrained(tmp_path / build.__name__)
+        other = copy.deepcopy(model)
+        with torch.no_grad():
+            next(p for n, p in other.named_parameters() if n.endswith("offsets")).mul_(2)
+        words = {"input_ids": ids(N)} | ({"decoder_input_ids": ids(M)} if build is t5 else {})
+        assert not torch.allclose(other(**words).logits, model(**words).logits)
+
+
+def test_what_cannot_be_used_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"width 32, 4 heads of 16 channels"):
+        adapters.use_scheme(t5(d_kv=16), "sinusoidal")
+    adapters.use_scheme(t5(d_kv=16), "rope")
+    with pytest.raises(UsageError, match="even number of channels"):
+        adapters.use_scheme(t5(d_kv=5), "rope")
+    with pytest.raises(UsageError, match=r"cannot read positions of this structure[\s\S]*tree"):
+        adapters.use_scheme(llama(), "orthogonal-tree", structure="seq")
+    with pytest.raises(UsageError, match=r"unknown kind of model[\s\S]*llama, t5"):
+        adapters.use_scheme(torch.nn.Linear(2, 2), "rope")
+    model = llama()
+    encoding = adapters.use_scheme(model, "orthogonal-tree")
+    with pytest.raises(UsageError, match=r"positions of the tokens are missing[\s\S]*encoding.at\(positions\)"):
+        model(ids(N))
+    with encoding.at(torch.ones(1, 3, dtype=torch.int64)), pytest.raises(UsageError, match="3 for 7 tokens"):
+        model(ids(N))
+    with pytest.raises(UsageError, match="has a scheme already"):
+        adapters.use_scheme(model, "rope")

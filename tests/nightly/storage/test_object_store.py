@@ -1,0 +1,404 @@
+"""All stages on S3 give the same bytes and numbers as in a folder, whatever interrupts them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli import position, tasks
+from ape_cli.core.errors import ApeError, BusyError, DataError, PlaceError, RunError
+from ape_cli.core.executors.local import Local
+from ape_cli.data import generation, manifest
+from ape_cli.data.loader import open_dataset
+from ape_cli.evaluation import evaluate
+from ape_cli.runs import config
+from ape_cli.runs.registry import open_registry
+from ape_cli.storage import locks
+from ape_cli.storage.leases import Lease
+from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage.paths import StoragePath, storage_path
+from ape_cli.training import trial
+from ape_cli.training.execution import Execution, ExistingRun
+from ape_cli.training.loop import Stopped
+from tests.conftest import ape
+from tests.nightly import google
+from tests.nightly.store import Server, serving
+
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
+WORDS = ["--n-validation", "30", "--n-test", "30", "--length-mean", "5", "--length-std", "1"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving() as found:
+        found.bucket("ape")
+        yield found
+
+
+def address(server: Server, path: str) -> str:
+    return f"s3://ape/{path}?endpoint_override={server.endpoint}"
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+# Generation
+
+
+TASK = tasks.make("tree-ops", depth_mean=3, depth_std=1)
+PLAN = generation.plan(TASK, seed=7, rows={"train": 350, "validation": 40, "test": 30}, shard_rows=100)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("reference") / "d"
+    generation.generate(TASK, PLAN, folder)
+    return snapshot(folder)
+
+
+def test_the_same_bytes_as_in_a_folder(server: Server, reference: dict[str, bytes]) -> None:
+    out = storage_path(address(server, "same"))
+    assert generation.generate(TASK, PLAN, out).written == 420
+    assert server.objects("ape/same") == reference
+    assert generation.generate(TASK, PLAN, out).written == 0
+    assert server.objects("ape/same") == reference
+    other = generation.plan(TASK, seed=8, rows=PLAN.rows, shard_rows=100)
+    with pytest.raises(DataError, match="seed 7 there, 8 now"):
+        generation.generate(TASK, other, out)
+    generation.generate(TASK, other, out, overwrite=True)
+    assert manifest.read_manifest(out).plan == other
+    found = server.objects("ape/same")
+    assert found.keys() == reference.keys()
+    assert found["manifest.json"] != reference["manifest.json"]
+
+
+def test_workers_write_to_it_too(server: Server, reference: dict[str, bytes]) -> None:
+    generation.generate(TASK, PLAN, storage_path(address(server, "workers")), engine=Local(2, threads=1))
+    assert server.objects("ape/workers") == reference
+
+
+def test_a_missing_shard_is_made_again_and_a_damaged_one_is_named(server: Server, reference: dict[str, bytes]) -> None:
+    out = storage_path(address(server, "damage"))
+    generation.generate(TASK, PLAN, out)
+    second = "data/train-00001-of-00004.parquet"
+    server.remove(f"ape/damage/{second}")
+    with pytest.raises(DataError, match="a shard is missing"):
+        open_dataset(out)
+    assert generation.generate(TASK, PLAN, out).written == 100
+    assert server.objects("ape/damage") == reference
+    server.put(f"ape/damage/{second}", reference[second][:-9] + b"x" + reference[second][-8:])
+    for asked in (lambda: generation.generate(TASK, PLAN, out), lambda: open_dataset(out)):
+        with pytest.raises(DataError, match=r"altered or truncated: s3://ape/damage/data/train-00001"):
+            asked()
+
+
+def test_an_interruption_leaves_no_manifest_and_is_gone_on_from(server: Server, reference: dict[str, bytes]) -> None:
+    out, written = storage_path(address(server, "broken")), 0
+
+    def tick(rows: int) -> None:
+        nonlocal written
+        written += rows
+        if written > 250:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        generation.generate(TASK, PLAN, out, tick=tick)
+    left = server.objects("ape/broken")
+    assert "manifest.json" not in left
+    assert {name for name in left if name.endswith(".parquet")} == {
+        f"data/train-0000{i}-of-00004.parquet" for i in (0, 1)
+    }
+    with pytest.raises(DataError, match="generation was interrupted"):
+        open_dataset(out)
+    assert generation.generate(TASK, PLAN, out).written == 420 - 200
+    assert server.objects("ape/broken") == reference
+
+
+def test_the_manifest_comes_last(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader finds either no dataset or a complete one while it is being written."""
+    seen: list[str] = []
+    real = RemotePath.upload
+
+    def upload(self: RemotePath, *given: Any) -> None:
+        real(self, *given)
+        seen.append(self.name)
+
+    monkeypatch.setattr(RemotePath, "upload", upload)
+    generation.generate(TASK, PLAN, storage_path(address(server, "last")))
+    assert seen[0] == ".plan.json"
+    assert seen[-1] == "manifest.json"
+    assert sum(name.endswith(".parquet") for name in seen) == 6
+
+
+def test_foreign_objects_are_never_touched(server: Server) -> None:
+    server.put("ape/foreign/thesis.txt", b"years of work")
+    with pytest.raises(DataError, match="does not hold a dataset"):
+        generation.generate(TASK, PLAN, storage_path(address(server, "foreign")), overwrite=True)
+    assert server.objects("ape/foreign") == {"thesis.txt": b"years of work"}
+
+
+def test_a_batch_is_what_it_is_in_a_folder(server: Server, tmp_path: Path) -> None:
+    """Row groups are read by ranges, and `open` takes the address as a string."""
+    generation.generate(TASK, PLAN, tmp_path)
+    generation.generate(TASK, PLAN, storage_path(address(server, "batches")))
+    here, there = open_dataset(str(tmp_path)), open_dataset(address(server, "batches"))
+    assert there.name == "batches"
+    assert there.split("train").table().equals(here.split("train").table())
+    one, other = (next(iter(d.split("train").batches(8, seed=1))) for d in (here, there))
+    assert torch.equal(one.labels, other.labels)
+
+
+# Runs
+
+
+def wanted(**settings: Any) -> config.Config:
+    chosen = {"steps": 4, "validate_every_steps": 2} | settings
+    return config.resolve("tiny", "rope", position.options("rope"), seed=1, settings=chosen)
+
+
+def run(data: str, results: StoragePath, **options: Any) -> trial.Trial:
+    cpu = torch.device("cpu")
+    execution = Execution(cpu, **{k: options.pop(k) for k in ("stop",) if k in options})
+    return trial.run_trial(wanted(), open_dataset(data), open_registry(results), execution, **options)
+
+
+@pytest.fixture(scope="module")
+def words(server: Server) -> str:
+    where = address(server, "data/reverse")
+    ape("gen", "reverse", "--n", "120", *WORDS, "--out", where)
+    return where
+
+
+def test_the_commands_of_every_day(server: Server, words: str, tmp_path: Path, monkeypatch: Any) -> None:
+    """With data and results on S3, the commands print the same as for a folder."""
+    monkeypatch.chdir(tmp_path)
+    ape("gen", "reverse", "--n", "120", *WORDS)
+    asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=4", "--json"]
+    answers = []
+    for data, results in (("reverse", "results"), (words, address(server, "results"))):
+        trained = json.loads(ape(*asked, "--data", data, "--results", results)[0])
+        again, notes = ape(*asked, "--data", data, "--results", results)
+        assert "is trained already" in notes
+        assert not json.loads(again)["trained"]
+        evaluated = json.loads(ape("eval", "--results", results, "--split", "validation", "--json")[0])
+        greedy = ape("eval", "--results", results, "--decode", "greedy", "--data", data, trained["run"])[0]
+        runs = json.loads(ape("runs", "--results", results, "--json")[0])
+        report = ape("report", "--results", results, "--format", "csv")[0]
+        shown = ape("show", data, "--row", "3")[0]
+        for timed in (trained, *runs):
+            for name in ("seconds", "tokens_per_second", "started", "finished"):
+                timed.pop(name, None)
+        answers.append([trained, evaluated, greedy, runs, report, shown])
+    assert answers[0] == answers[1]
+    run_there = f"ape/results/runs/{answers[0][0]['run']}"
+    files_there = server.objects(run_there)
+    files_here = snapshot(tmp_path / "results" / "runs" / answers[0][0]["run"])
+    assert files_there.keys() == files_here.keys()
+    assert files_there["model.safetensors"] == files_here["model.safetensors"]
+    about = json.loads(files_there["run.json"])
+    assert (about["dataset"]["name"], about["dataset"]["path"]) == ("reverse", words)
+    to = ["--out", address(server, "tables/all.md"), "--plots", address(server, "tables/plots")]
+    ape("report", "--results", address(server, "results"), *to)
+    assert server.objects("ape/tables")["plots/scores.svg"].startswith(b"<?xml")
+    assert b"| rope (steps=4) | " in server.objects("ape/tables")["all.md"]
+
+
+def test_the_newest_dataset_at_an_address_is_found_or_made(server: Server) -> None:
+    at = ["--datasets", address(server, "shelf"), "--results", address(server, "shelf-results")]
+    asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval", *at]
+    assert "taking reverse at the sizes of preset tiny" in ape(*asked)[1]
+    assert "s3://ape/shelf/reverse-tiny?" in ape(*asked)[1]
+    assert "trained already" in ape(*asked[:-4], "--data", "reverse-tiny", *at)[1]  # by its name there
+
+
+def test_a_sweep_registers_there(server: Server, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of a sweep are separate processes, which open the store themselves."""
+    monkeypatch.chdir(tmp_path)
+    asked = ["sweep", "--schemes", "rope,none", "--data", words, "--preset", "tiny", "--set", "steps=2"]
+    asked += ["--workers", "1", "--json", "--results", address(server, "sweep")]
+    ends = json.loads(ape(*asked)[0])["trials"]
+    assert [(end["state"], end["trained"]) for end in ends] == [("finished", True)] * 2
+    runs = json.loads(ape("runs", "--results", address(server, "sweep"), "--json")[0])
+    assert [(r["scheme"], r["status"], r["dataset"]) for r in runs] == [
+        ("none", "finished", "reverse"),
+        ("rope", "finished", "reverse"),
+    ]
+    assert [end["trained"] for end in json.loads(ape(*asked)[0])["trials"]] == [False, False]
+    assert not list(tmp_path.iterdir())
+
+
+def stopping_after(steps: int) -> Any:
+    asked = iter(range(1000))
+    return lambda: next(asked) >= steps - 1
+
+
+def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, tmp_path: Path) -> None:
+    results = storage_path(address(server, "stopped"))
+    with pytest.raises(Stopped):
+        run(words, results, stop=stopping_after(3))
+    (found,) = open_registry(results)
+    assert found.status == "stopped"
+    assert (found.folder / "state" / "state.safetensors").exists()
+    done = run(words, results, existing=ExistingRun.RESUME)
+    straight = run(words, tmp_path)
+    assert done.evaluation == straight.evaluation
+    there = server.objects(f"ape/stopped/runs/{found.name}")
+    here = snapshot(tmp_path / "runs" / found.name)
+    assert there.keys() == here.keys()
+    assert there["model.safetensors"] == here["model.safetensors"]
+    one, other = (t.run.history().drop("seconds") for t in (done, straight))
+    assert one.select(other.columns).equals(other)
+
+
+def test_the_second_writer_is_refused_until_the_first_is_forgotten(server: Server, words: str) -> None:
+    results = storage_path(address(server, "writers"))
+    with pytest.raises(Stopped):
+        run(words, results, stop=stopping_after(3))
+    (found,) = open_registry(results)
+    lock = found.folder / ".lock"
+    assert isinstance(lock, RemotePath)
+    with locks.locked(lock, BusyError("busy")):
+        found.update(status="running")
+        with pytest.raises(BusyError, match=r"is training this run[\s\S]*by process \d+[\s\S]*after 60 seconds"):
+            run(words, storage_path(str(results)), existing=ExistingRun.RESUME)
+    killed = Lease(lock, seconds=1)  # promises to renew every second, and never does
+    assert killed.acquire() is None
+    while found.status == "running":
+        time.sleep(0.1)
+    assert run(words, storage_path(str(results)), existing=ExistingRun.RESUME).trained
+    killed.renew()
+    assert not killed.is_ours()
+
+
+def test_two_cannot_generate_into_one_address(server: Server) -> None:
+    out = storage_path(address(server, "two"))
+    with (
+        locks.locked(out / ".lock", BusyError("busy")),
+        pytest.raises(BusyError, match="another process is generating"),
+    ):
+        generation.generate(TASK, PLAN, storage_path(str(out)))
+
+
+def test_what_cannot_be_trained_leaves_nothing(server: Server, words: str) -> None:
+    results = storage_path(address(server, "nothing"))
+    cpu = torch.device("cpu")
+    with pytest.raises(ApeError, match="heads"):
+        trial.run_trial(wanted(d_model=33), open_dataset(words), open_registry(results), Execution(cpu))
+    assert open_registry(results).table()[1] == []  # there is nothing to complain about either
+    assert open_registry(results).runs().is_empty()
+    assert server.objects("ape/nothing") == {}
+
+
+def test_weights_cut_short_are_named(server: Server, words: str) -> None:
+    done = run(words, storage_path(address(server, "cut"))).run
+    path = f"ape/cut/runs/{done.name}/model.safetensors"
+    server.put(path, server.objects("ape/cut")[path.removeprefix("ape/cut/")][:-10])
+    with pytest.raises(RunError, match=r"s3://ape/cut/.*was altered"):
+        evaluate.evaluate(done, open_dataset(words), split="test", decode="teacher", device=torch.device("cpu"))
+
+
+# Google's object store
+
+
+def test_google_s_store_as_far_as_a_stand_in_tells(
+    reference: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same dataset, and a run that is trained, stopped, found, resumed, evaluated and reported."""
+    monkeypatch.chdir(tmp_path)
+    with google.serving() as store:
+
+        def at(path: str) -> str:
+            return f"gs://{google.BUCKET}/{path}?endpoint_override={store.endpoint}&anonymous=true"
+
+        assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 420
+        assert store.objects("same") == reference
+        (storage_path(at("same")) / "data" / "train-00002-of-00004.parquet").unlink()
+        assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 100
+        assert store.objects("same") == reference
+        ape("gen", "reverse", "--n", "120", *WORDS, "--out", at("shelf/reverse"))
+        with pytest.raises(Stopped):
+            run(at("shelf/reverse"), storage_path(at("results")), stop=stopping_after(3))
+        (found,) = open_registry(at("results"))
+        assert found.status == "stopped"
+        locked, refused = (
+            locks.locked(found.folder / ".lock", BusyError("busy")),
+            pytest.raises(BusyError, match=r"by process \d+"),
+        )
+        with locked, refused:
+            run(at("shelf/reverse"), storage_path(at("results")), existing=ExistingRun.RESUME)
+        done = run(at("shelf/reverse"), storage_path(at("results")), existing=ExistingRun.RESUME)
+        straight = run(at("shelf/reverse"), tmp_path)
+        assert done.evaluation == straight.evaluation
+        assert store.objects(f"results/runs/{found.name}").keys() == snapshot(straight.run.folder).keys()  # type: ignore[arg-type]
+        assert "| reverse |" in ape("report", "--results", at("results"), "--format", "markdown")[0]
+        (line,) = json.loads(ape("runs", "--results", at("results"), "--json")[0])
+        assert (line["run"], line["status"]) == (found.name, "finished")
+        asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval"]
+        assert "shelf/reverse?" in ape(*asked, "--datasets", at("shelf"), "--results", at("results"))[1]
+        with pytest.raises(PlaceError, match=r"no such bucket\n  got:     gs://nobody-s"):
+            open_dataset(at("x").replace(google.BUCKET, "nobody-s", 1))
+
+
+# Messages for users
+
+
+@pytest.mark.parametrize(
+    "words_of_command",
+    [
+        ["gen", "copy", "--n", "5", "--out"],
+        ["runs", "--results"],
+        ["report", "--results"],
+        ["eval", "--results"],
+        ["show"],
+        ["train", "--scheme", "rope", "--preset", "tiny", "--data"],
+        ["train", "--scheme", "rope", "--preset", "tiny", "--datasets"],
+    ],
+    ids=lambda w: f"{w[0]} {w[-1]}",
+)
+def test_one_clear_message(server: Server, tmp_path: Path, monkeypatch: Any, words_of_command: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    for where, message in [
+        (f"s3://nobody-s/x?endpoint_override={server.endpoint}", "error: no such bucket\n  got:     s3://nobody-s\n"),
+        (address(server, "denied"), "error: S3 refuses s3://ape\n"),
+    ]:
+        if "denied" in where:
+            with server.asking_for_keys():
+                _, err = ape(*words_of_command, where, code=1)
+        else:
+            _, err = ape(*words_of_command, where, code=1)
+        assert message in err
+        assert "Traceback" not in err
+        assert err.count("error:") == 1
+        assert "fix: " in err
+
+
+def test_a_dead_server_is_told_in_seconds(words: str) -> None:
+    _, err = ape("runs", "--results", "s3://ape/x?endpoint_override=http://127.0.0.1:1", code=1)
+    assert "error: the object store of s3://ape cannot be reached" in err
+
+
+def test_a_server_that_goes_away_does_not_look_like_damage(server: Server, words: str, monkeypatch: Any) -> None:
+    """A user is not told to generate or to train again because the network is down."""
+    results = storage_path(address(server, "away"))
+    done = run(words, results).run
+
+    def unreachable(self: RemotePath, *limit: int) -> bytes:
+        raise PlaceError("cannot be reached")
+
+    monkeypatch.setattr(RemotePath, "read_bytes", unreachable)
+    for asked in (
+        done.read,
+        lambda: manifest.read_manifest(storage_path(words)),
+        lambda: open_registry(results).runs(),
+        lambda: generation.generate(TASK, PLAN, storage_path(address(server, "away-data"))),
+    ):
+        with pytest.raises(PlaceError):
+            asked()

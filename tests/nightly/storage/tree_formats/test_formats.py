@@ -1,0 +1,65 @@
+"""Large files of lines, within limits of memory, and a format that a plug-in adds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from ape_cli.storage import tree_formats
+from tests.nightly.core.test_plugins import distribution, put
+from tests.storage.tree_formats.reading import NEEDS
+from tests.storage.tree_formats.test_formats import ROOT
+
+
+@pytest.mark.parametrize("name", ["json-lines", "conllu", "algebra"])
+def test_many_empty_lines_need_little_memory(name: str) -> None:
+    """A list of three million lines has 24 MB."""
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    kind, content = tree_formats.load(name), b"\n" * 3_000_000
+    list(kind.trees(b"", kind.units[0]))  # imports what it needs
+    tracemalloc.start()
+    try:
+        assert list(kind.trees(content, kind.units[0])) == []
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+
+
+FORMAT = """
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat
+
+
+class Lines(TreeFormat):
+    suffixes = (".words",)
+    units = ("file",)
+
+    def trees(self, content, unit):
+        tree = ParsedTree()
+        tree.add(-1, "words")
+        for word in content.decode().split():
+            tree.add(0, "word", word)
+        yield tree
+"""
+
+
+USE = "from ape_cli.storage.tree_sources import read_trees; s = read_trees('.'); print(s.formats, s.trees[0][2].token)"
+
+
+@pytest.mark.parametrize("how", ["folder", "entry point"])
+def test_a_plug_in(tmp_path: Path, how: str) -> None:
+    if how == "folder":
+        put(tmp_path / "mine", "words", FORMAT, "storage/tree_formats")
+    else:
+        distribution(tmp_path / "mine", "ape_cli.tree_formats", "words", "their_words:Lines", FORMAT)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.words").write_text("x y")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "mine"), str(ROOT)])}
+    command = [sys.executable, "-c", USE]
+    done = subprocess.run(command, cwd=tmp_path / "data", env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "['words'] ['words', 'x', 'y']\n", done.stderr

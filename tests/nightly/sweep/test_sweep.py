@@ -1,0 +1,234 @@
+"""Sweeps that are killed, stopped or disturbed: nothing is trained twice, and each trial is a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli.core.errors import BusyError, DataError
+from ape_cli.data.loader import open_dataset
+from ape_cli.runs.registry import open_registry
+from ape_cli.storage import files, locks
+from ape_cli.sweep import planning, specification, worker
+from ape_cli.training import trial
+from ape_cli.training.execution import Execution, ExistingRun
+from tests.conftest import ROOT, ape
+from tests.sweep.test_sweep import ONE, SHORT, FakeLink, facts
+
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "ape_cli", "sweep", *words]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+FOUR = ["--schemes", "rope", "--tasks", "tree-copy", "--seeds", "1-4", "--preset", "tiny", "--device", "cpu"]
+FOUR += ["--set", "steps=60", "--set", "validate_every_steps=10", "--threads", "1"]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The results of the four trials if nothing stops them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("uninterrupted"))
+        ape("sweep", *FOUR, "--workers", "1")
+        return facts(Path("results"))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+def test_killed_or_stopped_and_started_again_nothing_is_trained_twice(
+    here: Path, uninterrupted: dict[str, Any], number: int, code: int
+) -> None:
+    process = start(*FOUR, "--workers", "2")
+    while sum(run.read()["status"] == "finished" for run in begun(here)) < 1:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == code
+    done = {run.name: run.read() for run in begun(here) if run.read()["status"] == "finished"}
+    assert 1 <= len(done) < 4
+    deadline = time.monotonic() + 30
+    while any(locks.is_locked(run.folder / ".lock") for run in begun(here)):  # workers end with their parent
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    out, _ = ape("sweep", *FOUR, "--workers", "1")
+    assert f"4 finished; {4 - len(done)} trained now" in out
+    assert {name: open_registry("results").find(name).read() for name in done} == done
+    assert facts(here / "results") == uninterrupted
+
+
+def begun(here: Path) -> list[Any]:
+    return [run for run in open_registry(here / "results") if (run.folder / "run.json").exists()]
+
+
+def test_a_trial_that_fails_is_reported_and_the_others_go_on(here: Path) -> None:
+    Path("sweep.toml").write_text(
+        'preset = "tiny"\ntasks = ["copy"]\nschemes = ["rope", "none"]\n'
+        "[[grid]]\nset = { steps = 40, lr_peak = 1e30 }\n[[grid]]\nset = { steps = 4 }\n"
+    )
+    out, err = ape("sweep", "sweep.toml", "--device", "cpu", *ONE, code=1)
+    assert "4 trials: 2 failed, 2 finished; 2 trained now" in out
+    assert err.count("the loss is no longer a number") >= 2
+    assert err.count("\nfailed: copy-") == 2
+    logs = sorted(Path("results/logs").iterdir())
+    assert len(logs) == 2
+    assert "training copy-none" in logs[0].read_text()
+    assert "the loss is no longer a number" in logs[0].read_text()
+    ends = json.loads(ape("sweep", "sweep.toml", "--device", "cpu", *ONE, "--json", code=1)[0])["trials"]
+    assert [(e["state"], e["trained"], "error" in e) for e in ends] == [
+        *[("failed", False, True)] * 2,
+        *[("finished", False, False)] * 2,
+    ]
+
+
+def test_an_estimate_scales_with_the_work(here: Path) -> None:
+    """A run of 6 steps with 16 words of 6 symbols took 3 seconds, 3 / (6 * 16 * 6) for each step and symbol."""
+    ape("sweep", "--schemes", "rope", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE)
+    (run,) = open_registry("results")
+    about = run.read()
+    about["result"]["seconds"] = 3.0
+    files.write_json(run.folder / "run.json", about)
+    ape("gen", "copy", "--sizes", "3,6,9,30", "--n", "25", "--n-test", "1", "--out", "longer")  # 12 symbols on average
+
+    def seconds(*words: str, scheme: str = "rope", data: tuple[str, str] = ("--tasks", "copy")) -> float | None:
+        given = ["--schemes", scheme, *data, "--preset", "tiny", "--device", "cpu", "--dry-run", "--json"]
+        (listed,) = json.loads(ape("sweep", *given, "--seeds", "9", *words)[0])["trials"]
+        return listed["seconds"]
+
+    six, longer = ("--set", "steps=6"), ("--data", "longer")
+    assert seconds(*six) == pytest.approx(3.0)
+    assert seconds("--set", "steps=40000") == pytest.approx(20_000.0)  # 3 * 40,000 / 6, which is 5.6 hours
+    assert seconds() == pytest.approx(10.0)  # the 20 steps of the preset
+    assert seconds(*six, "--set", "batch_size=64") == pytest.approx(12.0)
+    assert seconds("--set", "epochs=6") == pytest.approx(39.0)  # 200 rows: 6 times 13 steps of 16
+    assert seconds(*six, data=longer) == pytest.approx(6.0)
+    assert seconds("--set", "epochs=6", data=longer) == pytest.approx(42.0)  # 100 rows: 6 times 7 steps
+    assert seconds(*six, scheme="none") == pytest.approx(3.0)  # the same model on the same task
+    assert seconds(*six, data=("--tasks", "repeat")) == pytest.approx(3.0)  # the same model
+    for other in ("d_model=64", "heads=1", "encoder_layers=2"):
+        assert seconds(*six, "--set", other) is None
+    words = ["--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--device", "cpu", "--dry-run", *ONE]
+    out = ape("sweep", *words, "--set", "d_model=64")[0]
+    assert "1 at once: time unknown, as no registered run has the same model" in out
+    assert "about 5:33:20, estimated from registered runs" in ape("sweep", *words, "--set", "steps=40000")[0]
+
+
+def test_datasets_that_are_there(here: Path) -> None:
+    ape("gen", "reverse", "--n", "40", "--n-validation", "9", "--n-test", "9", "--length-mean", "5", "--out", "mine")
+    ape("gen", "copy", "--n", "40", "--n-validation", "9", "--n-test", "9", "--length-mean", "5")
+    out, _ = ape("sweep", "--schemes", "rope", "--data", "mine", "--data", "copy", "--preset", "tiny", *SHORT, *ONE)
+    assert "2 trials: 2 finished" in out
+    assert set(open_registry("results").runs()["dataset"]) == {"mine", "copy"}
+
+
+def test_a_report_of_a_sweep_has_its_runs_alone_and_says_what_is_missing(here: Path) -> None:
+    ape("sweep", "--schemes", "rope,none,alibi", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE)
+    Path("mine.toml").write_text(
+        'schemes = ["rope", "none"]\ntasks = ["copy"]\nseeds = [42, 43]\npreset = "tiny"\n'
+        "set = {steps=6, validate_every_steps=3}\n"
+    )
+    table = ape("report", "--sweep", "mine.toml", "--format", "markdown")[0]
+    assert [line.split(" | ")[0] for line in table.splitlines() if line.startswith("| ")][1:] == [
+        "| none (steps=6, validate_every_steps=3)",
+        "| rope (steps=6, validate_every_steps=3)",
+    ]
+    assert "Of the 4 runs of mine.toml, 2 are finished." in table
+    filtered = ape("report", "--sweep", "mine.toml", "--scheme", "rope", "--format", "markdown")[0]
+    assert "| none" not in filtered
+    assert "Of the 2 runs of mine.toml with --scheme rope, 1 are finished." in filtered
+    both = ape("report", "--sweep", "mine.toml", "--preset", "tiny", "--preset", "small", "--format", "json")[1]
+    assert "Of the 8 runs of mine.toml with --preset tiny --preset small, 2 are finished." in both
+    ape("gen", "copy", "--n", "9", "--n-test", "9", "--length-mean", "9", "--out", "longer")
+    ape("eval", "--data", "longer")
+    assert ape("report", "--sweep", "mine.toml", "--format", "markdown")[0] == table  # on their own data
+    assert "copy on longer" in ape("report", "--format", "markdown")[0]
+    ape("sweep", "mine.toml", "--device", "cpu", *ONE)
+    assert "are finished" not in ape("report", "--sweep", "mine.toml", "--format", "markdown")[0]
+
+
+def test_what_is_damaged_fails_alone(here: Path) -> None:
+    words = ["sweep", "--schemes", "none,rope", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]
+    ape(*words)
+    runs = {run.read()["config"]["scheme"]: run for run in open_registry("results")}
+    (runs["none"].folder / "run.json").write_text("{")
+    with pytest.raises(DataError, match="a shard is missing"):
+        planning.plan(
+            specification.points([specification.check({"schemes": ["none"], "data": ["broken"]})], "tiny"),
+            *(open_registry("results"), Path("datasets"), lambda name: broken()),
+        )
+    shard = next(Path("datasets/copy-tiny/data").glob("test-*.parquet"))
+    shard.unlink()  # generated again, because it is needed
+    out, err = ape(*words, code=1)
+    assert "2 trials: 1 failed, 1 finished; 0 trained now" in out
+    assert "run.json is damaged" in err or "cannot read" in err
+    assert shard.exists()
+
+
+def broken() -> Path:
+    """A user's own dataset without one of its shards."""
+    ape("gen", "copy", "--n", "40", "--length-mean", "5", "--out", "broken")
+    next(Path("broken/data").glob("test-*.parquet")).unlink()
+    return Path("broken")
+
+
+def test_data_without_test_rows_is_finished_without_an_evaluation(here: Path) -> None:
+    ape("gen", "copy", "--n", "40", "--n-test", "0", "--length-mean", "5", "--out", "mine")
+    words = ["sweep", "--schemes", "none", "--data", "mine", "--preset", "tiny", *SHORT, *ONE]
+    ape(*words)
+    assert json.loads(ape(*words, "--dry-run", "--json")[0])["to_do"] == 0
+
+
+def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["sweep", "--schemes", "none", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]
+    ape(*words)
+    (run,) = open_registry("results")
+    about = run.read()
+    files.write_json(run.folder / "run.json", about | {"status": "running"})
+    with locks.locked(run.folder / ".lock", BusyError("busy")):
+        plan = json.loads(ape(*words, "--dry-run", "--json")[0])
+        assert [t["state"] for t in plan["trials"]] == ["running"]
+        assert plan["to_do"] == 1
+    monkeypatch.setattr(worker, "_LOOK", 0.01)
+    found, link = open_registry("results"), Asked()
+    point = specification.points(
+        [specification.check({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny"
+    )
+    (item,), _ = planning.plan(point, found, Path("datasets"), Path)
+    job = worker.job(item, found, "cpu", False)
+    assert item.run is not None
+    with locks.locked(item.run.folder / ".lock", BusyError("busy")), pytest.raises(KeyboardInterrupt):
+        job.call(link, *job.args)  # told to stop, it does not continue to wait
+
+
+class Asked(FakeLink):
+    def stopping(self) -> bool:
+        return True
+
+
+def test_a_run_that_changes_between_the_look_and_the_lock(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If another process has finished the run in that moment, it is finished and is not trained again."""
+    words = ["sweep", "--schemes", "none", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]
+    ape(*words)
+    (run,) = open_registry("results")
+    before, looks = run.read(), iter(["stopped", "finished"])
+    monkeypatch.setattr(trial, "_status", lambda run: next(looks))
+    data, found = open_dataset("datasets/copy-tiny"), open_registry("results")
+    settled = (run.config(), data, found, Execution(torch.device("cpu")))
+    with pytest.raises(BusyError, match="has trained this run meanwhile"):
+        trial.run_trial(*settled, existing=ExistingRun.RESUME_OR_START)
+    assert not trial.run_trial(*settled, existing=ExistingRun.RESUME_OR_START).trained
+    assert run.read() == before

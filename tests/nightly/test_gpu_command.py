@@ -1,0 +1,182 @@
+"""`python -m benchmarks.gpu` on a CPU: its stages, its plan, and how it continues after it was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from ape_cli.core.errors import DataError
+from ape_cli.runs.audit import audit
+from ape_cli.runs.registry import open_registry
+from ape_cli.storage.paths import storage_path
+from benchmarks.gpu.__main__ import main
+from benchmarks.gpu.cells import Pace, cells, items, schedule_within
+from benchmarks.gpu.packing import add, pack
+from tests.conftest import ROOT
+
+TINY = ["--device", "cpu", "--preset", "tiny"]
+
+
+def command(*words: str, blocked: Path | None = None) -> tuple[list[str], dict[str, str]]:
+    path = [str(ROOT)] + ([str(blocked)] if blocked else [])
+    return [sys.executable, "-m", "benchmarks.gpu", *words], os.environ | {"PYTHONPATH": os.pathsep.join(path[::-1])}
+
+
+def gpu(*words: str, code: int = 0, blocked: Path | None = None) -> str:
+    line, environment = command(*words, blocked=blocked)
+    done = subprocess.run(line, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_cells_are_in_the_order_of_their_worth() -> None:
+    found = cells()
+    assert found[0] == (42, ("tree-rotate", "breadth", "orthogonal-tree"))
+    assert len(found) == len(set(found)) == 3 * (4 * 2 * 5 + 3 * 5)
+    seeds = [seed for seed, _ in found]
+    assert seeds == sorted(seeds)
+
+
+def test_no_run_is_begun_that_cannot_end(tmp_path: Path) -> None:
+    made = items("paper", "tf32", open_registry(storage_path(str(tmp_path))), storage_path(str(tmp_path)))
+    pace = Pace()
+    for seconds in (0, 100, 600, 6000):
+        for workers in (1, 2, 4):
+            planned, left = schedule_within(made, seconds, workers, pace)
+            assert len(planned) + len(left) == len(made)
+            assert all(one.end <= seconds for one in planned)
+            assert all(one.begin >= pace.start_seconds for one in planned)
+            for moment in (one.begin for one in planned):
+                assert sum(one.begin <= moment < one.end for one in planned) <= workers
+    one, several = (pace.seconds(made[0], n) for n in (1, 3))
+    assert several - pace.run_seconds == pytest.approx(3 * (one - pace.run_seconds)), "they share one GPU"
+
+
+def test_a_plan_is_printed_and_nothing_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["record", "--dry-run", "--minutes", "20", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "tree-rotate  breadth            orthogonal-tree  seed 42" in said
+    assert "minutes" in said.splitlines()[-1]
+    assert not list(tmp_path.rglob("run.json"))
+
+
+def killed(path: Path, *words: str, blocked: Path | None = None) -> None:
+    """Starts a call and kills it, with all of its processes, as soon as a file exists."""
+    line, environment = command(*words, blocked=blocked)
+    with subprocess.Popen(line, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True) as child:
+        until = time.monotonic() + 180
+        while not path.exists() and time.monotonic() < until and child.poll() is None:
+            time.sleep(0.1)
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
+    """The command is killed in its second stage and again in its third, and continues each time.
+
+    The calls after the first kill run without polars, rich and typer, as on a machine that lacks these packages.
+    """
+    blocked, out = tmp_path / "blocked", tmp_path / "out"
+    blocked.mkdir()
+    for name in ("polars", "rich", "typer"):
+        (blocked / f"{name}.py").write_text(f"raise ImportError('{name} is not there')")
+
+    killed(out / "steps.json", *TINY, "--minutes", "3", "--out", str(out))
+    checks = json.loads((out / "check.json").read_text())
+    assert {entry["status"] for entry in checks.values()} == {"0"}
+    assert "skipped" in (out / "check-tests.txt").read_text()
+    first = json.loads((out / "steps.json").read_text())["rows"]
+    assert first
+
+    gpu("steps", *TINY, "--minutes", "3", "--out", str(out), blocked=blocked)
+    found = json.loads((out / "steps.json").read_text())
+    assert first.items() < found["rows"].items(), "what was measured is not measured again"
+    for row in (*found["rows"].values(), *found["growth"].values(), *found["backends"].values()):
+        assert row["ms"] > 0
+    assert all(row["over_floor"] > 0 for row in found["rows"].values())
+
+    record = ["record", *TINY, "--workers", "1", "--out", str(out)]
+    killed(out / "record.jsonl", *record, "--minutes", "3", blocked=blocked)
+    before = {json.loads(text)["run"] for text in (out / "record.jsonl").read_text().splitlines()}
+    assert before
+    begun = time.monotonic()
+    gpu(*record, "--minutes", "0.9", blocked=blocked)  # the plan allows 47 seconds for one run
+    assert time.monotonic() - begun < 54 + 30
+    every = [json.loads(text)["run"] for text in (out / "record.jsonl").read_text().splitlines()]
+    assert len(every) == len(set(every)) > len(before)
+
+    (packed,) = out.glob("runs-*.tar.gz")
+    assert before <= set(add(packed, tmp_path / "elsewhere"))
+    assert add(packed, tmp_path / "elsewhere") == [], "they are there already"
+    bad: list[str] = []
+    added = list(open_registry(storage_path(str(tmp_path / "elsewhere"))).sound(bad))
+    assert not bad
+    assert before <= {run.name for run, _ in added}
+    for run, about in added:
+        assert audit(run).state == "verified"
+        assert about["status"] == "finished"
+        assert not Path(about["dataset"]["path"]).is_absolute()
+        assert run.evaluations()[0]
+        assert not list(Path(str(run.folder)).rglob("*.safetensors"))
+
+
+def test_a_recorded_run_is_not_trained_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def planned() -> list[str]:
+        words = ["--dry-run", "--minutes", "1", "--results", str(tmp_path), "--out", str(tmp_path)]
+        assert main(["record", *TINY, *words]) == 0
+        return [line.split("]")[1] for line in capsys.readouterr().out.splitlines() if " seed " in line]
+
+    assert "orthogonal-tree  seed 42" in planned()[0]
+    store = open_registry(storage_path(str(tmp_path / "none")))
+    first = items("tiny", "fp32", store, storage_path(str(tmp_path / "none")))[0]
+    (tmp_path / "runs" / first.name).mkdir(parents=True)
+    (tmp_path / "runs" / first.name / "run.json").write_text("{}")
+    assert "rope             seed 42" in planned()[0]
+
+
+def test_what_is_no_run_is_not_unpacked(tmp_path: Path) -> None:
+    for name in ("../outside/run.json", "a/b/c.json", "a/model.safetensors"):
+        with tarfile.open(tmp_path / "bad.tar.gz", "w:gz") as file:
+            (tmp_path / "x").write_text("{}")
+            file.add(tmp_path / "x", arcname=name)
+        with pytest.raises(DataError, match="something else than runs"):
+            add(tmp_path / "bad.tar.gz", tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+def test_runs_that_are_not_finished_are_not_packed(tmp_path: Path) -> None:
+    assert pack(tmp_path, tmp_path) == []
+
+
+def test_it_says_what_is_wrong(tmp_path: Path) -> None:
+    assert "no CUDA device is available" in gpu("record", "--out", str(tmp_path), code=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["record", "--minutes", "0"], "above 0"),
+        (["record", "--workers", "0"], "above 0"),
+        (["add"], "add needs a FILE"),
+        (["check", "runs-1.tar.gz"], "add needs a FILE"),
+        (["steps", "--dry-run"], "only record takes --dry-run and --then"),
+        (["--dry-run"], "only record takes --dry-run and --then"),
+        (["check", "--then", "5"], "only record takes --dry-run and --then"),
+        (["steps", "--workers", "2"], "takes --workers and --precision"),
+        (["check", "--precision", "fp32"], "takes --workers and --precision"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
