@@ -4,22 +4,36 @@ VENV := .venv
 BIN := $(VENV)/bin
 APE := $(abspath $(BIN))/ape
 
-.PHONY: install test lint check-types pytest quick mistakes fuzz kill bench record docs notebooks demo clean
+ONLY := # benchmarks or mutants, instead of all
 
-install: $(VENV)/.installed
+# Runs as many tests at a time as there are cores, at most 8. A worker without tests takes over tests of another one.
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
-$(VENV)/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+.PHONY: install test test-all lint check-types pytest durations mistakes mutants fuzz kill bench record docs notebooks demo clean
+
+install: $(VENV)/.test
+
+# An installation with one extra of pyproject.toml: `test`, `docs`, or `dev`, which includes the other two.
+$(VENV)/.test $(VENV)/.docs $(VENV)/.dev: pyproject.toml constraints.txt
+	test -e $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(@:$(VENV)/.%=%)]'
 	touch $@
 
 # Installs only what users of the package need. The installation for development, if there is one, has more.
 $(VENV)/.plots: pyproject.toml constraints.txt
-	test -e $(VENV)/.installed || $(PYTHON) -m venv $(VENV)
-	test -e $(VENV)/.installed || $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plots]'
+	test -e $(VENV)/.test || $(PYTHON) -m venv $(VENV)
+	test -e $(VENV)/.test || $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plots]'
 	touch $@
 
+# What a contributor runs before a commit, and what CI runs. It takes about two and a half minutes on 2 cores.
 test: lint check-types pytest
+
+# Everything: these tests, and those in tests/nightly/, which start clusters, servers, browsers and many processes, kill
+# them, and damage files. `make test-all SHARD=2/8` runs the second eighth of the tests.
+SHARD :=
+test-all: $(VENV)/.dev lint check-types
+	$(PYTEST) -o norecursedirs= $(if $(SHARD),--splits $(word 2,$(subst /, ,$(SHARD))) \
+		--group $(word 1,$(subst /, ,$(SHARD))) --splitting-algorithm least_duration)
 
 lint: install
 	$(BIN)/ruff format --check .
@@ -28,33 +42,36 @@ lint: install
 check-types: install
 	$(BIN)/mypy
 
-# Runs three tests at a time, because some of them wait for other processes, in the order of tests/conftest.py. The tests
-# of a file stay together, because they share datasets and runs.
 pytest: install
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
 
-# Runs all tests except the slow ones, in two to five minutes. It is meant for use during development.
-quick: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+# Prints the 30 slowest tests of `make test`.
+durations: install
+	$(PYTEST) --durations 30
 
-# Inserts each known mistake into a copy of the code, and checks that its test fails.
-mistakes: install
+# Inserts each known mistake into a copy of the code, and checks that its test fails. It takes about ten minutes.
+mistakes: $(VENV)/.dev
 	$(BIN)/python -m tests.mistakes
 
+# Makes small changes to the modules that pyproject.toml lists under `tool.mutmut`, and prints those that no test notices.
+# `make mutants ONLY='ape_cli.structure.trees*'` changes one of these modules. `mutmut show NAME` prints a change.
+mutants: $(VENV)/.dev
+	$(BIN)/mutmut run $(ONLY)
+	$(BIN)/mutmut results
+
 # Changes files of every kind 10,000 times, and checks that each change is refused, or left out and named, or has no
-# effect. It takes about a quarter of an hour on 2 cores. `python -m tests.fuzz 500 --case runs --seed 7` does a part of it.
-fuzz: install
-	$(BIN)/python -m tests.fuzz 10000
+# effect. It takes about a quarter of an hour on 2 cores. `python -m tests.nightly.fuzz 500 --case runs --seed 7` does a part of it.
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.nightly.fuzz 10000
 
 # Kills commands 200 times at random moments, on a disk and on an S3 server on loopback, repeats them, and compares their
 # files with those of commands that were not killed. It takes about half an hour on 2 cores.
-kill: install
-	$(BIN)/python -m tests.kill 200
+kill: $(VENV)/.dev
+	$(BIN)/python -m tests.nightly.kill 200
 
 # Measures speed and memory as ratios, prints a table and writes to benchmarks/results/. `make bench ONLY="start gen"`
 # runs only some of the benchmarks. All of them take about three quarters of an hour on 2 cores, which should be idle
 # otherwise.
-ONLY :=
 bench: install
 	$(BIN)/python -m benchmarks $(ONLY)
 
@@ -63,13 +80,13 @@ record: install
 	$(BIN)/python results/record.py
 
 # Builds the documentation site into site/, after it has written the reference pages and drawn the gallery.
-docs: install
+docs: $(VENV)/.docs
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/gallery.py
 	$(BIN)/zensical build --strict --clean
 
 # Runs the notebooks in examples/ and stores their outputs in them.
-notebooks: install
+notebooks: $(VENV)/.dev
 	$(BIN)/python tools/notebooks.py
 
 # Makes a table and plots from nothing, in a separate folder: two encodings on a task on trees. After the installation, it
