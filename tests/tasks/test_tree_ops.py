@@ -78,6 +78,9 @@ def test_a_vocabulary_that_can_not_do_is_refused_with_one_that_can() -> None:
     suggested = int(str(refused.value.fix).split()[1].rstrip(","))
     task = tasks.make("tree-ops", vocabulary=suggested)
     assert max(len(r) for r in task.sample(rows=range(300), split="train", seed=1)["source_ids"].to_pylist()) > 60
+    with pytest.raises(UsageError, match="too small for unique nodes") as hopeless:  # no vocabulary would do
+        tasks.make("tree-ops", branching=8, depth_mean=8, depth_std=0)
+    assert hopeless.value.fix == "shallower trees"
 
 
 def test_the_chance_to_fit_is_the_sampler_s() -> None:
