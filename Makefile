@@ -56,7 +56,7 @@ mistakes: $(VENV)/.dev
 # Makes small changes to the modules that pyproject.toml lists under `tool.mutmut`, and prints those that no test notices.
 # `make mutants ONLY='ape_cli.structure.trees*'` changes one of these modules. `mutmut show NAME` prints a change.
 mutants: $(VENV)/.dev
-	$(BIN)/mutmut run $(ONLY)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/mutmut run $(ONLY)
 	$(BIN)/mutmut results
 
 # Changes files of every kind 10,000 times, and checks that each change is refused, or left out and named, or has no

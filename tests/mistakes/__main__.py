@@ -28,6 +28,16 @@ MISTAKES: list[Mistake] = [
 ]
 
 
+def copy_project(copy: Path) -> None:
+    """Copies the files that git tracks, and new ones that it does not ignore."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    for name in names:
+        if (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, copy / name)
+
+
 def run_tests(copy: Path, tests: list[str]) -> subprocess.CompletedProcess[str]:
     """Runs tests of a copy of the project until one fails."""
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -60,8 +70,7 @@ def main() -> None:
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
-        skip = shutil.ignore_patterns(".git", ".venv", "demo", "work", "__pycache__", "results", "datasets", "mutants")
-        shutil.copytree(ROOT, copy, ignore=skip)
+        copy_project(copy)
         done = run_tests(copy, sorted({mistake.test for _, mistake in chosen}))
         if done.returncode:  # a test that fails without the mistake cannot notice it
             sys.exit(f"a test fails before any mistake is put in:\n{done.stdout[-2000:]}{done.stderr[-400:]}")
