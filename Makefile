@@ -4,9 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 APE := $(abspath $(BIN))/ape
 
-ONLY := # benchmarks or mutants, instead of all
+ONLY := # names of benchmarks or mutants to run; empty runs all
 
-# Runs as many tests at a time as there are cores, at most 8. A worker without tests takes over tests of another one.
+# Runs as many tests at a time as there are cores, at most 8. An idle worker takes tests from a busy one.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
 .PHONY: install test test-all lint check-types pytest durations mistakes mutants fuzz kill bench record docs notebooks demo clean
@@ -21,15 +21,15 @@ $(VENV)/.test $(VENV)/.docs $(VENV)/.dev: pyproject.toml constraints.txt
 
 # Installs only what users of the package need. The installation for development, if there is one, has more.
 $(VENV)/.plots: pyproject.toml constraints.txt
-	test -e $(VENV)/.test || $(PYTHON) -m venv $(VENV)
+	test -e $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	test -e $(VENV)/.test || $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plots]'
 	touch $@
 
-# What a contributor runs before a commit, and what CI runs. It takes about two and a half minutes on 2 cores.
+# What a contributor runs before a commit, and what CI runs. It takes under four minutes on 2 cores.
 test: lint check-types pytest
 
-# Everything: these tests, and those in tests/nightly/, which start clusters, servers, browsers and many processes, kill
-# them, and damage files. `make test-all SHARD=2/8` runs the second eighth of the tests.
+# Runs all tests: the quick ones and those in tests/nightly/, which start clusters, servers, browsers and many processes,
+# kill them, and damage files. `make test-all SHARD=2/8` runs the second of eight parts.
 SHARD :=
 test-all: $(VENV)/.dev lint check-types
 	$(PYTEST) -o norecursedirs= $(if $(SHARD),--splits $(word 2,$(subst /, ,$(SHARD))) \
@@ -49,7 +49,7 @@ pytest: install
 durations: install
 	$(PYTEST) --durations 30
 
-# Inserts each known mistake into a copy of the code, and checks that its test fails. It takes about ten minutes.
+# Inserts each known mistake into a copy of the code, and checks that its test fails. It takes about eight minutes.
 mistakes: $(VENV)/.dev
 	$(BIN)/python -m tests.mistakes
 
@@ -60,7 +60,8 @@ mutants: $(VENV)/.dev
 	$(BIN)/mutmut results
 
 # Changes files of every kind 10,000 times, and checks that each change is refused, or left out and named, or has no
-# effect. It takes about a quarter of an hour on 2 cores. `python -m tests.nightly.fuzz 500 --case runs --seed 7` does a part of it.
+# effect. It takes about a quarter of an hour on 2 cores. `python -m tests.nightly.fuzz 500 --case runs --seed 7` does a
+# part of it.
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.nightly.fuzz 10000
 
@@ -100,4 +101,4 @@ demo: $(VENV)/.plots
 	@echo 'The plots are in $(DEMO)/figures. Open $(DEMO)/figures/scores.svg in a browser.'
 
 clean:
-	rm -rf $(VENV) $(DEMO) site .cache .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) site mutants .cache .pytest_cache .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""The documentation works as written: its commands and examples run, and its reference follows from the code."""
+"""The README's commands and an example run as written, and the reference follows from the code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COMMANDS = [(page, words) for page, text in PAGES.items() for words in commands_
 
 
 def test_every_block_of_python_is_run() -> None:
-    """The tests below run these."""
+    """A test runs each of these blocks: one here, the others in `tests/nightly/test_docs.py`."""
     packages = ["position", "tasks", "attention", "training/loggers", "reports/views"]
     starts = [f"# ape_cli/{package}/" for package in packages]
     assert [next((s for s in starts if b.startswith(s)), b.split()[0]) for b in BLOCKS] == [*starts, *["import"] * 5]

@@ -1,4 +1,7 @@
-"""The committed results follow from the committed runs: the tests print every table again and compare."""
+"""The committed results follow from the committed runs: five tables are printed again and compared.
+
+`tests/nightly/test_results.py` prints the others.
+"""
 
 from __future__ import annotations
 

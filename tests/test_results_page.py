@@ -32,7 +32,7 @@ PROSE = re.sub(r"<!-- (\S+) -->\n.*?<!-- end -->", "", PAGE, flags=re.S)  # anot
 
 @pytest.fixture(scope="module")
 def found() -> list[str]:
-    """The facts."""
+    """The phrases that the page must contain."""
     first, again = other_processor()
     words, trees = rows_by_size("reverse"), rows_by_size("tree-copy/breadth")
     by_op = evaluations()["small", "tree-ops/breadth", "rope", ""][42][0]["by_op"]

@@ -1,4 +1,4 @@
-"""`ape new`: the files that it writes work at once in a user's folder, and a refused call writes nothing."""
+"""`ape new`: where it writes its files, the names in them, and refused calls, which write nothing."""
 
 from __future__ import annotations
 

@@ -12,9 +12,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-
-
 MOST_SECONDS = 20
 MOST_BYTES = 2**30
 
@@ -35,7 +32,8 @@ class Outcome:
 
 def ape(*words: str, where: Path | str = ".", **environment: str) -> Outcome:
     """Runs `ape` in a new process. Fails for a traceback, and above 20 s or 1 GiB."""
-    settings = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | environment
+    settings = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    settings |= environment
     command = [sys.executable, "-m", "ape_cli", *words]
     with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
         given = {"cwd": where, "env": settings, "stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}

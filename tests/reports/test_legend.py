@@ -1,4 +1,4 @@
-"""Legends cover nothing, and each sign in them has one meaning."""
+"""A dotted line in a legend has one meaning."""
 
 from __future__ import annotations
 

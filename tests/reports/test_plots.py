@@ -1,4 +1,4 @@
-"""Figures show the numbers of the tables, and the same input gives the same bytes."""
+"""Figures show the numbers of the tables."""
 
 from __future__ import annotations
 

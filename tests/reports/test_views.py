@@ -1,4 +1,4 @@
-"""A contract for every view that is found, and a user's own view on the command line."""
+"""A contract for every view that is found."""
 
 from __future__ import annotations
 

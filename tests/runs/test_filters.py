@@ -1,4 +1,4 @@
-"""Filters by scheme, task and preset: every view has only the chosen runs, and one that selects none is an error."""
+"""Filters by scheme, task and preset. Comparisons and curves have only the chosen runs, and no runs are an error."""
 
 from __future__ import annotations
 

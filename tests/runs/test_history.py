@@ -78,9 +78,10 @@ def test_a_report_leaves_out_a_bad_history_and_shows_the_others(tmp_path: Path) 
     path = folder / "history.parquet"
     pq.write_table(pq.read_table(path).slice(0, 0), path)
     vouch(folder)
-    out, err = ape("report", "--by", "epoch", "--format", "json", "--results", str(tmp_path))
-    assert f"left out: {folder.name}: " in err
-    assert "none" in out
+    for words in (("--by", "epoch", "--format", "json"), ("--format", "html")):
+        out, err = ape("report", *words, "--results", str(tmp_path))
+        assert f"left out: {folder.name}: " in err
+        assert "none" in out
 
 
 def test_steps_of_any_whole_type_are_compared(tmp_path: Path) -> None:

@@ -157,9 +157,6 @@ def test_the_region_of_a_bucket_is_asked(
         assert found.bucket.store.config["region"] == expected
 
 
-# Files and folders
-
-
 # Messages for users
 
 

@@ -1,4 +1,4 @@
-"""Headers of files of tensors, crafted and honest, and holes."""
+"""Files of tensors: crafted headers, holes, and weights that are not finite."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def in_splits(forms: Sequence[Any]) -> list[tuple[Any, str]]:
 
 
 def in_orders(forms: Sequence[Any]) -> list[tuple[Any, str]]:
-    """The usual form in every order, and each other form in both orders at once, on either side in turn.
+    """The usual form in every order. The other forms alternate between the two mixed orders.
 
     >>> [order for _, order in in_orders(FORMS)][4:]
     ['breadth-to-depth', 'depth-to-breadth', 'breadth-to-depth', 'depth-to-breadth']

@@ -123,7 +123,7 @@ CONTENT = {  # of 300 rows of each task with its default options
 
 
 def test_rows_of_every_task_stay_what_they_are() -> None:
-    """If this fails, datasets that exist are no longer generated. A task whose definition changes needs new values."""
+    """If this fails, existing datasets can no longer be regenerated. A changed task needs new values."""
     for name, content in CONTENT.items():
         rows = tasks.make(name).sample(rows=range(300), split="train", seed=42)
         assert sequence_rows.content(rows)[0] == content, name

@@ -67,7 +67,7 @@ def lines(drawn: list[recursive.Tree], tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_rows_of_a_source_stay_what_they_are(tmp_path: Path) -> None:
-    """If this fails, datasets of users' trees that exist are no longer generated."""
+    """If this fails, existing datasets of users' trees can no longer be regenerated."""
     rng = random.Random(5)
     source = write(tmp_path / "a.jsonl", list(dict.fromkeys(random_tree(rng) for _ in range(200))))
     for name, content in CONTENT.items():

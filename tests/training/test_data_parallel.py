@@ -170,9 +170,6 @@ def test_variables_that_make_no_sense_are_said(wrong: dict[str, str | None], mon
         pass
 
 
-# Real processes
-
-
 def test_after_an_error_the_process_group_is_freed() -> None:
     """Otherwise its threads run while the process ends, which sometimes aborts it."""
     seen = []

@@ -1,4 +1,4 @@
-"""Runs on images: trained, stopped, resumed, evaluated and swept, and the data that chooses weights."""
+"""Runs on images: training, batches, and the settings that follow from the data."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop
 from ape_cli.training.validation import Validator
 from tests.training.test_data_parallel import Apart
-
-pytestmark = pytest.mark.usefixtures("forked_workers")
 
 CPU = torch.device("cpu")
 SIZES = {"d_model": 16, "d_ff": 16, "heads": 2, "steps": 6, "batch_size": 16, "validate_every_steps": 2}
@@ -296,9 +294,6 @@ def test_what_does_not_fit_a_run_is_refused(data: Dataset, tmp_path: Path, monke
     generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "larger")
     with pytest.raises(DataError, match="another size"):
         evaluate.evaluate(done.run, open_dataset(tmp_path / "larger"), split="test", decode="teacher", device=CPU)
-
-
-# On the command line
 
 
 def test_a_model_that_does_not_fit_into_memory(data: Dataset) -> None:

@@ -1,4 +1,4 @@
-"""Training: the schedule, sums, the best checkpoint, and resuming after any kind of stop."""
+"""Training: the schedule, sums, the best checkpoint, and resuming after a kill."""
 
 from __future__ import annotations
 

@@ -74,11 +74,6 @@ def share(link: JobContext) -> tuple[int, str | None]:
     return link.number, os.environ.get("OMP_NUM_THREADS")
 
 
-def linger(link: JobContext, folder: str) -> None:
-    Path(folder, str(os.getpid())).touch()
-    time.sleep(60)
-
-
 # -----------------------------------------------------------------------------------------------------
 
 

@@ -1,16 +1,9 @@
-"""The compiler of torch is imported for FlexAttention only. An interpreter of its own shows it."""
+"""The compiler of torch is imported for FlexAttention only. The test starts its own interpreter."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-
-import pytest
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*flex_attention called without torch.compile"),
-    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),  # torch itself reads it
-]
 
 
 def test_the_compiler_is_imported_for_flex_only() -> None:

@@ -1,4 +1,4 @@
-"""Fixtures of the quick tests that the tests of this folder use too."""
+"""Re-exports fixtures of the quick tests."""
 
 from tests.cli.test_stopped import straight
 

@@ -25,8 +25,7 @@ from ape_cli.runs.run import Run
 from ape_cli.storage import files
 from ape_cli.storage.temporary import PATTERN
 from ape_cli.training.execution import ExistingRun
-from tests.conftest import ape
-from tests.nightly.limits import ROOT
+from tests.conftest import ROOT, ape
 from tests.nightly.limits import ape as limited
 from tests.registered import edit
 from tests.runs.test_registry import run

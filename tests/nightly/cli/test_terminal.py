@@ -12,8 +12,7 @@ import pytest
 
 from ape_cli.cli import console
 from ape_cli.data.loader import Dataset
-from tests.conftest import ape
-from tests.nightly.limits import ROOT
+from tests.conftest import ROOT, ape
 from tests.nightly.limits import ape as limited
 from tests.reports.test_aggregation import add
 

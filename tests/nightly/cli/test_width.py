@@ -18,8 +18,7 @@ import pytest
 
 from ape_cli.reports.fitting import WideTable
 from ape_cli.reports.listing import Listing
-from tests.conftest import ape
-from tests.nightly.limits import ROOT
+from tests.conftest import ROOT, ape
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

@@ -1,4 +1,4 @@
-"""The command line asks for settings before it imports torch, which only a new interpreter shows."""
+"""The command line applies process settings before it imports torch. Only a new interpreter can show this."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Fixtures of the quick tests that the tests of this folder use too."""
+"""Re-exports fixtures of the quick tests."""
 
 from tests.runs.test_filters import filled
+from tests.runs.test_integrity import where
 
-__all__ = ["filled"]
+__all__ = ["filled", "where"]

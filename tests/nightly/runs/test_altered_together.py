@@ -37,12 +37,6 @@ def kept(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-@pytest.fixture
-def where(kept: Path, tmp_path: Path) -> Path:
-    """A copy of the registry."""
-    return shutil.copytree(kept, tmp_path / "results")
-
-
 def folders(where: Path) -> list[Path]:
     """The folders of the runs with seeds 1, 2 and 3."""
     return [Path(str(found.folder)) for found in open_registry(where)]

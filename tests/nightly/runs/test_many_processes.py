@@ -10,7 +10,7 @@ from pathlib import Path
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs.audit import audit
 from ape_cli.runs.registry import open_registry
-from tests.nightly.limits import ROOT
+from tests.conftest import ROOT
 
 PROCESSES = 64
 CODE = """

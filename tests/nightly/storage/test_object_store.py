@@ -27,8 +27,10 @@ from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Stopped
 from tests.conftest import ape
+from tests.data.test_generation import snapshot
 from tests.nightly import google
 from tests.nightly.store import Server, serving
+from tests.runs.test_registry import stopping_after
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -44,10 +46,6 @@ def server() -> Iterator[Server]:
 
 def address(server: Server, path: str) -> str:
     return f"s3://ape/{path}?endpoint_override={server.endpoint}"
-
-
-def snapshot(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 # Generation
@@ -233,11 +231,6 @@ def test_a_sweep_registers_there(server: Server, words: str, tmp_path: Path, mon
     ]
     assert [end["trained"] for end in json.loads(ape(*asked)[0])["trials"]] == [False, False]
     assert not list(tmp_path.iterdir())
-
-
-def stopping_after(steps: int) -> Any:
-    asked = iter(range(1000))
-    return lambda: next(asked) >= steps - 1
 
 
 def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import position
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory, settling
@@ -19,12 +18,10 @@ from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Stopped
 from tests.conftest import ape
+from tests.models.test_image_classifier import SCHEMES
 from tests.training.test_image_runs import CPU, SIZES, run, wanted, write
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
-
-
-SCHEMES = [n for n in position.names() if n not in {"tree", "orthogonal-tree"}]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -1,4 +1,4 @@
-"""Every scheme is stopped and resumed, and compiled training comes to the same."""
+"""Every scheme is stopped and resumed, and compiled training gives the same results."""
 
 from __future__ import annotations
 

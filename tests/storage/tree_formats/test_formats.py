@@ -1,4 +1,4 @@
-"""What all formats have in common: names, units, missing packages, plug-ins, and trees that are built node by node."""
+"""What all formats have in common: names, units, missing packages, and trees that are built node by node."""
 
 from __future__ import annotations
 

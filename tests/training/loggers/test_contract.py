@@ -1,4 +1,4 @@
-"""Metric loggers: what each of them receives, that it is found by its file's name, and that it is always closed."""
+"""Metric loggers: what each of them receives, and that it is always closed."""
 
 from __future__ import annotations
 

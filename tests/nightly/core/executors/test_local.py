@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+from ape_cli.core.executors import JobContext
 from tests.conftest import ROOT
 from tests.core.executors.test_local import until
 
@@ -31,10 +33,15 @@ pool.close()
     assert [bool(mask & 1 << (signal.SIGINT - 1)) for mask in masks] == [True, True]
 
 
+def linger(link: JobContext, folder: str) -> None:
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(60)
+
+
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     text = (
         "from ape_cli.core.executors import Job\nfrom ape_cli.core.executors.local import Local\n"
-        "from tests.core.executors.test_local import linger\n"
+        "from tests.nightly.core.executors.test_local import linger\n"
         f"if __name__ == '__main__':\n    list(Local(2).work([Job(k, linger, ({str(tmp_path)!r},)) for k in 'ab']))\n"
     )
     (tmp_path / "parent.py").write_text(text)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,8 @@ class Cluster:
         )
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+@contextmanager
+def starting() -> Iterator[Cluster]:
     """Starts two nodes of one CPU each, as two machines would. The last entry of `nodes` is the second node."""
     folder = tempfile.mkdtemp(prefix="ape-ray-", dir="/tmp")  # paths of sockets must be short
     with socket.socket() as probe:
@@ -76,6 +77,19 @@ def cluster() -> Iterator[Cluster]:
         for node in nodes:
             stop(node)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with starting() as found:
+        yield found
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[Cluster]:
+    """A cluster that only one test uses, and may damage."""
+    with starting() as found:
+        yield found
 
 
 def stop(node: subprocess.Popen[bytes]) -> None:
@@ -194,8 +208,10 @@ def facts(results: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_worker_is_killed_and_a_node_stopped_and_every_trial_is_there_once(tmp_path: Path, cluster: Cluster) -> None:
-    """This test comes last, because the cluster that all tests share loses a node."""
+def test_a_worker_is_killed_and_a_node_stopped_and_every_trial_is_there_once(
+    tmp_path: Path, own_cluster: Cluster
+) -> None:
+    cluster = own_cluster
     words = ["sweep", *GRID, "--set", "steps=100"]
     sweep = cluster.ape(tmp_path, *words, "--engine", "ray", "--address", cluster.address, "--json")
     until(lambda: len(finished(tmp_path / "results")) >= 2, sweep)

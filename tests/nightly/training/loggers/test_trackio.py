@@ -16,9 +16,9 @@ import pytest
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ROOT, elsewhere
 
-pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("trackio") is None, reason="the extra `trackio` is not installed"),
-]
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("trackio") is None, reason="the extra `trackio` is not installed"
+)
 SIZES = ("--preset", "tiny", "--device", "cpu", "--set", "steps=20", "--set", "validate_every_steps=5")
 RESUMED = """
 from pathlib import Path
@@ -65,8 +65,7 @@ def test_train_and_sweep_log_every_metric(tmp_path: Path) -> None:
 
 def test_a_resumed_run_continues_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACKIO_PROJECT", "mine")
-    root = ROOT
-    subprocess.run([sys.executable, "-c", RESUMED], cwd=root, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", RESUMED], cwd=ROOT, check=True, capture_output=True)
     found = rows(tmp_path / "trackio" / "mine.db", "run_id, step", "metrics")
     assert [step for _, step in found] == [10, 30, 10]
     first, second, third = (run for run, _ in found)
