@@ -69,8 +69,9 @@ def test_the_seven_of_the_tables_are_found() -> None:
 
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_shapes_and_dtypes(name: str, expression: str) -> None:
-    for dtype in (torch.float32, torch.float64):
-        scheme = make(name, expression, decay=0.9).to(dtype)
+    """Under autocast, a float32 scheme gets tokens and queries in bfloat16."""
+    for own, dtype in ((torch.float32, torch.bfloat16), (torch.float32, torch.float32), (torch.float64, torch.float64)):
+        scheme = make(name, expression, decay=0.9).to(own)
         context = scheme.context(places(expression))
         x = torch.randn(3, 10, D, dtype=dtype)
         assert scheme.embed(x, context).shape == x.shape
@@ -78,6 +79,8 @@ def test_shapes_and_dtypes(name: str, expression: str) -> None:
         q = vectors(1).to(dtype)
         assert scheme.rotate(q, context, "query").shape == q.shape
         assert scheme.rotate(q, context, "query").dtype == dtype
+        bias = scheme.bias(q, context, context)
+        assert bias is None or bias.dtype == dtype
         scores = attention.logits(scheme, q, q, context, context)
         assert scores.shape == (3, H, 10, 10)
         assert scores.dtype == dtype

@@ -95,5 +95,7 @@ def test_the_base_is_followed_at_once() -> None:
 
 
 def test_a_base_that_makes_no_sense() -> None:
-    with pytest.raises(UsageError, match="base"):
-        position.make("rope", base=0.0)
+    for base in (0.0, 1.0):
+        with pytest.raises(UsageError, match="base"):
+            position.make("rope", base=base)
+    assert position.make("rope", base=1.5).base == 1.5

@@ -56,7 +56,16 @@ def test_the_source_has_none_between_decoder_and_encoder() -> None:
     assert scheme.scalars.shape[0] == 2
 
 
+def test_scalars_start_small() -> None:
+    """They are normal draws times 0.02, so that positions hardly matter before training."""
+    start = position.make("t5", d_model=64, heads=8).scalars.detach()
+    assert start.shape == (3, 8, 32)
+    assert 0.018 < float(start.std()) < 0.022
+    assert abs(float(start.mean())) < 0.002
+
+
 def test_sizes_that_make_no_sense() -> None:
+    assert make(buckets=4).buckets == 4
     for options, message in [({"buckets": 6}, "multiple of 4"), ({"max_distance": 16}, "more than 16")]:
         with pytest.raises(UsageError, match=message):
             make(**options)

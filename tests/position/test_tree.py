@@ -81,6 +81,9 @@ def test_fewer_copies_than_fit() -> None:
     assert scheme.weights.numel() == 2
     with pytest.raises(UsageError, match="copies=1 to 6"):
         position.make("tree", d_model=40, heads=2, max_size=3, copies=7)
+    for copies, start in ((1, [0.7]), (6, [0.5, 0.59, 0.68, 0.77, 0.86, 0.95])):  # as many as fit, evenly spaced
+        scheme = position.make("tree", d_model=40, heads=2, max_size=3, copies=copies)
+        assert torch.tanh(scheme.weights).tolist() == pytest.approx(start, abs=1e-6)
 
 
 def test_deeper_than_sized_keeps_the_last_steps() -> None:
