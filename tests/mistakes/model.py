@@ -17,7 +17,7 @@ MISTAKES = [
         "MetricSums.token_accuracy",
         "return float(sum(c.sum() for c in self.correct) / max(1, sum(t.sum() for t in self.tokens)))",
         "return float(np.mean([c.sum() / t.sum() for c, t in zip(self.correct, self.tokens)]))",
-        "training/test_loop.py::test_accuracy_is_a_ratio_of_two_sums",
+        "evaluation/test_metrics.py::test_accuracy_is_a_ratio_of_two_sums",
     ),
     Mistake(
         "the best checkpoint chosen on the test set",
@@ -45,14 +45,14 @@ MISTAKES = [
         "MetricSums.add",
         "self.nats.append((nats.double() * mask).sum(1).cpu().numpy())",
         "self.nats.append((nats.double() * mask).mean(1).cpu().numpy())",
-        "training/test_loop.py::test_scores_do_not_depend_on_the_batch_size",
+        "evaluation/test_metrics.py::test_scores_do_not_depend_on_the_batch_size",
     ),
     Mistake(
         "the best weights' evaluation with dropout on",
         "teacher_forced",
         "model.eval()",
         "",
-        "training/test_loop.py::test_scores_do_not_depend_on_the_batch_size",
+        "evaluation/test_metrics.py::test_scores_do_not_depend_on_the_batch_size",
     ),
     Mistake(
         "dropout's stream not restored on resume",

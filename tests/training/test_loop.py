@@ -1,4 +1,4 @@
-"""Training: the schedule, sums, the best checkpoint, and resuming after a kill."""
+"""Training: the schedule, the best checkpoint, and resuming after a kill."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import torch
 
 from ape_cli import position
 from ape_cli.core.errors import DataError, RunError, UsageError
-from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import metrics
@@ -180,21 +179,6 @@ def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
         assert torch.allclose(a, b, atol=1e-5)
 
 
-def test_bf16_is_at_work_and_close(words: Dataset, trees: Dataset) -> None:
-    for data, scheme in ((words, "orthogonal-seq"), (trees, "orthogonal-tree")):
-        model = factory.build(tiny(scheme, data, dropout=0), data.structure, data.ids).eval()
-        one = next(data.split("train").batches(16, seed=1))
-        exact, rough = (metrics.forward(model, one, p).detach() for p in ("fp32", "bf16"))
-        assert rough.dtype == torch.bfloat16
-        assert 0 < (exact - rough.float()).abs().mean() < 0.1
-    with torch.autocast("cpu", torch.bfloat16):  # operators keep the precision of the parameters
-        many = torch.full((1, 2**13), 2**7)  # so many that the table has paths of 7 steps
-        operators = model.scheme.context(many).state.table.operators.detach()
-    assert len(operators) == 2**8 - 1
-    assert operators.dtype == torch.float32
-    assert (operators @ operators.mT - torch.eye(operators.shape[-1])).abs().max() < 1e-4
-
-
 def test_the_paper_s_preset_is_the_paper_s() -> None:
     """Table 4, appendix B, and what the authors' first release adds."""
     paper = config.resolve("paper", "orthogonal-tree", {})
@@ -205,53 +189,6 @@ def test_the_paper_s_preset_is_the_paper_s() -> None:
     }  # fmt: skip
     assert {k: getattr(paper, k) for k in wanted} == wanted
     assert config.PRESETS["paper"].rows == {"train": 10_000, "validation": 1_000, "test": 1_000}
-
-
-# Sums
-
-
-def batch(labels: list[list[int]], sizes: list[int]) -> Batch:
-    ids = torch.tensor(labels)
-    count = len(labels)
-    zeros, none = np.zeros(count, dtype=np.int64), np.full(count, -1)
-    return Batch(ids, ids, ids != PAD, ids, ids, ids, zeros, np.array(sizes), none)
-
-
-def test_accuracy_is_a_ratio_of_two_sums() -> None:
-    """Not a mean of batch means: a batch with one wrong token and one with nine right ones give 90%, not 50%."""
-    tally = metrics.MetricSums()
-    wrong, right = batch([[5]], [1]), batch([[5] * 9], [9])
-    tally.add(wrong, torch.tensor([[6]]), torch.tensor([[2.0]]))
-    tally.add(right, torch.full((1, 9), 5), torch.ones(1, 9))
-    assert tally.token_accuracy == 0.9
-    assert tally.cross_entropy == 1.1
-    columns = tally.columns()
-    assert columns["tokens"].tolist() == [1, 9]
-    assert columns["correct"].tolist() == [0, 9]
-
-
-def test_padding_counts_for_nothing() -> None:
-    tally = metrics.MetricSums()
-    one = batch([[5, 6, PAD, PAD]], [2])
-    tally.add(one, torch.tensor([[5, 7, PAD, PAD]]), torch.tensor([[1.0, 3.0, 50.0, 50.0]]))
-    assert tally.token_accuracy == 0.5
-    assert tally.cross_entropy == 2.0
-
-
-@pytest.mark.parametrize("scheme", ["rope", "orthogonal-tree", "tree", "relative"])
-def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> None:
-    wanted = tiny(scheme, trees)
-    model = factory.build(wanted, trees.structure, trees.ids)
-    reading = settling.reading(scheme, trees.structure)
-    found = []
-    for size in (1, 7, 40):
-        batches = trees.split("test").batches(size, structure=reading)
-        columns = metrics.teacher_forced(model, batches, CPU, "fp32").columns()
-        order = columns["row"].argsort()
-        found.append({k: v[order] for k, v in columns.items()})
-    for other in found[1:]:
-        assert (other["correct"] == found[0]["correct"]).all()
-        assert np.allclose(other["nats"], found[0]["nats"], rtol=1e-5)
 
 
 # The best checkpoint

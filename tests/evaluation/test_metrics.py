@@ -1,0 +1,67 @@
+"""Teacher-forced scores: averages are ratios of two sums, and bf16 is close to fp32."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ape_cli.core.vocabulary import PAD
+from ape_cli.data.batches import Batch
+from ape_cli.data.loader import Dataset
+from ape_cli.evaluation import metrics
+from ape_cli.models import factory, settling
+from tests.training.test_loop import CPU, tiny
+
+
+def batch(labels: list[list[int]], sizes: list[int]) -> Batch:
+    ids = torch.tensor(labels)
+    count = len(labels)
+    zeros, none = np.zeros(count, dtype=np.int64), np.full(count, -1)
+    return Batch(ids, ids, ids != PAD, ids, ids, ids, zeros, np.array(sizes), none)
+
+
+def test_accuracy_is_a_ratio_of_two_sums() -> None:
+    """Not a mean of batch means: a batch with one wrong token and one with nine right ones give 90%, not 50%."""
+    tally = metrics.MetricSums()
+    wrong, right = batch([[5]], [1]), batch([[5] * 9], [9])
+    tally.add(wrong, torch.tensor([[6]]), torch.tensor([[2.0]]))
+    tally.add(right, torch.full((1, 9), 5), torch.ones(1, 9))
+    assert tally.token_accuracy == 0.9
+    assert tally.cross_entropy == 1.1
+    columns = tally.columns()
+    assert columns["tokens"].tolist() == [1, 9]
+    assert columns["correct"].tolist() == [0, 9]
+
+
+def test_padding_counts_for_nothing() -> None:
+    tally = metrics.MetricSums()
+    one = batch([[5, 6, PAD, PAD]], [2])
+    tally.add(one, torch.tensor([[5, 7, PAD, PAD]]), torch.tensor([[1.0, 3.0, 50.0, 50.0]]))
+    assert tally.token_accuracy == 0.5
+    assert tally.cross_entropy == 2.0
+
+
+@pytest.mark.parametrize("scheme", ["rope", "orthogonal-tree", "tree", "relative"])
+def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> None:
+    wanted = tiny(scheme, trees)
+    model = factory.build(wanted, trees.structure, trees.ids)
+    reading = settling.reading(scheme, trees.structure)
+    found = []
+    for size in (1, 7, 40):
+        batches = trees.split("test").batches(size, structure=reading)
+        columns = metrics.teacher_forced(model, batches, CPU, "fp32").columns()
+        order = columns["row"].argsort()
+        found.append({k: v[order] for k, v in columns.items()})
+    for other in found[1:]:
+        assert (other["correct"] == found[0]["correct"]).all()
+        assert np.allclose(other["nats"], found[0]["nats"], rtol=1e-5)
+
+
+def test_bf16_is_at_work_and_close(words: Dataset, trees: Dataset) -> None:
+    for data, scheme in ((words, "orthogonal-seq"), (trees, "orthogonal-tree")):
+        model = factory.build(tiny(scheme, data, dropout=0), data.structure, data.ids).eval()
+        one = next(data.split("train").batches(16, seed=1))
+        exact, rough = (metrics.forward(model, one, p).detach() for p in ("fp32", "bf16"))
+        assert rough.dtype == torch.bfloat16
+        assert 0 < (exact - rough.float()).abs().mean() < 0.1
