@@ -37,7 +37,10 @@ def counts() -> dict[str, tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def views(counts: dict[str, tuple[int, int]]) -> dict[str, list[str]]:
-    """The arguments of the `ape report` that prints a file, for each generated table."""
+    """The arguments of the `ape report` that prints a file, for each generated table.
+
+    It takes 2 seconds to read every committed run.
+    """
     return record.views(list(counts))
 
 

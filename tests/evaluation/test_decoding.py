@@ -213,7 +213,10 @@ def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, o
 
 
 def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forcing(tmp_path: Path) -> None:
-    """Both make the same first mistake, so the same rows have none. This holds also if some rows have mistakes."""
+    """Both make the same first mistake, so the same rows have none. This holds also if some rows have mistakes.
+
+    It takes 2 seconds, because the model has to learn most rows and not all.
+    """
     data = write(tmp_path / "copy", "tree-copy", "depth", vocabulary=4, depth_mean=1, depth_std=0, rows=(200, 20, 60))
     _, teacher, greedy = both_ways(data, tmp_path / "results", steps=250)
     assert 0 < teacher["exact_match"] < 1
