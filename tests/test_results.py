@@ -71,11 +71,11 @@ def test_the_page_quotes_them(counts: dict[str, tuple[int, int]], views: dict[st
     assert {path.name for path in (RESULTS / "plots").iterdir()} == {*counts, "table1-error"}
 
 
-def trained_on(preset: str) -> dict[tuple[str, str | None], set[str]]:
-    """The fingerprints of the datasets of the committed runs of a preset, by task and order."""
+def small_datasets() -> dict[tuple[str, str | None], set[str]]:
+    """The fingerprints of the datasets of the committed runs of preset `small`, by task and order."""
     found: dict[tuple[str, str | None], set[str]] = {}
     for _, about in open_registry(RESULTS).sound([]):
-        if about["config"]["preset"] == preset:
+        if about["config"]["preset"] == "small":
             data = about["dataset"]
             found.setdefault((data["task"], data["order"]), set()).add(data["fingerprint"])
     return found
@@ -88,7 +88,7 @@ def fingerprint_of(task: str, order: str | None, folder: Path) -> str:
 
 
 def test_the_data_of_the_runs_is_still_generated(tmp_path: Path) -> None:
-    known = trained_on("small")
+    known = small_datasets()
     for task, order in (("copy", None), ("tree-ops", "depth"), ("c3", "breadth-to-depth")):
         assert known[task, order] == {fingerprint_of(task, order, tmp_path / task)}, task
 

@@ -13,6 +13,9 @@ from typing import Any
 import boto3
 import pytest
 
+from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage.paths import storage_path
+
 OURS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
@@ -61,6 +64,13 @@ class Server:
         with pytest.MonkeyPatch.context() as patch:  # a test may have set a profile for our own connection
             patch.delenv("AWS_PROFILE", raising=False)
             return boto3.Session(region_name="us-east-1", **keys).client("s3", endpoint_url=self.endpoint)
+
+
+def at(endpoint: str, path: str, bucket: str = "ape") -> RemotePath:
+    """An object as another process has it: with a connection of its own."""
+    found = storage_path(f"s3://{bucket}/{path}?endpoint_override={endpoint}")
+    assert isinstance(found, RemotePath)
+    return found
 
 
 @contextmanager

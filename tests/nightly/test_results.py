@@ -9,7 +9,7 @@ import pytest
 from ape_cli import tasks
 from ape_cli.tasks import Task
 from tests.conftest import ROOT
-from tests.test_results import SOME, TABLES, check_table, fingerprint_of, trained_on
+from tests.test_results import SOME, TABLES, check_table, fingerprint_of, small_datasets
 
 GENERATED = sorted(path.name for path in TABLES.iterdir() if path.name not in (*SOME, "linearisation.md"))
 
@@ -24,7 +24,7 @@ def test_the_tables_of_record_are_those_of_the_runs(
 
 def test_the_data_of_small_runs_is_still_generated(tmp_path: Path) -> None:
     """Every dataset that a task draws at preset `small`. It takes 8 seconds: 30 datasets of 22,000 rows."""
-    known = {key: found for key, found in trained_on("small").items() if issubclass(tasks.load(key[0]), Task)}
+    known = {key: found for key, found in small_datasets().items() if issubclass(tasks.load(key[0]), Task)}
     assert len(known) == 30
     for (task, order), found in known.items():
         assert found == {fingerprint_of(task, order, tmp_path / f"{task}-{order}")}, (task, order)

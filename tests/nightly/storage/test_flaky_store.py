@@ -18,29 +18,15 @@ from ape_cli.storage.paths import storage_path
 from tests.conftest import ape
 from tests.nightly import google
 from tests.nightly.flaky import FAILURES, Flaky, flaky
-from tests.nightly.store import Server, serving
+from tests.nightly.store import Server, at
 
 BUSY = BusyError("busy", got="this", fix="wait")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving() as found:
-        found.bucket("ape")
-        yield found
 
 
 @pytest.fixture
 def proxy(server: Server) -> Iterator[Flaky]:
     with flaky(server.endpoint) as found:
         yield found
-
-
-def at(endpoint: str, path: str) -> RemotePath:
-    """The address as another process has it: with a connection of its own."""
-    found = storage_path(f"s3://ape/{path}?endpoint_override={endpoint}")
-    assert isinstance(found, RemotePath)
-    return found
 
 
 def test_the_commands_of_every_day(

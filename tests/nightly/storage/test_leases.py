@@ -18,18 +18,10 @@ from ape_cli.storage import _bucket, _requests, files, leases
 from ape_cli.storage._stored_lock import SECONDS, find
 from ape_cli.storage.leases import Lease, held
 from ape_cli.storage.object_store import RemotePath
-from ape_cli.storage.paths import storage_path
 from tests.nightly.flaky import Flaky, flaky
-from tests.nightly.store import Server, serving
+from tests.nightly.store import Server, at
 
 BUSY = BusyError("busy", got="this", fix="wait")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving() as found:
-        found.bucket("leases")
-        yield found
 
 
 @pytest.fixture
@@ -39,19 +31,12 @@ def proxy(server: Server) -> Iterator[Flaky]:
         yield found
 
 
-def at(endpoint: str, path: str) -> RemotePath:
-    """The address as another process has it: with a connection of its own."""
-    found = storage_path(f"s3://leases/{path}?endpoint_override={endpoint}")
-    assert isinstance(found, RemotePath)
-    return found
-
-
 @pytest.mark.parametrize("ignored", [{"if-match", "if-none-match"}, {"if-match"}, {"if-none-match"}])
 def test_a_store_that_ignores_conditions_is_refused(server: Server, proxy: Flaky, ignored: set[str]) -> None:
     proxy.dropped = ignored
     with pytest.raises(PlaceError, match="has no conditional writes"), held(at(proxy.endpoint, "old/.lock"), BUSY):
         pass
-    assert server.objects("leases/old") == {}
+    assert server.objects("ape/old") == {}
 
 
 def test_a_renewal_whose_answer_was_lost_is_ours(server: Server, proxy: Flaky) -> None:
@@ -65,7 +50,7 @@ def test_a_renewal_whose_answer_was_lost_is_ours(server: Server, proxy: Flaky) -
         assert mine.version == known != _requests.version(mine.lock.bucket, mine.lock.key)
         mine.renew()
         assert mine.is_ours()
-    assert server.objects("leases/unsure") == {}
+    assert server.objects("ape/unsure") == {}
 
 
 def test_a_renewal_without_an_answer_is_repeated(proxy: Flaky, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +77,7 @@ def test_interrupted_while_the_lock_is_written(server: Server, monkeypatch: pyte
     monkeypatch.setattr(_requests, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt), held(at(server.endpoint, "interrupted/.lock"), BUSY):
         pass
-    assert server.objects("leases/interrupted") == {}
+    assert server.objects("ape/interrupted") == {}
 
 
 def test_the_store_fails_after_the_lock_is_written(server: Server, proxy: Flaky) -> None:
@@ -101,7 +86,7 @@ def test_the_store_fails_after_the_lock_is_written(server: Server, proxy: Flaky)
     proxy.plan = lambda method, path: next(answers, None) if method == "PUT" else None
     with pytest.raises(PlaceError, match="S3 refuses"), held(at(proxy.endpoint, "denied/.lock"), BUSY):
         pass
-    assert server.objects("leases/denied") == {}
+    assert server.objects("ape/denied") == {}
     with held(at(proxy.endpoint, "denied/.lock"), BUSY):
         pass
 
@@ -115,7 +100,7 @@ def test_a_lock_that_no_thread_can_renew(server: Server, monkeypatch: pytest.Mon
     lock = at(server.endpoint, "threads/.lock")
     with pytest.raises(ApeError, match="cannot start a thread"), held(lock, BUSY):
         pass
-    assert server.objects("leases/threads") == {}
+    assert server.objects("ape/threads") == {}
     assert lock.bucket.guards == []
 
 
@@ -132,10 +117,10 @@ def test_killed_while_it_asks_for_the_time(server: Server, monkeypatch: pytest.M
         patch.setattr(RemotePath, "stat", killed)
         with pytest.raises(SystemExit):
             Lease(at(server.endpoint, "killed/.lock"), seconds=1).acquire()  # the next one is killed as well
-    assert len(server.objects("leases/killed")) == 2
+    assert len(server.objects("ape/killed")) == 2
     with held(at(server.endpoint, "killed/.lock"), BUSY):
         pass
-    assert server.objects("leases/killed") == {}
+    assert server.objects("ape/killed") == {}
 
 
 @pytest.mark.parametrize(
@@ -208,14 +193,14 @@ def test_a_late_upload_that_comes_first_is_replaced(server: Server) -> None:
     lock = at(server.endpoint, "first/.lock")
     with held(lock, BUSY) as mine:
         files.write_text(lock.with_name("state.bin"), "ours")
-        server.put("leases/first/state.bin", b"late")
+        server.put("ape/first/state.bin", b"late")
         files.write_text(lock.with_name("state.bin"), "ours again")
-        server.remove("leases/first/state.bin")
+        server.remove("ape/first/state.bin")
         files.write_text(lock.with_name("state.bin"), "and again")
         assert mine.is_ours()
         lock.with_name("state.bin").unlink()
         files.write_text(lock.with_name("state.bin"), "after it was removed")
-    assert server.objects("leases/first") == {"state.bin": b"after it was removed"}
+    assert server.objects("ape/first") == {"state.bin": b"after it was removed"}
 
 
 def test_a_lease_that_runs_out_before_the_first_upload(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,4 +218,4 @@ def test_a_lease_that_runs_out_before_the_first_upload(server: Server, monkeypat
         monkeypatch.setattr(_requests, "version", slow)
         with pytest.raises(ApeError, match="another process may have taken over"):
             files.write_text(lock.with_name("run.json"), "ours")
-    assert server.get("leases/asked/run.json") == b"theirs"
+    assert server.get("ape/asked/run.json") == b"theirs"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,23 +18,14 @@ from ape_cli.storage.leases import Lease, held
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import storage_path
 from tests.nightly import google
-from tests.nightly.store import Server, serving
+from tests.nightly.store import Server, at
 
 BUSY = BusyError("busy", got="this", fix="wait")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving() as found:
-        found.bucket("lease")
-        yield found
-
-
 @pytest.fixture
 def lock(server: Server, request: pytest.FixtureRequest) -> RemotePath:
-    found = storage_path(f"s3://lease/{request.node.name}/.lock?endpoint_override={server.endpoint}")
-    assert isinstance(found, RemotePath)
-    return found
+    return at(server.endpoint, f"{request.node.name}/.lock")
 
 
 def another(lock: RemotePath) -> RemotePath:
@@ -65,7 +55,7 @@ def test_one_holder_at_a_time(lock: RemotePath, server: Server) -> None:
     assert not locks.is_locked(lock)
     with locks.locked(another(lock), BUSY):
         pass
-    assert server.objects(f"lease/{lock.parent.name}") == {}
+    assert server.objects(f"ape/{lock.parent.name}") == {}
     assert not any(lock.parent.iterdir())
 
 
@@ -102,7 +92,7 @@ def test_one_that_is_not_renewed_is_taken_over(lock: RemotePath, server: Server)
     while leases.is_held(lock):
         time.sleep(0.1)
     with held(lock, BUSY) as mine:
-        before = server.objects(f"lease/{lock.parent.name}")
+        before = server.objects(f"ape/{lock.parent.name}")
         assert list(before) == [".lock"]
         dead.renew()  # it wakes up and is told
         assert not dead.is_ours()
@@ -111,7 +101,7 @@ def test_one_that_is_not_renewed_is_taken_over(lock: RemotePath, server: Server)
         assert not dead.is_ours()
         dead.until = float("inf")
         dead.release()
-        assert server.objects(f"lease/{lock.parent.name}") == before
+        assert server.objects(f"ape/{lock.parent.name}") == before
         assert mine.is_ours()
 
 
@@ -132,7 +122,7 @@ def test_who_has_lost_it_writes_no_more(lock: RemotePath, server: Server) -> Non
         with pytest.raises(ApeError, match="another process may have taken over"):
             target.unlink()
         files.write_text(lock.parent.with_name("elsewhere") / "x", "not under this lock")
-    assert server.objects(f"lease/{lock.parent.name}")["state/state.bin"] == b"ours"
+    assert server.objects(f"ape/{lock.parent.name}")["state/state.bin"] == b"ours"
 
 
 def test_a_claim_that_another_removed_is_lost(lock: RemotePath) -> None:
@@ -161,14 +151,14 @@ def test_a_claim_that_another_removed_is_lost(lock: RemotePath) -> None:
     ids=range(10),
 )
 def test_a_lock_that_nobody_has_written_expires_like_others(lock: RemotePath, server: Server, content: bytes) -> None:
-    server.put(f"lease/{lock.key}", content)
+    server.put(f"ape/{lock.key}", content)
     found = find(lock)
     assert found is not None
     assert found.expires - lock.stat().st_mtime_ns / 1e9 == pytest.approx(SECONDS + 1)
     assert leases.is_held(lock)
     with pytest.raises(BusyError), held(lock, BUSY):
         pass
-    assert server.get(f"lease/{lock.key}") == content
+    assert server.get(f"ape/{lock.key}") == content
 
 
 def test_a_late_removal_is_rejected(lock: RemotePath, server: Server) -> None:
@@ -180,7 +170,7 @@ def test_a_late_removal_is_rejected(lock: RemotePath, server: Server) -> None:
         _requests.remove(lock.bucket, lock.key, late)
     assert leases.is_held(lock)
     assert _requests.remove(lock.bucket, lock.key, first.version)
-    assert server.objects(f"lease/{lock.parent.name}") == {}
+    assert server.objects(f"ape/{lock.parent.name}") == {}
     with pytest.raises(_requests.ConflictError):
         _requests.remove(lock.bucket, lock.key, first.version)
 
@@ -211,7 +201,7 @@ def test_a_file_that_is_too_large_for_one_upload(lock: RemotePath, server: Serve
     with held(lock, BUSY):
         with pytest.raises(ApeError, match=r"too large for one upload[\s\S]*5,368,709,121 bytes[\s\S]*5 GiB"):
             lock.with_name("model").upload(large)
-        assert list(server.objects(f"lease/{lock.parent.name}")) == [".lock"]
+        assert list(server.objects(f"ape/{lock.parent.name}")) == [".lock"]
 
 
 def test_a_file_is_read_once(lock: RemotePath, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,11 +216,11 @@ def test_a_file_is_read_once(lock: RemotePath, server: Server, tmp_path: Path, m
 
     with held(lock, BUSY):
         files.write_text(target, "ours")
-        server.put(f"lease/{target.key}", b"late")
+        server.put(f"ape/{target.key}", b"late")
         monkeypatch.setattr(Path, "read_bytes", counted)
         target.upload(new)
     assert read == [new]
-    assert server.get(f"lease/{target.key}") == b"new"
+    assert server.get(f"ape/{target.key}") == b"new"
 
 
 @pytest.mark.parametrize("guarded", [True, False])

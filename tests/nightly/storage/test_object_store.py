@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +28,12 @@ from ape_cli.training.loop import Stopped
 from tests.conftest import ape
 from tests.data.test_generation import snapshot
 from tests.nightly import google
-from tests.nightly.store import Server, serving
+from tests.nightly.store import Server
 from tests.runs.test_registry import stopping_after
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
 WORDS = ["--n-validation", "30", "--n-test", "30", "--length-mean", "5", "--length-std", "1"]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving() as found:
-        found.bucket("ape")
-        yield found
 
 
 def address(server: Server, path: str) -> str:

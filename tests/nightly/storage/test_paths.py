@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,36 +10,22 @@ import pytest
 
 from ape_cli.core.errors import PlaceError
 from ape_cli.storage import files, folders
-from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import storage_path
-from tests.nightly.store import Server, serving
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving() as found:
-        found.bucket("place")
-        yield found
-
-
-def at(server: Server, path: str) -> RemotePath:
-    found = storage_path(f"s3://{path}?endpoint_override={server.endpoint}")
-    assert isinstance(found, RemotePath)
-    return found
+from tests.nightly.store import Server, at
 
 
 def test_the_environment_names_the_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    server.put("place/by/environment", b"here")
+    server.put("ape/by/environment", b"here")
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
-    plain = storage_path("s3://place/by/environment")
+    plain = storage_path("s3://ape/by/environment")
     assert plain.read_bytes() == b"here"
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
-    assert at(server, "place/by/environment").read_bytes() == b"here"  # an option in the address has precedence
+    assert at(server.endpoint, "by/environment").read_bytes() == b"here"  # an option in the address has precedence
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.endpoint)
-    assert storage_path("s3://place/by/environment").exists()
+    assert storage_path("s3://ape/by/environment").exists()
     host = server.endpoint.removeprefix("http://")
-    assert storage_path(f"s3://place/by/environment?endpoint_override={host}&scheme=http").exists()
+    assert storage_path(f"s3://ape/by/environment?endpoint_override={host}&scheme=http").exists()
 
 
 @pytest.fixture
@@ -55,14 +40,14 @@ def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_profile_of_aws(server: Server, profile: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "lab")
-    files.write_text(at(server, "place/profile/x"), "here")
-    assert server.objects("place/profile") == {"x": b"here"}
+    files.write_text(at(server.endpoint, "profile/x"), "here")
+    assert server.objects("ape/profile") == {"x": b"here"}
     monkeypatch.setenv("AWS_PROFILE", "typo")
     with pytest.raises(PlaceError, match=r"no credentials for S3[\s\S]*typo"):
-        at(server, "place/profile/x").exists()
+        at(server.endpoint, "profile/x").exists()
     monkeypatch.setitem(sys.modules, "obstore.auth.boto3", None)  # as without boto3
     with pytest.raises(PlaceError, match=r"needs the package boto3[\s\S]*pip install .*\[aws\]'"):
-        at(server, "place/profile/x").exists()
+        at(server.endpoint, "profile/x").exists()
 
 
 def test_no_credentials_at_all(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,13 +57,13 @@ def test_no_credentials_at_all(server: Server, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")  # there is no machine of a cloud around us
     with pytest.raises(PlaceError, match=r"no credentials for S3[\s\S]*AWS_ACCESS_KEY_ID"):
-        at(server, "place/nobody").exists()
+        at(server.endpoint, "nobody").exists()
 
 
 def test_a_marker_of_another_program_is_an_empty_folder(server: Server) -> None:
     """Consoles and file managers store an empty object `folder/`."""
-    server.put("place/marked/folder/", b"")
-    marked = at(server, "place/marked/folder")
+    server.put("ape/marked/folder/", b"")
+    marked = at(server.endpoint, "marked/folder")
     assert not list(marked.iterdir())
     assert not marked.exists()
     marked.rmdir()
@@ -90,7 +75,7 @@ def test_a_marker_of_another_program_is_an_empty_folder(server: Server) -> None:
 def test_it_is_what_pathlib_is(server: Server, tmp_path: Path) -> None:
     """The same steps on a local folder and in a bucket."""
     found = []
-    for where in (tmp_path / "folder", at(server, "place/folder")):
+    for where in (tmp_path / "folder", at(server.endpoint, "folder")):
         seen: list[object] = [where.exists(), where.is_dir()]
         for name in ("one/a.json", "one/b.txt", "two/a.json", "c.json"):
             files.write_text(where / name, f"{name} ü")
@@ -114,32 +99,32 @@ def test_it_is_what_pathlib_is(server: Server, tmp_path: Path) -> None:
 
 
 def test_an_object_is_whole_or_absent(server: Server) -> None:
-    target = at(server, "place/whole/x.bin")
+    target = at(server.endpoint, "whole/x.bin")
 
     with suppress(KeyboardInterrupt), files.replacing(target) as temporary:
         temporary.write_bytes(b"half")
         raise KeyboardInterrupt
-    assert server.objects("place/whole") == {}
+    assert server.objects("ape/whole") == {}
     assert not temporary.exists()
     data = bytes(range(256)) * 50_000  # more than one part of an upload
     with files.replacing(target) as temporary:
         temporary.write_bytes(data)
-        assert server.objects("place/whole") == {}
-    assert server.objects("place/whole") == {"x.bin": data}
+        assert server.objects("ape/whole") == {}
+    assert server.objects("ape/whole") == {"x.bin": data}
     with files.local(target) as copy:
         assert copy.read_bytes() == data
     assert not copy.exists()
 
 
 def test_parts_of_an_object_are_read_by_ranges(server: Server) -> None:
-    server.put("place/ranges", bytes(range(100)))
-    with at(server, "place/ranges").opened() as file:
+    server.put("ape/ranges", bytes(range(100)))
+    with at(server.endpoint, "ranges").opened() as file:
         file.seek(90)
         assert file.read(5) == bytes(range(90, 95))
 
 
 def test_a_bucket_that_is_not_there(server: Server) -> None:
-    gone = at(server, "nobody-s/x")
+    gone = at(server.endpoint, "x", "nobody-s")
     for asked in (gone.exists, gone.read_bytes, gone.unlink, lambda: list(gone.iterdir()), gone.opened):
         with pytest.raises(PlaceError, match=r"no such bucket\n  got:     s3://nobody-s\n  fix: "):
             asked()
@@ -148,10 +133,10 @@ def test_a_bucket_that_is_not_there(server: Server) -> None:
 
 
 def test_wrong_credentials(server: Server) -> None:
-    place_of_ours = at(server, "place/secret")
+    place_of_ours = at(server.endpoint, "secret")
     with server.asking_for_keys():
         for asked in (place_of_ours.exists, place_of_ours.read_bytes, lambda: list(place_of_ours.iterdir())):
-            with pytest.raises(PlaceError, match=r"S3 refuses s3://place[\s\S]*AWS_ACCESS_KEY_ID"):
+            with pytest.raises(PlaceError, match=r"S3 refuses s3://ape[\s\S]*AWS_ACCESS_KEY_ID"):
                 asked()
         with pytest.raises(PlaceError, match="refuses"):
             files.write_text(place_of_ours, "text")
