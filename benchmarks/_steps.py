@@ -92,15 +92,16 @@ class Step:
         settled = config.resolve(
             shape.preset, scheme, position.options(scheme), structure=expression, settings={"decay": decay}
         )
-        found = position.load(scheme)
-        if found.bounded:
-            mean = made.mean_size if expression == made.structure else made.mean_tokens
-            settled = settled.model_copy(update={"max_size": round(mean)})
+        batches = batches_of(task, shape, expression)
+        if position.load(scheme).bounded:
+            read = parse_structure(expression)
+            most = max(read.extent(at) for b in batches for at in (b.source_positions, b.input_positions))
+            settled = settled.model_copy(update={"max_size": most})
         torch.manual_seed(1)
         model = factory.build(settled, parse_structure(made.structure), len(made.id_names))
         self.model: Transformer = model.to(self.device)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
-        self.batches = [b.to(self.device) for b in batches_of(task, shape, expression)]
+        self.batches = [b.to(self.device) for b in batches]
         self.done = 0
 
     def __call__(self, batch: Batch | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from ape_cli.structure import Structure
 
 
 @dataclass(eq=False)
-class Facts:
+class Facts(ABC):
     """What is known of a dataset that is open, or of one that a sweep is going to generate.
 
     `plan` is everything that was chosen for the dataset. `mean_size` is the mean of the distribution of sizes, in the
@@ -37,3 +38,11 @@ class Facts:
         plan = self.plan
         self.task, self.order, self.structure = plan.task, plan.linearisation, plan.structure
         self.image, self.kind, self.parameters = plan.image, plan.kind, plan.parameters
+
+    @abstractmethod
+    def largest(self, read: Structure) -> int | None:
+        """The `extent` of the positions of the training split, sources and targets, read as `read`.
+
+        For sequences this is the place of the EOS of the longest one, and for trees the greatest depth. None if the
+        training split is not there.
+        """

@@ -5,6 +5,7 @@ A configuration leaves some fields to the scheme, the attention and the data. `s
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ape_cli import attention, position
@@ -14,7 +15,7 @@ from ape_cli.data.facts import Facts
 from ape_cli.models.image_classifier import Tokenising
 from ape_cli.runs.config import Config, ImageConfig, preset, resolve
 from ape_cli.storage.sources import NOT_MIRRORED
-from ape_cli.structure import LINE, LinePlace, Seq, Structure, columns, factors_of, left_out
+from ape_cli.structure import LinePlace, Seq, Structure, columns, factors_of, left_out
 
 
 def reading(scheme: str, own: Structure, wanted: Structure | None = None) -> Structure:
@@ -86,22 +87,20 @@ def locality(config: Config) -> float:
 def settle(config: Config, data: Facts) -> Config:
     """The configuration with the values filled in that depend on scheme, attention and data: locality bias and size.
 
-    For images the steps of augmentation are filled in too. The size of bounded schemes is exactly the mean of the
-    data's distribution (paper, appendix B). For data of sequences, and for any data that is read along its
-    linearisation, this is the mean number of tokens of a source. A kind of attention that takes no locality bias gets
-    none; if one is asked for, it raises `UsageError`. Raises `UsageError` also if the configuration is for data of
-    another kind, or has a size for a scheme that is not bounded.
+    For images the steps of augmentation are filled in too. A bounded scheme is made for the largest size of the
+    training split, so that nothing that the model trains on is cut. (The paper's appendix B takes the mean of the
+    distribution.) The size is None if the training split is not there. A kind of attention that takes no locality
+    bias gets none; if one is asked for, it raises `UsageError`. Raises `UsageError` also if the configuration is for
+    data of another kind, or has a size for a scheme that is not bounded.
     """
     if config.kind != data.kind:
         what = f"the configuration is of a model for {config.kind}s"
         raise UsageError(what, got=f"data of {data.kind}s", fix="resolve it for the kind of the data")
     found = position.load(config.scheme)
     plain, read = (reading(config.scheme, data.structure, wanted) for wanted in (None, config.structure))
-    own, tokens = _extent(config, data)
-    on_line = data.structure == Seq() or LINE in (columns(read, data.structure) or [])
-    mean = tokens if on_line else own
-    _check_bound(config, data, read)
-    size = (config.max_size or max(1, round(mean))) if found.bounded else None
+    # of images always, because it refuses those that would become a single token
+    extent = _extent(config, data, read) if found.bounded or data.image else None
+    size = (config.max_size or extent) if found.bounded else None
     if config.max_size is not None and not found.bounded:
         raise UsageError(
             f"{config.scheme} is not bounded by a size",
@@ -112,27 +111,13 @@ def settle(config: Config, data: Facts) -> Config:
     return config.model_copy(update=settled | _augmentation(config, data))
 
 
-def _check_bound(config: Config, data: Facts, read: Structure) -> None:
-    """Check that the size of a bounded scheme is known. Raises `UsageError` if it has to be given.
-
-    The size of data that is a product says nothing about its factor `seq`.
-    """
-    needed = position.load(config.scheme).bounded and config.max_size is None
-    if needed and read == Seq() and left_out(read, data.structure):
-        raise UsageError(
-            f"{config.scheme} needs the size of the factor that it reads",
-            got=f"structure {read} of {data.structure}",
-            fix="give it, for example --set max_size=20, or read the linearisation: --structure line",
-        )
-
-
-def _extent(config: Config, data: Facts) -> tuple[float, float]:
-    """The size and the number of tokens that a model of the configuration reads from data of mean size."""
-    if not isinstance(config, ImageConfig):
-        return data.mean_size, data.mean_tokens
-    assert data.image is not None
-    rows, columns = tokenising(config).grid(*data.image[:2])
-    return max(rows, columns), rows * columns
+def _extent(config: Config, data: Facts, read: Structure) -> int | None:
+    """The largest size that a bounded scheme reads in training, at least 1. None if the training split is not there."""
+    if isinstance(config, ImageConfig):
+        assert data.image is not None
+        return math.prod(tokenising(config).grid(*data.image[:2]))
+    found = data.largest(read)
+    return None if found is None else max(1, found)
 
 
 def _augmentation(config: Config, data: Facts) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.own_code import DIGITS
 from ape_cli.reports import paper
 from ape_cli.runs.config import PRESETS, read_config
-from ape_cli.runs.record import variant_text
+from ape_cli.runs.record import settings_of, settings_text
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.structure import linearisation
@@ -74,7 +74,7 @@ def _describe_each(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, di
         if key not in identities:
             identities[key] = _identity(apart_from_seed, trained["fingerprint"])
         configuration, attention = identities[key]
-        settings = variant_text(about)
+        settings = settings_text(settings_of(about))
         if settings != (other := variants.setdefault(configuration, (settings, run.name)))[0]:
             told = f"its settings in tables are {settings or 'none'}, and those of {other[1]} are {other[0] or 'none'}"
             bad.append(f"{run.name}: {told}, with the same configuration")

@@ -45,6 +45,7 @@ class TrainingData(BaseModel):
     image: Annotated[Size, BeforeValidator(_tuple)] | None = None  # height, width and channels; None for sequences
     mean_size: float = Field(0.0, ge=0, le=1e6)
     mean_tokens: float = Field(0.0, ge=0, le=1e9)
+    largest: Few[int] | None = None  # the sizes that bounded schemes were made for, by the structure that is read
     rows: Few[int]
 
     @model_validator(mode="after")
@@ -211,7 +212,19 @@ def own_code(about: dict[str, Any]) -> OwnCode | None:
     return OwnCode(about["run"], config["scheme"], config.get("attention", "dot"), digests) if digests else None
 
 
-def variant_text(about: dict[str, Any]) -> str:
-    """The settings of a run that differ from its preset and scheme, for example `attention=linear, decay=1`."""
-    pairs = sorted(about.get("variant", {}).items())
-    return ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in pairs)
+def settings_of(about: dict[str, Any]) -> dict[str, Any]:
+    """The settings in which a run differs from its preset and scheme, from the content of its run.json.
+
+    Earlier versions made bounded schemes for the mean size of the data, and not for the largest one. The size is one of
+    the settings of such a run.
+    """
+    data, size = about["dataset"], about["config"].get("max_size")
+    of_the_mean = size is not None and not data.get("image") and not data.get("largest")
+    return ({"max_size": size} if of_the_mean else {}) | about.get("variant", {})
+
+
+def settings_text(settings: dict[str, Any]) -> str:
+    """Settings as tables show them, for example `attention=linear, decay=1`."""
+    return ", ".join(
+        f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in sorted(settings.items())
+    )

@@ -56,6 +56,13 @@ class Structure(ABC):
         coordinates.
         """
 
+    def extent(self, x: Any) -> int:
+        """The size of what the positions fill: the last place of a sequence or ring, or the greatest depth of a tree.
+
+        For a product it is the greatest extent of a coordinate. int64 [...] or [..., C]
+        """
+        return int(x.max())
+
     @abstractmethod
     def compose(self, x: Any, y: Any) -> Any:
         """The path x followed by the path y: the absolute position of what is at y when it is seen from x.
@@ -180,6 +187,10 @@ class Tree(Structure):
             depth = depth + (heap >= self.level_start(d))
         return depth
 
+    def extent(self, x: Any) -> int:
+        """The greatest depth. int64 [...]"""
+        return int(self.level(x).max())
+
     def ancestor(self, heap: Any, up: Any) -> Any:
         """The heap index of the ancestor `up` steps above each node. int64, broadcast."""
         if self.branching == 2:
@@ -242,6 +253,10 @@ class Product(Structure):
     def distance(self, x: Any, y: Any) -> Any:
         """The sum of the distances in all coordinates. int64 [..., C], broadcast -> int64 [...]"""
         return sum(s.distance(x[..., i], y[..., i]) for i, s in enumerate(self.simple))
+
+    def extent(self, x: Any) -> int:
+        """The greatest extent of a coordinate. int64 [..., C]"""
+        return max(s.extent(x[..., i]) for i, s in enumerate(self.simple))
 
     def compose(self, x: Any, y: Any) -> Any:
         """The composition in each coordinate. int64 [..., C], broadcast -> int64 [..., C]"""

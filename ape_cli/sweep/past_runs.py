@@ -25,9 +25,11 @@ class PastRuns:
         self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
         self.fingerprints: dict[str, str] = {}
         self.datasets: dict[str, dict[str, dict[str, Any]]] = {}  # the records of datasets by name and fingerprint
+        self._sizes: dict[str, dict[str, int]] = {}
         for _, about in registry.sound([]):
             data, config = about["dataset"], read_config(about["config"])
             self.fingerprints[_plan_key(data, data["order"])] = data["fingerprint"]
+            self._sizes.setdefault(data["fingerprint"], {}).update(data.get("largest") or {})
             self.datasets.setdefault(data["name"], {})[data["fingerprint"]] = data
             if about["status"] == "finished":
                 result = about["result"]
@@ -46,6 +48,10 @@ class PastRuns:
     def fingerprint(self, wanted: DatasetPlan) -> str:
         """The fingerprint of the dataset of a plan, or an empty string if no run used it."""
         return self.fingerprints.get(_plan_key(wanted.model_dump(), wanted.linearisation), "")
+
+    def sizes(self, fingerprint: str) -> dict[str, int]:
+        """The largest sizes of the training split of a dataset, by the structure that is read, as far as runs know."""
+        return self._sizes.get(fingerprint, {})
 
     def dataset(self, name: str) -> dict[str, Any] | None:
         """What runs recorded about the dataset of this name, or None if none or several datasets had this name."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from ape_cli import position
 from ape_cli.core.errors import DataError, RunError
 from ape_cli.evaluation import evaluate
 from ape_cli.models import settling
@@ -130,8 +131,8 @@ def per_task(items: list[PlannedTrial]) -> int:
 def _item(config: Config, data: TrialDataset, registry: Registry) -> PlannedTrial:
     """Plan one trial. Raises `DataError` if its scheme cannot read the dataset."""
     settled = settling.settle(config, data)
-    variant = record.variant_text({"variant": settling.variant(settled, data)})
-    if not data.fingerprint:
+    variant = record.settings_text(settling.variant(settled, data))
+    if not data.fingerprint or (position.load(config.scheme).bounded and settled.max_size is None):
         return PlannedTrial(settled, data, None, "new", variant)
     run = registry.place(settled, data)
     return PlannedTrial(settled, data, run, _state(run, data), variant)

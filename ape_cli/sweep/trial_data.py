@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ape_cli.core.errors import BusyError, DataError
 from ape_cli.data.facts import Facts
-from ape_cli.data.loader import open_dataset
+from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.manifest import manifest_path, read_manifest
 from ape_cli.data.plan import DatasetPlan
 from ape_cli.data.staging import code_changed
 from ape_cli.storage import folders
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import linearisation
+from ape_cli.structure import Structure, linearisation
 from ape_cli.sweep.past_runs import PastRuns
 from ape_cli.sweep.specification import Point
 from ape_cli.training import dataset_choice
@@ -31,12 +32,24 @@ class TrialDataset(Facts):
     """The dataset of a trial, which may not have been generated yet.
 
     `missing` says that it is not there, or that some of its shards are missing. `remembered` says that the facts come
-    from runs, and that it is not known how to generate it.
+    from runs, and that it is not known how to generate it. `sizes` is what runs tell of the largest sizes of its
+    training split, by the structure that is read.
     """
 
     folder: StoragePath
     missing: bool
     remembered: bool = False
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def largest(self, read: Structure) -> int | None:
+        """See `Facts.largest`. If the dataset is not there, runs tell it. Raises `DataError` if shards are damaged."""
+        if self.missing:
+            return self.sizes.get(read.expression)
+        return self._opened.largest(read)
+
+    @cached_property
+    def _opened(self) -> Dataset:
+        return open_dataset(self.folder)
 
     @property
     def train_rows(self) -> int:
@@ -49,7 +62,7 @@ class TrialDataset(Facts):
         return self.plan.rows["test"] > 0
 
 
-def standing(folder: StoragePath) -> TrialDataset:
+def standing(folder: StoragePath, past: PastRuns | None = None) -> TrialDataset:
     """The dataset in a folder. Raises `DataError` if its manifest is missing or damaged."""
     manifest = read_manifest(folder)
     there = {name for name, _ in folders.entries(folder / "data")}
@@ -61,6 +74,7 @@ def standing(folder: StoragePath) -> TrialDataset:
         mean_tokens=manifest.mean_tokens,
         fingerprint=manifest.fingerprint,
         missing=missing,
+        sizes=past.sizes(manifest.fingerprint) if past else {},
     )
 
 
@@ -73,14 +87,14 @@ def given(folder: StoragePath, past: PastRuns) -> TrialDataset:
     Raises `DataError` if it is not known, or if parts are missing, because it is not known how to generate it.
     """
     if not manifest_path(folder).exists() and (told := past.dataset(folder.name)):
-        return _recorded(told, folder)
-    found = standing(folder)
+        return _recorded(told, folder, past)
+    found = standing(folder, past)
     if found.missing:
         open_dataset(folder)
     return found
 
 
-def _recorded(told: dict[str, Any], folder: StoragePath) -> TrialDataset:
+def _recorded(told: dict[str, Any], folder: StoragePath, past: PastRuns) -> TrialDataset:
     """A dataset that is no longer there, from the record of a run."""
     order, source_order = linearisation.parse(told["order"])
     plan = DatasetPlan(
@@ -90,7 +104,8 @@ def _recorded(told: dict[str, Any], folder: StoragePath) -> TrialDataset:
         shard_rows=ROW_GROUP,
     )
     known = {name: told[name] for name in ("mean_size", "mean_tokens", "fingerprint")}
-    return TrialDataset(plan=plan, folder=folder, missing=True, remembered=True, **known)
+    sizes = past.sizes(known["fingerprint"])
+    return TrialDataset(plan=plan, folder=folder, missing=True, remembered=True, sizes=sizes, **known)
 
 
 def of_task(point: Point, datasets: StoragePath, past: PastRuns) -> TrialDataset:
@@ -106,14 +121,16 @@ def of_task(point: Point, datasets: StoragePath, past: PastRuns) -> TrialDataset
                 allowed=f"what `ape train --task {point.task} --preset {point.config.preset}` generates",
                 fix="move it away, name another folder with --datasets, or name it with --data",
             )
-        return standing(folder)
+        return standing(folder, past)
+    fingerprint = past.fingerprint(wanted)
     return TrialDataset(
         folder=folder,
         plan=wanted,
         mean_size=made.mean_size,
         mean_tokens=made.mean_tokens,
-        fingerprint=past.fingerprint(wanted),
+        fingerprint=fingerprint,
         missing=True,
+        sizes=past.sizes(fingerprint),
     )
 
 

@@ -230,11 +230,18 @@ MISTAKES = [
         "tasks/test_contract.py::test_small_spaces_stay_apart_too",
     ),
     Mistake(
-        "a bounded scheme whose size is that of another factor",
-        "_check_bound",
-        "needed and read == Seq() and left_out(read, data.structure)",
-        "False",
-        "models/test_factory.py::test_bounded_schemes_get_the_size_of_what_they_read",
+        "a bounded scheme for the mean size instead of the largest",
+        "settling._extent",
+        "max(1, found)",
+        "max(1, round(data.mean_size))",
+        "training/test_loop.py::test_bounded_schemes_are_made_for_the_largest_size_of_training",
+    ),
+    Mistake(
+        "a bounded scheme for sources, although targets are longer",
+        "Dataset.largest",
+        "(batch.source_positions, batch.input_positions)",
+        "(batch.source_positions,)",
+        "models/test_factory.py::test_the_longer_of_source_and_target_counts",
     ),
     Mistake(
         "the mean number of tokens taken at the mean size",

@@ -53,10 +53,15 @@ def test_a_scheme_that_is_not_flat_reads_what_the_data_is(scheme: str) -> None:
 
 @pytest.mark.parametrize("structure", [None, "seq"])
 def test_bounded_schemes_on_sequences_are_sized_in_tokens(tmp_path: Path, structure: str | None) -> None:
-    """The size of a sum is a number of digits, but positions count tokens: 2 * 9 digits and a plus."""
+    """The size of a sum is a number of digits, but positions count tokens: 2 * 9 digits, a plus and an EOS."""
     data = write(tmp_path / "sums", "addition", digits_mean=9, digits_std=0)
-    assert (data.mean_size, data.mean_tokens) == (9, 19)
-    assert settling.settle(wanted("relative", structure), data).max_size == 19
+    assert settling.settle(wanted("relative", structure), data).max_size == 20
+
+
+def test_the_longer_of_source_and_target_counts(tmp_path: Path) -> None:
+    """A word of 5 symbols that is repeated twice: the decoder reads SOS at 0 and 10 symbols."""
+    data = write(tmp_path / "words", "repeat", length_mean=5, length_std=0)
+    assert settling.settle(wanted("relative"), data).max_size == 10
 
 
 def test_a_run_keeps_its_name_unless_a_structure_is_asked_for(grids: Dataset, tmp_path: StoragePath) -> None:
@@ -165,14 +170,14 @@ def test_a_model_of_the_line_is_one_of_a_sequence(forests: Dataset) -> None:
 
 
 def test_bounded_schemes_get_the_size_of_what_they_read(forests: Dataset) -> None:
-    manifest = forests.manifest
+    rows = forests.split("train").table().to_pylist()
+    at = [place for row in rows for place in row["source_positions"]]
     for scheme, structure, size in [
-        ("learned", None, manifest.mean_tokens),  # along the line
-        ("tree", None, manifest.mean_size),  # the depth of the deepest tree
+        ("learned", None, max(len(row["source_ids"]) for row in rows)),  # along the line
+        ("learned", "seq", 1 + max(tree for tree, _ in at)),  # the number of trees, which are stored from 0 on
+        ("tree", None, max(node.bit_length() - 1 for _, node in at)),  # the depth of the deepest tree
     ]:
-        assert settling.settle(wanted(scheme, structure), forests).max_size == round(size)
-    with pytest.raises(UsageError, match="needs the size of the factor"):  # how many trees there are is not known
-        settling.settle(wanted("learned", "seq"), forests)
+        assert settling.settle(wanted(scheme, structure), forests).max_size == size, (scheme, structure)
     assert settling.settle(wanted("learned", "seq", max_size=9), forests).max_size == 9
 
 

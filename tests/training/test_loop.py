@@ -442,10 +442,14 @@ def test_a_scheme_that_cannot_read_the_data(words: Dataset) -> None:
             tiny(scheme, words)
 
 
-def test_sizes_of_bounded_schemes_are_the_means(words: Dataset, trees: Dataset) -> None:
-    assert tiny("relative", words).max_size == 7
-    assert tiny("tree", trees).max_size == 3
-    assert tiny("relative", trees).max_size == round(trees.manifest.mean_tokens) == 10
+def test_bounded_schemes_are_made_for_the_largest_size_of_training(words: Dataset, trees: Dataset) -> None:
+    """The longest word with its EOS, the greatest depth, and the most nodes."""
+    lengths = words.split("train").table()["size"].to_numpy()
+    assert tiny("relative", words).max_size == lengths.max() + 1 > words.manifest.mean_size + 1
+    table = trees.split("train").table()
+    assert tiny("tree", trees).max_size == table["size"].to_numpy().max() > trees.manifest.mean_size
+    nodes = max(len(nodes) for side in ("source_ids", "target_ids") for nodes in table[side].to_pylist())
+    assert tiny("relative", trees).max_size == nodes > trees.manifest.mean_tokens
     assert tiny("rope", words).max_size is None
     with pytest.raises(UsageError, match="not bounded"):
         tiny("rope", words, max_size=5)
