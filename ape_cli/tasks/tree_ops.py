@@ -11,10 +11,11 @@ from typing import ClassVar
 import numpy as np
 
 from ape_cli.core import ragged, rng
+from ape_cli.core.errors import pick
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.structure import Tree, trees
-from ape_cli.tasks import Source, Tokens
+from ape_cli.structure import Tree, rotations, trees
+from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._sized import over_sizes
 from ape_cli.tasks._unique_trees import UniqueTrees
 
@@ -29,7 +30,7 @@ class TreeOps(UniqueTrees):
     that root is a node that is drawn uniformly. The operator determines the target:
 
     - `extract`: the subtree;
-    - `flip-extract`: the mirror image of the subtree;
+    - `flip-extract`: the mirror image of the subtree, or the subtree with the children of its root reversed;
     - `truncate`: the tree, with the subtree replaced by a leaf that has the symbol of the subtree's root;
     - `no-op`: the tree.
 
@@ -37,8 +38,9 @@ class TreeOps(UniqueTrees):
     leaf symbols is drawn again. No symbol occurs twice in a tree. For any branching, the root of the source has its two
     children, the index and the tree, at the heap indices 2 and 3.
 
-    Arguments: those of `UniqueTrees`. Raises `UsageError` if an option is out of range, or if the vocabulary is too
-    small for unique symbols.
+    Arguments: those of `UniqueTrees`, and `mirror`, whether `flip-extract` reverses the children of `all` nodes, as the
+    paper says, or of the `root` alone, as its authors' code does. Raises `UsageError` if an option is out of range, or
+    if the vocabulary is too small for unique symbols.
 
     >>> task = TreeOps(order="breadth", depth_mean=3, depth_std=0, vocabulary=16)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -51,8 +53,17 @@ class TreeOps(UniqueTrees):
     """
 
     summary = "extract, flip-extract, truncate or leave a subtree that a leaf points to"
+    answer_options = ("mirror",)
+    form_options = ("branching", "binarise", "mirror")
     table_place = 7
     ops: ClassVar[list[str]] = ["extract", "flip-extract", "truncate", "no-op"]
+
+    mirror: str = option("all", "What flip-extract mirrors: all, or root.", late=True)
+
+    def check(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range."""
+        pick("kind of rotation --mirror", self.mirror, ("all", "root"))
+        super().check()
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: leaves, operators of the tree, then the four operators."""
@@ -103,7 +114,7 @@ class TreeOps(UniqueTrees):
         extracting = source.op <= FLIP_EXTRACT
         heap -= ((source.chosen - 1) * extracting)[row] * trees.power(k, down)  # as `trees.reroot` does
         flipped = np.flatnonzero((source.op == FLIP_EXTRACT)[row])
-        heap[flipped] = trees.mirror(heap[flipped], k)
+        heap[flipped] = (trees.mirror if self.mirror == "all" else rotations.reverse_root)(heap[flipped], k)
         return Tokens(ragged.starts_of(np.bincount(row, minlength=rows)), heap, symbol[kept])
 
     def closing(self, op: I64, pointer: I64) -> I64:

@@ -1,20 +1,28 @@
 """The task `tree_rotate`: the target is the mirror image of a tree.
 
-The children are in reverse order at all depths. In binary trees this exchanges left and right.
+The children are in reverse order at all depths. In binary trees this exchanges left and right. The paper describes the
+task so. Its authors' code has two other forms, which `mirror` chooses: until April 2024 it reversed the children of the
+root alone, and since then it rotates trees as search trees are rotated.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ape_cli.structure import trees
-from ape_cli.tasks import Source, Tokens
+from ape_cli.core.errors import UsageError, pick
+from ape_cli.structure import rotations, trees
+from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._trees import PlainTrees
 
 
 @dataclass(frozen=True, kw_only=True)
 class TreeRotate(PlainTrees):
-    """Mirror a tree recursively. This is the paper's rotation, not the rotation of search trees.
+    """Mirror a tree, or only its root, or rotate it.
+
+    Arguments: those of `PlainTrees`, and `mirror`: `all` reverses the children of every node, as the paper says. `root`
+    reverses those of the root. `search-tree` makes right rotations of binary trees: f(p(l, r), x) becomes p(l, f(r, x')),
+    where x' is x rotated. A tree whose left child is a leaf stays as it is. Raises `UsageError` if an option is out of
+    range, or if the trees are not binary or too deep for a rotation.
 
     >>> task = TreeRotate(order="breadth", depth_mean=2, depth_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -25,9 +33,34 @@ class TreeRotate(PlainTrees):
     """
 
     summary = "the mirror image, recursively: f(x, g(y, z)) -> f(g(z, y), x)"
+    answer_options = ("mirror",)
+    form_options = ("branching", "binarise", "mirror")
     table_place = 5
     default_for = "tree(k)"
 
+    mirror: str = option("all", "What is mirrored: all, root, or search-tree for a rotation.", late=True)
+
+    def check(self) -> None:
+        """Check the options. Raises `UsageError` if one is out of range."""
+        pick("kind of rotation --mirror", self.mirror, ("all", "root", "search-tree"))
+        if self.mirror == "search-tree" and self.branching != 2:
+            raise UsageError(
+                "only binary trees can be rotated",
+                got=f"branching {self.branching}",
+                allowed="2",
+                fix="--mirror all or --mirror root",
+            )
+        super().check()
+
+    @property
+    def max_depth(self) -> int:
+        """The greatest depth at which every path of source and target fits; a rotation can double the depth."""
+        return super().max_depth // (2 if self.mirror == "search-tree" else 1)
+
     def answer(self, source: Source) -> Tokens:
-        """The target of each source: its mirror image."""
-        return Tokens(source.starts, trees.mirror(source.position, self.branching), source.symbol)
+        """The target of each source: its mirror image, or the rotated tree."""
+        if self.mirror == "search-tree":
+            place = rotations.rotate_right(source.starts, source.position)
+        else:
+            place = (trees.mirror if self.mirror == "all" else rotations.reverse_root)(source.position, self.branching)
+        return Tokens(source.starts, place, source.symbol)

@@ -45,6 +45,18 @@ def test_target_is_rederived(form: dict[str, Any], order: str) -> None:
             assert (3 <= node[0] < 67) if len(node) == 1 else (67 <= node[0] < 131)
 
 
+def test_the_root_alone_can_be_flipped() -> None:
+    def flipped(source: recursive.Tree) -> recursive.Tree:
+        operator, (pointer,), tree = source
+        if OPS[operator] != "flip-extract":
+            return expected(source)
+        chosen = next(node for node in recursive.nodes(tree) if node[0] == pointer)
+        return (chosen[0], *chosen[:0:-1])
+
+    for form in ({}, {"branching": 3, "depth_mean": 4, "depth_std": 0.5}, {"binarise": True}):
+        check_trees("tree-ops", "breadth", flipped, mirror="root", **form)
+
+
 def test_operators_and_nodes_are_drawn_uniformly() -> None:
     found = check_trees("tree-ops", "depth", expected, depth_mean=4, depth_std=0)
     counts = Counter(row["op"] for _, row in found)

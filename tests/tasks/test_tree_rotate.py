@@ -1,4 +1,4 @@
-"""tree-rotate: the mirror image at every depth."""
+"""tree-rotate: the mirror image at every depth, or of the root alone, or the rotation of search trees."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ape_cli import tasks
+from ape_cli.core.errors import UsageError
 from ape_cli.structure import trees
 from tests import recursive
 from tests.tasks.contract import FORMS, check_trees, in_orders
@@ -15,8 +16,61 @@ from tests.tasks.contract import FORMS, check_trees, in_orders
 @pytest.mark.parametrize(("form", "order"), in_orders(FORMS), ids=str)
 def test_target_is_rederived(form: dict[str, Any], order: str) -> None:
     found = check_trees("tree-rotate", order, recursive.mirror, **form)
-    roots_only = [(t[0], *t[:0:-1]) for t, _ in found]  # the mistake: only the children of the root are exchanged
-    assert sum(recursive.mirror(t) != r for (t, _), r in zip(found, roots_only, strict=True)) > len(found) / 2
+    assert sum(recursive.mirror(tree) != reversed_root(tree) for tree, _ in found) > len(found) / 2
+
+
+def reversed_root(tree: recursive.Tree) -> recursive.Tree:
+    return (tree[0], *tree[:0:-1])
+
+
+def rotated(tree: recursive.Tree) -> recursive.Tree:
+    """A right rotation, as textbooks draw it, and then the same on the right."""
+    match tree:
+        case (f, (p, left, middle), right):
+            return (p, left, (f, middle, rotated(right)))
+        case _:
+            return tree
+
+
+@pytest.mark.parametrize(
+    ("mirror", "expected", "form", "order"),
+    [
+        ("root", reversed_root, {}, "breadth"),
+        ("root", reversed_root, {}, "breadth-to-depth"),
+        ("root", reversed_root, {"branching": 3, "depth_mean": 4, "depth_std": 0.5}, "depth"),
+        ("root", reversed_root, {"binarise": True}, "depth-to-breadth"),
+        ("search-tree", rotated, {}, "breadth"),
+        ("search-tree", rotated, {}, "breadth-to-depth"),
+        ("search-tree", rotated, {"binarise": True}, "depth"),
+    ],
+)
+def test_other_forms_are_rederived(mirror: str, expected: Any, form: dict[str, Any], order: str) -> None:
+    found = check_trees("tree-rotate", order, expected, mirror=mirror, **form)
+    assert sum(expected(tree) != recursive.mirror(tree) for tree, _ in found) > 0.9 * len(found)
+    if (
+        mirror == "search-tree"
+    ):  # at depth 7, a left child is a leaf in one of 14 trees: it is not the deep one, and drew 0
+        kept = sum(rotated(tree) == tree for tree, _ in found) / len(found)
+        assert abs(kept - 1 / 14) < 4 * (1 / 14 / len(found)) ** 0.5
+
+
+def test_a_rotation_keeps_the_order_of_leaves() -> None:
+    """The law of rotations of search trees: nodes from left to right stay the same, in any tree."""
+
+    def in_order(tree: recursive.Tree) -> list[int]:
+        return [*in_order(tree[1]), tree[0], *in_order(tree[2])] if len(tree) > 1 else [tree[0]]
+
+    for tree, row in check_trees("tree-rotate", "breadth", rotated, mirror="search-tree"):
+        assert in_order(recursive.build(row["target_ids"], row["target_positions"])) == in_order(tree)
+
+
+def test_only_binary_trees_of_half_the_depth_can_be_rotated() -> None:
+    with pytest.raises(UsageError, match="only binary trees can be rotated"):
+        tasks.make("tree-rotate", mirror="search-tree", branching=3)
+    with pytest.raises(UsageError, match="31"):
+        tasks.make("tree-rotate", mirror="search-tree", depth_mean=32, depth_std=0)
+    with pytest.raises(UsageError, match="unknown kind of rotation"):
+        tasks.make("tree-rotate", mirror="leaves")
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
