@@ -58,7 +58,14 @@ def build(config: Config, own: Structure, ids: int) -> Transformer:
     assert isinstance(config, SequenceConfig)
     encoder, decoder = config.encoder_layers, config.decoder_layers
     arguments = _of_any_model(config, own, _weights(config, ids, encoder, decoder))
-    return Transformer(ids=ids, encoder_layers=encoder, decoder_layers=decoder, **arguments)
+    return Transformer(
+        ids=ids,
+        encoder_layers=encoder,
+        decoder_layers=decoder,
+        branches_only=config.dropout_places == "branches",
+        positions_scale=config.positions_scale,
+        **arguments,
+    )
 
 
 def _weights(config: Config, rows: int, encoder_layers: int, decoder_layers: int = 0) -> int:

@@ -41,9 +41,10 @@ class Layer(nn.Module):
     Arguments:
     - `scheme`: the positional encoding, whose shape decides the width and the number of heads; `kind`: of attention;
     - `d_ff`: the inner width of the feed-forward network; `activation`: of this network;
-    - `dropout`: the probability for the output of each branch, and for the inside of the feed-forward network;
+    - `dropout`: the probability for the output of each branch;
     - `crosses`: whether the layer attends to the encoder's output;
-    - `attention_dropout`: the probability for the attention weights; None means the same as `dropout`;
+    - `attention_dropout`, `ff_dropout`: the probabilities for the attention weights and for the inside of the
+      feed-forward network; None means the same as `dropout`;
     - `skip`: the probability that a branch is left out for a row (see `stochastic_depth`).
     """
 
@@ -57,6 +58,7 @@ class Layer(nn.Module):
         crosses: bool = False,
         activation: Activation = functional.relu,
         attention_dropout: float | None = None,
+        ff_dropout: float | None = None,
         skip: float = 0.0,
     ) -> None:
         """Create the branches and their norms."""
@@ -67,7 +69,8 @@ class Layer(nn.Module):
         self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(scheme, forget, kind)
         if crosses:
             self.cross_norm, self.cross_attention = nn.LayerNorm(d_model), Attention(scheme, forget, kind)
-        self.ff_norm, self.ff = nn.LayerNorm(d_model), FeedForward(d_model, d_ff, dropout, activation)
+        inside = dropout if ff_dropout is None else ff_dropout
+        self.ff_norm, self.ff = nn.LayerNorm(d_model), FeedForward(d_model, d_ff, inside, activation)
 
     def forward(
         self, x: Tensor, scheme: Scheme, link: Link, memory: Tensor | None = None, cross: Link | None = None

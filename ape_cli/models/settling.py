@@ -13,7 +13,7 @@ from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import augmentation
 from ape_cli.data.facts import Facts
 from ape_cli.models.image_classifier import Tokenising
-from ape_cli.runs.config import Config, ImageConfig, preset, resolve
+from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, preset, resolve
 from ape_cli.storage.sources import NOT_MIRRORED
 from ape_cli.structure import LinePlace, Seq, Structure, columns, factors_of, left_out
 
@@ -107,8 +107,24 @@ def settle(config: Config, data: Facts) -> Config:
             got=f"max_size={config.max_size}",
             fix="leave max_size out",
         )
+    if isinstance(config, SequenceConfig):
+        _check_effect(config)
     settled = {"structure": None if read == plain else read, "max_size": size, "decay": locality(config)}
     return config.model_copy(update=settled | _augmentation(config, data))
+
+
+def _check_effect(config: SequenceConfig) -> None:
+    """Check that two settings have an effect. Raises `UsageError` if one has none."""
+    if config.positions_scale != 1.0 and not position.load(config.scheme).overrides("embed"):
+        raise UsageError(
+            f"{config.scheme} adds nothing to the embeddings",
+            got=f"positions_scale={config.positions_scale:g}",
+            fix="leave positions_scale out, or choose an additive scheme (`ape schemes`)",
+        )
+    if config.dropout_places != "all" and not config.dropout:
+        raise UsageError(
+            "there is no dropout to place", got=f"dropout_places={config.dropout_places}", fix="--set dropout=0.15"
+        )
 
 
 def _extent(config: Config, data: Facts, read: Structure) -> int | None:

@@ -63,8 +63,9 @@ class Transformer(Model):
     """An encoder-decoder that reads a source and a target prefix, and scores the next target token at every place.
 
     Arguments: `ids`, the number of token ids; `d_ff`, inner channels of the feed-forward; `encoder_layers`,
-    `decoder_layers`; `dropout`, its probability; `kind`, the kind of attention, None for the default; `generator` of
-    the random weights.
+    `decoder_layers`; `dropout`, its probability; `branches_only`, whether it acts only on the outputs of branches, and
+    not on embeddings, attention weights and the inside of the feed-forward; `positions_scale`, the factor of what the
+    scheme adds to embeddings; `kind`, the kind of attention, None for the default; `generator` of the random weights.
 
     A kind of attention that mixes queries would look ahead in the decoder. Then only the encoder has it, and the
     decoder's two attentions are the default kind. Raises `UsageError` if the kind cannot take the scheme, or if such
@@ -80,6 +81,8 @@ class Transformer(Model):
         encoder_layers: int,
         decoder_layers: int,
         dropout: float,
+        branches_only: bool = False,
+        positions_scale: float = 1.0,
         kind: Kind | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -95,10 +98,13 @@ class Transformer(Model):
             )
         behind = attention.make() if kind.mixes_queries else kind
         self.embedding = nn.Parameter(torch.empty(ids, d))
-        self.dropout = Dropout(dropout)
-        self.encoder = nn.ModuleList(Layer(scheme, kind, d_ff=d_ff, dropout=dropout) for _ in range(encoder_layers))
+        self.positions_scale = positions_scale
+        inside = 0.0 if branches_only else dropout
+        self.dropout = Dropout(inside)
+        rates: dict[str, Any] = {"dropout": dropout, "attention_dropout": inside, "ff_dropout": inside}
+        self.encoder = nn.ModuleList(Layer(scheme, kind, d_ff=d_ff, **rates) for _ in range(encoder_layers))
         self.decoder = nn.ModuleList(
-            Layer(scheme, behind, d_ff=d_ff, dropout=dropout, crosses=True) for _ in range(decoder_layers)
+            Layer(scheme, behind, d_ff=d_ff, crosses=True, **rates) for _ in range(decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
         self._initialise(generator)
@@ -115,7 +121,10 @@ class Transformer(Model):
         ids: int64 [B, N], at positions [B or 1, N] -> [B, N, D]
         """
         x = lookup(ids, self.embedding) * math.sqrt(self.embedding.shape[1])
-        return self.dropout(self.scheme.embed(x, context))
+        placed = self.scheme.embed(x, context)
+        if self.positions_scale != 1.0:
+            placed = x + self.positions_scale * (placed - x)
+        return self.dropout(placed)
 
     def encode(
         self, ids: Tensor, positions: Tensor, mask: Tensor, plan: PositionPlan | None = None

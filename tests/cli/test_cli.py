@@ -116,7 +116,8 @@ def test_an_existing_dataset_that_a_task_does_not_use(here: Path) -> None:
 
 def test_lists(here: Path) -> None:
     tasks = {t["task"]: t for t in json.loads(ape("tasks", "--json")[0])}
-    plain = {"depth_mean": 7.0, "depth_std": 1.0, "branching": 2, "binarise": False, "vocabulary": 128, "sizes": []}
+    plain = {"depth_mean": 7.0, "depth_std": 1.0, "branching": 2, "binarise": False, "vocabulary": 128}
+    plain |= {"mirror": "all", "sizes": []}
     assert tasks["tree-ops"]["options"] == plain
     schemes = {s["scheme"]: s for s in json.loads(ape("schemes", "--json")[0])}
     assert schemes["rope"]["relative"]

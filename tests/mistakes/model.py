@@ -6,6 +6,13 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
+        "dropout of attention weights although it acts on branches alone",
+        "Transformer.__init__",
+        '{"dropout": dropout, "attention_dropout": inside, "ff_dropout": inside}',
+        '{"dropout": dropout, "attention_dropout": dropout, "ff_dropout": inside}',
+        "models/test_transformer.py::test_dropout_can_act_on_branches_alone",
+    ),
+    Mistake(
         "token embeddings of standard deviation 20 beside vectors of amplitude 1",
         "Transformer._initialise",
         "std=self.embedding.shape[1] ** -0.5",

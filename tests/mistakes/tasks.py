@@ -231,7 +231,7 @@ MISTAKES = [
     ),
     Mistake(
         "a bounded scheme for the mean size instead of the largest",
-        "settling._extent",
+        "_extent",
         "max(1, found)",
         "max(1, round(data.mean_size))",
         "training/test_loop.py::test_bounded_schemes_are_made_for_the_largest_size_of_training",

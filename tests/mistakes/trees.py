@@ -22,8 +22,8 @@ MISTAKES = [
     Mistake(
         "a rotation that swaps only the root's children",
         "TreeRotate.answer",
-        "trees.mirror(source.position, self.branching)",
-        "source.position ^ ((source.position > 1) << (trees.Tree(2).level(source.position) - (source.position > 1)))",
+        'trees.mirror if self.mirror == "all" else rotations.reverse_root',
+        "rotations.reverse_root",
         "tasks/test_tree_rotate.py::test_target_is_rederived",
     ),
     Mistake(

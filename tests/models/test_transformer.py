@@ -38,6 +38,38 @@ def test_token_embeddings_start_with_variance_one() -> None:
     assert abs(float(made.embed(torch.arange(3, 23)[None], context).detach().std()) - 1) < 0.05
 
 
+@pytest.mark.parametrize("name", ["sinusoidal", "learned", "rope"])
+def test_positions_are_added_with_their_scale(name: str) -> None:
+    """Sinusoids have a root mean square of 0.71. With a scale of 0.044 it is that of the authors' ratio, 1 in 32."""
+    scheme = position.make(name, 512, 8, max_size=20, generator=torch.Generator().manual_seed(1))
+    made = transformer.Transformer(
+        scheme, ids=23, d_ff=4, encoder_layers=1, decoder_layers=1, dropout=0.0, positions_scale=0.044
+    )
+    ids, context = torch.arange(3, 23)[None], scheme.context(torch.arange(20)[None])
+    tokens = made.embedding[ids] * 512**0.5
+    added = made.embed(ids, context) - tokens
+    own = scheme.embed(torch.zeros_like(tokens), context)
+    assert torch.allclose(added, 0.044 * own, atol=1e-5)
+    assert name == "rope" or abs(float((added.detach() ** 2).mean().sqrt()) - 0.044 * 0.5**0.5) < 1e-3
+
+
+def test_dropout_can_act_on_branches_alone() -> None:
+    """Without the branches' own dropout, nothing is random any more. With them, embeddings and insides are not."""
+    scheme = position.make("sinusoidal", 16, 2)
+    made = transformer.Transformer(
+        scheme, ids=23, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.5, branches_only=True
+    ).train()
+    ids, at = torch.arange(3, 11)[None], torch.arange(8)[None]
+    given = (ids, at, torch.ones_like(ids, dtype=torch.bool), ids, at)
+    context = scheme.context(at)
+    assert torch.equal(made.embed(ids, context), made.embed(ids, context))
+    assert not torch.equal(made(*given), made(*given))
+    for layer in (*made.encoder, *made.decoder):
+        assert layer.dropout.p == 0.5
+        layer.dropout.p = 0.0
+    assert torch.equal(made(*given), made(*given))
+
+
 def test_weights_follow_the_generator_alone() -> None:
     torch.manual_seed(5)
     one = net()

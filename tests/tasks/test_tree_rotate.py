@@ -47,9 +47,7 @@ def rotated(tree: recursive.Tree) -> recursive.Tree:
 def test_other_forms_are_rederived(mirror: str, expected: Any, form: dict[str, Any], order: str) -> None:
     found = check_trees("tree-rotate", order, expected, mirror=mirror, **form)
     assert sum(expected(tree) != recursive.mirror(tree) for tree, _ in found) > 0.9 * len(found)
-    if (
-        mirror == "search-tree"
-    ):  # at depth 7, a left child is a leaf in one of 14 trees: it is not the deep one, and drew 0
+    if mirror == "search-tree":  # one left child in 14 is a leaf at depth 7: it is not the deep one, and drew 0
         kept = sum(rotated(tree) == tree for tree, _ in found) / len(found)
         assert abs(kept - 1 / 14) < 4 * (1 / 14 / len(found)) ** 0.5
 

@@ -455,6 +455,15 @@ def test_bounded_schemes_are_made_for_the_largest_size_of_training(words: Datase
         tiny("rope", words, max_size=5)
 
 
+def test_settings_without_an_effect_are_refused(words: Dataset) -> None:
+    with pytest.raises(UsageError, match="rope adds nothing to the embeddings"):
+        tiny("rope", words, positions_scale=0.5)
+    with pytest.raises(UsageError, match="no dropout to place"):
+        tiny("rope", words, dropout_places="branches", dropout=0.0)
+    assert tiny("sinusoidal", words, positions_scale=0.5).positions_scale == 0.5
+    assert tiny("rope", words, dropout_places="branches", dropout=0.1).dropout_places == "branches"
+
+
 def test_settings_are_checked() -> None:
     def resolve(**settings: Any) -> Config:
         return config.resolve("small", "rope", {"base": 1.0}, settings=settings)

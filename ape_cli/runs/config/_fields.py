@@ -13,7 +13,14 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapt
 
 from ape_cli.structure import StructureField
 
-_LATE = {"structure", "attention", "attention_options", "label_smoothing"}  # added after the first runs
+_LATE = {
+    "structure",
+    "attention",
+    "attention_options",
+    "label_smoothing",
+    "positions_scale",
+    "dropout_places",
+}  # added after the first runs
 
 
 class Config(BaseModel):
@@ -61,7 +68,8 @@ class Config(BaseModel):
         `without` are fields to leave out. Fields that were added later count only if they differ from their default, so
         that older runs keep their names.
         """
-        plain = {name for name in _LATE if getattr(self, name) == type(self).model_fields[name].default}
+        own = type(self).model_fields
+        plain = {name for name in _LATE & set(own) if getattr(self, name) == own[name].default}
         fields = self.model_dump(exclude=set(without) | plain)
         identity = json.dumps([fields, fingerprint], sort_keys=True)
         return hashlib.sha256(identity.encode()).hexdigest()[:8]
@@ -74,6 +82,8 @@ class SequenceConfig(Config):
     unit = "tokens"
 
     decoder_layers: int = Field(gt=0, le=200, description="Number of decoder layers.")
+    positions_scale: float = Field(1.0, gt=0, le=1000, description="Factor of the vectors added to embeddings.")
+    dropout_places: Literal["all", "branches"] = Field("all", description="Where dropout acts: all, or branches.")
 
 
 class ImageConfig(Config):
