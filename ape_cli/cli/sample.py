@@ -131,7 +131,7 @@ def _sample(manifest: Manifest, split: str, found: pa.Table) -> Sample | Picture
     """The sample in a table with one row. Raises `DataError` if it is not valid."""
     plan, names = manifest.plan, manifest.vocabulary
     if plan.image is None:
-        row_checks.check_rows(found, plan.structure, len(names))
+        row_checks.check_rows(found, plan.structure, len(names), tagged=bool(plan.tagged))
         return Sample(manifest, split, found.to_pylist()[0])
     raw = found.to_pylist()[0]
     label = int(image_rows.labels(found, len(names))[0])

@@ -88,7 +88,7 @@ class Batch(Labelled):
     source_ids: Tensor  # [B, N]
     source_positions: Tensor  # [B or 1, N] or [B or 1, N, C]
     source_mask: Tensor  # [B, N]
-    input_ids: Tensor  # [B, M], SOS first
+    input_ids: Tensor  # [B, M], SOS first; if the labels are tags, the source
     input_positions: Tensor  # [B or 1, M] or [B or 1, M, C]
     labels: Tensor  # [B, M], PAD where there is nothing to predict
     row: I64  # [B] row number in the split

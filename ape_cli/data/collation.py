@@ -7,6 +7,9 @@ Teacher forcing: the decoder reads SOS and the target without its last token, an
 structure `seq` has an EOS token in source and target. All other data has none, because the end follows from the
 structure.
 
+Tags: if the target has one tag for each token of the source, the decoder reads the source itself, and its label at each
+token is the tag of this token. So it never reads an answer. Tags have no EOS. A tag that is PAD is not asked for.
+
 Positions:
 
 - SOS and padding have 0 in every coordinate.
@@ -115,10 +118,11 @@ class Reading:
     own: Structure  # structure of the data
     wanted: Structure
     columns: tuple[int, ...]  # for each wanted coordinate: the index of the data's coordinate, or LINE
+    tagged: bool = False  # whether the target has a tag for each token of the source
 
     @classmethod
-    def of(cls, own: Structure, wanted: Structure | None) -> Reading:
-        """Read the positions as the wanted structure, by default as the data's own.
+    def of(cls, own: Structure, wanted: Structure | None, *, tagged: bool = False) -> Reading:
+        """Read the positions as the wanted structure, by default as the data's own. `tagged`: see `Reading`.
 
         Raises `UsageError` if the data has no positions of the wanted structure.
         """
@@ -132,7 +136,7 @@ class Reading:
                 fix="leave --structure out to use the structure of the data",
             )
         # the positions of a sequence are those along the line, where EOS has a position too
-        return cls(own, wanted, tuple(LINE if own == Seq() else column for column in found))
+        return cls(own, wanted, tuple(LINE if own == Seq() else column for column in found), tagged)
 
     @property
     def is_line(self) -> bool:
@@ -166,33 +170,49 @@ def collate(
     own, asked = own_rows(rows, share)
     unfolds = any(isinstance(s, Tree) for s in reading.own.simple)
     closed = reading.own == Seq()
+    closes = closed and not reading.tagged
     source_length, target_length = (
-        padding(int(side.length_of(rows).max(initial=0)) + closed) - closed for side in (window.source, window.target)
+        padding(int(side.length_of(rows).max(initial=0)) + end) - end
+        for side, end in ((window.source, closed), (window.target, closes))
     )
     source, source_at, source_mask = _pad(window.source, source_length, own, not reading.is_line)
     target, target_at, target_mask = _pad(window.target, target_length, own, unfolds or not reading.is_line)
     if closed:
-        source, target = _close(source, source_mask), _close(target, target_mask)
-        source_mask, target_mask = source != PAD, target != PAD
+        source = _close(source, source_mask)
+        source_mask = source != PAD
+    if closes:
+        target = _close(target, target_mask)
+        target_mask = target != PAD
+    if reading.tagged:
+        given, given_at, given_mask = _pad(window.source, target_length, own, not reading.is_line)
+        given_places = reading.places(given_at, given_mask)
+    else:
+        given, given_places = _after(SOS, target), _after(0, reading.places(target_at, target_mask))
     tensor = torch.from_numpy
     return Batch(
         source_ids=tensor(source),
         source_positions=tensor(reading.places(source_at, source_mask)),
         source_mask=tensor(source_mask),
-        input_ids=tensor(_after(SOS, target)),
-        input_positions=tensor(_after(0, reading.places(target_at, target_mask))),
+        input_ids=tensor(given),
+        input_positions=tensor(given_places),
         labels=tensor(target if asked else np.full_like(target, PAD)),
         row=window.row[own],
         size=window.size[own],
         op=window.op[own],
         label_positions=tensor(target_at) if unfolds else None,
-        whole=None if share == WHOLE else (_tokens(window.target, rows, closed), _tokens(window.source, rows, closed)),
+        whole=None if share == WHOLE else (_labels(window.target, rows, closes), _tokens(window.source, rows, closed)),
     )
 
 
 def _tokens(side: Side, rows: I64, closed: bool) -> int:
     """The number of tokens of the given rows, including one EOS for each row if they are `closed`."""
     return int(side.length_of(rows).sum()) + closed * rows.size
+
+
+def _labels(side: Side, rows: I64, closed: bool) -> int:
+    """The number of labels of the given rows: `_tokens` without tags that are not asked for."""
+    place, _ = ragged.take(side.starts, rows)
+    return _tokens(side, rows, closed) - int((side.ids[place] == PAD).sum())
 
 
 def _pad(side: Side, length: int, own: I64, placed: bool) -> tuple[I64, I64 | None, np.ndarray]:

@@ -80,6 +80,7 @@ def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_row
             "rows": task.rows(rows, seed),
             "shard_rows": shard_rows,
             "image": task.image,
+            "tagged": task.tagged or None,
             "code": own_code.digest(type(task)),
         }
     )

@@ -98,11 +98,13 @@ class Split(Rows[Window, Batch]):
         structure: str | Structure | None = None,
         padding: Padding = exact_length,
     ) -> Callable[[Window, I64], Batch]:
-        reading = Reading.of(self.manifest.plan.structure, None if structure is None else parse_structure(structure))
+        plan, wanted = self.manifest.plan, None if structure is None else parse_structure(structure)
+        reading = Reading.of(plan.structure, wanted, tagged=bool(plan.tagged))
         return partial(collate, reading=reading, share=share, padding=padding)
 
     def _check(self, part: pa.Table) -> None:
-        row_checks.check_rows(part, self.manifest.plan.structure, self.ids)
+        plan = self.manifest.plan
+        row_checks.check_rows(part, plan.structure, self.ids, tagged=bool(plan.tagged))
 
     def _window(self, part: pa.Table) -> Window:
         return Window.of(part)

@@ -61,9 +61,10 @@ class DatasetPlan(Frozen):
     shard_rows: int = Field(gt=0)
     image: Size | None = None  # height, width and channels; None for sequences
     source_order: Order | None = None  # linearisation of the source, if it differs from the target's
+    tagged: bool | None = None  # True if the target has a tag for each token of the source
     code: str | None = Field(None, pattern=HEX)  # digest of the code of a user's own task (`core/own_code.py`)
 
-    _compact = late("image", "source_order", "code")
+    _compact = late("image", "source_order", "tagged", "code")
 
     def is_that_of(self, wanted: DatasetPlan) -> bool:
         """Whether a dataset with this plan is the wanted one. Early versions did not record the code of own tasks."""

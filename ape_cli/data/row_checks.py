@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ape_cli.core.errors import DataError
 from ape_cli.core.rng import U64
-from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.core.vocabulary import FIRST_SYMBOL, PAD
 from ape_cli.storage import sequence_rows
 from ape_cli.structure import Cyclic, Seq, Structure, Tree
 
@@ -25,14 +25,20 @@ def check_row_numbers(part: pa.Table, first: int) -> None:
         raise DataError("a row has another number", got=numbers[at], allowed=first + at, fix=_AGAIN)
 
 
-def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
+def check_rows(part: pa.Table, own: Structure, ids: int, *, tagged: bool = False) -> None:
     """Check that every id is in the vocabulary and has a position, and that every position exists in the structure.
 
     Each row of a tree must also have its root, once. Only words may be empty, because they end with EOS.
 
-    `own` is the structure of the dataset, and `ids` the size of its vocabulary. Raises `DataError` otherwise.
+    `own` is the structure of the dataset, and `ids` the size of its vocabulary. If targets are `tagged`, they may have
+    PAD, and are as long as their sources. Raises `DataError` otherwise.
     """
     operators(part)
+    sides = [pc.list_value_length(part[f"{side}_ids"]).to_numpy() for side in ("source", "target")]
+    if tagged and (sides[0] != sides[1]).any():
+        row = int(np.flatnonzero(sides[0] != sides[1])[0])
+        got = f"{sides[1][row]} tags for {sides[0][row]} tokens"
+        raise DataError("not each token has a tag", got=got, allowed="one for each", fix=_AGAIN)
     for side in ("source", "target"):
         lengths = [pc.list_value_length(part[f"{side}_{what}"]).to_numpy() for what in ("ids", "positions")]
         if (lengths[0] != lengths[1]).any():
@@ -43,6 +49,8 @@ def check_rows(part: pa.Table, own: Structure, ids: int) -> None:
             row = int(np.flatnonzero(lengths[0] == 0)[0])
             raise DataError(f"a {side} is empty", got=f"row {row} of these", allowed="at least one id", fix=_AGAIN)
         symbol = part[f"{side}_ids"].combine_chunks().values.to_numpy()
+        if tagged and side == "target":
+            symbol = symbol[symbol != PAD]
         if symbol.size and not FIRST_SYMBOL <= symbol.min() <= symbol.max() < ids:
             wrong = symbol[(symbol < FIRST_SYMBOL) | (symbol >= ids)][0]
             raise DataError(

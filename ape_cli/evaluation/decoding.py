@@ -7,6 +7,7 @@ The place of the next symbol follows from what is already written, and never fro
   is a leaf and opens none). The tree is finished when no place is open.
 - In grids and rings it is the next of their places, in order. The shape of the answer depends on the source alone.
   The same holds for trees of a task that declares `places_given`: it promises that the source determines the places.
+- Tags are written all at once, because none depends on another.
 
 A row writes as many symbols as its answer has, so nothing depends on the other rows of the batch.
 
@@ -72,7 +73,7 @@ def written(
     Each symbol is at the place of its label. PAD is where none was written. Raises `DataError` for trees of a task that
     does not define how they unfold.
     """
-    grows = any(isinstance(s, Tree) for s in reading.own.simple) and not task.places_given
+    grows = any(isinstance(s, Tree) for s in reading.own.simple) and not (task.places_given or reading.tagged)
     if grows and not isinstance(task, Trees):
         raise DataError(
             "greedy decoding does not know how these trees unfold",
@@ -88,7 +89,9 @@ def written(
             torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"),
         ):
             pen = _Pen(model, there)
-            if isinstance(task, Trees) and grows:
+            if reading.tagged:
+                predicted = pen.scores(there.input_ids, there.input_positions).argmax(-1)
+            elif isinstance(task, Trees) and grows:
                 predicted = _unfold(pen, there, task, reading)
             else:
                 predicted = _follow(pen, there, reading)
@@ -108,7 +111,11 @@ class _Pen:
 
         written: int64 [B, m], SOS first; at: int64 [B or 1, m], its positions -> int64 [B]
         """
-        return self.model.decode(written, at, self.memory, self.source)[:, -1].argmax(-1)
+        return self.scores(written, at)[:, -1].argmax(-1)
+
+    def scores(self, given: Tensor, at: Tensor) -> Tensor:
+        """The scores of all symbols after each prefix. int64 [B, m], [B or 1, m] -> [B, m, V]"""
+        return self.model.decode(given, at, self.memory, self.source)
 
 
 def _follow(pen: _Pen, batch: Batch, reading: Reading) -> Tensor:

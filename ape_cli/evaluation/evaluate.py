@@ -112,7 +112,8 @@ def how_to_write(config: Config, data: Dataset) -> tuple[BaseTask, Reading]:
     """The task of a dataset, and how a model of the configuration reads its positions, for greedy decoding."""
     plan = data.manifest.plan
     options = tasks.load(plan.task).recorded(plan.parameters)
-    read = Reading.of(plan.structure, reading(config.scheme, data.structure, config.structure))
+    wanted = reading(config.scheme, data.structure, config.structure)
+    read = Reading.of(plan.structure, wanted, tagged=bool(plan.tagged))
     return tasks.make(plan.task, plan.order, plan.source_order, **options), read
 
 

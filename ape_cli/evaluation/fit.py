@@ -90,8 +90,8 @@ def _answers(task: str, parameters: dict[str, Any]) -> str:
         found = tasks.load(task)
     except ApeError:
         return ""
-    known = tasks.options_of(found)
-    return ", ".join(f"{name} {parameters.get(name, known[name].default)}" for name in found.answer_options)
+    known, given = tasks.options_of(found), found.recorded(parameters)
+    return ", ".join(f"{name} {given.get(name, known[name].default)}" for name in found.answer_options)
 
 
 def _size(image: Sequence[int] | None) -> str:

@@ -129,6 +129,14 @@ class BaseTask(RowWriter):
         return None
 
     @property
+    def tagged(self) -> bool:
+        """Whether the target has one tag for each token of the source, which a model gives without earlier answers.
+
+        PAD as a tag means that there is nothing to predict.
+        """
+        return False
+
+    @property
     def origin(self) -> dict[str, str]:
         """Where each split comes from, in words, if the task has a source of data; else empty."""
         return {}

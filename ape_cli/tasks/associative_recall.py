@@ -3,10 +3,15 @@
 Source: multi-query associative recall; Arora et al. 2023, "Zoology: Measuring and Improving Recall in Efficient
 Language Models", arXiv:2312.04927.
 
-Deviations: the source trains a decoder that reads each query and answers it at once. Its queries are spread over a
-longer sequence, with gaps that follow a power law. Here the encoder reads the pairs and then all queries without
-gaps, and the decoder writes the answers. As in the source, keys are distinct, no key is queried twice, and keys and
-values have symbols of their own.
+With a `length`, sources are those of the source: queries are spread over the rest of a longer sequence, with gaps that
+follow a power law, and between them are random symbols. Each query is answered at once, by a tag. Presets `paper` and
+`medium` have one of its settings: 4 pairs, 64 tokens and 8,192 symbols. Deviations: here an encoder reads the whole
+sequence too, values are drawn with repetition, and a random symbol that happens to be a key of its row counts as one
+more query.
+
+Without a `length`, the form is ours: the encoder reads the pairs and then all queries without gaps, and the decoder
+writes the answers. As in the source, keys are distinct, no key is queried twice, and keys and values have symbols of
+their own.
 
 Shapes: R rows, P pairs of a row, Q queries of a row.
 """
@@ -21,7 +26,7 @@ import numpy as np
 from ape_cli.core import ragged, rng
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
-from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.core.vocabulary import FIRST_SYMBOL, PAD
 from ape_cli.tasks import Source, Tokens, check_whole, option
 from ape_cli.tasks._sized import Sized, over_sizes
 
@@ -38,9 +43,15 @@ class AssociativeRecall(Sized):
     not written yet. With 8 pairs, 16 values and a query of each key, such guesses give 42% of the values. The fewer
     queries there are, the less this helps: with 2 queries it is 26%.
 
+    With a `length` L, the first 2P of L tokens are the pairs. The other tokens are (L - 2P) / 2 slots of two tokens,
+    and each query stands at the beginning of one of them: slot i from 1 on is drawn with a probability proportional to
+    i^(gap_power - 1), without repetition. All other tokens are drawn uniformly from all symbols. The target has a tag
+    for each token: at a query its value, and elsewhere nothing to predict.
+
     Arguments: `pairs`, the number P of pairs; `queries`, the number Q of queries, at most P, where 0 means that each
-    key is queried once; `keys` and `values`, the number of symbols for keys and for values. The size of a source is P.
-    Raises `UsageError` if an option is out of range.
+    key is queried once; `keys` and `values`, the number of symbols for keys and for values; `length`, the number L of
+    tokens, 0 for queries without gaps; `gap_power`. The size of a source is P. Raises `UsageError` if an option is out
+    of range.
 
     >>> task = AssociativeRecall(pairs=3, queries=2, keys=6, values=6)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
@@ -52,17 +63,27 @@ class AssociativeRecall(Sized):
     summary = "the values of queried keys: k2 v7 k5 v1 k5 -> v1"
     source = "Arora et al. 2023, arXiv:2312.04927"
     extent: ClassVar[str] = "pairs"
-    form_options = ("queries",)
+    answer_options = ("length",)
+    form_options = ("queries", "length")
     size_words = ("pairs", "pairs of a key and a value")
     preset_options: ClassVar = {
         "small": {"pairs": 4, "queries": 1, "keys": 6, "values": 6},  # what 800 steps can learn
         "tiny": {"pairs": 3, "keys": 6, "values": 6},
+        "medium": {"pairs": 4, "keys": 4096, "values": 4096, "length": 64},
+        "paper": {"pairs": 4, "keys": 4096, "values": 4096, "length": 64},
     }
 
     pairs: int = option(32, "Number of pairs of a key and a value.")
     queries: int = option(0, "Number of queries, without repetition; 0 for one query of each key.")
     keys: int = option(64, "Number of symbols for keys.")
     values: int = option(64, "Number of symbols for values.")
+    length: int = option(0, "Number of tokens, over which queries are spread; 0 for queries without gaps.", late=True)
+    gap_power: float = option(0.01, "Exponent of the distribution of gaps; 1 for a uniform one.", late=True)
+
+    @property
+    def tagged(self) -> bool:
+        """Whether the values are tags of the queries."""
+        return self.length > 0
 
     @property
     def limits(self) -> tuple[int, int, str]:
@@ -82,27 +103,59 @@ class AssociativeRecall(Sized):
                 fix="choose fewer queries, or more pairs",
             )
 
+        check_whole("length", self.length, 0, 60_000)
+        need = 2 * self.pairs + 2 * (self.queries or self.pairs)
+        if self.length and (self.length < need or self.length % 2):
+            raise UsageError(
+                "bad length",
+                got=self.length,
+                allowed=f"an even number from {need}, so that each pair and each query has two tokens; or 0",
+                fix="choose a longer sequence, or fewer pairs",
+            )
+        if not 0 < self.gap_power <= 1:
+            raise UsageError("bad gap_power", got=self.gap_power, allowed="above 0, at most 1", fix="for example 0.01")
+
     def draw(self, key: U64) -> Source:
-        """Draw pairs and queries for each key. uint64 [R] -> `Source` of R rows with 2P + Q tokens each"""
+        """Draw pairs and queries for each key. uint64 [R] -> `Source` of R rows with 2P + Q or L tokens each"""
         assert not self.sizes
         rows, queries = key.size, self.queries or self.pairs
         keys = distinct(rng.child(key, "keys"), self.pairs, self.keys)  # [R, P]
         values = rng.below(rng.bits(rng.child(key, "values")[:, None], np.arange(self.pairs)), self.values)
         asked = np.take_along_axis(keys, distinct(rng.child(key, "queries"), queries, self.pairs), axis=1)  # [R, Q]
         pairs = np.stack([keys, self.keys + values], axis=2).reshape(rows, 2 * self.pairs)
-        symbol = np.concatenate([pairs, asked], axis=1)
+        symbol = np.concatenate([pairs, self._spread(key, asked) if self.length else asked], axis=1)
         tokens = symbol.shape[1]
         position = np.tile(np.arange(tokens), rows)
         return Source(np.arange(rows + 1) * tokens, position, FIRST_SYMBOL + symbol.ravel(), np.full(rows, self.pairs))
 
+    def _spread(self, key: U64, asked: I64) -> I64:
+        """The tokens behind the pairs: the queries in their slots, and random symbols. [R], [R, Q] -> [R, L - 2P]
+
+        The slots of a row are drawn one after the other, without repetition: those of the smallest of independent
+        exponential variables, whose rates are the weights (Efraimidis and Spirakis 2006).
+        """
+        rest = self.length - 2 * self.pairs
+        slots = np.arange(1, rest // 2 + 1)
+        word = rng.bits(rng.child(key, "gaps")[:, None], slots)
+        uniform = ((word >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # in (0, 1]
+        waiting = -np.log(uniform) / slots ** (self.gap_power - 1.0)
+        chosen = np.argsort(waiting, axis=1, kind="stable")[:, : asked.shape[1]]
+        found = rng.below(rng.bits(rng.child(key, "filler")[:, None], np.arange(rest)), self.keys + self.values)
+        np.put_along_axis(found, 2 * chosen, asked, axis=1)
+        return found
+
     def answer(self, source: Source) -> Tokens:
-        """The target of each source: the values of its queries."""
+        """The target of each source: the values of its queries, or a tag for each token."""
         row = ragged.rows_of(source.starts)
-        queried = source.position >= 2 * source.size[row]
-        name = row * self.keys + source.symbol  # tells the keys of different rows apart
-        stated = np.flatnonzero(~queried & (source.position % 2 == 0))
+        behind = source.position >= 2 * source.size[row]
+        name = row * (self.keys + self.values) + source.symbol  # tells the symbols of different rows apart
+        stated = np.flatnonzero(~behind & (source.position % 2 == 0))
         stated = stated[np.argsort(name[stated])]
-        found = stated[np.searchsorted(name[stated], name[queried])]
+        found = stated[np.minimum(np.searchsorted(name[stated], name), stated.size - 1)]  # [T]
+        queried = behind & (name[found] == name)
+        if self.length:
+            return Tokens(source.starts, source.position, np.where(queried, source.symbol[found + 1], PAD))
+        found = found[queried]
         count = np.bincount(row[queried], minlength=source.size.size)
         starts = ragged.starts_of(count)
         return Tokens(starts, ragged.places_of(starts), source.symbol[found + 1])
@@ -114,14 +167,14 @@ class AssociativeRecall(Sized):
     @property
     @over_sizes
     def mean_tokens(self) -> float:
-        """The number of tokens of a source: pairs and queries."""
-        return 2.0 * self.pairs + (self.queries or self.pairs)
+        """The number of tokens of a source: pairs and queries, and what is between these."""
+        return float(self.length) if self.length else 2.0 * self.pairs + (self.queries or self.pairs)
 
     @property
     @over_sizes
     def mean_answer_tokens(self) -> float:
-        """The number of tokens of a target: the queries."""
-        return float(self.queries or self.pairs)
+        """The number of tokens of a target: the queries, or a tag for each token."""
+        return float(self.length or self.queries or self.pairs)
 
 
 def distinct(key: U64, count: int, bound: int) -> I64:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.errors import DataError, UsageError, pick
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, _groups, option
@@ -31,19 +31,24 @@ from ape_cli.tasks._words import random_words
 class GroupWord(Sized):
     """Multiply the elements of a word from the left to the right.
 
-    The elements are drawn uniformly. The target is the product of the whole word, one symbol. With `all_prefixes` it is
-    the product of each prefix: symbol i of the target is the product of the symbols 0..i of the source.
+    The elements are drawn uniformly. `answers` decides what the target is:
+
+    - `tags`: the product of each prefix, as a tag of its last symbol. Tag i is the product of the symbols 0..i of the
+      source. The decoder reads the source and never an earlier answer. This is the state tracking of the first source.
+    - `prefixes`: the same products, written one after the other. Under teacher forcing, the decoder reads the previous
+      product, so that each answer is one multiplication: a table of (product, symbol) has them all.
+    - `product`: the product of the whole word, one symbol.
 
     `_groups.py` lists the names of groups, and describes their elements. A group may also be given by its
     multiplication table in a file (`_group_file.py`). The manifest keeps the file's name and the digest of the table.
 
     Arguments: `length_mean` and `length_std`, of the distribution of lengths, in elements; `group`, the name of a
-    group, or the path of a file with its table (a path has a dot or a slash); `all_prefixes`; `sha256`, the digest of
-    the table in the file. With a digest the file is read when it is needed, and another table is refused.
+    group, or the path of a file with its table (a path has a dot or a slash); `answers`; `sha256`, the digest of the
+    table in the file. With a digest the file is read when it is needed, and another table is refused.
 
     Raises `UsageError` if an option is out of range, and `DataError` if the file is not the table of a group.
 
-    >>> task = GroupWord(group="symmetric-3", all_prefixes=True, length_mean=4, length_std=0)
+    >>> task = GroupWord(group="symmetric-3", length_mean=4, length_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
     >>> [task.id_names[i] for i in row["source_ids"]]
     ['(1 2)', '(0 1)', '(0 1 2)', '(0 1 2)']
@@ -51,27 +56,26 @@ class GroupWord(Sized):
     ['(1 2)', '(0 1 2)', '(0 2 1)', '()']
     """
 
-    answer_options = ("group", "sha256", "all_prefixes")
-    form_options = ("group", "all_prefixes")
+    answer_options = ("group", "sha256", "answers")
+    form_options = ("group", "answers")
     structure = "seq"
     summary = "the product of a word over a finite group: (1 2) (0 1) -> (0 1 2)"
     source = "Merrill et al. 2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749"
     extent: ClassVar[str] = "length"
-    preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        preset: {"group": "symmetric-3", "all_prefixes": True} for preset in ("small", "tiny")
-    }
+    preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"group": "symmetric-3"}}
 
     length_mean: float = option(100.0, "Mean length of a word, in symbols.")
     length_std: float = option(10.0, "Standard deviation of the length.")
     group: str = option(
         "alternating-5", "Group: cyclic-N, dihedral-N, symmetric-N, alternating-N, or a file with its table."
     )
-    all_prefixes: bool = option(False, "Ask for the product of every prefix, not only of the whole word.")
+    answers: str = option("tags", "tags (the product so far, at each symbol), prefixes (one by one) or product.")
     sha256: str | None = option(None, "SHA-256 of the group's table in a file; another table is refused.", late=True)
 
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is bad, and `DataError` if a file is not a group's table."""
         super().__post_init__()
+        pick("kind of --answers", self.answers, ("tags", "prefixes", "product"))
         if not _groups.is_file(self.group):
             _groups.check_name(self.group)
             if self.sha256 is not None:
@@ -105,6 +109,23 @@ class GroupWord(Sized):
             found |= {"group": f"./{PurePath(self.group).name}", "sha256": self.elements.sha256}
         return found
 
+    @classmethod
+    def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The options among the parameters. Early manifests have `all_prefixes`, and no tags."""
+        found = super().recorded(parameters)
+        every = found.pop("all_prefixes", None)
+        return found if every is None else found | {"answers": "prefixes" if every else "product"}
+
+    @classmethod
+    def form(cls, parameters: Mapping[str, Any]) -> str:
+        """The form of a dataset, as columns of tables name it: `group symmetric-3, answers prefixes`."""
+        return super().form(cls.recorded(parameters))
+
+    @property
+    def tagged(self) -> bool:
+        """Whether the products are tags of the source."""
+        return self.answers == "tags"
+
     @property
     def limits(self) -> tuple[int, int, str]:
         """The smallest and the largest length of the options, and an empty reason."""
@@ -120,7 +141,7 @@ class GroupWord(Sized):
         return random_words(key, self.length_mean, self.length_std, len(self.elements.names))
 
     def answer(self, source: Source) -> Tokens:
-        """The target of each source: the product of its last prefix, or of all prefixes."""
+        """The target of each source: the products of all prefixes, or of the last one."""
         products = self.elements.products
         element = source.symbol - FIRST_SYMBOL
         state = element[source.starts[:-1]]  # [R], the product so far
@@ -130,7 +151,7 @@ class GroupWord(Sized):
             here = source.starts[row] + place
             state[row] = symbol[here] = products[state[row], element[here]]
         symbol += FIRST_SYMBOL
-        if self.all_prefixes:
+        if self.answers != "product":
             return Tokens(source.starts, source.position, symbol)
         rows = np.arange(source.size.size + 1)
         return Tokens(rows, np.zeros(rows.size - 1, dtype=np.int64), symbol[source.starts[1:] - 1])

@@ -161,7 +161,7 @@ def test_another_form_of_the_task_is_refused(tmp_path: Path) -> None:
     ("task", "options", "difference"),
     [
         ("addition", {}, {"reverse": True}),
-        ("group-word", {"group": "cyclic-7"}, {"all_prefixes": True}),
+        ("group-word", {"group": "cyclic-7", "answers": "product"}, {"answers": "prefixes"}),
         ("list-ops", {}, {"intermediate": True}),
         ("tree-convert", {"from": "prefix", "to": "postfix"}, {"from": "postfix", "to": "prefix"}),
         ("repeat", {}, {"repeats": 3}),

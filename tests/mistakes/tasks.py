@@ -6,6 +6,13 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
+        "tags whose decoder reads the answers",
+        "collate",
+        "_pad(window.source, target_length, own, not reading.is_line)",
+        "_pad(window.target, target_length, own, not reading.is_line)",
+        "data/test_tags.py::test_the_decoder_reads_the_source",
+    ),
+    Mistake(
         "a word over a group that is multiplied from the right to the left",
         "GroupWord.answer",
         "products[state[row], element[here]]",
@@ -99,7 +106,7 @@ MISTAKES = [
     Mistake(
         "associative recall: keys looked up among the pairs of all rows",
         "AssociativeRecall.answer",
-        "name = row * self.keys + source.symbol",
+        "name = row * (self.keys + self.values) + source.symbol",
         "name = source.symbol",
         "tasks/test_associative_recall.py::test_target_is_rederived",
     ),
@@ -197,8 +204,8 @@ MISTAKES = [
     Mistake(
         "EOS in the source and not in the target",
         "collate",
-        "source, target = _close(source, source_mask), _close(target, target_mask)",
-        "source = _close(source, source_mask)",
+        "closed and not reading.tagged",
+        "False",
         "data/test_loader.py::test_words_carry_eos_in_source_and_target",
     ),
     Mistake(

@@ -47,6 +47,55 @@ def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
         assert row["target_positions"] == list(range(len(asked)))
 
 
+@pytest.mark.parametrize(
+    ("form", "split"),
+    in_splits(
+        [
+            {"pairs": 4, "length": 64, "keys": 4096, "values": 4096},
+            {"pairs": 3, "length": 20, "keys": 5},
+            {"sizes": (5, 2), "length": 20, "keys": 30},
+        ]
+    ),
+    ids=str,
+)
+def test_tags_are_rederived(form: dict[str, Any], split: str) -> None:
+    """With five keys, random symbols are often keys of the row. Then they are queries too."""
+    task, found = rows("associative-recall", split=split, **form)
+    more = 0
+    for row in found:
+        names, pairs = [task.id_names[i] for i in row["source_ids"]], row["size"]
+        assert pairs == form.get("pairs") or pairs in form.get("sizes", ())
+        memory = dict(zip(names[: 2 * pairs : 2], names[1 : 2 * pairs : 2], strict=True))
+        assert len(names) == form["length"]
+        assert len(memory) == pairs
+        tags = [task.id_names[i] for i in row["target_ids"]]
+        assert tags == ["<pad>"] * 2 * pairs + [memory.get(name, "<pad>") for name in names[2 * pairs :]]
+        assert memory.keys() <= set(names[2 * pairs :: 2])
+        more += sum(tag != "<pad>" for tag in tags) - pairs
+    assert (more > 100) == (form["keys"] < 100)
+
+
+def test_gaps_follow_the_power_law() -> None:
+    """The slot of a single query has the distribution i^(a - 1) / sum. With a = 1 it is uniform."""
+    for power in (0.01, 1.0):
+        form = {"pairs": 1, "queries": 1, "length": 18, "keys": 4096, "values": 1, "gap_power": power}
+        found = rows("associative-recall", count=4_000, **form)[1]
+        slots = Counter(row["target_ids"].index(max(row["target_ids"])) // 2 for row in found)
+        weights = np.arange(1, 9) ** (power - 1)
+        expected = 4_000 * weights / weights.sum()
+        counts = np.array([slots[i] for i in range(1, 9)])
+        assert counts.sum() == 4_000
+        assert ((counts - expected) ** 2 / expected).sum() < 30  # 7 degrees of freedom: p = 1e-4
+
+
+def test_lengths_that_are_too_short_or_odd_are_refused() -> None:
+    for options in ({"pairs": 4, "length": 14}, {"pairs": 4, "length": 63}):
+        with pytest.raises(UsageError, match="an even number from 16"):
+            tasks.make("associative-recall", **options)
+    with pytest.raises(UsageError, match="bad gap_power"):
+        tasks.make("associative-recall", gap_power=0.0)
+
+
 def test_answers_by_hand() -> None:
     """Rows of different sizes in one batch, which use the same keys for different values."""
     task = tasks.make("associative-recall", sizes=(1, 2, 3), keys=5, values=5)

@@ -76,21 +76,21 @@ def prefixes(word: list[Mapping]) -> list[Mapping]:
 @pytest.mark.parametrize("group", MEANING)
 def test_target_is_rederived(group: str) -> None:
     """In every split; no source is in two of them."""
-    for every in [False, True]:
-        check_group(group, every)
+    for answers in ["tags", "prefixes", "product"]:
+        check_group(group, answers)
 
 
-def check_group(group: str, every: bool) -> None:
+def check_group(group: str, answers: str) -> None:
     meaning, points, order = MEANING[group]
     seen: list[set[tuple[int, ...]]] = []
     for split in SPLITS:
-        task, found = rows("group-word", split=split, group=group, all_prefixes=every, length_mean=20, length_std=2)
+        task, found = rows("group-word", split=split, group=group, answers=answers, length_mean=20, length_std=2)
         names = task.id_names
         maps = {i: meaning(name, points) for i, name in enumerate(names) if i >= 3}
         assert len(set(maps.values())) == len(names) - 3 == order
         for row in found:
             expected = prefixes([maps[i] for i in row["source_ids"]])
-            assert [maps[i] for i in row["target_ids"]] == (expected if every else expected[-1:])
+            assert [maps[i] for i in row["target_ids"]] == (expected[-1:] if answers == "product" else expected)
             assert row["target_positions"] == list(range(len(row["target_ids"])))
             assert row["source_positions"] == list(range(row["size"]))
             assert row["size"] == len(row["source_ids"])
@@ -161,7 +161,7 @@ def test_elements_are_uniform() -> None:
 
 
 def test_sizes_are_lengths() -> None:
-    found = rows("group-word", count=300, group="cyclic-5", sizes=(1, 4, 9), all_prefixes=True)[1]
+    found = rows("group-word", count=300, group="cyclic-5", sizes=(1, 4, 9))[1]
     for number, row in enumerate(found):
         assert len(row["source_ids"]) == len(row["target_ids"]) == row["size"] == (1, 4, 9)[number % 3]
         if row["size"] == 1:
@@ -189,7 +189,7 @@ def test_a_table_of_names(tmp_path: Path) -> None:
         state = "e"
         for i in row["source_ids"]:
             state = product[state, task.id_names[i]]
-        assert task.id_names[row["target_ids"][0]] == state
+        assert task.id_names[row["target_ids"][-1]] == state
 
 
 def test_the_forms_of_a_table_are_equal(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_numbers_are_places_in_the_table(tmp_path: Path) -> None:
         assert task.id_names[3:] == ["0", "1", "2"]
         for row in found:
             total = sum(i - 3 + 1 for i in row["source_ids"]) % 3
-            assert (row["target_ids"][0] - 3 + 1) % 3 == total
+            assert (row["target_ids"][-1] - 3 + 1) % 3 == total
 
 
 def test_names_with_spaces(tmp_path: Path) -> None:
@@ -300,14 +300,14 @@ def test_the_manifest_has_the_digest_of_the_table(tmp_path: Path) -> None:
         "length_mean": 5,
         "length_std": 1,
         "group": "./table.txt",
-        "all_prefixes": False,
+        "answers": "tags",
         "sha256": digest,
     }
     plan = generation.plan(task, seed=1, rows={"train": 9, "validation": 3, "test": 3}, shard_rows=10)
     generation.generate(task, plan, tmp_path / "data")
     assert read_manifest(tmp_path / "data").plan.parameters == task.parameters
     assert str(tmp_path) not in (tmp_path / "data" / "manifest.json").read_text()
-    assert f"--group ./table.txt --sha256 {digest}" in (tmp_path / "data" / "README.md").read_text()
+    assert f"--group ./table.txt --answers tags --sha256 {digest}" in (tmp_path / "data" / "README.md").read_text()
     again = tasks.make("group-word", **(task.parameters | {"group": path}))
     assert again.sample(rows=range(9), split="train", seed=1).equals(task.sample(rows=range(9), split="train", seed=1))
     table(tmp_path, ["0 1 2 3", "1 2 3 0", "2 3 0 1", "3 0 1 2"])
@@ -349,7 +349,7 @@ def test_mistakes_are_explained() -> None:
         ({"length_mean": 0}, "length_mean"),
         ({"length_std": 1e9}, "reaches too far"),
         ({"sizes": (0,)}, "size 0: bad length"),
-        ({"all_prefixes": 1}, "true or false"),
+        ({"answers": "all"}, "unknown kind of --answers"),
         ({"vocabulary": 3}, "unknown option of group-word"),
     ]
     for options, message in cases:

@@ -100,7 +100,7 @@ class TrainedModel:
 
         - a split of a dataset, `dataset.open(DIR).split("test")`;
         - for models of words (structure `seq`): sources, each as a list of symbols or as a text with spaces between
-          them. Answers have at most `max_tokens` symbols;
+          them. Answers have at most `max_tokens` symbols, or as many as the source if they are tags;
         - for models of images: pixels, uint8 [B, H, W, C].
 
         The answer to a source is a list of symbols. The model reads its own output (greedy decoding). For trees and
@@ -160,8 +160,8 @@ class TrainedModel:
             raise UsageError("bad rows", got=got, allowed="a list of sources; max_tokens from 1", fix="predict([text])")
         data = self.about["dataset"]
         task = tasks.make(data["task"], **tasks.load(data["task"]).recorded(data["parameters"]))
-        read = Reading.of(own, reading(self.config.scheme, own, self.config.structure))
-        window = _window([self._ids(row) for row in rows], max_tokens)
+        read = Reading.of(own, reading(self.config.scheme, own, self.config.structure), tagged=task.tagged)
+        window = _window([self._ids(row) for row in rows], max_tokens, tagged=task.tagged)
         return self._written((collate(window, part, read) for part in window.batches(batch_size, None)), task, read)
 
     def _ids(self, row: str | Sequence[str]) -> np.ndarray:
@@ -204,8 +204,8 @@ class TrainedModel:
         return ((int(n), self.vocabulary[i]) for n, i in zip(batch.row, best, strict=True))
 
 
-def _window(ids: list[np.ndarray], max_tokens: int) -> Window:
-    """The window of sources, uint16 [N] each, whose answers have `max_tokens` places with any symbol."""
+def _window(ids: list[np.ndarray], max_tokens: int, *, tagged: bool) -> Window:
+    """The window of sources, uint16 [N] each, whose answers have `max_tokens` places, or a place for each tag."""
 
     def side(parts: list[np.ndarray]) -> Side:
         flat = np.concatenate([np.empty(0, np.uint16), *parts])
@@ -214,7 +214,7 @@ def _window(ids: list[np.ndarray], max_tokens: int) -> Window:
     count = len(ids)
     answer = np.full(max_tokens - 1, FIRST_SYMBOL, np.uint16)  # `collate` adds the place of EOS
     size = np.array([len(row) for row in ids], dtype=np.int64)
-    return Window(np.arange(count), size, np.full(count, -1), side(ids), side([answer] * count))
+    return Window(np.arange(count), size, np.full(count, -1), side(ids), side(ids if tagged else [answer] * count))
 
 
 def _images(pixels: Tensor, first: int) -> ImageBatch:
