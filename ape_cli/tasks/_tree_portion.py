@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ape_cli.core import ragged, rng
 from ape_cli.core.rng import I64, U64
-from ape_cli.core.vocabulary import FIRST_SYMBOL
+from ape_cli.core.vocabulary import FIRST_SYMBOL, PAD
 from ape_cli.storage import sequence_rows
 from ape_cli.structure import Tree, trees
 from ape_cli.structure.linearisation import Order
@@ -147,21 +147,30 @@ def _rotate(rows: TreePortion) -> Sides:
 
 
 def _mask(rows: TreePortion) -> Sides:
-    """Labels are hidden in the source, and the target has the hidden nodes with their labels.
+    """Labels are hidden in the source, and the target has a tag for each node: its label if that is hidden.
 
-    The root is always hidden, because each target needs a root, and so is at least one other node.
+    Of m nodes that may be hidden, `mask_rate` * m are, rounded down or up so that this is the mean.
     """
     whole, starts = rows.whole(), rows.trees.starts
+    may = maskable(starts, rows.label, anonymous=rows.anonymous)
     row = ragged.rows_of(starts)
-    number = np.arange(row.size) - starts[row]
-    word = rng.bits(rng.child(rows.stream, "hidden")[row], number)
-    is_root = number == 0
-    word[is_root] = np.iinfo(np.uint64).max
-    least = np.minimum.reduceat(word, starts[:-1])
-    hidden = is_root | (word == least[row]) | (word < np.uint64(rows.mask_rate * 2.0**64))
+    word = rng.bits(rng.child(rows.stream, "hidden")[row], ragged.places_of(starts))
+    rank = np.empty_like(row)  # of the nodes of a row that may be hidden, before all others
+    rank[np.lexsort((word, ~may, row))] = ragged.places_of(starts)
+    uniform = (rng.bits(rng.child(rows.stream, "count"), np.array(0)) >> np.uint64(11)) * 2.0**-53
+    count = np.floor(rows.mask_rate * np.add.reduceat(may, starts[:-1], dtype=np.int64) + uniform)
+    hidden = may & (rank < count[row])
     source = replace(whole, symbol=np.where(hidden, FIRST_SYMBOL + rows.labels, whole.symbol))
-    target_starts = ragged.starts_of(np.bincount(row[hidden], minlength=starts.size - 1))
-    return source, Tokens(target_starts, whole.position[hidden], whole.symbol[hidden])
+    return source, replace(whole, symbol=np.where(hidden, whole.symbol, PAD))
+
+
+def maskable(starts: I64, label: I64, *, anonymous: bool) -> np.ndarray:
+    """Whether the label of each node may be hidden: not that of a root, and not `<unknown>`, which is label 0.
+
+    `starts`: int64 [R+1]; `label`: int64 [T]; `anonymous`: whether no label is unknown. Returns bool [T].
+    """
+    below = ragged.places_of(starts) > 0
+    return below if anonymous else below & (label != 0)
 
 
 def _query(rows: TreePortion) -> Sides:

@@ -8,22 +8,23 @@ Shapes: R rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ape_cli.core import rng
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import DataError, UsageError, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.structure import Tree
 from ape_cli.tasks import check_whole, option
 from ape_cli.tasks._files_of_trees import FilesOfTrees
-from ape_cli.tasks._tree_corpus import Choice, Corpus, corpus, described
-from ape_cli.tasks._tree_portion import TASKS, TreePortion, extra_names, without_shared
+from ape_cli.tasks._tree_corpus import UNKNOWN, Choice, Corpus, corpus, described
+from ape_cli.tasks._tree_portion import TASKS, TreePortion, extra_names, maskable, without_shared
 
 _LABELS = ("kind", "token", "anonymous")
 
@@ -36,15 +37,15 @@ class UserTrees(FilesOfTrees):
 
     - `copy`: the target is the tree. `convert` is the same with source and target in different orders.
     - `rotate`: the target is the tree with the children of each node in reverse order.
-    - `mask`: some labels of the source are hidden, and the target has the hidden nodes with their labels. The root is
-      always among them.
+    - `mask`: some labels of the source are hidden, and the target has a tag for each node: its label if that is hidden,
+      else nothing to predict. The labels of roots and `<unknown>` are never hidden.
     - `query`: the source has the path to a node, and the target is the subtree there.
 
     Arguments: `where`, which is the option `source`, and how it is read (`format`, `unit`, `column`, `skip_bad`);
     `labels`, whether nodes are labelled by their `kind`, by their `token`, or by kinds that get other random names in
     each tree (`anonymous`); `vocabulary` and `min_count`, which labels get a symbol of their own; `branching` or
     `binarise`, the stored form, which is binarised if neither is given; `most_nodes` of a tree; and `mask_rate`, the
-    share of nodes that `mask` hides.
+    share that `mask` hides of the labels that may be hidden. Trees in which this is less than one label are left out.
 
     The source is read when it is needed. Reading it raises `DataError` if it is missing or damaged. Raises `UsageError`
     if an option is out of range.
@@ -64,7 +65,7 @@ class UserTrees(FilesOfTrees):
     branching: int | None = option(None, "Number of children of an inner node.")
     binarise: bool = option(False, "Store trees as binary trees: left is the first child, right the next sibling.")
     most_nodes: int = option(256, "Larger trees are left out.")
-    mask_rate: float = option(0.15, "Share of nodes whose labels are masked.")
+    mask_rate: float = option(0.15, "Share of labels that are masked, without roots and unknown labels.")
 
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
@@ -80,6 +81,9 @@ class UserTrees(FilesOfTrees):
         if "mask_rate" in options and options.get("task", "copy") != "mask":
             got = f"--task {options.get('task', 'copy')}"
             raise UsageError("--mask-rate is for --task mask", got=got, fix="leave it out")
+        if options.get("task") == "mask" and options.get("source_order") is not None:
+            got = f"--source-order {options['source_order']}"
+            raise UsageError("tags are in the order of the source", got=got, fix="leave --source-order out")
         if options.get("task") == "convert" and options.get("order", "breadth") == options.get("source_order"):
             got = f"both {options['source_order']}"
             raise UsageError("convert needs two different orders", got=got, fix="leave out --source-order")
@@ -118,11 +122,37 @@ class UserTrees(FilesOfTrees):
             min_count=self.min_count,
             branching=self.branching,
             most_levels=levels,
-            least_nodes=2 if self.task in ("query", "mask") else 1,
+            least_nodes=2 if self.task == "query" else 1,
             most_nodes=self.most_nodes,
             subtrees=self.unit == "subtree",
         )
-        return corpus(self._source, choice)
+        found = corpus(self._source, choice)
+        return self._with_labels_to_hide(found) if self.task == "mask" else found
+
+    def _with_labels_to_hide(self, found: Corpus) -> Corpus:
+        """The trees in which `mask` hides at least one label. Raises `DataError` if there are none for training."""
+        starts = found.trees.starts
+        may = maskable(starts, found.label, anonymous=self.labels == "anonymous")
+        kept = np.flatnonzero(self.mask_rate * np.add.reduceat(may, starts[:-1], dtype=np.int64) >= 1)
+        least = math.ceil(1 / self.mask_rate)
+        if not (found.home[kept] == SPLITS.index("train")).any():
+            raise DataError(
+                "no tree for training has enough labels to hide one of them",
+                got=f"mask_rate {self.mask_rate:g}",
+                allowed=f"trees with {least} labels or more, without the root and {UNKNOWN}",
+                fix="choose larger trees, or a larger --mask-rate",
+            )
+        trees, place = found.trees.take(kept)
+        reason = f"fewer than {least} labels that may be hidden (--mask-rate)"
+        left_out = {reason: found.key.size - kept.size} if kept.size < found.key.size else {}
+        return replace(
+            found,
+            trees=trees,
+            label=found.label[place],
+            key=found.key[kept],
+            home=found.home[kept],
+            dropped=found.dropped | left_out,
+        )
 
     @property
     def _stored(self) -> int:
@@ -133,6 +163,11 @@ class UserTrees(FilesOfTrees):
     def structure(self) -> str:
         """The expression of the structure of the positions: a tree, in the form that is stored."""
         return Tree(self._stored).expression
+
+    @property
+    def tagged(self) -> bool:
+        """Whether hidden labels are tags of the source."""
+        return self.task == "mask"
 
     @property
     def title(self) -> str:

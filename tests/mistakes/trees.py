@@ -152,9 +152,16 @@ MISTAKES = [
     Mistake(
         "a mask that is also in the target",
         "_mask",
-        "Tokens(target_starts, whole.position[hidden], whole.symbol[hidden])",
-        "Tokens(target_starts, whole.position[hidden], source.symbol[hidden])",
+        "np.where(hidden, whole.symbol, PAD)",
+        "np.where(hidden, source.symbol, PAD)",
         "tasks/test_trees.py::test_masks_are_rederived",
+    ),
+    Mistake(
+        "masks that hide the root and unknown labels too",
+        "maskable",
+        "below if anonymous else below & (label != 0)",
+        "np.ones_like(below)",
+        "tasks/test_trees.py::test_unknown_labels_are_never_hidden",
     ),
     Mistake(
         "the path of a query counted from the node up to the root",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ CONTENT = {  # of 50 rows of a random source
     "rotate": 2461311354835940767,
     "query": 9635978128561180705,
     "convert": 18083030929847303427,
-    "mask": 16678434121621673460,
+    "mask": 1399174512173564169,
 }
 FORMS: list[dict[str, Any]] = [{"branching": 3}, {"binarise": True}, {"branching": 5}]
 
@@ -151,8 +152,9 @@ def test_every_tree_is_in_exactly_one_split(lines: Path, drawn: list[recursive.T
 
 @pytest.mark.parametrize(("form", "split"), in_splits(FORMS), ids=str)
 def test_masks_are_rederived(form: dict[str, Any], split: str, lines: Path) -> None:
-    """Beside a mask, source and tree agree. The target has exactly the masked nodes, with the labels of the tree."""
-    task = tasks.make("trees", "breadth", source=str(lines), task="mask", **form)
+    """Beside a mask, source and tree agree. The tags are the labels of the masked nodes, and PAD elsewhere."""
+    task = tasks.make("trees", "breadth", source=str(lines), task="mask", mask_rate=0.3, **form)
+    assert task.tagged
     whole = tasks.make("trees", "breadth", source=str(lines), **form)
     trees = {tuple(row["source_positions"]): set() for row in rows(whole, split, None)}
     for row in rows(whole, split, None):
@@ -160,16 +162,18 @@ def test_masks_are_rederived(form: dict[str, Any], split: str, lines: Path) -> N
     hidden = nodes = 0
     for row in rows(task, split):
         source = dict(zip(row["source_positions"], row["source"], strict=True))
-        target = dict(zip(row["target_positions"], row["target"], strict=True))
+        assert row["target_positions"] == row["source_positions"]
+        tags = zip(row["target_positions"], row["target"], strict=True)
+        target = {place: tag for place, tag in tags if tag != "<pad>"}
         assert {place for place, name in source.items() if name == "<mask>"} == set(target)
-        assert 1 in target
-        assert len(target) >= 2
-        assert "<mask>" not in target.values()
+        assert 1 not in target
+        assert len(target) in (math.floor(share := 0.3 * (len(source) - 1)), math.ceil(share))
+        assert len(target) >= 1
         restored = tuple((source | target).values())
         assert restored in trees[tuple(row["source_positions"])]  # the tree is one of this split
-        hidden += len(target) - 1
+        hidden += len(target)
         nodes += len(source) - 1
-    assert hidden / nodes > 0.15  # at least one node of each tree, and 15% of large trees
+    assert abs(hidden / nodes - 0.3) < 0.02  # rounding: at most half a node of each row, up or down
 
 
 def test_the_share_of_masked_nodes(tmp_path: Path) -> None:
@@ -177,21 +181,42 @@ def test_the_share_of_masked_nodes(tmp_path: Path) -> None:
         tmp_path / "wide.jsonl", [("r", *((letter,) for letter in LETTERS * 12), (str(n),)) for n in range(200)]
     )
     task = tasks.make("trees", source=str(path), task="mask", branching=200, mask_rate=0.3)
-    shares = [(len(row["target"]) - 1) / (len(row["source"]) - 1) for row in rows(task, "train", None)]
-    assert abs(sum(shares) / len(shares) - 0.3) < 0.02  # 160 rows of 97 nodes: a deviation of 0.004
+    counts = Counter(row["source"].count("<mask>") for row in rows(task, "train", None))
+    assert set(counts) == {29, 30}  # 0.3 of 97
+    assert abs(counts[30] / counts.total() - 0.1) < 0.1  # 29.1 on average; 160 rows have a deviation of 0.024
+
+
+def test_unknown_labels_are_never_hidden(tmp_path: Path) -> None:
+    """Each tree has eight common labels, of which two are hidden, and a rare one."""
+    path = write(tmp_path / "a.jsonl", [("r", *((letter,) for letter in LETTERS), (str(n),)) for n in range(100)])
+    task = tasks.make("trees", source=str(path), task="mask", branching=9, mask_rate=0.25, min_count=20)
+    for split in SPLITS:
+        for row in rows(task, split, None):
+            assert row["source"].count("<unknown>") == 1
+            assert Counter(tag in LETTERS for tag in row["target"] if tag != "<pad>") == {True: 2}
+
+
+def test_trees_with_too_few_labels_are_left_out_and_counted(tmp_path: Path) -> None:
+    trees = [(str(n), *((letter,) for letter in LETTERS[: 4 + n % 2])) for n in range(100)]
+    path = str(write(tmp_path / "a.jsonl", trees))
+    task = tasks.make("trees", source=path, task="mask", branching=9, mask_rate=0.2)
+    assert {len(row["source"]) for split in SPLITS for row in rows(task, split, None)} == {6}
+    assert "left out: 50 trees (50.0%) with fewer than 5 labels that may be hidden (--mask-rate)" in task.notes(42)
+    with pytest.raises(DataError, match="enough labels to hide one"):
+        tasks.make("trees", source=path, task="mask", branching=9).rows(dict.fromkeys(SPLITS), 42)
 
 
 def test_which_nodes_are_masked_differs_from_tree_to_tree(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [("r", *((letter,) for letter in LETTERS), (str(n),)) for n in range(100)])
     found = rows(tasks.make("trees", source=str(path), task="mask", branching=9), "train", None)
-    assert len({tuple(row["target_positions"]) for row in found}) > 20
+    assert len({tuple(name == "<mask>" for name in row["source"]) for row in found}) > 20
 
 
 def test_no_masked_source_is_in_two_splits(tmp_path: Path) -> None:
-    """Trees of two nodes have one source, because both nodes are masked. They are left in one split, and counted."""
-    trees: list[recursive.Tree] = [(letter, (str(n),)) for n in range(20) for letter in LETTERS]
-    trees += [(letter, (str(n),), (letter,), (str(n),)) for n in range(20) for letter in LETTERS]
-    task = tasks.make("trees", source=str(write(tmp_path / "a.jsonl", trees)), task="mask", branching=3)
+    """One of two leaves is hidden, so different trees become the same source. One split keeps them."""
+    trees: list[recursive.Tree] = [(root, (x,), (y,)) for root in LETTERS for x in LETTERS for y in LETTERS]
+    path = str(write(tmp_path / "a.jsonl", trees))
+    task = tasks.make("trees", source=path, task="mask", branching=3, mask_rate=0.5)
     found = {split: [tuple(row["source"]) for row in rows(task, split, None)] for split in SPLITS}
     for one, other in (("train", "validation"), ("train", "test"), ("validation", "test")):
         assert not set(found[one]) & set(found[other])
@@ -203,7 +228,7 @@ def test_no_masked_source_is_in_two_splits(tmp_path: Path) -> None:
 def test_rows_do_not_depend_on_where_a_shard_begins(tmp_path: Path, drawn: list[recursive.Tree]) -> None:
     path = str(write(tmp_path / "a.jsonl", drawn[:400]))
     for name in ("rotate", "mask", "query"):
-        task = tasks.make("trees", source=path, task=name)
+        task = tasks.make("trees", source=path, task=name, **({"mask_rate": 0.5} if name == "mask" else {}))
         whole = task.sample(rows=range(40), split="train", seed=3)
         assert task.sample(rows=range(10, 20), split="train", seed=3) == whole.slice(10, 10)
         part, _ = task.portion(range(10, 30), "train", 3).sample_counted(rows=range(15, 20), split="train", seed=3)
