@@ -161,11 +161,13 @@ def accuracy_of(kind: str) -> str:
     return "accuracy" if kind == "image" else "token accuracy"
 
 
-def print_evaluation(found: dict[str, Any], guess: float, teacher: dict[str, Any] | None = None) -> None:
+_COUNTED = {"token_accuracy": "token accuracy", "exact_match": "exact match"}
+
+
+def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = None) -> None:
     """Print an evaluation as a table: by size and operator, or by class for images.
 
-    `guess` is the accuracy of always answering with the most frequent symbol or class. `teacher`: the teacher-forced
-    evaluation of the same rows, which is shown next to a greedy one.
+    `teacher`: the teacher-forced evaluation of the same rows, which is shown next to a greedy one.
     """
     from rich.table import Table
     from rich.text import Text
@@ -198,7 +200,13 @@ def print_evaluation(found: dict[str, Any], guess: float, teacher: dict[str, Any
         for part in found.get(f"by_{kind}", []):
             line(f"{label}{part[kind]}", part, others.get(part[kind]))
     draw(table)
-    say(guessed(names["token_accuracy"], guess, image))
+
+
+def print_baselines(title: str, baselines: dict[str, dict[str, float]]) -> None:
+    """Print what counting reaches: the token accuracy and the exact match of each baseline, from 0 to 1."""
+    scores = [[name, *(f"{part[score]:.2%}" for score in _COUNTED)] for name, part in baselines.items()]
+    say(title)
+    print_table(["without a model", *_COUNTED.values()], scores, _COUNTED.values())
 
 
 def print_scores(found: dict[str, Any]) -> None:

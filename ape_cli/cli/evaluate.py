@@ -32,6 +32,9 @@ if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow
     from ape_cli.runs.run import Run
 
 
+_CLASS = "most frequent class"  # the only baseline for images
+
+
 @command("ape eval --decode greedy", name="eval")
 def evaluate(
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs, or beginnings of names.")] = None,
@@ -99,7 +102,8 @@ def evaluate(
         if not as_json:
             _print(found, run, against) if len(work) == 1 else console.print_scores(found)
     if as_json:
-        answer(done)
+        counted = _baselines(on.values(), split)
+        answer([found | {"baselines": counted[found["fingerprint"]]} for found in done])
     else:
         _print_end(on.values(), split, several=len(work) > 1, named=bool(others))
     if failed:
@@ -128,11 +132,7 @@ def _work(
 
 
 def _print(found: dict[str, Any], run: Run, data: Dataset) -> None:
-    """Print an evaluation and what a constant guess reaches.
-
-    A greedy evaluation is next to the one with teacher forcing, if that is there.
-    """
-    from ape_cli.evaluation.constant_guess import constant_guess
+    """Print an evaluation. A greedy one is next to the one with teacher forcing, if that is there."""
     from ape_cli.evaluation.evaluate import name_of
 
     split, teacher = found["split"], None
@@ -141,16 +141,34 @@ def _print(found: dict[str, Any], run: Run, data: Dataset) -> None:
             teacher = run.evaluation(name_of(data, split, "teacher"))
         except ApeError as error:  # the other runs are evaluated too
             note(f"without teacher forcing: {error.summary}")
-    console.print_evaluation(found, constant_guess(data.split(split)), teacher)
+    console.print_evaluation(found, teacher)
+
+
+def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[str, float]]]:
+    """The scores of each baseline on each dataset, by its fingerprint."""
+    from ape_cli.evaluation.constant_guess import constant_guess
+    from ape_cli.evaluation.count_baselines import count_baselines
+
+    return {
+        data.fingerprint: count_baselines(data, split)
+        if data.image is None
+        else {_CLASS: {"token_accuracy": constant_guess(data.split(split))}}
+        for data in on
+    }
 
 
 def _print_end(on: Collection[Dataset], split: str, *, several: bool, named: bool) -> None:
-    """Print what constant guesses reach, after `several` evaluations, and how scores on `named` datasets are shown."""
-    from ape_cli.evaluation.constant_guess import constant_guess
+    """Print what baselines reach on each dataset, after one or `several` evaluations.
 
-    for data in on if several else ():
-        accuracy = console.accuracy_of(data.kind)
-        say(f"{data.name}: {console.guessed(accuracy, constant_guess(data.split(split)), data.image is not None)}")
+    A note says how scores on `named` datasets are shown.
+    """
+    counted = _baselines(on, split)
+    for data in on:
+        before, found = f"{data.name}: " if several else "", counted[data.fingerprint]
+        if data.image is not None:
+            say(before + console.guessed(console.accuracy_of(data.kind), found[_CLASS]["token_accuracy"], True))
+        else:
+            console.print_baselines(f"{before}what counting on the training split reaches", found)
     if on and named:
         images = all(data.image for data in on)  # all images of a dataset have one size
         note(

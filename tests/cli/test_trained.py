@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation.constant_guess import constant_guess
+from ape_cli.evaluation.count_baselines import count_baselines
 from tests.conftest import ape
 
 WORDS = ["--task", "copy", "--preset", "tiny", "--set", "steps=4", "--device", "cpu", "--seed", "5"]
@@ -33,9 +34,13 @@ def test_the_hint_trains_the_same_model_without_positions(here: Path) -> None:
     assert "to compare" not in notes
 
 
-def test_eval_shows_the_constant_guess(here: Path) -> None:
+def test_eval_shows_what_counting_reaches(here: Path) -> None:
     ape("train", "--scheme", "rope", *WORDS, "--no-eval")
-    guess = constant_guess(open_dataset("datasets/copy-tiny").split("test"))
-    assert (
-        ape("eval")[0].splitlines()[-1] == f"token accuracy of always answering the most frequent symbol: {guess:.2%}"
-    )
+    counted = count_baselines(open_dataset("datasets/copy-tiny"), "test")
+    out = ape("eval")[0]
+    assert "what counting on the training split reaches" in out
+    for name, scores in counted.items():
+        line = next(line for line in out.splitlines() if f" {name} " in line)
+        assert f"{scores['token_accuracy']:.2%}" in line
+        assert f"{scores['exact_match']:.2%}" in line
+    assert json.loads(ape("eval", "copy", "--json")[0])[0]["baselines"] == counted

@@ -6,6 +6,13 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
+        "count baselines that are counted on the split that they are scored on",
+        "count_baselines",
+        'data.split("train"), data.split(split)',
+        "data.split(split), data.split(split)",
+        "evaluation/test_count_baselines.py::test_tables_are_those_of_plain_python",
+    ),
+    Mistake(
         "the standard deviation of a population instead of a sample",
         "over_seeds",
         "value.std().alias",
