@@ -6,6 +6,13 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
+        "sinusoids of the first position for all tokens",
+        "Sinusoidal.prepare",
+        "sinusoids(each, self.shape.d_model // axes)",
+        "sinusoids(each[:, :1], self.shape.d_model // axes)",
+        "evaluation/test_laws.py::test_every_law_that_is_claimed_holds",
+    ),
+    Mistake(
         "rotary pairs along the heads instead of the channels",
         "_pairs",
         "pairs = x.unflatten(-1, (-1, 2))",

@@ -9,7 +9,11 @@ import torch
 
 from ape_cli import position
 from ape_cli.core.errors import UsageError
+from ape_cli.evaluation import laws
+from ape_cli.models.transformer import Transformer
+from ape_cli.position.sinusoidal import Sinusoidal
 from ape_cli.structure import parse_structure
+from tests.conftest import ape
 
 
 def table(expression: str, places: list, d_model: int) -> torch.Tensor:
@@ -81,3 +85,41 @@ def test_channels_that_cannot_be_shared_evenly() -> None:
     with pytest.raises(UsageError, match=r"grid\(3\) does not share[\s\S]*d_model 32[\s\S]*a multiple of 6"):
         position.make("sinusoidal", 32, 4, structure="grid(3)")
     assert position.make("sinusoidal", 36, 3, structure="grid(3)").structure == parse_structure("grid(3)")
+
+
+def test_a_table_of_one_position_makes_a_model_without_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault of the authors' first release: positions arrive as [1, 1, N], and a table is made of the first axes.
+
+    So it has one vector, which is added to every token. The model then is that of `none`: a permuted source changes no
+    score. `ape check` must notice.
+    """
+    right = Sinusoidal.prepare
+
+    def faulty(self: Sinusoidal, positions: torch.Tensor) -> torch.Tensor:
+        rows, places = positions[None].shape[:2]  # 1 and B, where [B, N] is wanted
+        first = torch.zeros(rows, places, dtype=torch.int64)
+        return right(self, first).expand(*positions.shape[:1], 1, -1)
+
+    def changed() -> float:
+        """The largest change of a score when the source is permuted, with the weights of one seed."""
+        generator = torch.Generator().manual_seed(1)
+        scheme = position.make("sinusoidal", 32, 4, generator=generator)
+        model = Transformer(
+            scheme, ids=23, d_ff=64, encoder_layers=2, decoder_layers=2, dropout=0.0, generator=generator
+        )
+        model = model.double().eval()
+        source, target = torch.randint(3, 23, (2, 1, 50), generator=generator)
+        at, mask = torch.arange(50)[None], torch.ones(1, 50, dtype=torch.bool)
+        other = source[:, torch.randperm(50, generator=generator)]
+        scores = [model(ids, at, mask, target, at) for ids in (source, other)]
+        return float((scores[0] - scores[1]).detach().abs().max())
+
+    assert changed() > 1e-3
+    with monkeypatch.context() as patch:
+        patch.setattr(Sinusoidal, "prepare", faulty)
+        assert changed() < 1e-12
+        out, _ = ape("check", "sinusoidal", code=1)
+        broken = {found.law for found in laws.check("sinusoidal") if not found.holds}
+    assert {"uniqueness", "reach"} <= broken
+    assert "of 30 laws hold" in out
+    assert "30 of 30" not in out
