@@ -56,6 +56,7 @@ class Corpus:
     read: int  # trees before any was left out
     dropped: dict[str, int]  # reason -> trees
     copies: int  # trees that are equal to an earlier one
+    moved: int  # trees of held-out documents that are in another split, because an equal tree is there
     unknown: list[float]  # share of the nodes of each split whose label has no symbol of its own
 
 
@@ -103,6 +104,7 @@ def corpus(source: TreeSource, choice: Choice) -> Corpus:
         read=read,
         dropped=dict(dropped),
         copies=copies,
+        moved=int((home != division).sum()),
         unknown=(strange / np.maximum(np.bincount(split_of_node, minlength=3), 1)).tolist(),
     )
 
@@ -240,6 +242,9 @@ def described(source: TreeSource, found: Corpus, collisions: int) -> list[str]:
     if found.copies:
         alike = f"with the form and the labels of an earlier one, where rare labels are all {UNKNOWN}"
         lines.append(f"{many(found.copies, 'tree')} {alike}; such trees are in the same split")
+    if found.moved:
+        what = "so parts of these documents are there"
+        lines.append(f"{many(found.moved, 'tree')} of held-out documents went to the split of an equal tree, {what}")
     if any(found.unknown):
         shares = ", ".join(f"{split} {share:.1%}" for split, share in zip(SPLITS, found.unknown, strict=True))
         lines.append(f"nodes whose label is {UNKNOWN}: {shares}")

@@ -62,7 +62,10 @@ class GroupWord(Sized):
     summary = "the product of a word over a finite group: (1 2) (0 1) -> (0 1 2)"
     source = "Merrill et al. 2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749"
     extent: ClassVar[str] = "length"
-    preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"group": "symmetric-3"}}
+    preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "small": {"length_mean": 8.0, "length_std": 1.0},  # what 800 steps can learn of the smallest groups
+        "tiny": {"group": "symmetric-3"},
+    }
 
     length_mean: float = option(100.0, "Mean length of a word, in symbols.")
     length_std: float = option(10.0, "Standard deviation of the length.")
