@@ -6,6 +6,7 @@ file. A sweep without finished runs has no table. The page says how many runs of
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from ape_cli.sweep import planning, specification
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
+OWN = RESULTS / "causes"  # schemes and a task of causes.toml
 PAGE = RESULTS / "README.md"
 ABOUT = {  # the sweeps in the order of the page
     "table2-paper": "the paper's table 2 at its own size, on a GPU",
@@ -29,6 +31,9 @@ ABOUT = {  # the sweeps in the order of the page
     "table2-medium": "the paper's table 2 on its own data, a quarter of its width",
     "table1": "the paper's table 1 at preset `small`, with `none` as a control",
     "table2": "the paper's table 2 at preset `small`, with `breadth-to-depth`",
+    "rotations": "three forms of `tree-rotate`: the paper's text and the two of its authors' code",
+    "first-release": "settings of the authors' first release, one by one",
+    "causes": "suspected causes for numbers of the paper that other runs do not reach",
     "ablation-locality": "the locality bias on and off",
     "tasks": "the field's standard tasks and composite structures at preset `small`",
     "trees": "functions of Python's standard library: copied, mirrored, with masked labels",
@@ -85,7 +90,8 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
 def printed(words: list[str]) -> str:
     """The output of `ape report` with these arguments. Ends the program if the command fails."""
     command = [sys.executable, "-m", "ape_cli", "report", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PYTHONPATH": str(OWN)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
     return done.stdout

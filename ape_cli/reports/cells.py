@@ -24,6 +24,7 @@ class Markup:
     empty: str
     number: str  # a number that is text already
     escape: Callable[[str], str]  # writes any other text
+    dagger: str = "†"  # behind a number of the paper that is doubted
 
 
 def number(value: float, percent: bool, digits: int, sign: str = "") -> str:
@@ -61,7 +62,8 @@ def cell_text(cell: Cell | str | None, table: Table, markup: Markup, most: int) 
     text = (markup.best if cell.best and table.underlines else markup.plain) % parts
     text += markup.seeds % cell.seeds if cell.seeds < most else ""
     if cell.paper:
-        text += markup.paper % "".join(mean_and_spread(*cell.paper, table.percent, markup.paper_std))
+        mean, spread = mean_and_spread(*cell.paper, table.percent, markup.paper_std)
+        text += markup.paper % (mean + markup.dagger * cell.doubted + spread)
     return text
 
 

@@ -21,6 +21,7 @@ _LATEX = Markup(
     "---",
     "$%s$",
     escaping.latex,
+    r"^\dagger",
 )
 _SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 _LINE = 64  # characters in a line of an article; a wider table is scaled to the line

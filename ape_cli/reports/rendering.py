@@ -60,8 +60,8 @@ def _styled(cell: Cell | str | None, table: Table, most: int) -> Text:
     if cell.seeds < most:
         text.append(f" ×{cell.seeds}", style="not bold not underline dim")
     if cell.paper:
-        paper = "".join(mean_and_spread(*cell.paper, table.percent, " ±%s"))
-        text.append(f" [{paper}]", style="not bold not underline cyan")
+        mean, deviation = mean_and_spread(*cell.paper, table.percent, " ±%s")
+        text.append(f" [{mean}{'†' * cell.doubted}{deviation}]", style="not bold not underline cyan")
     return text
 
 

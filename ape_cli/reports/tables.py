@@ -10,7 +10,7 @@ import polars as pl
 
 from ape_cli.reports.declared import LAST, is_image, scheme_place, task_place
 from ape_cli.reports.evaluations import measured, task_of
-from ape_cli.reports.paper import DEPTH, IMAGES, TWO_READINGS
+from ape_cli.reports.paper import DEPTH, DOUBTED, IMAGES, TWO_READINGS, is_doubted
 from ape_cli.reports.run_descriptions import CODE
 from ape_cli.structure.linearisation import NAMES
 
@@ -36,6 +36,7 @@ class Cell:
     paper: tuple[float, float | None] | None  # mean and deviation, as fractions
     half: float | None = None  # half of the width of the 95% interval over seeds
     basis: Basis | None = None
+    doubted: bool = False  # whether the paper's number has a mark (`paper.DOUBTED`)
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,8 @@ def cell(line: dict[str, Any]) -> Cell:
     half = None if line["high"] is None else line["high"] - line["mean"]
     by_seed = tuple((seed["seed"], seed["value"]) for seed in line["by_seed"])
     basis = Basis(by_seed, line["split"], line["rows"], line["tokens"])
-    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, half, basis)
+    doubted = paper is not None and is_doubted(line)
+    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, half, basis, doubted)
 
 
 def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
@@ -201,6 +203,7 @@ def brackets(group: pl.DataFrame, interval: bool) -> list[str]:
     size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
     deviation = " ± standard deviation" if interval else ""
     notes = [f"In brackets: the paper's number{deviation}, over 3 seeds{size}."]
+    notes += [DOUBTED] * any(map(is_doubted, compared.iter_rows(named=True)))
     return notes + [TWO_READINGS] * bool(compared["order"].is_in(DEPTH).any())
 
 

@@ -36,13 +36,17 @@ def add(
     full_size: bool = False,
     source: str | None = None,
     shuffled: bool = False,
+    given: dict[str, Any] | None = None,
 ) -> None:
-    """Register and evaluate a run without training it. With a `source`, the run is on images of this source."""
+    """Register and evaluate a run without training it. With a `source`, the run is on images of this source.
+
+    `given`: parameters of the task.
+    """
     if source:
         task, name = "images", f"images-{source}" if name == "reverse-small" else name
         parameters = {"source": source, "sha256": "0" * 64} | ({"shuffled": True} if shuffled else {})
     else:
-        parameters = tasks.make(task, order).parameters if full_size else {}
+        parameters = tasks.make(task, order).parameters if full_size else given or {}
     variant, kind = variant or {}, "image" if source else "sequence"
     settings = variant | ({"steps": steps} if steps and "epochs" not in variant else {})
     own = {name: None for name in variant if name not in config.KINDS[kind].model_fields}  # options of the scheme

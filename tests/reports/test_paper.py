@@ -52,6 +52,33 @@ def test_both_readings_of_a_depth_column_stand_beside_it(tmp_path: Path) -> None
     assert paper.TWO_READINGS not in tables_of(tmp_path / "breadth", against="paper")[0].notes
 
 
+def test_numbers_of_sinusoidal_have_a_mark_and_a_note(tmp_path: Path) -> None:
+    add(tmp_path / "a", "sinusoidal", 0.9, task="copy")
+    add(tmp_path / "a", "rope", 0.9, task="copy")
+    (made,) = tables_of(tmp_path / "a", against="paper")
+    assert paper.DOUBTED in made.notes
+    for form, marked in (("markdown", "[13.80† ±3.5]"), ("latex", r"[$13.80^\dagger_{\pm 3.5}$]")):
+        text = rendering.text(form, [made])
+        assert marked in text
+        assert text.count("†" if form == "markdown" else r"\dagger") == 2 - (form == "latex")
+    add(tmp_path / "b", "rope", 0.9, task="copy")
+    (made,) = tables_of(tmp_path / "b", against="paper")
+    assert paper.DOUBTED not in made.notes
+    (made,) = tables_of(tmp_path / "a")
+    assert paper.DOUBTED not in made.notes
+
+
+def test_other_rotations_and_bounds_stand_beside_the_paper_s_numbers(tmp_path: Path) -> None:
+    """The paper does not say which of three rotations it has, nor the bound that its code gives to `tree`."""
+    of_root: dict[str, Any] = {"task": "tree-rotate", "order": "breadth", "given": {"mirror": "root"}}
+    add(tmp_path, "rope", 0.9, **of_root)
+    add(tmp_path, "tree", 0.9, variant={"max_size": 7}, **of_root)
+    add(tmp_path, "rope", 0.9, variant={"dropout": 0.5}, **of_root)
+    found = {(line["scheme"], line["variant"]): line["paper_mean"] for line in lines(tmp_path, against="paper")}
+    rope, tree = pytest.approx(0.9119), pytest.approx(0.9799)
+    assert found == {("rope", ""): rope, ("tree", "max_size=7"): tree, ("rope", "dropout=0.5"): None}
+
+
 def test_the_difference_by_hand(tmp_path: Path) -> None:
     """rope on reverse is 97.00 there.
 
