@@ -53,7 +53,10 @@ def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr])
     )
     widths = {n: stats.half_width(n) for n in lines["seeds"].unique()}
     half = pl.col("seeds").replace_strict(widths, return_dtype=pl.Float64) * pl.col("std")
-    lines = lines.with_columns((pl.col("mean") - half).alias("low"), (pl.col("mean") + half).alias("high"))
+    low, high = pl.col("mean") - half, pl.col("mean") + half
+    share = ~pl.col("metric").is_in(list(SMALLER_IS_BETTER))  # between 0 and 1, and so is its mean
+    low, high = (pl.when(share).then(end.clip(0.0, 1.0)).otherwise(end) for end in (low, high))
+    lines = lines.with_columns(low.alias("low"), high.alias("high"))
     return _underline(lines, column)
 
 

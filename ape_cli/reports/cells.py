@@ -18,6 +18,7 @@ class Markup:
     plain: str  # mean and deviation
     best: str  # the same, underlined
     std: str
+    interval: str  # with both ends
     seeds: str  # the number of seeds, if a cell has fewer than others
     paper: str  # the score of the paper
     paper_std: str
@@ -42,9 +43,15 @@ def most_seeds(table: Table) -> int:
     return max((cell.seeds for cell in table.scores()), default=0)
 
 
-def spread_of(cell: Cell, table: Table) -> float | None:
-    """The number after ±: half of the interval or the deviation."""
-    return cell.half if table.interval else cell.std
+def spread_of(cell: Cell, table: Table, markup: Markup) -> str:
+    """What stands behind a mean: the deviation, or the interval if the table has them. Empty for one seed."""
+    if table.interval:
+        return (
+            ""
+            if cell.interval is None
+            else markup.interval % tuple(number(end, table.percent, 1) for end in cell.interval)
+        )
+    return "" if cell.std is None else markup.std % number(cell.std, table.percent, 1)
 
 
 def is_number(cell: str) -> bool:
@@ -58,7 +65,7 @@ def cell_text(cell: Cell | str | None, table: Table, markup: Markup, most: int) 
         return markup.empty
     if isinstance(cell, str):
         return markup.number % cell if is_number(cell) else markup.escape(cell)
-    parts = mean_and_spread(cell.mean, spread_of(cell, table), table.percent, markup.std)
+    parts = number(cell.mean, table.percent, 2), spread_of(cell, table, markup)
     text = (markup.best if cell.best and table.underlines else markup.plain) % parts
     text += markup.seeds % cell.seeds if cell.seeds < most else ""
     if cell.paper:

@@ -16,6 +16,7 @@ _HTML = Markup(
     "%s%s",
     '<span class="best">%s</span>%s',
     ' <span class="minor">±%s</span>',
+    ' <span class="minor">(%s to %s)</span>',
     ' <span class="minor">×%s</span>',
     ' <span class="paper">[%s]</span>',
     " ±%s",
@@ -77,8 +78,8 @@ def details(cell: Cell, table: Table) -> list[str]:
     lines = []
     if cell.std is not None:
         lines.append(f"Mean {shown(cell.mean)}, standard deviation {shown(cell.std)}")
-    if cell.half is not None:
-        low, high = cell.mean - cell.half, cell.mean + cell.half
+    if cell.interval is not None:
+        low, high = cell.interval
         lines.append(f"95% interval of the mean over seeds: {shown(low)} to {shown(high)}")
     lines += [f"Seed {seed}: {shown(score)}" for seed, score in basis.by_seed]
     tokens = "" if basis.tokens in (None, basis.rows) else f", {basis.tokens:,} target tokens"

@@ -15,6 +15,7 @@ _LATEX = Markup(
     "$%s%s$",
     r"\underline{$%s%s$}",
     r"_{\pm %s}",
+    r"\ (%s,\,%s)",
     r" $\times %s$",
     " [$%s$]",
     r"_{\pm %s}",

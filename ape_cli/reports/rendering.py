@@ -16,7 +16,9 @@ from ape_cli.reports.latex import latex
 from ape_cli.reports.tables import Cell, Table
 
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
-_MARKDOWN = Markup("%s%s", "<ins>%s</ins>%s", " ±%s", " ×%s", " [%s]", " ±%s", "—", "%s", escaping.markdown)
+_MARKDOWN = Markup(
+    "%s%s", "<ins>%s</ins>%s", " ±%s", " (%s to %s)", " ×%s", " [%s]", " ±%s", "—", "%s", escaping.markdown
+)
 
 
 def rich(tables: list[Table]) -> RenderableType:
@@ -55,8 +57,7 @@ def _styled(cell: Cell | str | None, table: Table, most: int) -> Text:
         return Text(cell)
     best = cell.best and table.underlines
     text = Text(number(cell.mean, table.percent, 2), style="bold underline" if best else "")
-    if (spread := spread_of(cell, table)) is not None:
-        text.append(f" ±{number(spread, table.percent, 1)}", style="not bold not underline dim")
+    text.append(spread_of(cell, table, _MARKDOWN), style="not bold not underline dim")
     if cell.seeds < most:
         text.append(f" ×{cell.seeds}", style="not bold not underline dim")
     if cell.paper:

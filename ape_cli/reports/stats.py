@@ -17,8 +17,8 @@ Sources:
 
 Assumptions:
 
-- The interval over seeds assumes that scores are independent and normally distributed. It is not cut off at 0 or 100%.
-  Near these ends scores are not normal, and the interval may reach beyond them.
+- The interval over seeds assumes that scores are independent and normally distributed. Near 0 and 100% scores are not
+  normal. There the interval of a share is cut off, because its mean cannot be beyond.
 - The interval over test rows assumes that rows are independent.
 - The sign-flip test assumes no distribution. It only assumes that under the null hypothesis each difference is equally
   likely to have the opposite sign.

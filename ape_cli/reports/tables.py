@@ -34,7 +34,7 @@ class Cell:
     seeds: int
     best: bool  # whether it is underlined
     paper: tuple[float, float | None] | None  # mean and deviation, as fractions
-    half: float | None = None  # half of the width of the 95% interval over seeds
+    interval: tuple[float, float] | None = None  # the 95% interval of the mean over seeds
     basis: Basis | None = None
     doubted: bool = False  # whether the paper's number has a mark (`paper.DOUBTED`)
 
@@ -48,7 +48,7 @@ class Table:
     columns: list[str]
     rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # a score, text, or None for an empty cell
     unit: str  # the unit of its scores, for example % or nats a token
-    interval: bool = False  # show half of the interval over seeds after ±, not the deviation
+    interval: bool = False  # show the interval over seeds after a mean, not the deviation
     head: str = "scheme"
     foot: Sequence[tuple[str, Sequence[str]]] = ()  # lines of counts below the rows, as text
 
@@ -86,7 +86,7 @@ _GROUP = ["is_image", "structure", "preset"]  # these identify a table
 def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
     """The tables of the lines of a report: one for each preset and structure, and separate ones for images.
 
-    `interval`: show half of the 95% interval after ±, not the standard deviation.
+    `interval`: show the 95% interval after a mean, not the standard deviation.
     """
     groups = with_row_names(found).partition_by(*_GROUP, maintain_order=True)
     return [_table(group, interval, of_preset(group, found)) for group in groups]
@@ -154,11 +154,11 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
 def cell(line: dict[str, Any]) -> Cell:
     """The cell of a line of a report."""
     paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_std"])
-    half = None if line["high"] is None else line["high"] - line["mean"]
+    interval = None if line["high"] is None else (line["low"], line["high"])
     by_seed = tuple((seed["seed"], seed["value"]) for seed in line["by_seed"])
     basis = Basis(by_seed, line["split"], line["rows"], line["tokens"])
     doubted = paper is not None and is_doubted(line)
-    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, half, basis, doubted)
+    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, basis, doubted)
 
 
 def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
@@ -172,14 +172,14 @@ def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
 
 def _over(seeds: list[int], interval: bool) -> str:
     """The meaning of the numbers in a cell, for example `mean ± standard deviation over 3 seeds`."""
-    spread = "half of its 95% interval" if interval else "standard deviation"
-    none = f"no {'interval over seeds' if interval else spread}"
+    spread = "with its 95% interval" if interval else "± standard deviation"
+    none = f"no {'interval over seeds' if interval else 'standard deviation'}"
     if seeds == [1]:
         return f"one seed, so there is {none}"
     of_one = f"; one seed has {none}" if seeds[0] == 1 else ""
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     fewer = f" (×n where fewer{of_one})" if len(seeds) > 1 else ""
-    return f"mean ± {spread} over {count} seeds{fewer}" + ", by Student's t" * interval
+    return f"mean {spread} over {count} seeds{fewer}" + ", by Student's t" * interval
 
 
 def _underlining(seeds: set[int]) -> str:

@@ -127,20 +127,25 @@ def test_mean_and_deviation_over_seeds(tmp_path: Path) -> None:
 
 
 def test_the_interval_by_hand(tmp_path: Path) -> None:
-    """Half of the interval is 4.302653 s / √3, with s² = (0.03² + 0.01² + 0.04²) / 2 = 0.0013: 0.089567. It is not cut
-    off at 100%.
+    """Half of the interval is 4.302653 s / √3, with s² = (0.03² + 0.01² + 0.04²) / 2 = 0.0013: 0.089567.
+
+    The interval of a share stays between 0 and 1. Cross-entropy has no such limit.
     """
-    for seed, value in enumerate((0.90, 0.92, 0.97)):
-        add(tmp_path, "rope", value, seed)
-    add(tmp_path, "none", 0.5)
-    rope, none = sorted(lines(tmp_path), key=lambda line: -line["mean"])
-    assert rope["low"] == pytest.approx(0.93 - 0.089567, abs=1e-6)
-    assert rope["high"] == pytest.approx(0.93 + 0.089567, abs=1e-6)
-    assert (none["low"], none["high"]) == (None, None)  # one seed
+    for seed, difference in enumerate((-0.03, -0.01, 0.04)):
+        add(tmp_path / "middle", "rope", 0.5 + difference, seed)
+        add(tmp_path / "top", "rope", 0.95 + difference, seed)
+        add(tmp_path / "bottom", "rope", 0.05 + difference, seed)
+    add(tmp_path / "one", "none", 0.5)
+    (middle,), (top,), (bottom,) = (lines(tmp_path / name) for name in ("middle", "top", "bottom"))
+    assert (middle["low"], middle["high"]) == pytest.approx((0.5 - 0.089567, 0.5 + 0.089567), abs=1e-6)
+    assert (top["low"], top["high"]) == (pytest.approx(0.95 - 0.089567, abs=1e-6), 1.0)
+    assert (bottom["low"], bottom["high"]) == (0.0, pytest.approx(0.05 + 0.089567, abs=1e-6))
+    (one,) = lines(tmp_path / "one")
+    assert (one["low"], one["high"]) == (None, None)  # one seed
 
 
 def test_intervals_in_tables_are_asked_for(tmp_path: Path) -> None:
-    """The numbers are the same, except for those after ± and their note."""
+    """The numbers are the same, except for those behind means and their note."""
     for seed, value in enumerate((0.90, 0.92, 0.97)):
         add(tmp_path, "rope", value, seed, preset="paper")
     found = aggregation.lines(Registry(tmp_path), **ALL, against="paper")[0]
@@ -154,9 +159,9 @@ def test_intervals_in_tables_are_asked_for(tmp_path: Path) -> None:
             deviations, intervals = (re.sub(' title="[^"]*"', "", page) for page in (deviations, intervals))
         assert "standard deviation over 3 seeds" in deviations
         assert "interval" not in deviations
-        assert "half of its 95" in intervals
+        assert "mean with its 95" in intervals
         assert "paper's number" in html.unescape(intervals)
-        assert intervals.count("9.0") == deviations.count("3.6") == 1
+        assert intervals.count("84.0") == intervals.count("100.0") == deviations.count("3.6") == 1
         assert intervals.count("0.8") == deviations.count("0.8")  # the paper's deviation
 
 
