@@ -35,7 +35,7 @@ ABOUT = {  # the sweeps in the order of the page
     "first-release": "settings of the authors' first release, one by one",
     "causes": "suspected causes for numbers of the paper that other runs do not reach",
     "ablation-locality": "the locality bias on and off",
-    "tasks": "the field's standard tasks and composite structures at preset `small`",
+    "tasks": "tasks of other papers and composite structures at preset `small`",
     "trees": "functions of Python's standard library: copied, mirrored, with masked labels",
     "digits": "the paper's table 3, on scikit-learn's digits",
     "pixels": "the control: each pixel a token, pixels shuffled",
@@ -130,10 +130,31 @@ def linearisation() -> str:
     return "\n".join(lines) + "\n"
 
 
+def computed() -> dict[str, str]:
+    """The tables that `ape report` does not print, by their files."""
+    return {
+        "linearisation.md": linearisation(),
+        "tasks-floors.md": floors("tasks", "exact_match"),
+        "trees-floors.md": floors("trees", "token_accuracy"),
+    }
+
+
 def _gain(of: dict[str, float], most: int) -> str:
     """The cell of a gain, with its number of seeds if that is not `most`."""
     spread = f" ±{of['std']:.1f}" if of["seeds"] > 1 else ""
     return f"{of['mean']:+.2f}{spread}" + (f" ×{of['seeds']}" if of["seeds"] != most else "")
+
+
+def floors(sweep: str, metric: str) -> str:
+    """The table of what counting reaches on the datasets of a sweep, in percent, from `floors.csv`."""
+    lines = pl.read_csv(RESULTS / "floors.csv").filter(sweep=sweep)
+    baselines = lines["baseline"].unique(maintain_order=True).to_list()
+    told = {(line["column"], line["baseline"]): line[metric] for line in lines.iter_rows(named=True)}
+    table = [f"| task | {' | '.join(baselines)} |", f"|---|{'---:|' * len(baselines)}"]
+    for column in sorted(set(lines["column"])):
+        cells = [f"{100 * told[column, one]:.2f}" if (column, one) in told else "—" for one in baselines]
+        table.append(f"| {column} | {' | '.join(cells)} |")
+    return "\n".join(table) + "\n"
 
 
 def sweeps(counts: dict[str, tuple[int, int]]) -> str:
@@ -183,7 +204,7 @@ def main() -> None:
         plots.append(["--sweep", "results/table1.toml", "--plots", "results/plots/table1-error", "--format", "csv"])
         plots[-1] += ["--axis", "error"]
         list(pool.map(printed, plots))
-    made["linearisation.md"] = linearisation()
+    made |= computed()
     for name, text in made.items():
         (RESULTS / "tables" / name).write_text(text, encoding="utf-8")
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), parts_of(made, counts)), encoding="utf-8")

@@ -14,6 +14,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from ape_cli.data import generation
+from ape_cli.evaluation.count_baselines import count_baselines
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import dataset_choice
 from tests.conftest import ape, load_file
@@ -64,9 +65,10 @@ def check_table(name: str, words: list[str], folder: Path) -> None:
 
 def test_the_page_quotes_them(counts: dict[str, tuple[int, int]], views: dict[str, list[str]]) -> None:
     """`make record` would not change the page, and every committed table and plot is generated."""
-    assert record.linearisation() == (TABLES / "linearisation.md").read_text(encoding="utf-8")
     made = {path.name: path.read_text(encoding="utf-8") for path in TABLES.iterdir()}
-    assert set(made) == {*views, "linearisation.md"}
+    computed = record.computed()
+    assert {name: made[name] for name in computed} == computed
+    assert set(made) == {*views, *computed}
     assert record.filled(PAGE, record.parts_of(made, counts)) == PAGE
     assert {path.name for path in (RESULTS / "plots").iterdir()} == {*counts, "table1-error"}
 
@@ -79,6 +81,28 @@ def small_datasets() -> dict[tuple[str, str | None], set[str]]:
             data = about["dataset"]
             found.setdefault((data["task"], data["order"]), set()).add(data["fingerprint"])
     return found
+
+
+def test_what_counting_reaches_is_still_counted(tmp_path: Path) -> None:
+    told = pl.read_csv(RESULTS / "floors.csv")
+    for task, column in (("associative-recall", "associative-recall (queries 1)"), ("group-word", "group-word")):
+        data = dataset_choice.preset_dataset(task, None, "small", tmp_path)
+        for baseline, scores in count_baselines(data, "test").items():
+            (line,) = told.filter(sweep="tasks", column=column, baseline=baseline).iter_rows(named=True)
+            assert {name: round(score, 6) for name, score in scores.items()} == {name: line[name] for name in scores}
+
+
+def test_the_guide_to_tasks_quotes_these_counts() -> None:
+    """The table of floors in docs/explanation/tasks.md, in exact match."""
+    told = pl.read_csv(RESULTS / "floors.csv").filter(sweep="tasks")
+    guide = (ROOT / "docs" / "explanation" / "tasks.md").read_text(encoding="utf-8")
+    lines = guide.split("| task, preset `small` |")[1].splitlines()[2:8]
+    for line in lines:
+        name, *cells = line.strip("| ").split(" | ")
+        column = next(c for c in sorted(set(told["column"]), key=len) if c.startswith(name.strip("`")))
+        scores = {one["baseline"]: one["exact_match"] for one in told.filter(column=column).iter_rows(named=True)}
+        wanted = [scores.get(one) for one in ("most frequent answer", "previous answer", "repeated answer")]
+        assert cells == ["—" if score is None else f"{100 * score:.1f}" for score in (*wanted, max(scores.values()))]
 
 
 def fingerprint_of(task: str, order: str | None, folder: Path) -> str:

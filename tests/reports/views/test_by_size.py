@@ -164,8 +164,8 @@ def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path:
 def test_intervals_over_rows_and_over_seeds_are_two_things(tmp_path: Path) -> None:
     """12 rows, none right: by Wilson up to z² / (12 + z²) with z = 1.959964, that is 0.242495, while seeds agree on 0.
 
-    Of two seeds with 3 and 9 right the mean is 0.5: half of the interval over seeds is 12.7062 × 0.25, so it is cut off at
-    both ends, and over rows z / 2 / √(12 + z²), at most as wide as that of one model of this score.
+    Of two seeds with 3 and 9 right the mean is 0.5: half of the interval over seeds is 12.7062 × 0.25, so it is cut off
+    at both ends, and over rows z / 2 / √(12 + z²), at most as wide as that of one model of this score.
     """
     put(tmp_path, "rope", {"a": {5: (0, 12), 6: (3, 12)}}, 1)
     put(tmp_path, "rope", {"a": {5: (0, 12), 6: (9, 12)}}, 2)

@@ -1,0 +1,49 @@
+"""Count what baselines without a model reach on the datasets of results/tasks.toml and results/trees.toml.
+
+    python results/floors.py       writes results/floors.csv, and generates the datasets that are missing
+
+The scripts `results/tasks.sh` and `results/trees.sh` have to be run before. `make record` prints the numbers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from ape_cli import tasks
+from ape_cli.data.loader import open_dataset
+from ape_cli.evaluation.count_baselines import count_baselines
+from ape_cli.runs.registry import open_registry
+from ape_cli.sweep import planning, specification, trial_data
+
+RESULTS = Path(__file__).resolve().parent
+SWEEPS = ("tasks", "trees")
+
+
+def counted(sweep: str) -> list[dict[str, object]]:
+    """The scores of each baseline on each dataset of a sweep, from 0 to 1."""
+    grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
+    datasets = RESULTS.parent / "datasets"
+    items, _ = planning.of_grids(grids, "small", open_registry(RESULTS), datasets, lambda name: datasets / name)
+    found = []
+    for folder, item in {item.data.folder: item for item in items}.items():
+        if item.data.missing:
+            trial_data.generate(item.data, item.config.preset, datasets)
+        data = open_dataset(folder)
+        form = tasks.load(data.task).form(data.parameters)
+        column = data.task + (f"/{data.order}" if data.order else "") + (f" ({form})" if form else "")
+        for baseline, scores in count_baselines(data, "test").items():
+            rounded = {name: round(score, 6) for name, score in scores.items()}
+            found.append({"sweep": sweep, "column": column, "baseline": baseline, **rounded})
+    return found
+
+
+def main() -> None:
+    """Write the table of all sweeps."""
+    lines = [line for sweep in SWEEPS for line in counted(sweep)]
+    pl.DataFrame(lines).write_csv(RESULTS / "floors.csv")
+
+
+if __name__ == "__main__":
+    main()
