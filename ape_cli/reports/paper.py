@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from ape_cli.core.errors import UsageError
+from ape_cli.reports.declared import is_image
 
 # A `depth` column of the paper's table 2 can be read in two ways. These two of our columns are compared with it.
 DEPTH = ("depth", "breadth-to-depth")
@@ -83,7 +84,7 @@ _ROTATIONS = re.compile(r" \(mirror [a-z-]+\)$")  # the other forms of tree-rota
 
 def is_doubted(line: dict[str, Any]) -> bool:
     """Whether the paper's number beside a line of a report has the mark of `DOUBTED`."""
-    return line["scheme"] == "sinusoidal" and line["task"] != "images"
+    return line["scheme"] == "sinusoidal" and not is_image(line["task"])
 
 
 def beside(lines: pl.DataFrame, columns: list[str]) -> pl.DataFrame:

@@ -9,12 +9,47 @@ from collections.abc import Iterable
 
 from ape_cli import tasks
 from ape_cli.reports import paper
+from ape_cli.reports.stats import least_p
 from ape_cli.runs.registry import open_registry
-from tests.record.scores import RESULTS, SCHEMES, evaluations, mean
+from tests.record.scores import RESULTS, SCHEMES, evaluations, mean, scores
 
 TASKS, ORDERS = ("tree-copy", "tree-rotate", "c3", "tree-ops"), ("breadth", "depth", "breadth-to-depth")
 COLUMNS = [f"{task}/{order}" for task in TASKS for order in ORDERS]
 FLAT = ("sinusoidal", "rope", "orthogonal-seq")
+
+
+def of_bounds() -> list[str]:
+    """Returns the facts about trees that are cut at the paper's mean depth, 7."""
+    rows = tasks.make("tree-copy", "breadth").sample(rows=range(1_000), split="test", seed=42)
+    shared = 0
+    for places in rows["source_positions"].to_pylist():
+        kept = {(min(d, 7), place % 2 ** min(d, 7)) for place in places for d in [place.bit_length() - 1]}
+        shared += len(kept) < len(places)  # the last seven steps of two nodes are equal
+    cut = sum(depth > 7 for depth in rows["size"].to_pylist())
+    return [
+        (
+            f"`tree` cuts paths in {cut / 1_000:.0%} of the paper's test trees, and gives different nodes one position in "
+            f"{shared / 1_000:.0%}."
+        )
+    ]
+
+
+def of_words() -> list[str]:
+    """Returns the facts about pairs of schemes with positions in table 1."""
+    same = equal = count = 0
+    for column in ("copy", "reverse", "repeat"):
+        for pair in itertools.combinations(("sinusoidal", "relative", "rope", "orthogonal-seq"), 2):
+            one, other = (scores(column, scheme) for scheme in pair)
+            signs = {(x > y) - (x < y) for x, y in zip(one, other, strict=True)}
+            count, same, equal = count + 1, same + (signs in ({1}, {-1})), equal + (signs == {0})
+    seeds = len(scores("copy", "rope"))
+    words = {6: "six"}[seeds]
+    rope, own = (mean("repeat", scheme) for scheme in ("rope", "orthogonal-seq"))
+    return [
+        f"Of {count} pairs of such schemes in a column, {equal} are equal. In {same} of the other {count - equal}, the",
+        f"has the same sign with all {words} seeds, which a sign-flip test gives p = {least_p(seeds):.3f} each",
+        f"`rope` is above `orthogonal-seq` on `repeat` ({rope:.2f} and {own:.2f})",
+    ]
 
 
 def mirrored(task: str, scheme: str) -> float:
@@ -64,17 +99,34 @@ def of_the_bias() -> list[str]:
             if other != scheme
             for variant in ("", "decay=1" if "orth" in other else "decay=0.98")
         )
-    cells = [("c3/breadth", "sinusoidal"), ("tree-ops/breadth", "sinusoidal"), ("tree-rotate/depth", "tree")]
-    assert all(len(gains(*cell)) == 3 and min(gains(*cell)) > 0 for cell in cells)
-    more = [statistics.mean(gains(*cell)) for cell in cells]
+    words = [(column, s) for column in ("reverse", "repeat") for s in ("sinusoidal", "relative", *FLAT[1:])]
+    cells = words + [(column, s) for column in columns for s in SCHEMES]
+    assert {len(gains(*cell)) for cell in cells} == {3}
+    agree = {cell: statistics.mean(gains(*cell)) for cell in cells if abs(sum(g > 0 for g in gains(*cell)) - 1.5) > 1}
     changed = {
         scheme: "{:+.1f}, {:+.1f} and {:+.1f}".format(*gains("c3/breadth", scheme))
         for scheme in ("tree", "orthogonal-seq")
     }
+
+    def change(scheme: str, *given: str) -> str:
+        (verb,) = {"gains" if agree[column, scheme] > 0 else "loses" for column in given}
+        sizes = [
+            f"{abs(agree[column, scheme]):.2f}{' points' * (not n and verb == 'gains')} on"
+            for n, column in enumerate(given)
+        ]
+        told = [f"{size} `{column}`" for size, column in zip(sizes, given, strict=True)]
+        return f"`{scheme}` {verb} {', '.join(told[:-1])}{' and ' * (len(told) > 1)}{told[-1]}."
+
+    phrases = [
+        change("sinusoidal", "reverse", "c3/breadth", "tree-ops/breadth"),
+        change("rope", "repeat"),
+        change("tree", "tree-rotate/depth", "tree-ops/breadth"),
+    ]
+    assert len(agree) == 6, "each of them is named"
     return [
-        f"within {apart:.1f} points of its means with it",
-        f"`sinusoidal` gains {more[0]:.1f} points on `c3/breadth` and {more[1]:.1f} points on `tree-ops/breadth`",
-        f"`tree` gains {more[2]:.1f} points",
+        f"within {apart:.2f} points of its means with it",
+        f"In {len(agree)} of the {len(cells)} cells of the schemes that have other positions",
+        *phrases,
         f"the three seeds of `tree` by {changed['tree']}",
         f"those of `orthogonal-seq` by {changed['orthogonal-seq']}",
         f"p-value of the exact sign-flip test is {2 / 2**3}",
@@ -149,6 +201,14 @@ def of_medium() -> list[str]:
     evaluated = {scheme: score("tree-ops/breadth", scheme) for scheme in SCHEMES}
     assert max(evaluated, key=evaluated.__getitem__) == "orthogonal-tree"
     assert evaluated["tree"] < min(evaluated[scheme] for scheme in FLAT)
+    columns = [f"{task}/{order}" for task in TASKS for order in ("breadth", "breadth-to-depth")]
+    above = {
+        preset: [mean(c, "sinusoidal", preset=preset) - 100 * paper.scores()["sinusoidal", c][0] for c in columns]
+        for preset in ("small", "medium")
+    }
+    assert min(above["medium"]) > 0, "above the paper in all eight columns"
+    more = [c for c, x, y in zip(columns, above["medium"], above["small"], strict=True) if x > y]
+    assert [c.split("/")[1] for c in more] == ["breadth"] * 3
     below = []
     for task in ("tree-copy", "tree-rotate", "c3", "tree-ops"):
         column = f"{task}/breadth-to-depth"

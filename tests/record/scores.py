@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ape_cli.runs.record import settings_of, settings_text
 from ape_cli.runs.registry import open_registry
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ def evaluations() -> dict[Key, dict[int, list[dict[str, Any]]]]:
         config, data = about["config"], about["dataset"]
         column = f"{data['task']}/{data['order']}" if data["order"] else data["task"]
         column = data["name"] if data["task"] == "trees" else column  # several datasets
-        variant = ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in about["variant"].items())
+        variant = settings_text(settings_of(about))
         mine = [e for e in run.evaluations()[0] if (e["split"], e["decode"]) == ("test", "teacher")]
         mine.sort(key=lambda e: e["fingerprint"] != data["fingerprint"])
         found.setdefault((config["preset"], column, config["scheme"], variant), {})[config["seed"]] = mine
