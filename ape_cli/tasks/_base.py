@@ -121,7 +121,7 @@ class BaseTask(RowWriter):
     @property
     @abstractmethod
     def mean_size(self) -> float:
-        """The mean of the distribution of sizes. Bounded schemes get this size."""
+        """The mean of the distribution of sizes."""
 
     @property
     def image(self) -> Size | None:
