@@ -55,7 +55,8 @@ def test_the_tables_of_record_are_those_of_the_runs(
 
 def check_table(name: str, words: list[str], folder: Path) -> None:
     """Checks that `ape report` prints the committed table."""
-    printed = ape("report", *words)[0]
+    own = name.startswith(record.OWN.name)  # its schemes are not found in this process
+    printed = record.printed(words) if own else ape("report", *words)[0]
     if name.endswith(".csv"):  # the last digits of sums differ between processors
         (folder / name).write_text(printed)
         assert_frame_equal(pl.read_csv(folder / name), pl.read_csv(TABLES / name), rel_tol=1e-12)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ape_cli.core.ragged import rows_of
 from ape_cli.core.rng import I64
-from ape_cli.structure import Tree, bit_length
-from ape_cli.structure.trees import graft, power, reroot
+from ape_cli.structure import Tree
+from ape_cli.structure.trees import power
 
 
 def reverse_root(heap: I64, branching: int = 2) -> I64:
@@ -28,44 +28,43 @@ def reverse_root(heap: I64, branching: int = 2) -> I64:
     return np.where(heap == 1, 1, moved)
 
 
+_STAYS, _TURNS, _RISES = range(3)  # what happens to a node, see `rotate_right`
+
+
 def rotate_right(starts: I64, heap: I64) -> I64:
-    """The heap indices after right rotations of binary trees, from the root down the right side.
+    """The heap indices after right rotations of binary trees, from the root down.
 
-    A node whose left child p is an inner node becomes the right child of p, and the left child of this node becomes the
-    second child of p. The same is done to what was its right child, and so on, until a left child is a leaf:
+    A node f whose left child p is an inner node becomes the right child of p. The three subtrees below them are rotated
+    too. A node whose left child is a leaf stays, with everything below it:
 
-        f(p(l, r), right) -> p(l, f(r, rotated right)),    and every other tree stays
+        f(p(l, r), x) -> p(l', f(r', x')),    where l' is l rotated
 
-    The deepest tree becomes twice as deep. `starts`: int64 [R + 1], where each tree begins, and the end. int64 [T] ->
-    int64 [T]
+    A tree of depth d becomes one of depth 2d at most. Heap indices have to be below 2^32. `starts`: int64 [R + 1],
+    where each tree begins, and the end. int64 [T] -> int64 [T]
 
     >>> rotate_right(np.array([0, 5]), np.array([1, 2, 3, 4, 5]))  # f(p(l, r), x) -> p(l, f(r, x))
     array([3, 1, 7, 2, 6])
     """
-    row, level = rows_of(starts), Tree(2).level(heap)
-    side = level - bit_length((2 << level) - 1 - heap)  # number of steps to the right before the first to the left
-    turns = _turns(row, heap, level, starts.size - 1)[row]
-    above = np.minimum(side, turns)  # the node of the right side below which this node is moved
-    old, new = (2 << above) - 1, (2 << 2 * above) - 1  # its place, and the place of what comes there
-    within = reroot(heap, old)  # where the node is below `old`
-    moved = graft(within, new)
-    right = 2 * new + 1
-    turned = side < turns
-    moved = np.where(turned & (within == 1), right, moved)
-    moved = np.where(turned & (within == 2), new, moved)
-    for child, place in ((4, 2 * new), (5, 2 * right)):
-        inside = turned & (level - above >= 2)
-        inside[inside] = Tree(2).ancestor(within[inside], (level - above)[inside] - 2) == child
-        moved[inside] = graft(reroot(within[inside], child), place[inside])
-    return moved
+    key = rows_of(starts) << 34 | heap  # tells the nodes of different trees apart, and their grandchildren
+    order = np.argsort(key, kind="stable")
+    known, level = key[order], Tree(2).level(heap)
 
+    def there(wanted: I64) -> np.ndarray:
+        """Whether there are nodes with these keys."""
+        return known[np.minimum(np.searchsorted(known, wanted), known.size - 1)] == wanted
 
-def _turns(row: I64, heap: I64, level: I64, rows: int) -> I64:
-    """The number of nodes of each tree's right side that are rotated. int64 [T] each -> int64 [R]
-
-    These are the first ones, as long as the left child is an inner node.
-    """
-    first = (heap == (2 << level) - 4) & (level >= 2)  # a left child of a left child of the right side
-    inner = np.zeros((rows, int(level.max(initial=0)) + 1), dtype=bool)
-    inner[row[first], level[first] - 2] = True
-    return np.logical_and.accumulate(inner, axis=1).sum(axis=1)
+    fate = np.full(heap.size, _STAYS)
+    root = np.ones_like(heap)  # where the root of each node's subtree is put before it is rotated
+    for depth in range(int(level.max(initial=0)) + 1):
+        here = np.flatnonzero(level == depth)
+        fate[here] = _TURNS
+        if depth:
+            above = order[np.searchsorted(known, key[here] - heap[here] + heap[here] // 2)]
+            right, at = heap[here] & 1, root[above]
+            below = [2 * at + right, np.where(right, 4 * at + 3, at), np.where(right, 4 * at + 2, 2 * at)]
+            fates = [np.full_like(at, _STAYS), np.where(right, _TURNS, _RISES), np.full_like(at, _TURNS)]
+            root[here], fate[here] = np.choose(fate[above], below), np.choose(fate[above], fates)
+        turns = fate[here] == _TURNS
+        left_is_inner = there(key[here] + 3 * heap[here])  # the key of the left child of the left child, at 4 heap
+        fate[here[turns & ~left_is_inner]] = _STAYS
+    return np.where(fate == _TURNS, 2 * root + 1, root)

@@ -21,8 +21,8 @@ class TreeRotate(PlainTrees):
 
     Arguments: those of `PlainTrees`, and `mirror`: `all` reverses the children of every node, as the paper says, and
     `root` reverses those of the root. `search-tree` makes right rotations of binary trees: f(p(l, r), x) becomes
-    p(l, f(r, x')), where x' is x rotated. A tree whose left child is a leaf stays as it is. Raises `UsageError` if an
-    option is out of range, or if the trees are not binary or too deep for a rotation.
+    p(l', f(r', x')), where l' is l rotated. A subtree whose left child is a leaf stays as it is. Raises `UsageError` if
+    an option is out of range, or if the trees are not binary or too deep for a rotation.
 
     >>> task = TreeRotate(order="breadth", depth_mean=2, depth_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]

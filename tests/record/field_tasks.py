@@ -1,22 +1,27 @@
-"""Facts about the runs on the standard tasks, the composite structures and natural trees."""
+"""Facts about the runs on tasks of other papers, composite structures and natural trees."""
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
+from typing import Any
 
-import pyarrow as pa
+import polars as pl
 
-from ape_cli import tasks
-from tests.record.scores import SCHEMES, evaluations, mean, scores
+from ape_cli.runs.registry import open_registry
+from tests.record.scores import RESULTS, SCHEMES, evaluations, mean, scores
 
-SEQUENCES = ["addition", "associative-recall", "flip-flop", "group-word", "modular", "list-ops", "tree-convert"]
+SEQUENCES = ["addition", "associative-recall", "flip-flop", "modular", "list-ops", "tree-convert"]
+GROUPS = ["group-word-symmetric-3", "group-word-cyclic-60", "group-word-small"]  # the last one is alternating-5
+FLOORS = pl.read_csv(RESULTS / "floors.csv")
 
 
 def of_tasks() -> list[str]:
-    """Returns the facts about the standard tasks and the composite structures."""
+    """Returns the facts about tasks of other papers and composite structures."""
     schemes: dict[str, list[str]] = {}
-    for preset, column, scheme, _ in evaluations():
-        if preset == "small":
+    for preset, column, scheme, variant in evaluations():
+        if preset == "small" and not variant:
             schemes.setdefault(column, []).append(scheme)
 
     def exact(column: str, scheme: str) -> float:
@@ -33,10 +38,14 @@ def of_tasks() -> list[str]:
     trees, grids = ["tree-query/depth", "list-ops-tree/depth"], ["box-rotate", "grid-path"]
     first = [max(schemes[column], key=lambda scheme: exact(column, scheme)) for column in SEQUENCES]
     assert set(first) == {"orthogonal-seq", "rope"}
-    plain = {column: max(exact(column, "none"), exact(column, "sinusoidal")) for column in SEQUENCES}
-    ahead = max(exact(column, "t5") - plain[column] for column in SEQUENCES if column != "group-word")
     words = ["no", "one", "two", "three", "four", "five", "six", "seven"]
     most, rest = (words[first.count(scheme)] for scheme in ("orthogonal-seq", "rope"))
+    recall = [exact("associative-recall", scheme) for scheme in ("none", "sinusoidal", "t5")]
+    second = [found[0] for found in evaluations()["small", "quadtree-expand", "orthogonal", ""].values()]
+    deeper = {size: [line for one in second for line in one["by_size"] if line["size"] == size] for size in (2, 3)}
+    assert not any(line["exact_match"] for line in deeper[3])
+    rising = [run for run, about in open_registry(RESULTS).sound([]) if _is(about, "forest-rotate", "orthogonal-seq")]
+    assert [run.read()["result"]["best_step"] for run in rising] == [800] * 3
     by_size = evaluations()["small", "quadtree-expand", "rope", ""][42][0]["by_size"]
     shallow = sum(line["rows"] for line in by_size if line["size"] <= 1) / sum(line["rows"] for line in by_size)
     flat = [
@@ -46,82 +55,106 @@ def of_tasks() -> list[str]:
     ]
     assert not any(line["exact_match"] for lines in flat for line in lines if line["size"] > 1)
     learned = min(line["exact_match"] for lines in flat for line in lines if line["size"] <= 1)
-    answers = tasks.make("modular", **tasks.load("modular").preset_options["small"])
-    names = [answers.id_names[row[0]] for row in _test_rows(answers)["target_ids"].to_pylist()]
     (seeds,) = {len(scores(column, scheme)) for column in SEQUENCES for scheme in schemes[column]}
     return [
         f"They have preset `small`. Each cell has {_seeds(seeds)}",
         f"It has {listed([exact(column, 'orthogonal') for column in composite])} on",
         f"The best of the other schemes has {listed([best(column, 'orthogonal') for column in composite])}. These",
-        f"by {min(exact(c, 'orthogonal') - best(c, 'orthogonal') for c in composite):.0f} points or more",
+        f"by {min(exact(c, 'orthogonal') - best(c, 'orthogonal') for c in composite):.2f} points or more",
+        f"learns {100 * min(line['exact_match'] for line in deeper[2]):.1f}% or more of the rows of depth 2",
+        f"none of the {deeper[3][0]['rows']} rows of depth 3",
         f"{shallow:.0%} of the test rows have depth 0 or 1",
         f"at least {math.floor(100 * learned)}% of the rows of each of these depths",
-        "`orthogonal-tree` has {:.1f} on `tree-query` and {:.1f} on `list-ops-tree`. The best of the other schemes has "
-        "{:.1f} and {:.1f}.".format(
-            *(exact(column, "orthogonal-tree") for column in trees), *(best(c, "orthogonal-tree") for c in trees)
+        "`orthogonal-tree` has {:.1f} on `tree-query`. The best of the other schemes has {:.1f}.".format(
+            exact(trees[0], "orthogonal-tree"), best(trees[0], "orthogonal-tree")
         ),
         "`orthogonal-grid` has {:.1f} on `box-rotate` and {:.1f} on `grid-path`. The best of the other schemes has "
         "{:.1f} and {:.1f}.".format(
             *(exact(column, "orthogonal-grid") for column in grids), *(best(c, "orthogonal-grid") for c in grids)
         ),
-        f"`orthogonal-seq` has the best mean in {most} of seven columns, and `rope` in the other {rest}.",
+        f"`orthogonal-seq` has the best mean in {most} of {words[len(first)]} columns, and `rope` in the other {rest}.",
         f"has {listed(scores('associative-recall', 'orthogonal-seq', metric='exact_match'))} with the seeds",
-        f"learns `group-word` ({exact('group-word', 't5'):.1f})",
-        f"at most {math.ceil(ahead)} points above the better of `none` and `sinusoidal`",
-        f"On `list-ops`, the best score is {best('list-ops'):.1f}:",
-        f"On `modular`, the best score is {best('modular'):.1f}, and `none` has {exact('modular', 'none'):.1f}.",
-        f"is 0 in {names.count('0') / len(names):.1%} of the test rows",
+        "is right in {:.1f}% of the test rows".format(floor("associative-recall (queries 1)")),
+        f"in {100 * most_frequent_of(4, 6):.1f}% on average",
+        "`none`, `sinusoidal` and `t5` are there ({:.1f}, {:.1f} and {:.1f})".format(*recall),
+        "is right for 68.9% of the targets, and the one that is written most often for 59.8%",  # see test_flip_flop.py
+        f"On `list-ops`, the best score is {best('list-ops'):.1f}, and on `list-ops-tree` {best(trees[1]):.1f}:",
+        f"On `modular`, the best score is {best('modular'):.1f},",
+        f"the most frequent answer has {floor('modular (modulus 3)'):.1f}.",
+        *of_groups(),
     ]
+
+
+def of_groups() -> list[str]:
+    """Returns the facts about words over groups."""
+    schemes = ("none", "sinusoidal", "rope", "orthogonal-seq", "t5")
+    whole = max(mean(column, scheme, metric="exact_match") for column in GROUPS for scheme in schemes)
+    best = [max(mean(column, scheme) for scheme in schemes) for column in GROUPS]
+    forms = ["group-word (group symmetric-3)", "group-word (group cyclic-60)", "group-word"]
+    counted = [floor(form, "token_accuracy") for form in forms]
+    return [
+        f"no scheme has more than {math.ceil(whole)}% of the words completely right",
+        "the best scheme has {:.1f} on S3, {:.1f} on Z60 and {:.1f} on A5".format(*best),
+        "by the symbol alone has {:.1f}, {:.1f} and {:.1f}".format(*counted),
+    ]
+
+
+def floor(column: str, metric: str = "exact_match") -> float:
+    """Returns the best score of counting on a dataset of tasks.toml, in percent."""
+    return 100 * FLOORS.filter(sweep="tasks", column=column)[metric].max()
+
+
+def most_frequent_of(pairs: int, values: int) -> float:
+    """Returns how often the most frequent of some values that are drawn uniformly is one of them, drawn uniformly."""
+    draws = itertools.product(range(values), repeat=pairs)
+    return statistics.mean(max(map(draw.count, draw)) / pairs for draw in draws)
+
+
+def _is(about: dict[str, Any], task: str, scheme: str) -> bool:
+    return (about["dataset"]["task"], about["config"]["scheme"], about["variant"]) == (task, scheme, {})
 
 
 def of_natural_trees() -> list[str]:
     """Returns the facts about the functions of Python's standard library."""
 
-    def scored(task: str, labels: str) -> dict[str, float]:
-        return {scheme: mean(f"trees-stdlib-{task}-{labels}-depth", scheme) for scheme in SCHEMES}
+    def scored(task: str, labels: str) -> dict[str, list[float]]:
+        variant = "steps=3000" if task == "mask" else ""
+        return {scheme: scores(f"trees-stdlib-{task}-{labels}-depth", scheme, variant) for scheme in SCHEMES}
 
-    found = {}
+    pairs = {}
     for task in ("rotate", "mask"):
         for labels in ("token", "anonymous"):
             by_scheme = scored(task, labels)
             own = by_scheme.pop("orthogonal-tree")
-            assert own > max(by_scheme.values())
-            column = f"trees-stdlib-{task}-{labels}-depth"
-            others = zip(*(scores(column, scheme) for scheme in by_scheme), strict=True)
-            pairs = zip(scores(column, "orthogonal-tree"), others, strict=True)
-            assert all(mine > max(rest) for mine, rest in pairs), "ahead with each seed"
-            found[task, labels] = own, max(by_scheme.values())
-    copies = [scored("copy", labels) for labels in ("token", "anonymous")]
+            rivals = zip(*by_scheme.values(), strict=True)
+            assert all(mine > max(rest) for mine, rest in zip(own, rivals, strict=True)), "ahead with each seed"
+            pairs[task, labels] = statistics.mean(own), max(map(statistics.mean, by_scheme.values()))
+    copies = [{s: statistics.mean(v) for s, v in scored("copy", labels).items()} for labels in ("token", "anonymous")]
     assert {f"{scores[scheme]:.2f}" for scores in copies for scheme in ("rope", "orthogonal-seq")} == {"100.00"}
-    assert all(min(scores, key=scores.__getitem__) == "tree" for scores in copies)
+    columns = [f"trees/depth (stdlib, mask, {labels} labels, binarised)" for labels in ("token", "anonymous")]
+    counted = {
+        name: [100 * FLOORS.filter(column=c, baseline=baseline)["token_accuracy"].item() for c in columns]
+        for name, baseline in (("family", "parent and children"), ("line", "symbols before and after"))
+    }
     told = [
         "{:.2f} and {:.2f}; the best of the other schemes has {:.2f} and {:.2f}".format(
-            found[task, "token"][0], found[task, "anonymous"][0], found[task, "token"][1], found[task, "anonymous"][1]
+            *(pairs[task, labels][n] for n in (0, 1) for labels in ("token", "anonymous"))
         )
         for task in ("rotate", "mask")
     ]
-    (seeds,) = {
-        len(scores(f"trees-stdlib-{task}-token-depth", s)) for task in ("copy", "rotate", "mask") for s in SCHEMES
-    }
-    whole = mean("trees-stdlib-mask-anonymous-depth", "orthogonal-tree", metric="exact_match")
+    (seeds,) = {len(values) for values in scored("rotate", "token").values()}
+    (of_mask,) = {len(values) for labels in ("token", "anonymous") for values in scored("mask", labels).values()}
     return [
-        f"`results/trees.sh` makes the datasets. Each cell has {_seeds(seeds)}.",
+        f"`results/trees.sh` makes the datasets. Each cell has {_seeds(seeds)}"
+        + (f", and {_seeds(of_mask)} for masked labels." if of_mask < seeds else "."),
         *told,
         "`orthogonal-tree` has {:.2f} and {:.2f}, and `tree` has {:.2f} and {:.2f}".format(
-            *(scores[scheme] for scheme in ("orthogonal-tree", "tree") for scores in copies)
+            *(means[scheme] for scheme in ("orthogonal-tree", "tree") for means in copies)
         ),
-        f"no scheme has more than {math.ceil(max(whole, *_exact('mask', 'anonymous')))}% of the targets",
+        "(parent, left child, right child) has {:.2f} and {:.2f}".format(*counted["family"]),
+        "by (previous, next token) {:.2f} and {:.2f}".format(*counted["line"]),
     ]
 
 
 def _seeds(count: int) -> str:
     return ["", "one seed so far", "two seeds so far", "three seeds"][count]
-
-
-def _exact(task: str, labels: str) -> list[float]:
-    """Returns the exact match of all schemes on functions of the standard library."""
-    return [mean(f"trees-stdlib-{task}-{labels}-depth", scheme, metric="exact_match") for scheme in SCHEMES]
-
-
-def _test_rows(task: tasks.Task) -> pa.Table:
-    return task.sample(rows=range(1_000), split="test", seed=42)

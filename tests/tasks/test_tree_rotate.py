@@ -24,10 +24,10 @@ def reversed_root(tree: recursive.Tree) -> recursive.Tree:
 
 
 def rotated(tree: recursive.Tree) -> recursive.Tree:
-    """A right rotation, as textbooks draw it, and then the same on the right."""
+    """A right rotation, as textbooks draw it, and then the same in the three subtrees."""
     match tree:
         case (f, (p, left, middle), right):
-            return (p, left, (f, middle, rotated(right)))
+            return (p, rotated(left), (f, rotated(middle), rotated(right)))
         case _:
             return tree
 
