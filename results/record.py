@@ -6,6 +6,7 @@ file. A sweep without finished runs has no table. The page says how many runs of
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -22,7 +23,7 @@ from ape_cli.sweep import planning, specification
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
-OWN = RESULTS / "causes"  # schemes and a task of causes.toml
+OWN = RESULTS / "causes"  # schemes and a task of the sweep `causes`, which only new processes find
 PAGE = RESULTS / "README.md"
 ABOUT = {  # the sweeps in the order of the page
     "table2-paper": "the paper's table 2 at its own size, on a GPU",
@@ -49,6 +50,9 @@ FLAT = ("sinusoidal", "rope", "orthogonal-seq")  # the schemes of table 2 that r
 
 def standing(sweep: str) -> tuple[int, int]:
     """The number of finished runs of a sweep, and of all its runs; 0 and 0 if its dataset is not available."""
+    if sweep == OWN.name:
+        trials = json.loads(run(["sweep", f"results/{sweep}.toml", "--dry-run", "--json"]))["trials"]
+        return sum(trial["state"] == "finished" for trial in trials), len(trials)
     grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     try:
         items, _ = planning.of_grids(
@@ -89,7 +93,12 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
 
 def printed(words: list[str]) -> str:
     """The output of `ape report` with these arguments. Ends the program if the command fails."""
-    command = [sys.executable, "-m", "ape_cli", "report", *words]
+    return run(["report", *words])
+
+
+def run(words: list[str]) -> str:
+    """The output of an `ape` command. Ends the program if the command fails."""
+    command = [sys.executable, "-m", "ape_cli", *words]
     environment = os.environ | {"PYTHONPATH": str(OWN)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
