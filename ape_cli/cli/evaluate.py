@@ -103,7 +103,7 @@ def evaluate(
             _print(found, run, against) if len(work) == 1 else console.print_scores(found)
     if as_json:
         counted = _baselines(on.values(), split)
-        answer([found | {"baselines": counted[found["fingerprint"]]} for found in done])
+        answer([found | {"baselines": counted.get(found["fingerprint"])} for found in done])
     else:
         _print_end(on.values(), split, several=len(work) > 1, named=bool(others))
     if failed:
@@ -149,12 +149,16 @@ def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[
     from ape_cli.evaluation.constant_guess import constant_guess
     from ape_cli.evaluation.count_baselines import count_baselines
 
-    return {
-        data.fingerprint: count_baselines(data, split)
-        if data.image is None
-        else {_CLASS: {"token_accuracy": constant_guess(data.split(split))}}
-        for data in on
-    }
+    found = {}
+    for data in on:
+        try:
+            if data.image is None:
+                found[data.fingerprint] = count_baselines(data, split)
+            else:
+                found[data.fingerprint] = {_CLASS: {"token_accuracy": constant_guess(data.split(split))}}
+        except ApeError as error:  # for example, the training split is damaged
+            note(f"{data.name}: no baselines, {error.summary}")
+    return found
 
 
 def _print_end(on: Collection[Dataset], split: str, *, several: bool, named: bool) -> None:
@@ -163,12 +167,14 @@ def _print_end(on: Collection[Dataset], split: str, *, several: bool, named: boo
     A note says how scores on `named` datasets are shown.
     """
     counted = _baselines(on, split)
-    for data in on:
+    for data in (one for one in on if one.fingerprint in counted):
         before, found = f"{data.name}: " if several else "", counted[data.fingerprint]
         if data.image is not None:
             say(before + console.guessed(console.accuracy_of(data.kind), found[_CLASS]["token_accuracy"], True))
         else:
-            console.print_baselines(f"{before}what counting on the training split reaches", found)
+            console.print_baselines(
+                f"{before}baselines counted on the training split; the end of a target is given", found
+            )
     if on and named:
         images = all(data.image for data in on)  # all images of a dataset have one size
         note(

@@ -59,6 +59,9 @@ def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_row
             raise UsageError(f"bad number of {split} rows", got=count, allowed=allowed, fix="choose one of those")
     if not 1 <= shard_rows <= 10**9:
         raise UsageError("bad --shard-rows", got=shard_rows, allowed="1 to 10^9", fix=f"try {parquet.ROW_GROUP}")
+    if task.tagged and task.source_order is not None:
+        got = f"a source in {task.source_order} order with a target in {task.order} order"
+        raise UsageError("tags are in the order of the source", got=got, fix="leave --source-order out")
     total = sum(count or 0 for count in rows.values())
     if total // shard_rows > budget.SHARDS - 3 * len(rows):
         raise UsageError(

@@ -39,6 +39,9 @@ def check_rows(part: pa.Table, own: Structure, ids: int, *, tagged: bool = False
         row = int(np.flatnonzero(sides[0] != sides[1])[0])
         got = f"{sides[1][row]} tags for {sides[0][row]} tokens"
         raise DataError("not each token has a tag", got=got, allowed="one for each", fix=_AGAIN)
+    if tagged and not part["source_positions"].equals(part["target_positions"]):
+        got = "tags at other positions than the tokens"
+        raise DataError("not each token has a tag", got=got, allowed="those of the source", fix=_AGAIN)
     for side in ("source", "target"):
         lengths = [pc.list_value_length(part[f"{side}_{what}"]).to_numpy() for what in ("ids", "positions")]
         if (lengths[0] != lengths[1]).any():

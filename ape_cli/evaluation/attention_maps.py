@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ape_cli.attention import Attention
 from ape_cli.core.errors import DataError, UsageError, pick
-from ape_cli.core.vocabulary import SOS
+from ape_cli.core.vocabulary import PAD, SOS
 from ape_cli.data.batches import Batch, Labelled
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.evaluate import check_fits
@@ -86,8 +86,9 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> 
 def _tokens(batch: Labelled, at: int, vocabulary: list[str], part: str) -> tuple[list[str], list[str]]:
     """The names of the queries and of the keys of a row, without padding."""
     assert isinstance(batch, Batch)
-    target = batch.input_ids[at, : int(batch.label_mask[at].sum())].tolist()
-    assert target[0] == SOS
+    target = batch.input_ids[at].tolist()
+    # without SOS, the decoder reads the source and gives tags
+    target = target[: int(batch.label_mask[at].sum())] if target[0] == SOS else [i for i in target if i != PAD]
     source, read = (
         [vocabulary[i].strip("<>") for i in ids]
         for ids in (batch.source_ids[at][batch.source_mask[at]].tolist(), target)

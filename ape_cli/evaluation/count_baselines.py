@@ -24,7 +24,7 @@ Shapes: B rows, M labels, N source tokens, F numbers of a key, L labels of all r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -148,12 +148,16 @@ class _Table:
                 total[label] += count
         return total
 
+    @cached_property
+    def usual(self) -> int:
+        """The most frequent label of all. It is asked for when everything has been counted."""
+        return int(self.of_all().argmax())
+
     def predict(self, key: I64) -> I64:
         """The most frequent label of each key; of equally frequent ones the first. int64 [B, M, F] -> int64 [B, M]"""
-        usual = int(self.of_all().argmax())
         flat = np.ascontiguousarray(key.reshape(-1, key.shape[-1]))
         distinct, place = np.unique(flat, axis=0, return_inverse=True)
-        best = [_first_of_most(self.counts.get(key.tobytes(), {usual: 1})) for key in distinct]
+        best = [_first_of_most(self.counts.get(key.tobytes(), {self.usual: 1})) for key in distinct]
         return np.array(best, dtype=np.int64)[place.reshape(-1)].reshape(key.shape[:-1])
 
 
@@ -169,9 +173,8 @@ def _repeated(batch: Batch, answers: I64) -> I64:
 
 def _most_of_the_source(batch: Batch, answers: I64) -> I64:
     """The answer that each source has most often, the first one of several. `answers`: ids. -> int64 [B, 1]"""
-    source = batch.source_ids.numpy()
-    often = (source[:, :, None] == answers).sum(axis=1)  # [B, answers]
-    best: Any = answers[often.argmax(axis=1)][:, None]
+    often = (np.bincount(row, minlength=answers[-1] + 1)[answers] for row in batch.source_ids.numpy())
+    best = np.array([answers[counts.argmax()] for counts in often])[:, None]
     return np.broadcast_to(best, batch.labels.shape)
 
 

@@ -60,7 +60,9 @@ def misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
             allowed=f"{own['name']}: {ours}",
             fix="generate a dataset with the run's own --branching, --binarise or --ring",
         )
-    if (asked := _answers(own["task"], own["parameters"])) != (there := _answers(plan.task, plan.parameters)):
+    same = own.get("fingerprint") == data.fingerprint
+    asked = _answers(own["task"], own["parameters"], tagged=bool(plan.tagged if same else own.get("tagged")))
+    if asked != (there := _answers(plan.task, plan.parameters, tagged=bool(plan.tagged))):
         return DataError(
             "the dataset asks for other answers than the one the run was trained on",
             got=f"{data.name}: {there}",
@@ -84,14 +86,15 @@ def misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
     return None
 
 
-def _answers(task: str, parameters: dict[str, Any]) -> str:
-    """The options of a dataset that decide its answers, as text. Empty if the task is not known here."""
+def _answers(task: str, parameters: dict[str, Any], *, tagged: bool) -> str:
+    """What decides the answers of a dataset, as text: options of its task if that is known here, and `tagged`."""
+    form = ["as tags"] if tagged else []
     try:
         found = tasks.load(task)
     except ApeError:
-        return ""
+        return ", ".join(form)
     known, given = tasks.options_of(found), found.recorded(parameters)
-    return ", ".join(f"{name} {given.get(name, known[name].default)}" for name in found.answer_options)
+    return ", ".join([*(f"{name} {given.get(name, known[name].default)}" for name in found.answer_options), *form])
 
 
 def _size(image: Sequence[int] | None) -> str:

@@ -45,6 +45,7 @@ class TrainingData(BaseModel):
     image: Annotated[Size, BeforeValidator(_tuple)] | None = None  # height, width and channels; None for sequences
     mean_size: float = Field(0.0, ge=0, le=1e6)
     mean_tokens: float = Field(0.0, ge=0, le=1e9)
+    tagged: bool | None = None  # True if the targets are tags of the source
     largest: Few[int] | None = None  # the sizes that bounded schemes were made for, by the structure that is read
     rows: Few[int]
 

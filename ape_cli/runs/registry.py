@@ -189,6 +189,7 @@ class Registry:
                 **({} if plan.image is None else {"image": plan.image}),
                 "mean_size": data.manifest.mean_size,
                 "mean_tokens": data.manifest.mean_tokens,
+                **({"tagged": True} if plan.tagged else {}),
                 **({"largest": data.sizes} if data.sizes else {}),
                 "vocabulary": data.manifest.vocabulary,
             },

@@ -78,10 +78,11 @@ def plan(
                 else trial_data.given(named(point.data), past)
             )
         try:
-            item = _item(point.config, known[place], registry)
+            settling.reading(point.config.scheme, known[place].structure, point.config.structure)
         except DataError as error:
             left[f"{point.config.scheme} on {known[place].folder.name}: {error.summary}"] = None
             continue
+        item = _item(point.config, known[place], registry)
         found.setdefault(
             item.run.name if item.run else repr(item), replace(item, seconds=past.seconds(item.config, item.data))
         )
@@ -129,7 +130,7 @@ def per_task(items: list[PlannedTrial]) -> int:
 
 
 def _item(config: Config, data: TrialDataset, registry: Registry) -> PlannedTrial:
-    """Plan one trial. Raises `DataError` if its scheme cannot read the dataset."""
+    """Plan one trial. Raises `DataError` if the dataset is damaged."""
     settled = settling.settle(config, data)
     variant = record.settings_text(settling.variant(settled, data))
     if not data.fingerprint or (position.load(config.scheme).bounded and settled.max_size is None):

@@ -92,8 +92,6 @@ def corpus(source: TreeSource, choice: Choice) -> Corpus:
     else:
         label, names = _numbered(texts, division == SPLITS.index("train"), choice)
     home, key, copies = together(trees, label, division)
-    split_of_node = np.repeat(home, np.diff(trees.starts))
-    strange = np.bincount(split_of_node[label == 0] if names else [], minlength=3)
     return Corpus(
         trees=trees,
         label=label,
@@ -105,8 +103,16 @@ def corpus(source: TreeSource, choice: Choice) -> Corpus:
         dropped=dict(dropped),
         copies=copies,
         moved=int((home != division).sum()),
-        unknown=(strange / np.maximum(np.bincount(split_of_node, minlength=3), 1)).tolist(),
+        unknown=unknown_shares(trees, label, home) if names else [0.0] * len(SPLITS),
     )
+
+
+def unknown_shares(trees: RankedTrees, label: I64, home: I64) -> list[float]:
+    """The share of the nodes of each split whose label is unknown. `label`: int64 [T]; `home`: int64 [R]."""
+    split = np.repeat(home, np.diff(trees.starts))
+    strange, nodes = (np.bincount(of, minlength=len(SPLITS)) for of in (split[label == 0], split))
+    shares: list[float] = (strange / np.maximum(nodes, 1)).tolist()
+    return shares
 
 
 def _subtrees(tree: ParsedTree, most: int) -> Iterator[ParsedTree]:

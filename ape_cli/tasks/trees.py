@@ -23,7 +23,7 @@ from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.structure import Tree
 from ape_cli.tasks import check_whole, option
 from ape_cli.tasks._files_of_trees import FilesOfTrees
-from ape_cli.tasks._tree_corpus import UNKNOWN, Choice, Corpus, corpus, described
+from ape_cli.tasks._tree_corpus import UNKNOWN, Choice, Corpus, corpus, described, unknown_shares
 from ape_cli.tasks._tree_portion import TASKS, TreePortion, extra_names, maskable, without_shared
 
 _LABELS = ("kind", "token", "anonymous")
@@ -81,9 +81,6 @@ class UserTrees(FilesOfTrees):
         if "mask_rate" in options and options.get("task", "copy") != "mask":
             got = f"--task {options.get('task', 'copy')}"
             raise UsageError("--mask-rate is for --task mask", got=got, fix="leave it out")
-        if options.get("task") == "mask" and options.get("source_order") is not None:
-            got = f"--source-order {options['source_order']}"
-            raise UsageError("tags are in the order of the source", got=got, fix="leave --source-order out")
         if options.get("task") == "convert" and options.get("order", "breadth") == options.get("source_order"):
             got = f"both {options['source_order']}"
             raise UsageError("convert needs two different orders", got=got, fix="leave out --source-order")
@@ -152,6 +149,7 @@ class UserTrees(FilesOfTrees):
             key=found.key[kept],
             home=found.home[kept],
             dropped=found.dropped | left_out,
+            unknown=unknown_shares(trees, found.label[place], found.home[kept]) if found.names else found.unknown,
         )
 
     @property

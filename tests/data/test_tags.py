@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 import torch
 
-from ape_cli import position
+from ape_cli import position, tasks
+from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
+from ape_cli.data import generation, row_checks
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.padding import few_lengths
 from ape_cli.evaluation import evaluate
+from ape_cli.evaluation.attention_maps import attention_maps
+from ape_cli.evaluation.fit import misfit
 from ape_cli.evaluation.sharing.trained_model import TrainedModel
 from ape_cli.models import factory, settling
 from ape_cli.runs import config
+from ape_cli.runs.registry import open_registry
+from ape_cli.training.execution import Execution
+from ape_cli.training.trial import run_trial
 from tests.conftest import write
 
 
@@ -78,6 +88,7 @@ def test_greedy_decoding_writes_what_teacher_forcing_scores(sums: Dataset) -> No
             "order": None,
             "structure": "seq",
             "parameters": sums.parameters,
+            "tagged": True,
         }
     }
     trained = TrainedModel(model, settled, names, about)
@@ -85,3 +96,43 @@ def test_greedy_decoding_writes_what_teacher_forcing_scores(sums: Dataset) -> No
     answers = trained.predict([[names[i] for i in row] for row in rows], max_tokens=2)
     assert answers == trained.predict(sums.split("test"))
     assert [len(answer) for answer in answers] == list(map(len, rows))
+
+
+def test_tags_are_those_of_the_tokens(sums: Dataset) -> None:
+    """Each token has a tag, at its own position. PAD is a tag that is not asked for, and never a token."""
+    plan, rows = sums.manifest.plan, sums.split("test").table().to_pylist()[:2]
+
+    def check(**changed: list[int]) -> None:
+        table = pa.Table.from_pylist([rows[0] | changed, rows[1]], schema=plan.shard)
+        row_checks.check_rows(table, plan.structure, sums.ids, tagged=True)
+
+    check()
+    check(target_ids=[PAD] * len(rows[0]["target_ids"]))
+    with pytest.raises(DataError, match="not each token has a tag"):
+        check(target_ids=rows[0]["target_ids"][1:], target_positions=rows[0]["target_positions"][1:])
+    with pytest.raises(DataError, match="not each token has a tag"):
+        check(target_positions=rows[0]["target_positions"][::-1])
+    with pytest.raises(DataError, match="a source id is not in the vocabulary"):
+        check(source_ids=[PAD] * len(rows[0]["source_ids"]))
+
+
+def test_tags_are_refused_in_another_order_than_the_source(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(f"(f (g x{n}) (h y{n}))" for n in range(9)))
+    task = tasks.make("trees", "depth", "breadth", source=str(tmp_path / "a.txt"), format="s-expr", task="mask")
+    with pytest.raises(UsageError, match="tags are in the order of the source"):
+        generation.plan(task, seed=1, rows=dict.fromkeys(("train", "validation", "test")), shard_rows=9)
+
+
+def test_runs_on_tags_are_drawn_and_not_mixed_with_others(sums: Dataset, tmp_path: Path) -> None:
+    """A run on tags is drawn, and is not evaluated on products that are written, even if nothing else differs."""
+    runs = open_registry(tmp_path)
+    settled = config.resolve("tiny", "rope", position.options("rope"), settings={"steps": 2, "validate_every_steps": 1})
+    done = run_trial(settling.settle(settled, sums), sums, runs, Execution(torch.device("cpu"))).run
+    assert done.read()["dataset"]["tagged"]
+    for part in ("encoder", "decoder", "cross"):
+        found = attention_maps(done, sums, "test", 0, part)
+        names = [sums.manifest.vocabulary[i] for i in sums.split("test").table().to_pylist()[0]["source_ids"]]
+        assert found.queries == (names if part != "encoder" else [*names, "eos"])
+    about = done.read()["dataset"] | {"fingerprint": "0" * 64}
+    assert misfit(about, sums) is None
+    assert "as tags" in str(misfit({k: v for k, v in about.items() if k != "tagged"}, sums))

@@ -98,7 +98,7 @@ def test_several_datasets_at_once(here: Path) -> None:
         assert "left out: 1 finished run of another task, structure or vocabulary than this dataset" in err
         scores = [line for line in out.splitlines() if f" on {name} (test, greedy): token accuracy " in line]
         assert len(scores) == 2
-        assert out.count(f"{name}: what counting on the training split reaches") == 1
+        assert out.count(f"{name}: baselines counted on the training split") == 1
     assert {path: path.read_text() for path in here.glob("results/runs/*/eval/*greedy.json")} == kept
     assert "nothing to evaluate" in ape("eval", "--data", "short", "--data", "short", "--decode", "greedy")[1]
     named = json.loads(ape("eval", "reverse-none", "--data", "short", "--data", "short", "--json")[0])
