@@ -44,7 +44,7 @@ class AssociativeRecall(Sized):
     queries there are, the less this helps: with 2 queries it is 26%.
 
     With a `length` L, the first 2P of L tokens are the pairs. The other tokens are (L - 2P) / 2 slots of two tokens,
-    and each query stands at the beginning of one of them: slot i from 1 on is drawn with a probability proportional to
+    and each query is the first token of one of them: slot i from 1 on is drawn with a probability proportional to
     i^(gap_power - 1), without repetition. All other tokens are drawn uniformly from all symbols. The target has a tag
     for each token: at a query its value, and elsewhere nothing to predict.
 

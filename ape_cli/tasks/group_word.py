@@ -36,7 +36,7 @@ class GroupWord(Sized):
     - `tags`: the product of each prefix, as a tag of its last symbol. Tag i is the product of the symbols 0..i of the
       source. The decoder reads the source and never an earlier answer. This is the state tracking of the first source.
     - `prefixes`: the same products, written one after the other. Under teacher forcing, the decoder reads the previous
-      product, so that each answer is one multiplication: a table of (product, symbol) has them all.
+      product, so that each answer is one multiplication: a lookup table on (previous product, symbol) answers all.
     - `product`: the product of the whole word, one symbol.
 
     `_groups.py` lists the names of groups, and describes their elements. A group may also be given by its

@@ -76,8 +76,8 @@ def of_tasks() -> list[str]:
         f"has {listed(scores('associative-recall', 'orthogonal-seq', metric='exact_match'))} with the seeds",
         "is right in {:.1f}% of the test rows".format(floor("associative-recall (queries 1)")),
         f"in {100 * most_frequent_of(4, 6):.1f}% on average",
-        "`none`, `sinusoidal` and `t5` are there ({:.1f}, {:.1f} and {:.1f})".format(*recall),
-        "is right for 68.9% of the targets, and the one that is written most often for 59.8%",  # see test_flip_flop.py
+        "`none`, `sinusoidal` and `t5` score about the same ({:.1f}, {:.1f} and {:.1f})".format(*recall),
+        "is right in 68.9% of the test rows, and the one that is written most often in 59.8%",  # see test_flip_flop.py
         f"On `list-ops`, the best score is {best('list-ops'):.1f}, and on `list-ops-tree` {best(trees[1]):.1f}:",
         f"On `modular`, the best score is {best('modular'):.1f},",
         f"the most frequent answer has {floor('modular (modulus 3)'):.1f}.",
