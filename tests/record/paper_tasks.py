@@ -28,7 +28,7 @@ def of_bounds() -> list[str]:
     cut = sum(depth > 7 for depth in rows["size"].to_pylist())
     return [
         f"`tree` cuts paths in {cut / 1_000:.0%} of the paper's test trees, and gives",
-        f"gives different nodes one position in {shared / 1_000:.0%}.",
+        f"gives different nodes one position in {shared / 1_000:.0%} (`tree-copy`;",
     ]
 
 
@@ -121,10 +121,17 @@ def of_the_bias() -> list[str]:
         change("tree", "tree-rotate/depth", "tree-ops/breadth"),
     ]
     assert len(agree) == 6, "each of them is named"
+    of_relative, seeds = statistics.mean(gains("repeat", "relative")), gains("repeat", "relative")
+    earlier = [scores("tree-rotate/depth", "tree", f"{decay}max_size=4")[:3] for decay in ("", "decay=0.98, ")]
+    gained = [biased - plain for plain, biased in zip(*earlier, strict=True)]
+    assert min(gained) > 0
     return [
-        f"within {apart:.2f} points of its means with it",
+        f"within {math.ceil(100 * apart) / 100:.2f} points of its means with it",
         f"In {len(agree)} of the {len(cells)} cells of the schemes that have other positions",
         *phrases,
+        f"`relative` gains {of_relative:.2f} points on `repeat`, but not with each seed",
+        "({:+.1f}, {:+.1f} and {:+.1f})".format(*seeds),
+        f"`tree` gained {statistics.mean(gained):.2f} points on `tree-rotate/depth` with each seed",
         f"the three seeds of `tree` by {changed['tree']}",
         f"those of `orthogonal-seq` by {changed['orthogonal-seq']}",
         f"p-value of the exact sign-flip test is {2 / 2**3}",
@@ -227,8 +234,10 @@ def of_medium() -> list[str]:
     }
     assert min(above["medium"]) > 0, "above the paper in all eight columns"
     more = [c for c, x, y in zip(columns, above["medium"], above["small"], strict=True) if x > y]
-    assert len(more) == 4
-    assert {"tree-copy/breadth", "tree-rotate/breadth", "tree-ops/breadth"} < set(more)
+    assert {c for c in more if c.endswith("/breadth")} == {f"{t}/breadth" for t in TASKS if t != "c3"}
+    assert [c for c in more if not c.endswith("/breadth")] == ["c3/breadth-to-depth"]
+    less = {p: values[columns.index("tree-ops/breadth-to-depth")] for p, values in above.items()}
+    uncut = {c: {s: _up_to(7, c, s) for s in SCHEMES} for c in ("tree-ops/breadth", "tree-ops/breadth-to-depth")}
     below = []
     for task in ("tree-copy", "tree-rotate", "c3", "tree-ops"):
         column = f"{task}/breadth-to-depth"
@@ -258,13 +267,34 @@ def of_medium() -> list[str]:
         f"it is ahead with {evaluated['orthogonal-tree']:.2f},",
         f"`tree` has {evaluated['tree']:.2f}, below all three flat schemes",
         f"`sinusoidal` has {evaluated['sinusoidal']:.2f}. In the paper",
+        f"on `tree-ops` by {less['medium']:.1f} instead of {less['small']:.1f} points",
+        "it has {tree:.2f}, above `sinusoidal` and `orthogonal-seq` ({sinusoidal:.2f} and {orthogonal-seq:.2f})".format(
+            **uncut["tree-ops/breadth"]
+        ),
+        "({tree:.2f} and {orthogonal-tree:.2f})".format(**uncut["tree-ops/breadth-to-depth"]),
         f"`orthogonal-tree` is ahead with {turned['orthogonal-tree']:.2f}.",
         f"`sinusoidal` has {turned['sinusoidal']:.2f} there",
     ]
 
 
+def _up_to(depth: int, column: str, scheme: str, preset: str = "medium", beyond: bool = False) -> float:
+    """Returns the token accuracy on test trees of at most this depth, or beyond it, in percent.
+
+    `tree` is the one for the mean depth.
+    """
+    settings = {"paper": ["precision=tf32"], "medium": []}[preset]
+    variant = ", ".join(["max_size=7"] * (scheme == "tree") + settings)
+    (own, *_) = evaluations()[preset, column, scheme, variant][42]
+    lines = [line for line in own["by_size"] if (line["size"] > depth) == beyond]
+    return 100 * sum(line["token_accuracy"] * line["tokens"] for line in lines) / sum(line["tokens"] for line in lines)
+
+
 def of_the_paper_s_size() -> list[str]:
-    """Returns the facts about the runs at the paper's size: the first epochs of one of them."""
+    """Returns the facts about the runs at the paper's size: the first epochs of one of them, and their exact match."""
+    column, sizes = "tree-rotate/breadth", {"tree": "max_size=7, ", "rope": "", "sinusoidal": ""}
+    exact = [mean(column, s, f"{size}precision=tf32", "paper", "exact_match") for s, size in sizes.items()]
+    assert f"{_up_to(7, column, 'tree', 'paper'):.2f}" == "100.00"
+    deep = [_up_to(7, column, scheme, "paper", beyond=True) for scheme in ("tree", "rope")]
     wanted = ("paper", "sinusoidal", 42, "tree-rotate", "breadth")
     (run,) = (
         run
@@ -278,4 +308,9 @@ def of_the_paper_s_size() -> list[str]:
     history = run.history()
     five, ten = (100 * history["validation_token_accuracy"][i] for i in (0, 1))
     assert history["step"].to_list()[:2] == [785, 1570]
-    return [f"has {five:.1f} after 5 of the 200 epochs", f"{ten:.1f} after 10."]
+    return [
+        f"has {five:.1f} after 5 of the 200 epochs",
+        f"{ten:.1f} after 10.",
+        "({:.1f}; `rope` has {:.1f} and `sinusoidal` {:.1f})".format(*exact),
+        "it has {:.2f} and `rope` {:.2f}".format(*deep),
+    ]

@@ -202,7 +202,7 @@ def test_ids_are_named(name: str) -> None:
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_mean_tokens_is_the_mean(name: str) -> None:
-    """The mean tokens are those of sources of the mean size. """
+    """The mean tokens are those of sources of the mean size."""
     deviations = {f.name: 0 for f in dataclasses.fields(tasks.load(name)) if f.name.endswith("_std")}
     task = tasks.make(name, **deviations)
     table = task.sample(rows=range(3_000), split="train", seed=5)
