@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from ape_cli.reports.declared import LAST, is_image, scheme_place, task_place
-from ape_cli.reports.evaluations import measured, task_of
+from ape_cli.reports.evaluations import SMALLER_IS_BETTER, measured, task_of
 from ape_cli.reports.paper import DEPTH, DOUBTED, IMAGES, TWO_READINGS, is_doubted
 from ape_cli.reports.run_descriptions import CODE
 from ape_cli.structure.linearisation import NAMES
@@ -164,13 +164,13 @@ def cell(line: dict[str, Any]) -> Cell:
 def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
     """The notes under every table of scores."""
     seeds = sorted(set(group["seeds"]))
-    notes = [f"{settings(group)}; {_over(seeds, interval)}."]
+    notes = [f"{settings(group)}; {_over(seeds, interval, group['metric'][0])}."]
     if group["variant"].str.contains(_OF_VERSION).any():
         notes.append(_VERSIONS)
     return notes
 
 
-def _over(seeds: list[int], interval: bool) -> str:
+def _over(seeds: list[int], interval: bool, metric: str) -> str:
     """The meaning of the numbers in a cell, for example `mean ± standard deviation over 3 seeds`."""
     spread = "with its 95% interval" if interval else "± standard deviation"
     none = f"no {'interval over seeds' if interval else 'standard deviation'}"
@@ -179,7 +179,8 @@ def _over(seeds: list[int], interval: bool) -> str:
     of_one = f"; one seed has {none}" if seeds[0] == 1 else ""
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     fewer = f" (×n where fewer{of_one})" if len(seeds) > 1 else ""
-    return f"mean {spread} over {count} seeds{fewer}" + ", by Student's t" * interval
+    limits = "" if metric in SMALLER_IS_BETTER else ", cut off at 0 and 100%"
+    return f"mean {spread} over {count} seeds{fewer}" + f", by Student's t{limits}" * interval
 
 
 def _underlining(seeds: set[int]) -> str:

@@ -185,4 +185,4 @@ def test_an_interval_is_called_one_over_seeds(tmp_path: Path) -> None:
     assert "one seed, so there is no interval over seeds." in shown.notes[0]
     add(tmp_path, "rope", 0.8, 2)
     (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), **ALL, against=None)[0], interval=True)
-    assert "mean with its 95% interval over 2 seeds, by Student's t." in shown.notes[0]
+    assert "mean with its 95% interval over 2 seeds, by Student's t, cut off at 0 and 100%." in shown.notes[0]
