@@ -124,44 +124,53 @@ def _is(about: dict[str, Any], task: str, scheme: str) -> bool:
 def of_natural_trees() -> list[str]:
     """Returns the facts about the functions of Python's standard library."""
 
-    def scored(task: str, labels: str) -> dict[str, list[float]]:
+    def by_seed(task: str, labels: str) -> dict[str, dict[int, float]]:
+        """The token accuracy of each seed of each row: a scheme, or `tree` for the mean size."""
         variant = "steps=3000" if task == "mask" else ""
-        return {scheme: scores(f"trees-stdlib-{task}-{labels}-depth", scheme, variant) for scheme in SCHEMES}
+        rows = [(scheme, variant) for scheme in SCHEMES] + [("tree", "max_size=9")] * (task != "mask")
+        runs = {row: evaluations()["small", f"trees-stdlib-{task}-{labels}-depth", *row] for row in rows}
+        return {
+            f"{scheme} {size}".strip(): {seed: 100 * own[0]["overall"]["token_accuracy"] for seed, own in found.items()}
+            for (scheme, size), found in ((row, runs[row]) for row in rows)
+            for size in [size.removeprefix("steps=3000")]
+        }
 
+    both = ("token", "anonymous")
     pairs = {}
     for task in ("rotate", "mask"):
-        for labels in ("token", "anonymous"):
-            by_scheme = scored(task, labels)
-            own = by_scheme.pop("orthogonal-tree")
-            rivals = zip(*by_scheme.values(), strict=True)
-            assert all(mine > max(rest) for mine, rest in zip(own, rivals, strict=True)), "ahead with each seed"
-            pairs[task, labels] = statistics.mean(own), max(map(statistics.mean, by_scheme.values()))
-    copies = [{s: statistics.mean(v) for s, v in scored("copy", labels).items()} for labels in ("token", "anonymous")]
-    assert {f"{scores[scheme]:.2f}" for scores in copies for scheme in ("rope", "orthogonal-seq")} == {"100.00"}
-    columns = [f"trees/depth (stdlib, mask, {labels} labels, binarised)" for labels in ("token", "anonymous")]
+        for labels in both:
+            rivals = by_seed(task, labels)
+            own = rivals.pop("orthogonal-tree")
+            for seed, score in own.items():
+                assert score > max(found[seed] for found in rivals.values() if seed in found), "ahead with each seed"
+            means = (statistics.mean(found.values()) for found in rivals.values())
+            pairs[task, labels] = statistics.mean(own.values()), max(means)
+    copies = [
+        {row: statistics.mean(found.values()) for row, found in by_seed("copy", labels).items()} for labels in both
+    ]
+    assert {f"{means[scheme]:.2f}" for means in copies for scheme in ("rope", "orthogonal-seq")} == {"100.00"}
+    for task in ("copy", "rotate"):
+        for labels in both:
+            found = by_seed(task, labels)
+            assert all(found["tree max_size=9"][seed] > score for seed, score in found["tree"].items())
+    columns = [f"trees/depth (stdlib, mask, {labels} labels, binarised)" for labels in both]
     counted = {
         name: [100 * FLOORS.filter(column=c, baseline=baseline)["token_accuracy"].item() for c in columns]
         for name, baseline in (("family", "parent and children"), ("line", "symbols before and after"))
     }
+    masked = [by_seed("mask", labels) for labels in both]
+    below = {row for row, found in masked[0].items() if statistics.mean(found.values()) < counted["family"][0]}
+    assert below == {"sinusoidal"}
+    assert min(statistics.mean(found.values()) for found in masked[1].values()) > counted["family"][1]
     told = [
         "{:.2f} and {:.2f}; the best of the other schemes has {:.2f} and {:.2f}".format(
-            *(pairs[task, labels][n] for n in (0, 1) for labels in ("token", "anonymous"))
+            *(pairs[task, labels][n] for n in (0, 1) for labels in both)
         )
         for task in ("rotate", "mask")
     ]
-    (seeds,) = {len(values) for values in scored("rotate", "token").values()}
-    (of_mask,) = {len(values) for labels in ("token", "anonymous") for values in scored("mask", labels).values()}
     return [
-        f"`results/trees.sh` makes the datasets. Each cell has {_seeds(seeds)}"
-        + (f", and {_seeds(of_mask)} for masked labels." if of_mask < seeds else "."),
         *told,
-        "`orthogonal-tree` has {:.2f} and {:.2f}, and `tree` has {:.2f} and {:.2f}".format(
-            *(means[scheme] for scheme in ("orthogonal-tree", "tree") for means in copies)
-        ),
+        "`orthogonal-tree` has {:.2f} and {:.2f}".format(*(means["orthogonal-tree"] for means in copies)),
         "(parent, left child, right child) has {:.2f} and {:.2f}".format(*counted["family"]),
         "by (previous, next token) {:.2f} and {:.2f}".format(*counted["line"]),
     ]
-
-
-def _seeds(count: int) -> str:
-    return ["", "one seed so far", "two seeds so far", "three seeds"][count]
