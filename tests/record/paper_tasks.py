@@ -42,8 +42,13 @@ def of_words() -> list[str]:
             count, same, equal = count + 1, same + (signs in ({1}, {-1})), equal + (signs == {0})
     seeds = len(scores("copy", "rope"))
     words = {6: "six"}[seeds]
+    means = {c: {s: mean(c, s) for s in ("sinusoidal", *FLAT[1:], "relative")} for c in ("copy", "reverse", "repeat")}
+    low = means["repeat"].pop("relative")
+    gap = min(means["repeat"].values()) - low
+    assert max(max(of.values()) - min(of.values()) for of in means.values()) < 1
     rope, own = (mean("repeat", scheme) for scheme in ("rope", "orthogonal-seq"))
     return [
+        f"`relative` is {math.floor(10 * gap) / 10:.1f} points or more below the others on `repeat`",
         f"Of {count} pairs of such schemes in a column, {equal} are equal. In {same} of the other {count - equal}, the",
         f"has the same sign with all {words} seeds, which a sign-flip test gives p = {least_p(seeds):.3f} each",
         f"`rope` is above `orthogonal-seq` on `repeat` ({rope:.2f} and {own:.2f})",
