@@ -40,7 +40,7 @@ def counts() -> dict[str, tuple[int, int]]:
 def views(counts: dict[str, tuple[int, int]]) -> dict[str, list[str]]:
     """The arguments of the `ape report` that prints a file, for each generated table.
 
-    It takes 2 seconds to read every committed run.
+    It takes 4 seconds to read every committed run, in this process and in one that finds the schemes of `causes`.
     """
     return record.views(list(counts))
 

@@ -61,14 +61,14 @@ def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
 def test_tags_are_rederived(form: dict[str, Any], split: str) -> None:
     """With five keys, random symbols are often keys of the row. Then they are queries too."""
     task, found = rows("associative-recall", split=split, **form)
-    more = 0
+    names_of, more = task.id_names, 0
     for row in found:
-        names, pairs = [task.id_names[i] for i in row["source_ids"]], row["size"]
+        names, pairs = [names_of[i] for i in row["source_ids"]], row["size"]
         assert pairs == form.get("pairs") or pairs in form.get("sizes", ())
         memory = dict(zip(names[: 2 * pairs : 2], names[1 : 2 * pairs : 2], strict=True))
         assert len(names) == form["length"]
         assert len(memory) == pairs
-        tags = [task.id_names[i] for i in row["target_ids"]]
+        tags = [names_of[i] for i in row["target_ids"]]
         assert tags == ["<pad>"] * 2 * pairs + [memory.get(name, "<pad>") for name in names[2 * pairs :]]
         assert memory.keys() <= set(names[2 * pairs :: 2])
         more += sum(tag != "<pad>" for tag in tags) - pairs
