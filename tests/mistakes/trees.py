@@ -150,13 +150,6 @@ MISTAKES = [
         "structure/test_ranked_trees.py::test_mirror_reverses_the_children_that_are_there",
     ),
     Mistake(
-        "a mask that is also in the target",
-        "_mask",
-        "np.where(hidden, whole.symbol, PAD)",
-        "np.where(hidden, source.symbol, PAD)",
-        "tasks/test_trees.py::test_masks_are_rederived",
-    ),
-    Mistake(
         "masks that hide the root and unknown labels too",
         "maskable",
         "below if anonymous else below & (label != 0)",
