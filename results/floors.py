@@ -14,6 +14,7 @@ import polars as pl
 from ape_cli import tasks
 from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation.count_baselines import count_baselines
+from ape_cli.reports.evaluations import task_of
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import planning, specification, trial_data
 
@@ -32,7 +33,7 @@ def counted(sweep: str) -> list[dict[str, object]]:
             trial_data.generate(item.data, item.config.preset, datasets)
         data = open_dataset(folder)
         form = tasks.load(data.task).form(data.parameters)
-        column = data.task + (f"/{data.order}" if data.order else "") + (f" ({form})" if form else "")
+        column = task_of({"task": data.task, "order": data.order, "form": form})
         for baseline, scores in count_baselines(data, "test").items():
             rounded = {name: round(score, 6) for name, score in scores.items()}
             found.append({"sweep": sweep, "column": column, "baseline": baseline, **rounded})

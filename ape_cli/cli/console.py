@@ -161,7 +161,7 @@ def accuracy_of(kind: str) -> str:
     return "accuracy" if kind == "image" else "token accuracy"
 
 
-_COUNTED = {"token_accuracy": "token accuracy", "exact_match": "exact match"}
+_SCORES = {"token_accuracy": accuracy_of("sequence"), "exact_match": "exact match"}
 
 
 def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = None) -> None:
@@ -177,8 +177,7 @@ def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = Non
     title = f"{found['run']} on {found['dataset']} ({found['split']}{decoding})"
     table = Table(title=Text(title), title_justify="left")
     table.add_column("class" if image else "rows of", no_wrap=True)
-    names = {"token_accuracy": accuracy_of("image" if image else "sequence")}
-    names |= {} if image else {"exact_match": "exact match"}
+    names = {"token_accuracy": accuracy_of("image")} if image else _SCORES
     forced = {} if teacher is None else {f"teacher {name}": f"{head}, teacher" for name, head in names.items()}
     entropy = {"cross_entropy": "cross-entropy"} if "cross_entropy" in found["overall"] else {}
     for head in (names | forced | entropy).values():
@@ -204,9 +203,9 @@ def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = Non
 
 def print_baselines(title: str, baselines: dict[str, dict[str, float]]) -> None:
     """Print what counting reaches: the token accuracy and the exact match of each baseline, from 0 to 1."""
-    scores = [[name, *(f"{part[score]:.2%}" for score in _COUNTED)] for name, part in baselines.items()]
+    scores = [[name, *(f"{part[score]:.2%}" for score in _SCORES)] for name, part in baselines.items()]
     say(title)
-    print_table(["without a model", *_COUNTED.values()], scores, _COUNTED.values())
+    print_table(["without a model", *_SCORES.values()], scores, _SCORES.values())
 
 
 def print_scores(found: dict[str, Any]) -> None:

@@ -25,17 +25,12 @@ class Markup:
     empty: str
     number: str  # a number that is text already
     escape: Callable[[str], str]  # writes any other text
-    dagger: str = "†"  # behind a number of the paper that is doubted
+    dagger: str = "†"  # after a number of the paper that is doubted
 
 
 def number(value: float, percent: bool, digits: int, sign: str = "") -> str:
     """A score as text. With the sign `+` it is a difference of scores, and positive numbers get a sign too."""
     return f"{100 * value:{sign}.{digits}f}" if percent else f"{value:{sign}.{digits + 1}f}"
-
-
-def mean_and_spread(mean: float, std: float | None, percent: bool, mark: str) -> tuple[str, str]:
-    """The mean and the deviation as text. `mark` is the template of the deviation."""
-    return number(mean, percent, 2), "" if std is None else mark % number(std, percent, 1)
 
 
 def most_seeds(table: Table) -> int:
@@ -44,14 +39,20 @@ def most_seeds(table: Table) -> int:
 
 
 def spread_of(cell: Cell, table: Table, markup: Markup) -> str:
-    """What stands behind a mean: the deviation, or the interval if the table has them. Empty for one seed."""
+    """The text after a mean: the deviation, or the interval if the table shows intervals. Empty for one seed."""
     if table.interval:
-        return (
-            ""
-            if cell.interval is None
-            else markup.interval % tuple(number(end, table.percent, 1) for end in cell.interval)
-        )
+        ends = cell.interval and tuple(number(end, table.percent, 1) for end in cell.interval)
+        return markup.interval % ends if ends else ""
     return "" if cell.std is None else markup.std % number(cell.std, table.percent, 1)
+
+
+def paper_of(cell: Cell, table: Table, markup: Markup) -> str:
+    """The paper's score beside a mean, with its deviation and a mark if it is doubted. Empty if there is none."""
+    if cell.paper is None:
+        return ""
+    mean, std = cell.paper
+    spread = "" if std is None else markup.paper_std % number(std, table.percent, 1)
+    return markup.paper % (number(mean, table.percent, 2) + markup.dagger * cell.doubted + spread)
 
 
 def is_number(cell: str) -> bool:
@@ -68,10 +69,7 @@ def cell_text(cell: Cell | str | None, table: Table, markup: Markup, most: int) 
     parts = number(cell.mean, table.percent, 2), spread_of(cell, table, markup)
     text = (markup.best if cell.best and table.underlines else markup.plain) % parts
     text += markup.seeds % cell.seeds if cell.seeds < most else ""
-    if cell.paper:
-        mean, spread = mean_and_spread(*cell.paper, table.percent, markup.paper_std)
-        text += markup.paper % (mean + markup.dagger * cell.doubted + spread)
-    return text
+    return text + paper_of(cell, table, markup)
 
 
 def rows_of(table: Table, markup: Markup) -> list[list[str]]:

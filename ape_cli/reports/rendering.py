@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.text import Text
 
 from ape_cli.core import escaping
-from ape_cli.reports.cells import Markup, mean_and_spread, most_seeds, number, rows_of, spread_of
+from ape_cli.reports.cells import Markup, most_seeds, number, paper_of, rows_of, spread_of
 from ape_cli.reports.fitting import WideTable
 from ape_cli.reports.latex import latex
 from ape_cli.reports.tables import Cell, Table
@@ -60,9 +60,7 @@ def _styled(cell: Cell | str | None, table: Table, most: int) -> Text:
     text.append(spread_of(cell, table, _MARKDOWN), style="not bold not underline dim")
     if cell.seeds < most:
         text.append(f" ×{cell.seeds}", style="not bold not underline dim")
-    if cell.paper:
-        mean, deviation = mean_and_spread(*cell.paper, table.percent, " ±%s")
-        text.append(f" [{mean}{'†' * cell.doubted}{deviation}]", style="not bold not underline cyan")
+    text.append(paper_of(cell, table, _MARKDOWN), style="not bold not underline cyan")
     return text
 
 

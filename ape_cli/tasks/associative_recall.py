@@ -102,7 +102,6 @@ class AssociativeRecall(Sized):
                 allowed=f"0 to {self.pairs}, the number of pairs, because no key is queried twice",
                 fix="choose fewer queries, or more pairs",
             )
-
         check_whole("length", self.length, 0, 60_000)
         need = 2 * self.pairs + 2 * (self.queries or self.pairs)
         if self.length and (self.length < need or self.length % 2):

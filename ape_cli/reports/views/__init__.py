@@ -47,7 +47,7 @@ class Options:
     split: str = "test"
     against: str | None = None  # `paper` adds the numbers of the paper
     compare: tuple[str, str] | None = None  # the names of two rows of the tables
-    interval: bool = False  # show the 95% interval over seeds behind a mean, not the standard deviation
+    interval: bool = False  # show the 95% interval over seeds after a mean, not the standard deviation
     own: bool = False  # only scores on the data that a run was trained on
     sweep: str = ""  # the name of the file whose sweep is reported, if only that one is
     style: str = "rich"  # one of `rendering.FORMATS`
