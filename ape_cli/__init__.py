@@ -21,27 +21,30 @@ returns an `ape_cli.evaluation.sharing.trained_model.TrainedModel`.
 
 import importlib
 import os
-import pkgutil
-from typing import TYPE_CHECKING, Any
+import sys
 
+TYPE_CHECKING = False  # a type checker knows the name; the module typing is not imported here
 if TYPE_CHECKING:
+    from typing import Any
+
     from ape_cli import adapters, attention, dataset, errors, position, registry, tasks
     from ape_cli.evaluation.sharing.trained_model import load
 
 __all__ = ["adapters", "attention", "dataset", "errors", "load", "position", "registry", "tasks"]
 
 # An `ape_cli` folder elsewhere on the Python path adds plug-ins. Another installation of this package does not.
-__path__ = [
+# Like `pkgutil.extend_path`, but `python -m ape_cli` must import nothing here that the current folder could replace.
+__path__ += [
     folder
-    for number, folder in enumerate(pkgutil.extend_path(__path__, __name__))
-    if not number or not os.access(f"{folder}/__init__.py", os.F_OK)  # pathlib is imported only when it is needed
+    for folder in dict.fromkeys(f"{entry or os.curdir}/{__name__}" for entry in sys.path)
+    if os.path.isdir(folder) and not os.access(f"{folder}/__init__.py", os.F_OK)  # noqa: PTH112
 ]
 
 if TYPE_CHECKING:
     __version__: str  # the version of the installed package, which comes from the tag of its commit
 else:  # a type checker shall report any other name
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> "Any":
         """A public module or `load`, imported on its first use, or the version."""
         if name == "load":
             return importlib.import_module(f"{__name__}.evaluation.sharing.trained_model").load

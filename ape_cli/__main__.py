@@ -5,12 +5,11 @@
 as a plug-in. Therefore this module takes the current folder off the path. Name a folder in PYTHONPATH to import from
 it.
 
-It imports nothing before it handles Ctrl-C. While Python itself starts, and imports `ape_cli/__init__.py`, Ctrl-C still
-prints Python's own traceback.
+Until the path is clean, it imports only modules that Python itself has imported at that point. While Python starts, and
+imports `ape_cli/__init__.py`, Ctrl-C still prints Python's own traceback.
 """
 
 import os
-import signal
 import sys
 
 import ape_cli
@@ -19,23 +18,25 @@ import ape_cli
 def leave_current_folder() -> None:
     """Take the current folder off the path, unless PYTHONPATH names it or this package itself is found through it.
 
-    Entries after the standard library stay, because files that are installed (`.pth`) name them.
+    Entries after the standard library stay, because files that are installed (`.pth`) name them. Processes that this
+    one starts do not get the current folder either: Python puts it on the path of workers, which start with
+    `python -c`, before it imports anything.
     """
-    from pathlib import Path
-
-    real = os.path.realpath  # unlike `Path.resolve`, it accepts links that lead to themselves
+    os.environ["PYTHONSAFEPATH"] = "1"
+    real = os.path.realpath  # pathlib imports a dozen modules
     try:
-        here = real(Path.cwd())
+        here = real(os.getcwd())  # noqa: PTH109
     except OSError:  # it was removed, and nothing can be imported from it
         return
+    parent = os.path.dirname
     named = {real(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
-    if here in named or here == real(Path(ape_cli.__file__).parents[1]):
+    if here in named or here == real(parent(parent(ape_cli.__file__))):
         return
-    library = real(Path(os.__file__).parent)
+    library = real(parent(os.__file__))
     end = next((i for i, entry in enumerate(sys.path) if real(entry) == library), len(sys.path))
     sys.path[:end] = [entry for entry in sys.path[:end] if real(entry) != here]
     if here not in map(real, sys.path):
-        ape_cli.__path__ = [folder for folder in ape_cli.__path__ if real(Path(folder).parent) != here]
+        ape_cli.__path__ = [folder for folder in ape_cli.__path__ if real(parent(folder)) != here]
 
 
 def main() -> None:
@@ -44,9 +45,11 @@ def main() -> None:
     Until a command starts and handles signals itself, Ctrl-C ends the process at once: Python may lose a
     `KeyboardInterrupt` during an import.
     """
+    leave_current_folder()
+    import signal
+
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
-    leave_current_folder()
     from ape_cli.cli import main as run
 
     run()

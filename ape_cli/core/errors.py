@@ -24,7 +24,7 @@ class Lines(str):
     """A value of several lines, whose line breaks a message keeps. Names in it are escaped by the caller."""
 
 
-class ApeError(ValueError):
+class ApeError(Exception):
     """Base class of user errors.
 
     `what` says what is wrong, `got` what was given, `allowed` what would be valid, and `fix` what to do. The message
@@ -90,22 +90,25 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-class UsageError(ApeError):
+class UsageError(ApeError, ValueError):
     """The command line, or an argument of the Python interface, is invalid. Nothing was started."""
 
     exit_code = 2
 
 
-class DataError(ApeError):
+class DataError(ApeError, ValueError):
     """A dataset on disk is missing, damaged, of an unknown format, or does not fit the request."""
 
 
-class RunError(ApeError):
+class RunError(ApeError, ValueError):
     """A run on disk is missing, damaged, in use, or does not fit the request."""
 
 
 class PlaceError(ApeError):
-    """An address cannot be used: the bucket does not exist, access is denied, or the server cannot be reached."""
+    """An address cannot be used: the bucket does not exist, access is denied, or the server cannot be reached.
+
+    It says nothing about the content of a file, and so it is no `ValueError`.
+    """
 
 
 class BusyError(ApeError):

@@ -14,7 +14,7 @@ from pydantic import (
 
 from ape_cli import tasks
 from ape_cli.core import budget
-from ape_cli.core.errors import DataError, PlaceError
+from ape_cli.core.errors import DataError
 from ape_cli.core.validation import HEX, Few, Many, first_error
 from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL, SPLITS
 from ape_cli.data.plan import DatasetPlan, Frozen, late, pieces_of
@@ -151,11 +151,10 @@ def read_sealed_manifest(folder: StoragePath) -> tuple[Manifest, bool]:
             got=str(folder),
             fix="run the same `ape gen` command again to continue" if half else how,
         ) from None
-    except PlaceError:
-        raise
-    except (OSError, ValueError, RecursionError) as error:
-        got = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise DataError(f"cannot read {path}", got=got, fix=how) from error
+    except OSError as error:
+        raise DataError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, how)) from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"cannot read {path}", got=str(error), fix=how) from error
     if not isinstance(raw, dict) or "schema_version" not in raw:
         raise DataError(f"{path} is damaged", got="no schema_version in it", fix="generate it again")
     again = "generate the dataset again with --overwrite"

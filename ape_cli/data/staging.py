@@ -15,7 +15,7 @@ from typing import Any
 
 from pyarrow import ArrowException
 
-from ape_cli.core.errors import ApeError, DataError, PlaceError
+from ape_cli.core.errors import ApeError, DataError
 from ape_cli.core.vocabulary import SPECIAL
 from ape_cli.data import verification
 from ape_cli.data.manifest import Manifest, Shard, check_size, manifest_path, read_manifest
@@ -154,8 +154,6 @@ def _adopt(out: StoragePath, piece: Piece, plan: DatasetPlan) -> Shard | None:
         if shard.rows != len(piece.rows) or files.sha256(path) != shard.sha256:
             return None
         return shard if verification.content_of(path, plan) == shard.content else None
-    except PlaceError:
-        raise
     except (OSError, ValueError, KeyError, ArrowException):
         return None
 
@@ -164,8 +162,6 @@ def _read_plan(path: StoragePath) -> DatasetPlan | None:
     """The plan in a file; None if it cannot be read."""
     try:
         return DatasetPlan.model_validate(_sealed_json(path))
-    except PlaceError:
-        raise
     except (OSError, ValueError):
         return None
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ape_cli.core import budget
 from ape_cli.core.errors import RunError
 from ape_cli.core.validation import first_error
+from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 
 if TYPE_CHECKING:  # imported lazily: training needs no polars
@@ -116,7 +117,8 @@ def read(path: StoragePath, here: Path, last: int) -> pl.DataFrame:
         if isinstance(error, RunError):
             raise
         again = "restore the file, or train again"
-        raise RunError(f"cannot read {path}", got=str(error).splitlines()[0], fix=again) from error
+        fix = files.how_to_read(error, again) if isinstance(error, OSError) else again
+        raise RunError(f"cannot read {path}", got=str(error).splitlines()[0], fix=fix) from error
     return found
 
 

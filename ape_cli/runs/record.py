@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from ape_cli.core.errors import PlaceError, RunError
+from ape_cli.core.errors import RunError
 from ape_cli.core.validation import HEX, Few, Many, Options, Text, first_error
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.runs.config import AnyConfig
@@ -179,11 +179,12 @@ def read(
         raise RunError(f"{path} was altered", got=str(error), fix=again) from error
     except ValidationError as error:
         raise RunError(f"{path} is damaged", got=first_error(error), fix=again) from error
-    except (OSError, ValueError, RecursionError) as error:
-        if isinstance(error, FileNotFoundError | PlaceError):
-            raise
-        got = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise RunError(f"cannot read {path}", got=got, fix=again) from error
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise RunError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, again)) from error
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"cannot read {path}", got=str(error), fix=again) from error
     found.pop(digests.FIELD, None)
     for name in complete:
         part: BaseModel = getattr(checked, name)

@@ -210,7 +210,8 @@ class RunFiles:
         except ValueError as error:
             raise RunError(f"{path} was altered", got=str(error), fix="restore the file, or train again") from error
         except OSError as error:
-            raise RunError(f"cannot read {path}", got=error.strerror, fix="restore the file") from error
+            fix = files.how_to_read(error, "restore the file")
+            raise RunError(f"cannot read {path}", got=error.strerror, fix=fix) from error
         if said is None:
             self.unverified = True
         elif found != said:

@@ -210,6 +210,21 @@ def read_bytes(path: StoragePath, limit: int = budget.JSON_BYTES) -> bytes:
     return content
 
 
+def how_to_read(error: OSError, otherwise: str) -> str:
+    """What to do about a file that cannot be read: `otherwise` if the file itself is wrong.
+
+    A failure of this machine, its disk or its network says nothing about the file.
+
+    >>> how_to_read(OSError(errno.EMFILE, ""), "train again"), how_to_read(too_large(Path("x"), 1), "train again")
+    ('close other programs, or raise the limit of open files (`ulimit -n`)', 'train again')
+    """
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "close other programs, or raise the limit of open files (`ulimit -n`)"
+    if error.errno in (errno.ENOENT, errno.EFBIG, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, None):
+        return otherwise
+    return "make it readable, and run the same command again"
+
+
 def too_large(path: StoragePath, limit: int) -> OSError:
     """The error for a file of more than `limit` bytes."""
     return OSError(errno.EFBIG, f"it has more than {limit:,} bytes", str(path))

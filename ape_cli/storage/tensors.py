@@ -108,7 +108,7 @@ def _opened(path: StoragePath, framework: str, again: str = _AGAIN) -> Iterator[
     foreign = RunError(f"{path} was not written by ape", got="its metadata is not ours", fix=again)
     try:
         if not path.is_file():
-            raise OSError("it is no regular file")
+            raise ValueError("it is no regular file")
         check_length(path)
         with files.local(path) as here:
             sealed = digests.is_sealed_tensors(here)
@@ -122,7 +122,10 @@ def _opened(path: StoragePath, framework: str, again: str = _AGAIN) -> Iterator[
         raise RunError(f"{path} was altered", got=str(error), fix=again) from error
     except (ForeignError, KeyError, json.JSONDecodeError, RecursionError) as error:
         raise foreign from error
-    except (safetensors.SafetensorError, OSError, ValueError) as error:
-        if isinstance(error, RunError):
-            raise
+    except RunError:
+        raise
+    except OSError as error:
+        got = error.strerror or str(error)
+        raise RunError(f"cannot read {path}", got=got, fix=files.how_to_read(error, again)) from error
+    except (safetensors.SafetensorError, ValueError) as error:
         raise RunError(f"{path} is not a complete safetensors file", got=str(error), fix=again) from error

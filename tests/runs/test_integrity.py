@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -88,6 +90,26 @@ def test_a_changed_byte_is_noticed(where: Path, name: str) -> None:
         with pytest.raises(RunError):
             contents(Run(found.folder))
     assert audit(found).state == "damaged"
+
+
+@pytest.mark.parametrize("name", ["run.json", "model.safetensors", "history.parquet", "test-teacher.json"])
+def test_a_failure_of_this_machine_says_nothing_about_a_file(
+    where: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many open files: no message calls a good run altered or advises to train it again."""
+    found, real = first(where), os.open
+
+    def failing(path: Any, *rest: Any, **more: Any) -> int:
+        if Path(path).name.endswith(name):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(path, *rest, **more)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "open", failing)
+        with pytest.raises(RunError, match="Too many open files") as error:
+            contents(found)
+    assert not any(word in str(error.value) for word in ("altered", "overwrite", "train", "restore"))
+    contents(found)
 
 
 def test_a_file_that_is_gone_is_noticed(where: Path) -> None:

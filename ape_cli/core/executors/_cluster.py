@@ -8,9 +8,11 @@ import secrets
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
+from pathlib import Path
 from typing import Any
 
+import ape_cli
 from ape_cli.core.errors import ApeError, UsageError
 
 _KNOCK = 10.0  # seconds within which a cluster must accept a connection
@@ -37,13 +39,15 @@ def joined(address: str | None) -> Iterator[Any]:
     path = os.pathsep.join(os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p)  # noqa: PTH100
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        ray.init(
-            address=address or "local",
-            runtime_env={"env_vars": {"PYTHONPATH": path}} if path else None,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-            include_dashboard=None if address else False,
-        )
+        # Ray puts the current folder on the path of its workers. The folder of this package is there anyway.
+        with chdir(Path(ape_cli.__file__).parents[1]):
+            ray.init(
+                address=address or "local",
+                runtime_env={"env_vars": {"PYTHONPATH": path}} if path else None,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                include_dashboard=None if address else False,
+            )
     except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError, TimeoutError) as error:
         raise _unreachable(address, str(error).strip().splitlines()[0]) from error
     finally:

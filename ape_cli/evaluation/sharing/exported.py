@@ -161,7 +161,7 @@ def read_export(where: str | StoragePath) -> tuple[StoragePath, dict[str, Any], 
         try:
             found = files.sha256(path)
         except OSError as error:
-            raise RunError(f"cannot read {path}", got=error.strerror, fix=AGAIN) from error
+            raise RunError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, AGAIN)) from error
         if found != said:
             got, allowed = f"sha256 {found[:16]}…", f"sha256 {said[:16]}… ({CONFIG})"
             raise RunError(f"{path} was altered", got=got, allowed=allowed, fix=AGAIN)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import ApeError, BusyError
+from ape_cli.data.loader import Dataset
 from ape_cli.storage import _bucket, _requests, files
 from ape_cli.storage._stored_lock import SECONDS
 from ape_cli.storage.leases import Lease, held
@@ -60,6 +61,21 @@ def test_the_commands_of_every_day(
     assert {kind for kind, _ in proxy.failed} == set(FAILURES)
     assert {method for _, method in proxy.failed} >= {"GET", "PUT", "HEAD"}
     assert sum(proxy.failed.values()) > 30
+
+
+@pytest.mark.parametrize("failure", ["503 SlowDown", "403 AccessDenied", "lost request"])
+def test_a_file_that_the_store_does_not_give_is_not_called_altered(
+    server: Server, proxy: Flaky, words: Dataset, failure: str
+) -> None:
+    """The error is that of the store, and its fix does not destroy a good run."""
+    where = failure.partition(" ")[2]
+    train = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--data", str(words.folder)]
+    name = json.loads(ape(*train, "--json", "--results", str(at(server.endpoint, where)))[0])["run"]
+    for file in ("model.safetensors", "history.parquet"):
+        proxy.plan = lambda method, path, file=file: failure if method == "GET" and file in path else None
+        said = ape("verify", name, "--results", str(at(proxy.endpoint, where)), code=1)[1]
+        assert not any(word in said for word in ("altered", "overwrite", "train")), said
+        assert any(word in said for word in ("S3 failed", "S3 refuses", "cannot be reached")), said
 
 
 def test_one_holder_although_answers_are_lost(server: Server, proxy: Flaky) -> None:
