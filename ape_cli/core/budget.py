@@ -57,6 +57,7 @@ DOTTED_NAMES = 100  # names that dots join, as in `import a.b.c`: Python's parse
 SENTENCE_WORDS = 10_000  # lines of a sentence of CoNLL-U
 LINE_BYTES = 2**16  # an algebraic expression, or the line of a word of CoNLL-U
 TREE_DEPTH = 1_000  # nodes from the root of a tree to a leaf
+MARKUP_ATTRIBUTES = 4_000  # of an element of HTML, or that XML declares; parsers need quadratic time for them
 TREE_SIZE = 2_000_000  # nodes of a tree
 TREES = 1_000_000  # the trees of a source
 TREE_NODES = 20_000_000  # their nodes

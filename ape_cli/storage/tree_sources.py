@@ -121,14 +121,17 @@ class _Reader:
                 continue
             self._spend(len(content))
             try:
-                trees = list(self._rows(path, name, content, column) if in_parquet else self._trees(name, content))
+                if in_parquet:
+                    trees = list(self._rows(path, name, content, column))
+                else:
+                    trees = [(tree.document, tree) for tree in self._trees(name, content)]
             except DataError as error:
                 self._bad(path, error)
                 self.nodes, self.count = counted  # its trees are not kept
                 continue
             number = len(self.source.files)
             self.source.files.append((path, hashlib.sha256(content).hexdigest()))
-            self.source.trees += [(number, tree.document, tree) for tree in trees]
+            self.source.trees += [(number, document, tree) for document, tree in trees]
         self.source.skipped.sort()
         self._check_any()
         return self.source
@@ -143,24 +146,34 @@ class _Reader:
                     raise DataError("a tree is too deep", got=got, allowed=allowed)
                 tree.kind[:] = map(self.known.__getitem__, tree.kind)
                 tree.token[:] = map(self.known.__getitem__, tree.token)
-                self.count += 1
-                self.nodes += len(tree.parent)
-                if self.count > budget.TREES:
-                    raise _ExceededError("trees", self.count, budget.TREES)
-                if self.nodes > budget.TREE_NODES:
-                    raise _ExceededError("nodes of trees", self.nodes, budget.TREE_NODES)
+                self._count(tree)
                 yield tree
         except RecursionError as error:
             raise DataError("it is nested too deeply") from error
 
-    def _rows(self, path: str, name: str, content: bytes, column: str | None) -> Iterator[ParsedTree]:
-        """The trees of a Parquet file, whose documents are its rows."""
+    def _count(self, tree: ParsedTree) -> None:
+        """Count a tree. Raises `DataError` if there are too many, or if they have too many nodes."""
+        self.count += 1
+        self.nodes += len(tree.parent)
+        if self.count > budget.TREES:
+            raise _ExceededError("trees", self.count, budget.TREES)
+        if self.nodes > budget.TREE_NODES:
+            raise _ExceededError("nodes of trees", self.nodes, budget.TREE_NODES)
+
+    def _rows(self, path: str, name: str, content: bytes, column: str | None) -> Iterator[tuple[int, ParsedTree]]:
+        """The trees of a Parquet file, each with the number of its row. Rows of equal texts have the same trees."""
+        known: dict[bytes, list[ParsedTree]] = {}  # by the digest of their text
         for row, text in enumerate(_tree_column.texts(content, column)):
             try:
                 if text is None:
                     raise DataError("a null instead of a text")
                 self._spend(len(text))
-                trees = list(self._trees(name, text))
+                digest = hashlib.blake2b(text, digest_size=16).digest()
+                if digest in known:
+                    for tree in known[digest]:
+                        self._count(tree)
+                else:
+                    known[digest] = list(self._trees(name, text))
             except DataError as error:
                 if self.skip_bad:
                     self._bad(f"{path} row {row}", error)
@@ -170,9 +183,7 @@ class _Reader:
                     if isinstance(error, _ExceededError)
                     else DataError(f"row {row:,}: {error.summary}", allowed=error.allowed, fix=error.fix)
                 ) from error
-            for tree in trees:
-                tree.document = row
-                yield tree
+            yield from ((row, tree) for tree in known[digest])
 
     def _bad(self, path: str, error: DataError, named: bool = False) -> None:
         """Note why a file cannot be read, or raise `DataError`. `named` says that the error names the file."""

@@ -336,6 +336,18 @@ def test_many_rows(tmp_path: Path) -> None:
     assert tokens(source) == [(0, row, [text]) for row, text in enumerate(rows)]
 
 
+def test_equal_texts_of_a_parquet_file_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file may repeat a text a million times. Its trees count, but they are in memory once."""
+    where = parquet(tmp_path, text=["[1]", "[2, 3]", "[1]", "[1]"])
+    source = read_trees(where, format="json")
+    assert [(document, len(tree.parent)) for _, document, tree in source.trees] == [(0, 2), (1, 3), (2, 2), (3, 2)]
+    assert source.trees[0][2] is source.trees[2][2] is source.trees[3][2]
+    for name, most in (("TREES", 3), ("TREE_NODES", 8)):
+        with monkeypatch.context() as limited, pytest.raises(DataError, match="too many"):
+            limited.setattr(budget, name, most)
+            read_trees(where, format="json")
+
+
 def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
     """Each row is a document. The files are read in the order of their paths."""
     for name, texts in (("b", ["4", "5"]), ("a", ["1", "2", "3"])):

@@ -1,18 +1,14 @@
-"""The tree of a document that lxml has parsed: elements, attributes and text. `xml.py` describes it."""
+"""What XML and HTML have in common: the encoding of a document, and its limits."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError
-from ape_cli.storage.tree_formats._format import ParsedTree
 from ape_cli.storage.tree_formats._text import decoded
 
 _MARKS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
-
-_ADVICE = re.compile(r",? (?:try|use) XML_PARSE_HUGE.*", re.DOTALL)
 
 
 def markup_text(content: bytes, declared: re.Pattern[bytes], cost: re.Pattern[str]) -> str:
@@ -34,56 +30,7 @@ def markup_text(content: bytes, declared: re.Pattern[bytes], cost: re.Pattern[st
     return text
 
 
-def reason(message: str) -> str:
-    """What a message of the parser says, without the advice to lift its limits.
-
-    >>> reason("Resource limit exceeded: Buffer size limit exceeded, try XML_PARSE_HUGE\\n, line 4, column 1")
-    'Resource limit exceeded: Buffer size limit exceeded'
-    """
-    return _ADVICE.sub("", message).strip()
-
-
-def markup_tree(root: Any) -> ParsedTree:
-    """The tree of an element. `root` is an element of lxml.
-
-    Text between two tags is one node, also around comments and processing instructions, which are left out.
-    """
-    from lxml import etree
-
-    tree = ParsedTree()
-    stack: list[tuple[int, Any, list[str]]] = []  # node, the children that follow, and the text before the next one
-
-    def begin(element: Any, parent: int) -> None:
-        number = tree.add(parent, _local(element.tag))
-        for name, value in element.attrib.items():
-            tree.add(number, f"@{_local(name)}", value or None)
-        stack.append((number, iter(element), [element.text or ""]))
-
-    begin(root, -1)
-    while stack:
-        number, following, texts = stack[-1]
-        child = next(following, None)
-        if child is not None and not isinstance(child.tag, str):
-            if child.tag is etree.Entity:
-                texts.append(child.text)  # the reference itself, for example `&nbsp;`
-            texts.append(child.tail or "")
-            continue
-        text = " ".join("".join(texts).split())
-        texts.clear()
-        if text:
-            tree.add(number, "#text", text)
-        if child is None:
-            stack.pop()
-        else:
-            texts.append(child.tail or "")
-            begin(child, number)
-    return tree
-
-
-def _local(name: str) -> str:
-    """A name without the address of its namespace.
-
-    >>> _local("{http://www.w3.org/1998/Math/MathML}mi"), _local("mi")
-    ('mi', 'mi')
-    """
-    return name.rpartition("}")[2]
+def too_many_attributes(what: str, count: int) -> DataError:
+    """The error for a document that has or declares more attributes in one place than a parser can take quickly."""
+    got, allowed = f"up to {count:,}", f"{budget.MARKUP_ATTRIBUTES:,}"
+    return DataError(f"the document {what}", got=got, allowed=allowed, fix="leave the file out")

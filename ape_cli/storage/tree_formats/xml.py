@@ -1,4 +1,4 @@
-"""XML documents, for example MathML, as trees. It needs the package lxml, `pip install 'ape-cli[lxml]'`.
+"""XML documents, for example MathML, as trees.
 
 | node | kind | token |
 |---|---|---|
@@ -10,6 +10,8 @@ Attributes come before the content of their element. Text that is only white spa
 instructions are left out. Nothing else is read: no DTD is loaded, and nothing is fetched. No entity is expanded: a
 document that declares entities is an error, and so is a reference to an unknown entity in an attribute. In text, the
 token shows such a reference as it is written, for example `&nbsp;`.
+
+The parser is Expat, which comes with Python. It needs time in proportion to the document.
 """
 
 from __future__ import annotations
@@ -17,15 +19,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import ClassVar
+from xml.parsers import expat
 
+from ape_cli.core import budget
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
-from ape_cli.storage.tree_formats._markup import markup_text, markup_tree, reason
-from ape_cli.storage.tree_formats._text import damaged, line_at
+from ape_cli.storage.tree_formats._markup import markup_text, too_many_attributes
+from ape_cli.storage.tree_formats._text import damaged
 
 _DECLARED = re.compile(rb"""\A\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 _COST = re.compile(r"[<=]")
-_REFERENCE = r"&(?!(?:amp|lt|gt|quot|apos|#[0-9a-fA-FxX]++);)"
-_IN_ATTRIBUTE = re.compile(rf"""=\s*+(?:"[^"<&]*+(?:&[^"<&]*+)*?{_REFERENCE}|'[^'<&]*+(?:&[^'<&]*+)*?{_REFERENCE})""")
+_KNOWN = rb"&(?:amp|lt|gt|quot|apos|#[0-9a-fA-Fx]++);"
+_KNOWN_TAG = re.compile(rb"""<(?:[^"'>]|"(?:[^"&]|%b)*+"|'(?:[^'&]|%b)*+')*+>""" % (_KNOWN, _KNOWN))
 
 
 class XmlFormat(TreeFormat):
@@ -33,28 +37,82 @@ class XmlFormat(TreeFormat):
 
     suffixes: ClassVar[tuple[str, ...]] = (".xml", ".mml", ".xhtml", ".svg")
     units: ClassVar[tuple[Unit, ...]] = ("document", "file")
-    needs: ClassVar[str | None] = "lxml"
-    extra: ClassVar[str | None] = "lxml"
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The only document of a file."""
         del unit  # a document is a file
-        from lxml import etree
+        yield _Document(markup_text(content, _DECLARED, _COST).encode()).tree
 
-        text = markup_text(content, _DECLARED, _COST)
-        parser = etree.XMLParser(
-            encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, recover=False
-        )
+
+class _Document:
+    """The tree of a document. Its other methods are called by the parser."""
+
+    def __init__(self, content: bytes) -> None:
+        """Parse a document in UTF-8. Raises `DataError` if it is damaged, or declares entities."""
+        self.tree = ParsedTree()
+        self.content = content
+        self.open: list[int] = []  # the elements whose end is not reached
+        self.texts: list[str] = []  # since the last tag
+        self.attributes = 0  # that the document declares
+        self.has_dtd = False  # whether it names a DTD, so that a reference to an unknown entity is no error
+        parser = self.parser = expat.ParserCreate("utf-8", namespace_separator="}")
+        parser.buffer_text = parser.ordered_attributes = parser.specified_attributes = True
+        parser.StartDoctypeDeclHandler = self.doctype
+        parser.AttlistDeclHandler = self.declare_attribute
+        parser.EntityDeclHandler = self.declare_entity
+        parser.StartElementHandler = self.begin
+        parser.EndElementHandler = self.end
+        parser.CharacterDataHandler = self.texts.append
+        parser.SkippedEntityHandler = self.skip
         try:
-            root = etree.fromstring(text.encode(), parser)
-        except etree.XMLSyntaxError as error:
-            raise damaged(f"no valid XML: {reason(error.msg)}") from error
-        dtd = root.getroottree().docinfo.internalDTD
-        if dtd is not None and any(True for _ in dtd.iterentities()):
-            raise damaged("it declares entities, which are not expanded")
-        # lxml gives an attribute without the reference, and warns only
-        unknown = any(entry.type_name == "WAR_UNDECLARED_ENTITY" for entry in parser.error_log)
-        if unknown and (found := _IN_ATTRIBUTE.search(text)):
-            line = line_at(text, found.end())
-            raise damaged("an attribute has a reference to an entity, which is not expanded", line)
-        yield markup_tree(root)
+            parser.Parse(content, True)
+        except expat.ExpatError as error:
+            raise damaged(f"no valid XML: {expat.ErrorString(error.code)}", error.lineno) from error
+        finally:
+            del self.parser, parser  # its handlers refer to this object
+
+    def doctype(self, name: str, system: str | None, public: str | None, internal: bool) -> None:
+        self.has_dtd = system is not None
+
+    def declare_attribute(self, *words: object) -> None:
+        self.attributes += 1
+        if self.attributes > budget.MARKUP_ATTRIBUTES:  # Expat compares each with those before
+            raise too_many_attributes("declares too many attributes", self.attributes)
+
+    def declare_entity(self, *words: object) -> None:
+        raise damaged("it declares entities, which are not expanded", self.parser.CurrentLineNumber)
+
+    def begin(self, name: str, attributes: list[str]) -> None:
+        # Expat leaves out such a reference in an attribute
+        if self.has_dtd and attributes and not _KNOWN_TAG.match(self.content, self.parser.CurrentByteIndex):
+            what = "an attribute has a reference to an entity, which is not expanded"
+            raise damaged(what, self.parser.CurrentLineNumber)
+        self.add_text()
+        number = self.tree.add(self.open[-1] if self.open else -1, _local(name))
+        for i in range(0, len(attributes), 2):
+            self.tree.add(number, f"@{_local(attributes[i])}", attributes[i + 1] or None)
+        self.open.append(number)
+
+    def end(self, name: str) -> None:
+        self.add_text()
+        self.open.pop()
+
+    def skip(self, name: str, of_dtd: bool) -> None:
+        if not of_dtd:
+            self.texts.append(f"&{name};")
+
+    def add_text(self) -> None:
+        """Add the text since the last tag, if there is any."""
+        text = " ".join("".join(self.texts).split())
+        self.texts.clear()
+        if text:
+            self.tree.add(self.open[-1], "#text", text)
+
+
+def _local(name: str) -> str:
+    """A name without the address of its namespace.
+
+    >>> _local("http://www.w3.org/1998/Math/MathML}mi"), _local("mi")
+    ('mi', 'mi')
+    """
+    return name.rpartition("}")[2]

@@ -9,7 +9,7 @@ from ape_cli.storage.tree_formats import ParsedTree
 
 Nested = tuple[str, str, tuple]  # kind, token, children
 
-NEEDS = {"conllu": "conllu", "xml": "lxml", "html": "lxml", "tree-sitter-javascript": "tree_sitter", "algebra": "sympy"}
+NEEDS = {"conllu": "conllu", "html": "lxml", "tree-sitter-javascript": "tree_sitter", "algebra": "sympy"}
 
 
 def parsed(name: str, text: str | bytes, unit: str | None = None) -> list[ParsedTree]:

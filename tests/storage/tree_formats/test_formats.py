@@ -86,7 +86,7 @@ def test_every_format_has_a_test_units_and_suffixes(name: str) -> None:
 
 
 def missing(name: str) -> bool:
-    needs = {"conllu": "conllu", "xml": "lxml", "html": "lxml", "tree-sitter": "tree_sitter", "algebra": "sympy"}
+    needs = {"conllu": "conllu", "html": "lxml", "tree-sitter": "tree_sitter", "algebra": "sympy"}
     return name in needs and importlib.util.find_spec(needs[name]) is None
 
 
@@ -107,7 +107,7 @@ def test_units() -> None:
         tree_formats.chosen_unit("python", kind, "sentence")
 
 
-@pytest.mark.parametrize("name", ["conllu", "xml", "html", "tree-sitter", "algebra", "tree-sitter-javascript"])
+@pytest.mark.parametrize("name", ["conllu", "html", "tree-sitter", "algebra", "tree-sitter-javascript"])
 def test_a_missing_package_is_one_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
     with pytest.raises(

@@ -71,6 +71,11 @@ def test_what_a_browser_would_repair(document: str, wanted: Nested) -> None:
         assert nested(tree) == wanted
 
 
+def test_attributes_are_in_order() -> None:
+    (tree,) = parsed("html", "<p " + "".join(f'a{i}="{i}"' for i in range(1_900)) + " data-x b:c>")
+    assert tree.token[3:] == [*map(str, range(1_900)), "@data-x", "@b:c"]
+
+
 def test_a_declared_encoding() -> None:
     (tree,) = parsed("html", b'<meta charset="latin-1"><p>\xe9</p>')
     assert tree.token[-1] == "é"
@@ -85,6 +90,8 @@ def test_a_declared_encoding() -> None:
         ("<p>" + "x" * (11 * 2**20) + "<p>y", r"no valid HTML: [\w: ]*$"),  # without XML_PARSE_HUGE and a line break
         ("<p>" + "<br>" * 2_000_001, "the document is too large"),
         ("<p " + " ".join(f"a{i}" for i in range(2_000_001)) + ">", "the document is too large"),
+        ("<p " + " ".join(f"a{i}" for i in range(4_001)) + ">", "an element with too many attributes"),
+        ("<p a='>' " + " ".join(f"a{i}=1" for i in range(4_001)) + ">", "an element with too many attributes"),
         (b"<p>\xff</p>", "line 1: it is not text in the encoding utf-8"),
         (b"<p>a\0b</p>", "a NUL character"),
         (b'<meta charset="punycode"><p>', "which is not supported"),

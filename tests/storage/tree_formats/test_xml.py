@@ -107,24 +107,39 @@ def test_a_reference_that_would_be_lost_is_refused() -> None:
     )
 
 
+def test_large_documents_need_time_in_proportion() -> None:
+    """A parser that searched for each attribute would need minutes."""
+    attributes = " ".join(f'b{i}="{i}"' for i in range(200_000))
+    (tree,) = parsed("xml", f"<a {attributes}>{'x' * (11 * 2**20)}</a>")
+    assert tree.token[1:-1] == [str(i) for i in range(200_000)]
+    assert len(tree.token[-1]) == 11 * 2**20
+    (deep,) = parsed("xml", "<a>" * 10**5 + "</a>" * 10**5)
+    assert deep.depth() == 10**5
+
+
+def test_declared_attributes_are_not_added() -> None:
+    declared = '<!DOCTYPE a [<!ELEMENT a ANY><!ATTLIST a b CDATA "1" c CDATA #IMPLIED>]>'
+    assert nested(*parsed("xml", f'{declared}<a c="2"/>')) == element("a", ("@c", "2", ()))
+
+
 LAUGHS = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
 
 
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ("", "no valid XML: Document is empty"),
-        ("<a>\n</b>", "no valid XML: .*line 2"),
+        ("", "no valid XML: no element found"),
+        ("<a>\n</b>", "line 2: no valid XML: mismatched tag"),
         ("<a/><b/>", "no valid XML"),
-        ("<a>&nbsp;</a>", "no valid XML: Entity 'nbsp' not defined"),
+        ("<a>&nbsp;</a>", "no valid XML: undefined entity"),
         ('<a b="1" b="2"/>', "no valid XML"),
         ("<x:a/>", "no valid XML"),
         ("plain text", "no valid XML"),
-        (f'<!DOCTYPE a [<!ENTITY e0 "lol">{LAUGHS}]><a>&e11;</a>', "it declares entities|amplification"),
-        (f'<!DOCTYPE a [<!ENTITY e0 "lol">{LAUGHS}]><a b="&e11;"/>', "it declares entities|amplification"),
-        ("<a>" * 10**6 + "</a>" * 10**6, "no valid XML: Excessive depth"),
-        ("<a>" * 10**6, "no valid XML: Excessive depth"),
-        ("<a>" + "x" * (11 * 2**20) + "</a>", "no valid XML"),
+        (f'<!DOCTYPE a [<!ENTITY e0 "lol">{LAUGHS}]><a>&e11;</a>', "it declares entities"),
+        (f'<!DOCTYPE a [<!ENTITY e0 "lol">{LAUGHS}]><a b="&e11;"/>', "it declares entities"),
+        ("<a>" * 10**6, "no valid XML: no element found"),
+        (f"<!DOCTYPE a [{'<!ATTLIST a b CDATA #IMPLIED>' * 4_001}]><a/>", "declares too many attributes"),
+        (f"<!DOCTYPE a [<!ATTLIST a {' b ID #IMPLIED' * 4_001}>]><a/>", "declares too many attributes"),
         ("<a>" + "<b/>" * 2_000_001 + "</a>", "the document is too large"),
         (b"<a>\xff</a>", "line 1: it is not text in the encoding utf-8"),
         (b'<?xml version="1.0" encoding="cp037"?><a/>', "it is not text|no valid XML"),
