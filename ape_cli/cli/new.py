@@ -16,7 +16,7 @@ import typer
 
 from ape_cli.cli._app import Json, command, here
 from ape_cli.cli.console import answer, say, say_commands
-from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage import files
 
 _FOLDERS = {"scheme": "position", "task": "tasks"}  # of each kind, in `ape_cli/` and in the tests of a checkout
@@ -41,7 +41,10 @@ def new(
     pick("kind of file", kind, _FOLDERS)
     stem = _stem(kind, name)
     file, test = _paths(kind, stem, to)
-    _write({file: _text(kind, stem), test: _text(f"test_{kind}", stem)})
+    texts = {file: _text(kind, stem), test: _text(f"test_{kind}", stem)}
+    _check_new(kind, texts)
+    for written, text in texts.items():
+        files.write_text(written, text)
     path = f"PYTHONPATH={shlex.quote(str(to))}"
     commands = [f"python -m pytest {shlex.quote(str(test))}", *(line.format(name=_name(stem)) for line in _NEXT[kind])]
     commands = [f"{path} {line}" for line in commands]
@@ -62,7 +65,7 @@ def _name(stem: str) -> str:
 
 
 def _stem(kind: str, name: str) -> str:
-    """The stem of the file. Raises `UsageError` for a name that is not valid, and for one that is taken."""
+    """The stem of the file. Raises `UsageError` for a name that is not valid."""
     stem = name.replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", stem) or len(stem) > _LONGEST or keyword.iskeyword(stem):
         raise UsageError(
@@ -72,14 +75,31 @@ def _stem(kind: str, name: str) -> str:
             "no keyword of Python",
             fix="choose a name such as first-last",
         )
-    if _name(stem) in _taken(kind):
+    return stem
+
+
+def _check_new(kind: str, texts: dict[Path, str]) -> None:
+    """Check that neither the name nor a file is taken. Raises `UsageError` if one is.
+
+    If an interrupted call has written the first file, this call writes the second one.
+    """
+    file, test = texts
+    written = file.is_file() and file.read_text(encoding="utf-8", errors="replace") == texts[file]
+    if _name(file.stem) in _taken(kind) and not written:
         raise UsageError(
             f"the name of the {kind} is taken",
-            got=repr(name),
+            got=repr(_name(file.stem)),
             allowed=f"a name that `ape {kind}s` does not list",
             fix="choose another name",
         )
-    return stem
+    for path in (test,) if written else texts:
+        if path.exists():
+            raise UsageError(
+                "the file exists",
+                got=path,
+                allowed="a new file",
+                fix="choose another name, or another folder with --to",
+            )
 
 
 def _taken(kind: str) -> list[str]:
@@ -94,10 +114,7 @@ def _taken(kind: str) -> list[str]:
 
 
 def _paths(kind: str, stem: str, to: Path) -> tuple[Path, Path]:
-    """The file to write, and its test.
-
-    Raises `UsageError` if one of them exists, and if an `__init__.py` would hide this package.
-    """
+    """The file to write, and its test. Raises `UsageError` if an `__init__.py` would hide this package."""
     package, folder = to / "ape_cli", _FOLDERS[kind]
     checkout = (package / folder / "__init__.py").exists()
     marker = package / "__init__.py"
@@ -110,14 +127,6 @@ def _paths(kind: str, stem: str, to: Path) -> tuple[Path, Path]:
         )
     file = package / folder / f"{stem}.py"
     test = to.joinpath("tests", *([folder] if checkout else []), f"test_{stem}.py")
-    for path in (file, test):
-        if path.exists():
-            raise UsageError(
-                "the file exists",
-                got=path,
-                allowed="a new file",
-                fix="choose another name, or another folder with --to",
-            )
     return file, test
 
 
@@ -128,16 +137,3 @@ def _text(template: str, stem: str) -> str:
     if class_name in {*dir(builtins), *re.findall(r"\w+", text)}:
         class_name += "Plugin"
     return Template(text).substitute(name=_name(stem), class_name=class_name)
-
-
-def _write(texts: dict[Path, str]) -> None:
-    """Write all files, or none. Raises `ApeError` if one cannot be written."""
-    written: list[Path] = []
-    try:
-        for path, text in texts.items():
-            files.write_text(path, text)
-            written.append(path)
-    except ApeError:
-        for path in written:
-            path.unlink(missing_ok=True)
-        raise

@@ -97,6 +97,29 @@ def markdown(text: str) -> str:
     return _MARKDOWN.sub(lambda found: "&lt;" if found[0] == "<" else f"\\{found[0]}", one_line(text))
 
 
+def markdown_prose(text: str) -> str:
+    r"""Sentences in Markdown. Code between backticks stays code; everything else is as in `markdown`.
+
+    >>> markdown_prose("`ape verify` names <b>: ![x](y), `")
+    '`ape verify` names &lt;b>: !\\[x\\](y), \\`'
+    """
+    parts = one_line(text).split("`")
+    last = [f"\\`{markdown(parts.pop())}"] if len(parts) % 2 == 0 else []
+    return "".join(f"`{part}`" if i % 2 else markdown(part) for i, part in enumerate(parts)) + "".join(last)
+
+
+def code(text: str) -> str:
+    """A name as code in Markdown.
+
+    >>> code("rope"), code("a`<b>")
+    ('`rope`', '``a`<b>``')
+    """
+    text = one_line(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
 def latex(text: str) -> str:
     r"""A text in LaTeX.
 

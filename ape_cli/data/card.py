@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping
 
 from ape_cli import tasks
-from ape_cli.core import escaping
+from ape_cli.core.escaping import code, markdown, one_line
 from ape_cli.data.manifest import Manifest
 from ape_cli.structure import Cyclic, Product, Seq, Structure, Tree
 from ape_cli.tasks import BaseTask
@@ -21,17 +21,17 @@ def card(manifest: Manifest, task: BaseTask) -> str:
     lines = ["---", "configs:", "- config_name: default", "  data_files:"]
     for split in plan.rows:
         lines += [f"  - split: {split}", f"    path: data/{split}-*.parquet"]
-    names = ", ".join(f"{i} {escaping.markdown(name)}" for i, name in enumerate(manifest.vocabulary[:24]))
+    names = ", ".join(f"{i} {markdown(name)}" for i, name in enumerate(manifest.vocabulary[:24]))
     more = ", …" if len(manifest.vocabulary) > 24 else ""
     title, about, facts = _symbols(manifest) if plan.image is None else _images(manifest, task)
-    origin = [f" {words} |" for words in (task.origin[split] for split in plan.rows)] if task.origin else [""] * 3
+    origin = [f" {markdown(task.origin[split])} |" if task.origin else "" for split in plan.rows]
     lines += [
         "---",
-        f"# {title}",
+        f"# {markdown(title)}",
         "",
         f"{about}:",
         "",
-        f"```\n{escaping.one_line(gen_command(task, plan.rows, plan.seed, plan.shard_rows))}\n```",
+        f"```\n{one_line(gen_command(task, plan.rows, plan.seed, plan.shard_rows))}\n```",
         "",
         "| split | rows |" + (" from |" if task.origin else ""),
         "|---|---|" + ("---|" if task.origin else ""),
@@ -39,7 +39,7 @@ def card(manifest: Manifest, task: BaseTask) -> str:
         "",
         f"Columns: {', '.join(f'`{name}`' for name in task.columns.names)}.",
         *facts,
-        *(f"- {escaping.markdown(line)}" for line in task.notes(plan.seed)),
+        *(f"- {markdown(line)}" for line in task.notes(plan.seed)),
         "",
         f"{'Ids' if plan.image is None else 'Labels'}: {names}{more} (all of them in `manifest.json`).",
         "",
@@ -78,7 +78,7 @@ def _symbols(manifest: Manifest) -> tuple[str, str, list[str]]:
     if manifest.sources is not None:
         known = plan.parameters
         title = f"{plan.task}: {tasks.load(plan.task).form(known)}{order}"
-        about = f"Data of the source `{known['source']}` (PATH is where it lies), put into this form by `ape`"
+        about = f"Data of the source {code(known['source'])} (PATH is where it lies), put into this form by `ape`"
         facts.append(f"The SHA-256 of each of the {len(manifest.sources):,} files of the source is in `manifest.json`.")
     if sizes := plan.parameters.get("sizes"):
         listed = ", ".join(map(str, sizes))
@@ -104,7 +104,7 @@ def _images(manifest: Manifest, task: BaseTask) -> tuple[str, str, list[str]]:
         f"SHA-256 of the source's images and labels: `{known['sha256']}`",
     ]
     title = f"images: {known['source']}{', shuffled' if known.get('shuffled') else ''}"
-    return title, f"Labelled images of the source `{known['source']}`{path}, put into this form by `ape`", facts
+    return title, f"Labelled images of the source {code(known['source'])}{path}, put into this form by `ape`", facts
 
 
 def _positions(found: Structure) -> str:

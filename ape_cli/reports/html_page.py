@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -54,10 +55,10 @@ class About:
 def anchor(title: str) -> str:
     """The name of a section with this title, in links and as the name of a file.
 
-    >>> anchor("By size")
-    'by-size'
+    >>> anchor("By size"), anchor("<b>../x")
+    ('by-size', 'b-x')
     """
-    return title.lower().replace(" ", "-")
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def page(sections: Sequence[Section], missing: str | None = None, about: About | None = None) -> str:

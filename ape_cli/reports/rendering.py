@@ -72,8 +72,8 @@ def markdown(tables: list[Table]) -> str:
         out.append("| " + " | ".join(map(escaping.markdown, [table.head, *table.columns])) + " |")
         out.append("|" + "|".join(["---", *["---:"] * len(table.columns)]) + "|")
         out += ["| " + " | ".join([escaping.markdown(name), *row]) + " |" for name, *row in rows_of(table, _MARKDOWN)]
-        out += ["| " + " | ".join([f"*{label}*", *counts]) + " |" for label, counts in table.foot]
-        out += ["", escaping.one_line(" ".join(table.captions())).replace("<", "&lt;"), ""]
+        out += ["| " + " | ".join([f"*{escaping.markdown(label)}*", *counts]) + " |" for label, counts in table.foot]
+        out += ["", escaping.markdown_prose(" ".join(table.captions())), ""]
     return "\n".join(out)
 
 

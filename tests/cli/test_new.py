@@ -119,8 +119,17 @@ def test_another_package_of_this_name_is_refused(here: Path) -> None:
     assert left(here) == before
 
 
-def test_if_the_test_cannot_be_written_neither_is_the_file(here: Path) -> None:
+def test_an_interrupted_call_can_be_repeated(here: Path) -> None:
+    """Only its own file is taken for its beginning, and a second complete call is refused."""
     Path("tests").write_text("a file where the folder would be")
     _, err = ape("new", "scheme", "window", code=1)
     assert "cannot write tests" in err
-    assert not list(here.rglob("*.py"))
+    file, test = here / "ape_cli" / "position" / "window.py", here / "tests" / "test_window.py"
+    text = file.read_text()
+    Path("tests").unlink()
+    file.write_text(text + "\n")
+    assert "the file exists" in ape("new", "scheme", "window", code=2)[1]
+    file.write_text(text)
+    ape("new", "scheme", "window")
+    assert (file.read_text(), test.exists()) == (text, True)
+    assert "the file exists" in ape("new", "scheme", "window", code=2)[1]

@@ -12,6 +12,7 @@ config.json is written last, so a folder with it is complete. The card has no di
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,7 +32,7 @@ from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage import files, folders
 from ape_cli.storage.paths import StoragePath, storage_path
-from ape_cli.storage.tensors import save_tensors
+from ape_cli.storage.tensors import check_tensors, save_tensors
 from ape_cli.structure import parse_structure
 
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
@@ -81,7 +82,7 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
     be written.
     """
     about = check_finished(run)
-    _check_room(folder, overwrite)
+    _check_room(folder, run.name, overwrite)
     data, vocabulary = dict(about["dataset"]), about["dataset"]["vocabulary"]
     for name in ("path", "vocabulary"):  # a path of this machine says nothing elsewhere
         del data[name]
@@ -109,13 +110,16 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
     return made
 
 
-def _check_room(folder: StoragePath, overwrite: bool) -> None:
-    """Check that the folder is new, empty or, with `overwrite`, an earlier export. Raises `UsageError` if it is not."""
+def _check_room(folder: StoragePath, run: str, overwrite: bool) -> None:
+    """Check that the folder is new, empty, an interrupted export of the run or, with `overwrite`, an earlier export.
+
+    Raises `UsageError` if it is none of these.
+    """
     try:
         found = [name for name, _ in folders.entries(folder) if not name.startswith(".")]
     except OSError as error:
         raise files.cannot_write(folder, error) from error
-    if found and not overwrite:
+    if found and not overwrite and not _is_interrupted(folder, found, run):
         raise UsageError("the folder is not empty", got=str(folder), fix="choose another --out, or add --overwrite")
     if foreign := sorted(set(found) - set(FILES)):
         raise UsageError(
@@ -127,6 +131,17 @@ def _check_room(folder: StoragePath, overwrite: bool) -> None:
         except RunError as error:
             fix = "choose another --out, or remove the folder"
             raise UsageError("the folder has another model", got=f"{folder}: {error.what}", fix=fix) from error
+
+
+def _is_interrupted(folder: StoragePath, found: Sequence[str], run: str) -> bool:
+    """Whether a folder with these files is an export of a run that was interrupted. The weights are written first."""
+    if WEIGHTS not in found or not set(found) < set(FILES) or CONFIG in found:
+        return False
+    try:
+        about: dict[str, Any] = check_tensors(folder / WEIGHTS)[0]
+    except RunError:
+        return False
+    return about.get("run") == run
 
 
 def _make_room(folder: StoragePath) -> None:

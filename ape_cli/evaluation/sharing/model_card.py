@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ape_cli import position, tasks
-from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError
+from ape_cli.core.escaping import code, markdown, one_line
 from ape_cli.data.card import gen_command
 from ape_cli.models.own_files import own_parts
 from ape_cli.runs.record import settings_of, settings_text
@@ -39,24 +39,24 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
     """The model card. `about` is the content of config.json; `vocabulary` has the names of all ids or classes."""
     config, data = about["config"], about["dataset"]
     column = f"{data['task']}/{data['order']}" if data["order"] else data["task"]
-    trained = [escaping.one_line(line) for line in (_gen_command(data), train_command(about)) if line]
+    trained = [one_line(line) for line in (_gen_command(data), train_command(about)) if line]
     versions = ", ".join(f"{name} {version}" for name, version in sorted(about["versions"].items()))
     data_line = (
-        f"- **Data**: `{data['name']}`, structure `{data['structure']}`, {data['rows']['train']:,} training rows, "
-        f"fingerprint `{data['fingerprint']}`"
+        f"- **Data**: {code(data['name'])}, structure {code(data['structure'])}, {data['rows']['train']:,} training "
+        f"rows, fingerprint `{data['fingerprint']}`"
     )
     model_line = (
-        f"- **Model**: preset `{config['preset']}`{_changes(about)}, {about['result']['parameters']:,} parameters, "
+        f"- **Model**: preset {code(config['preset'])}{_changes(about)}, {about['result']['parameters']:,} parameters, "
         f"seed {config['seed']}, {about['result']['steps']:,} steps"
     )
     lines = [
         *_front_matter(about),
-        f"# {about['run']}",
+        f"# {markdown(about['run'])}",
         "",
-        f"A transformer for the task `{column}` with the positional encoding `{config['scheme']}`, trained by `ape`.",
+        f"A transformer for the task {code(column)} with the encoding {code(config['scheme'])}, trained by `ape`.",
         "",
         f"- **Task**: {_first_paragraph(data['task'])}",
-        f"- **Encoding**: {escaping.markdown(_summary(config['scheme']))}",
+        f"- **Encoding**: {markdown(_summary(config['scheme']))}",
         data_line,
         model_line,
         "",
@@ -83,7 +83,7 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
         *trained,
         "```",
         "",
-        f"Commit: {about['commit'] or 'unknown'}. Versions: {versions or 'unknown'}.",
+        f"Commit: {markdown(about['commit'] or 'unknown')}. Versions: {markdown(versions or 'unknown')}.",
         "",
     ]
     return "\n".join(lines)
@@ -163,7 +163,7 @@ def _scores(about: dict[str, Any]) -> list[str]:
     for score in about["scores"]:
         found = score["overall"]
         nats = found.get("cross_entropy")
-        cells = [escaping.markdown(score["dataset"]), score["split"]]
+        cells = [markdown(score["dataset"]), score["split"]]
         cells += [] if is_image else [_DECODINGS[score["decode"]]]
         cells += [f"{100 * found[name]:.2f}" for name in ("token_accuracy", *(() if is_image else ("exact_match",)))]
         lines.append(f"| {' | '.join([*cells, '' if nats is None else f'{nats:.4f}', str(found['rows'])])} |")
@@ -181,12 +181,13 @@ def _own_parts(config: dict[str, Any], digests: dict[str, str]) -> Iterable[str]
     for what, found in own_parts(config["scheme"], config["attention"]).items():
         if found.__module__.startswith("ape_cli."):
             file = f"{found.__module__.replace('.', '/')}.py"
-            yield f"The {what} is not part of `ape`. To load the model, get its file `{file}` from the author of the"
-            yield "model, and add the folder that contains `ape_cli` to `PYTHONPATH`."
+            yield f"The {markdown(what)} is not part of `ape`. To load the model, get its file {code(file)} from the"
+            yield "author of the model, and add the folder that contains `ape_cli` to `PYTHONPATH`."
             if what in digests:
                 yield f"The SHA-256 of its code is `{digests[what]}`."
         else:
-            yield f"The {what} is not part of `ape`. To load the model, install the package of `{found.__module__}`."
+            package = code(found.__module__)
+            yield f"The {markdown(what)} is not part of `ape`. To load the model, install the package of {package}."
         yield ""
 
 
@@ -202,7 +203,7 @@ def _usage(data: dict[str, Any]) -> str:
 
 def _names(vocabulary: list[str]) -> str:
     """The first names of a vocabulary."""
-    shown = ", ".join(f"{i} {escaping.markdown(name)}" for i, name in enumerate(vocabulary[:24]))
+    shown = ", ".join(f"{i} {markdown(name)}" for i, name in enumerate(vocabulary[:24]))
     return shown + (", …" if len(vocabulary) > 24 else "")
 
 
@@ -212,7 +213,7 @@ def _first_paragraph(task: str) -> str:
         text = inspect.getdoc(tasks.load(task)) or task
     except ApeError:
         text = task
-    return escaping.markdown(" ".join(text.split("\n\n")[0].split()))
+    return markdown(" ".join(text.split("\n\n")[0].split()))
 
 
 def _summary(scheme: str) -> str:
@@ -224,4 +225,4 @@ def _summary(scheme: str) -> str:
 def _changes(about: dict[str, Any]) -> str:
     """The settings that differ from the preset, in parentheses."""
     changed = settings_text(settings_of(about))
-    return f" ({escaping.markdown(changed)})" if changed else ""
+    return f" ({markdown(changed)})" if changed else ""
