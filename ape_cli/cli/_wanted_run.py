@@ -83,6 +83,21 @@ class WantedRun:
         locality(found)
         return found
 
+    def _check(self, kind: str) -> None:
+        """Check the configuration and the options of its scheme, before anything is generated. Raises `UsageError`."""
+        from ape_cli import position
+
+        chosen = self.config(kind)
+        position.make(
+            chosen.scheme,
+            d_model=chosen.d_model,
+            heads=chosen.heads,
+            structure=chosen.structure.algebra if chosen.structure else None,
+            max_size=chosen.max_size or 1,
+            decay=chosen.decay,
+            **chosen.scheme_options,
+        )
+
     def baseline(self) -> WantedRun:
         """The same model without positions. Options that only the scheme has are left out."""
         from ape_cli import position
@@ -109,7 +124,7 @@ class WantedRun:
             raise UsageError("the configuration file already names a dataset", got=f"order {self.order}", fix=fix)
         else:
             kind, make = dataset_choice.choose_dataset(self.scheme, self.structure, self.order, self.preset, datasets)
-        self.config(kind)  # raises an error for a bad configuration before anything is generated
+        self._check(kind)
         about = config.preset(self.preset).about[kind]
         logger.info(f"preset: {self.preset} ({about}){'; --preset chooses another' if usual else ''}")
         return make()

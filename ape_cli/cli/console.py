@@ -23,6 +23,7 @@ _NAMED = 80  # characters of a file's name in an error
 _FIXES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place that you may use"),
+    errno.EBADF: "leave standard output open, for example with >/dev/null",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 

@@ -6,35 +6,46 @@ The functions without `print_` return lines as dictionaries, which `--json` prin
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeVar
 
 from ape_cli.cli._task_options import example, flag
 from ape_cli.cli.console import hint, note, note_lines, print_table, say
 from ape_cli.cli.values import shown
+from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError
 
+T = TypeVar("T")
 Lines = list[dict[str, Any]]
 
 
-def _sound(names: Iterable[str], load: Callable[[str], object]) -> Iterator[str]:
-    """Yield the names whose files can be loaded, and print a note about each of the others."""
+def _sound(names: Iterable[str], describe: Callable[[str], T]) -> list[T]:
+    """What `describe` returns for each name. A note is printed about each plug-in that has an error."""
+    found = []
     for name in names:
         try:
-            load(name)
+            found.append(describe(name))
         except ApeError as error:
             note_lines(f"left out: {error}")
-        else:
-            yield name
+    return found
 
 
 def tasks() -> Lines:
     """All tasks, with structure, summary, options and source."""
     from ape_cli import tasks
 
-    found = [tasks.make(name) for name in _sound(tasks.names(), tasks.load)]
-    keys = ("task", "structure", "summary", "options", "source")
-    return [dict(zip(keys, (t.name, t.structure, t.summary, t.options, t.source), strict=True)) for t in found]
+    def line(name: str) -> dict[str, Any]:
+        with plugins.explained("task", tasks.load(name)):
+            made = tasks.make(name)
+            return {
+                "task": name,
+                "structure": made.structure,
+                "summary": made.summary,
+                "options": made.options,
+                "source": made.source,
+            }
+
+    return _sound(tasks.names(), line)
 
 
 def print_tasks(lines: Lines) -> None:
@@ -61,15 +72,15 @@ def schemes() -> Lines:
     """All schemes, with their properties for width 512, 8 heads and a size of 100 symbols or depth 7."""
     from ape_cli import position, structure
 
-    found = []
-    for name in _sound(position.names(), position.load):
+    def line(name: str) -> dict[str, Any]:
         kind = position.load(name)
-        deep = isinstance(structure.example(kind.structures[0]), structure.Tree)
-        properties = position.make(name, max_size=7 if deep else 100).properties
-        line = {"scheme": name, **dataclasses.asdict(properties)}
-        line |= {"default_decay": kind.default_decay, "options": position.options(name)}
-        found.append(line)
-    return found
+        with plugins.explained("scheme", kind):
+            deep = isinstance(structure.example(kind.structures[0]), structure.Tree)
+            properties = position.make(name, max_size=7 if deep else 100).properties
+            about = {"default_decay": kind.default_decay, "options": position.options(name)}
+            return {"scheme": name, **dataclasses.asdict(properties), **about}
+
+    return _sound(position.names(), line)
 
 
 def measure(lines: Lines, tick: Callable[[str], None]) -> None:
@@ -165,10 +176,12 @@ def attentions() -> Lines:
     """All kinds of attention, with their claims and options."""
     from ape_cli import attention
 
-    return [
-        {"attention": name, **attention.load(name).claims(), "options": attention.options(name)}
-        for name in _sound(attention.names(), attention.load)
-    ]
+    def line(name: str) -> dict[str, Any]:
+        kind = attention.load(name)
+        with plugins.explained("attention", kind):
+            return {"attention": name, **kind.claims(), "options": attention.options(name)}
+
+    return _sound(attention.names(), line)
 
 
 def print_attentions(lines: Lines) -> None:

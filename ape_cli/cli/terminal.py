@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from io import TextIOWrapper
-from pathlib import Path
 
 from ape_cli.cli.console import note
 
@@ -29,16 +28,16 @@ def _open_streams() -> None:
     """Open the null device in place of each standard stream that is closed.
 
     Otherwise the next file that is opened gets the number of the stream, and what a library or another process prints
-    is written into it.
+    is written into it. A result that cannot be printed is an error, so nothing can be written to such a stdout.
     """
-    for number in range(3):
+    for number, mode in enumerate((os.O_RDWR, os.O_RDONLY, os.O_RDWR)):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the system takes the lowest free number
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+            os.set_inheritable(os.open(os.devnull, mode), True)  # the system takes the lowest free number
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - until the end
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
 
 
 def flush() -> OSError | None:

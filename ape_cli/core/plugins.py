@@ -21,8 +21,9 @@ import json
 import math
 import pkgutil
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+import traceback
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -41,6 +42,7 @@ GROUPS = {
     "ape_cli.training.loggers": "ape_cli.loggers",
     "ape_cli.storage.tree_formats": "ape_cli.tree_formats",
 }
+_ALIKE = ((str,), (bool, int, float), (tuple, list, set, frozenset), (dict,))  # types of attributes that may be mixed
 _NAMES: dict[type, str] = {}  # the names of classes that come from entry points
 
 
@@ -83,7 +85,26 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
         )
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
+    _check_attributes(kind, defined[0], base)
     return defined[0]
+
+
+def _check_attributes(kind: str, found: type, base: type) -> None:
+    """Check that the attributes of a user's own class have the types of the defaults in its base class.
+
+    Raises `ApeError` if one has another type, or raises an exception.
+    """
+    for name, default in vars(base).items() if is_own(found) else ():
+        alike = next((types for types in _ALIKE if isinstance(default, types)), None)
+        if alike is None or name.startswith("_"):
+            continue
+        with explained(kind, found):
+            value = getattr(found, name)
+        if not isinstance(value, alike):
+            got = f"{type(value).__name__} ({file_of(found)})"
+            allowed = " or ".join(each.__name__ for each in alike)
+            what = f"{name!r} of {kind} {name_of(found)!r} has another type"
+            raise ApeError(what, got=got, allowed=allowed, fix="correct the file")
 
 
 def synonyms(*packages: ModuleType) -> dict[str, str]:
@@ -220,6 +241,30 @@ def is_own(found: type) -> bool:
     """Whether a class is a user's own: its file is not a part of this package."""
     file = file_of(found)
     return file is None or Path(__file__).resolve().parents[1] not in file.parents
+
+
+def place(error: BaseException, files: Collection[str]) -> str:
+    """The last line in some files that an exception passed, in parentheses; empty if it passed none."""
+    found = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    places = [f" ({file}, line {line})" for file, line in found if file in files]
+    return places[-1] if places else ""
+
+
+@contextmanager
+def explained(kind: str, found: type) -> Iterator[None]:
+    """Turn an exception in the code of a user's own class into an `ApeError` that names it. `kind` is the word for it.
+
+    Exceptions in classes of this package are bugs, and pass.
+    """
+    try:
+        yield
+    except ApeError:
+        raise
+    except (Exception, SystemExit) as error:
+        if not is_own(found):
+            raise
+        got = f"{said(error)}{place(error, {str(file_of(found))})}"
+        raise ApeError(f"{kind} {name_of(found)!r} failed", got=got, fix="correct its file") from error
 
 
 def settings(what: str, given: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:

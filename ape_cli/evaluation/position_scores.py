@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ape_cli import attention, position
+from ape_cli.core.errors import ApeError
 from ape_cli.core.rng import I64
 from ape_cli.position import Context, Scheme
 
@@ -53,12 +54,25 @@ def initial_scheme(name: str, seed: int, **given: Any) -> Scheme:
     return position.make(name, generator=torch.Generator().manual_seed(seed), **given)
 
 
-@torch.no_grad()
 def position_scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], str]:
     """The scores of all pairs of places, and which of the three they are.
 
-    places: int64 [N] or [N, C] -> float64 [H, N, N], queries as rows. The scheme is converted to float64.
+    places: int64 [N] or [N, C] -> float64 [H, N, N], queries as rows. The scheme is converted to float64. Raises
+    `ApeError` if a hook of a scheme that is not part of ape fails, or if a score is not finite.
     """
+    with torch.no_grad(), position.explained():
+        found, what = _scores(scheme, places)
+    if not np.isfinite(found).all():
+        raise ApeError(
+            f"the scores of scheme {scheme.name!r} are not all finite",
+            got="NaN or an infinity",
+            fix="correct its hooks, or choose other options",
+        )
+    return found, what
+
+
+def _scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], str]:
+    """`position_scores`, unchecked."""
     context = scheme.double().context(torch.from_numpy(places)[None])
     injection, partly = scheme.properties.injection, ""
     if injection == "embeddings":

@@ -119,15 +119,18 @@ def make(
         )
     if max_size < 1:
         raise UsageError("bad max_size", got=max_size, allowed="1 or more", fix="choose the size of the data")
-    rate = found.default_decay if decay is None else decay
+    with plugins.explained("scheme", found):
+        own_decay, reads = found.default_decay, found.structures
+        wanted = example(reads[0]) if structure is None else parse_structure(structure)
+        fits = found.reads(wanted)
+    rate = own_decay if decay is None else decay
     if not 0.0 < rate <= 1.0:
         raise UsageError("bad decay", got=rate, allowed="above 0, at most 1 (1 turns it off)", fix="try 0.98")
-    wanted = example(found.structures[0]) if structure is None else parse_structure(structure)
-    if not found.reads(wanted):
+    if not fits:
         raise UsageError(
             f"{name} cannot read positions of this structure",
             got=wanted.expression,
-            allowed=", ".join(found.structures),
+            allowed=", ".join(reads),
             fix="see `ape schemes`",
         )
     chosen = plugins.settings(name, given, options(name))

@@ -47,8 +47,9 @@ def without_hooks(scheme: type[Scheme]) -> ApeError | None:
     """
     if not plugins.is_own(scheme):
         return None
-    idle = scheme.default_decay == 1.0 and not any(map(scheme.overrides, (*_HOOKS, *_ALSO)))
-    meant = [f"`{known}` in place of `{name}`" for name, known in _misspelt(scheme, 0.6 if idle else 0.85)]
+    with plugins.explained("scheme", scheme):
+        idle = scheme.default_decay == 1.0 and not any(map(scheme.overrides, (*_HOOKS, *_ALSO)))
+        meant = [f"`{known}` in place of `{name}`" for name, known in _misspelt(scheme, 0.6 if idle else 0.85)]
     if not idle and not meant:
         return None
     what = "overrides no hook, so it acts like `none`" if idle else "has a name that nothing reads"
@@ -81,7 +82,7 @@ def explained() -> Iterator[None]:
         yield
     except ApeError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         for frame, _ in traceback.walk_tb(error.__traceback__):
             scheme, hook = frame.f_locals.get("self"), frame.f_code.co_name
             if hook in _METHODS and isinstance(scheme, Scheme) and frame.f_code.co_filename in _files(type(scheme)):
@@ -96,11 +97,11 @@ def constructed(found: type[Scheme], name: str, shape: Shape, options: dict[str,
         scheme = found(shape, **options)
     except ApeError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if not plugins.is_own(found):
             raise
         missing = "before Module.__init__() call" in str(error) or "argument: 'shape'" in str(error)
-        got = f"{said(error)}{_place(error, found)}"
+        got = f"{said(error)}{plugins.place(error, _files(found))}"
         raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
     if not isinstance(vars(scheme).get("shape"), Shape):
         raise ApeError(what, got=f"no `shape` after `__init__` ({_files(found)[0]})", fix=call_first)
@@ -155,13 +156,13 @@ def _called(scheme: Scheme, hook: str, *given: Any, **named: Any) -> Any:
             return getattr(scheme, hook)(*given, **named)
     except ApeError:
         raise
-    except Exception as error:  # outside its body, for example because it takes other arguments
+    except (Exception, SystemExit) as error:  # outside its body, for example because it takes other arguments
         raise _failed_hook(scheme, hook, error) from error
 
 
-def _failed_hook(scheme: Scheme, hook: str, error: Exception) -> ApeError:
+def _failed_hook(scheme: Scheme, hook: str, error: BaseException) -> ApeError:
     """The error for an exception in a hook, with the last line in the files of the scheme that it passed."""
-    place = _place(error, type(scheme)) or _line_of(scheme, hook)
+    place = plugins.place(error, _files(type(scheme))) or _line_of(scheme, hook)
     return ApeError(
         f"the hook `{hook}` of scheme {scheme.name!r} failed",
         got=f"{said(error)}{place}",
@@ -226,13 +227,6 @@ def _files(scheme: type[Scheme]) -> list[str]:
     """The files of a scheme and of its bases, without those of ape, as the frames of a traceback name them."""
     own = [base for base in scheme.__mro__ if issubclass(base, Scheme) and plugins.is_own(base)]
     return [getattr(sys.modules.get(base.__module__), "__file__", None) or "" for base in own]
-
-
-def _place(error: Exception, scheme: type[Scheme]) -> str:
-    """The last line in the files of a scheme that an exception passed, in parentheses; empty if it passed none."""
-    found = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
-    places = [f" ({file}, line {line})" for file, line in found if file in _files(scheme)]
-    return places[-1] if places else ""
 
 
 def _line_of(scheme: Scheme, hook: str) -> str:

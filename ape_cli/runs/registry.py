@@ -20,7 +20,6 @@ from ape_cli.runs.filters import Filter
 from ape_cli.runs.record import OwnCode
 from ape_cli.runs.run import Run, now
 from ape_cli.storage import files, folders
-from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath, storage_path
 
 if TYPE_CHECKING:  # imported lazily: listing stays fast, and training needs no polars
@@ -86,8 +85,7 @@ class Registry:
             try:
                 return run, run.read()
             except RunError as error:
-                # an object store may keep the empty folder of a run that was never started
-                if isinstance(run.folder, RemotePath) and not any(run.folder.iterdir()):
+                if run.is_empty():  # it was never started
                     return run, None
                 bad.append(f"{run.name}: {error.summary}")
                 return run, None

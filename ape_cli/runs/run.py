@@ -132,11 +132,20 @@ class Run(RunFiles):
         """Remove the state for resuming."""
         folders.remove(self.folder / "state")
 
-    def _check_own_folder(self) -> None:
-        """Check that the folder is no link, which could lead anywhere. Raises `RunError` if it is one."""
-        if folders.is_link(self.folder):
-            got, fix = "a symbolic link", "remove the link"
-            raise RunError(f"{self.folder} is no folder of these results", got=got, fix=fix)
+    def _check_own_folder(self, name: str = "") -> None:
+        """Check that the folder, or the folder `name` in it, is no link, which could lead anywhere.
+
+        Raises `RunError` if it is one.
+        """
+        folder = self.folder / name if name else self.folder
+        if folders.is_link(folder):
+            what = f"{folder} is no folder of {'this run' if name else 'these results'}"
+            raise RunError(what, got="a symbolic link", fix="put a folder in its place" if name else "remove the link")
+
+    def check_folders(self) -> None:
+        """Check that no folder into which a resumed run writes is a link. Raises `RunError` if one is."""
+        for name in ("state", self.logs.name):
+            self._check_own_folder(name)
 
     def delete(self) -> None:
         """Remove the run with everything in its folder. If that is interrupted, what is left is no run any more.
@@ -166,13 +175,18 @@ class Run(RunFiles):
             folders.remove(evaluations)
 
     def forget(self) -> None:
-        """Remove the folder of a run that was never started or was deleted, if it contains nothing but its lock."""
-        if all(p.name == ".lock" or p.name.startswith(".lock.") for p in self.folder.iterdir()):
+        """Remove the folder of a run that was never started or was deleted, and those around it that are empty then."""
+        if self.is_empty():
             if isinstance(self.folder, RemotePath):  # a folder disappears with its last object, which is the lease
                 return
             (self.folder / ".lock").unlink(missing_ok=True)
-            with suppress(OSError):  # another process begins to train the run at this moment
-                self.folder.rmdir()
+            with suppress(OSError):  # there are other runs, or another process begins to train one at this moment
+                for folder in (self.folder, self.folder.parent, self.folder.parent.parent):
+                    folder.rmdir()
+
+    def is_empty(self) -> bool:
+        """Whether the folder contains nothing but a lock, as that of a run that was never started."""
+        return all(name == ".lock" or name.startswith(".lock.") for name, _ in folders.entries(self.folder))
 
     # Results
 
@@ -196,9 +210,7 @@ class Run(RunFiles):
                 allowed=f"{trained[:16]}… (run.json)" if trained != weights else "a finished run",
                 fix="evaluate it again with `ape eval` when it is finished",
             )
-        if folders.is_link(self.folder / "eval"):
-            got, fix = "a symbolic link", "put a folder in its place"
-            raise RunError(f"{self.folder / 'eval'} is no folder of this run", got=got, fix=fix)
+        self._check_own_folder("eval")
         name = evaluation_name(evaluation["fingerprint"], evaluation["split"], evaluation["decode"])
         record.write(self.folder / "eval" / f"{name}.json", evaluation)
 

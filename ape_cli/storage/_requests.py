@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ape_cli.storage._bucket import Bucket
-from ape_cli.storage._store_errors import again, explained, is_not_there, is_over
+from ape_cli.storage._store_errors import again, explained, is_not_there, is_over, no_conditions
 
 _IN_PARTS = 64 << 20  # bytes; larger objects are uploaded in parts, if no version has to be compared
 _GENERATION = "x-goog-if-generation-match"
@@ -35,14 +35,17 @@ def head(bucket: Bucket, key: str) -> Any:
 def version(bucket: Bucket, key: str) -> Any:
     """The version of an object, or None if there is no such object."""
     try:
-        return version_of(head(bucket, key))
+        return version_of(bucket, head(bucket, key))
     except FileNotFoundError:
         return None
 
 
-def version_of(about: Any) -> Any:
-    """The version of an object, for a conditional write, from its metadata."""
-    return {name: about[name] for name in ("e_tag", "version") if about[name] is not None}
+def version_of(bucket: Bucket, about: Any) -> Any:
+    """The version of an object, for a conditional write, from its metadata. Raises `PlaceError` if it has none."""
+    found = {name: about[name] for name in ("e_tag", "version") if about[name] is not None}
+    if not found:
+        raise no_conditions(bucket)
+    return found
 
 
 def listing(bucket: Bucket, key: str) -> tuple[list[str], list[Any]]:
@@ -124,7 +127,7 @@ def replace(bucket: Bucket, key: str, content: bytes, expected: Any) -> Any:
     with explained(bucket, key):
         try:
             store = _for_upload(bucket, len(content))
-            return version_of(again(lambda: obstore.put(store, key, content, mode=mode, use_multipart=False)))
+            return version_of(bucket, again(lambda: obstore.put(store, key, content, mode=mode, use_multipart=False)))
         except (AlreadyExistsError, PreconditionError) as error:
             conflict = ConflictError(str(error))
     try:
@@ -133,7 +136,7 @@ def replace(bucket: Bucket, key: str, content: bytes, expected: Any) -> Any:
         raise conflict from None
     if found != content:
         raise conflict
-    return version_of(about)
+    return version_of(bucket, about)
 
 
 def _for_upload(bucket: Bucket, size: int) -> Any:

@@ -34,7 +34,7 @@ def find(lock: RemotePath) -> StoredLock | None:
         raise ApeError("this is no lock", got=lock, fix="remove it, if no other program needs it") from error
     seconds, lease, holder = _content(content)
     expires = about["last_modified"].timestamp() + seconds + 1  # stores drop fractions of a second
-    return StoredLock(_requests.version_of(about), expires, lease, holder)
+    return StoredLock(_requests.version_of(lock.bucket, about), expires, lease, holder)
 
 
 def _content(content: bytes) -> tuple[float, str, str]:

@@ -97,4 +97,5 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
         if key not in known:
             raise unknown(f"option of {name}", key, known)
         known[key].check(value)
-    return found(order=orders[0], source_order=orders[1], **{known[k].field: v for k, v in options.items()})
+    with plugins.explained("task", found):
+        return found(order=orders[0], source_order=orders[1], **{known[k].field: v for k, v in options.items()})

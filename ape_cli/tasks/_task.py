@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ape_cli.core import ragged, rng
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core import plugins, ragged, rng
+from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.storage import sequence_rows
@@ -94,14 +94,33 @@ class Task(BaseTask):
         """
         pick("split", split, SPLITS)
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
-        source, shared = self.settle(index, split, seed)
-        target = self._linear(self.store(self.answer(source)), self.order)
+        with plugins.explained("task", type(self)):
+            source, shared = self.settle(index, split, seed)
+            answers = self.answer(source)
+        self._check_answers(answers, index.size)
+        target = self._linear(self.store(answers), self.order)
         source = self.store(source)
         line = self._linear(source, self.source_order or self.order)
         made = sequence_rows.table(
             row=index, source=line, target=target, size=source.size, op=source.op, op_names=self.ops
         )
         return made, shared
+
+    def _check_answers(self, found: object, rows: int) -> None:
+        """Check that there is an answer to each source. Raises `ApeError`."""
+        if isinstance(found, Tokens):
+            starts, positions, symbols = len(found.starts), len(found.position), len(found.symbol)
+            if starts == rows + 1 and positions == symbols == found.starts[-1]:
+                return
+            got = f"{starts - 1:,} rows, {positions:,} positions, {symbols:,} symbols"
+        else:
+            got = repr(type(found).__name__)
+        raise ApeError(
+            f"`answer` of task {self.name!r} does not return what it should",
+            got=got,
+            allowed=f"`Tokens` of {rows:,} rows, with as many positions as symbols",
+            fix="return an answer to each source",
+        )
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]. All are int64."""

@@ -185,6 +185,8 @@ def _train(
         if (run.folder / "run.json").exists():
             factory.of_data(config, data)  # an error in the scheme must leave the earlier run as it is
         run.clear()
+    else:
+        run.check_folders()
     registered, group = False, execution.group
     try:
         with group.together(execution.device):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import ApeError
+from ape_cli.data.loader import Dataset
 from ape_cli.training import dataset_choice
 from tests.conftest import ape, own_trees
 
@@ -145,3 +146,11 @@ def test_a_file_that_was_altered_and_another_dataset_are_refused(here: Path) -> 
     shutil.rmtree("datasets")
     words = ["train", "--config", "mine.json", "--datasets", "other", "--device", "cpu"]
     assert "not the one that the configuration file names" in ape(*words, code=1)[1]
+
+
+@pytest.mark.parametrize("setting", ["heads=3", "base=-1", "decay=2"])
+def test_bad_settings_write_nothing(here: Path, words: Dataset, setting: str) -> None:
+    before = sorted(here.rglob("*"))
+    for data in (["--task", "copy"], ["--data", str(words.folder)]):
+        ape("train", "--scheme", "rope", *data, "--preset", "tiny", "--set", setting, "--device", "cpu", code=2)
+        assert sorted(here.rglob("*")) == before

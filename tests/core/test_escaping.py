@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt  # a dependency of rich
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, UsageError
@@ -100,6 +101,16 @@ def test_hostile_names_in_a_report(hostile: Path, style: str) -> None:
         ]
     if style == "json":
         assert json.loads(out)[0]["task"] == HOSTILE_TASK
+
+
+def test_notes_in_markdown_are_text() -> None:
+    """Code between backticks stays, and no picture or tag begins, whatever a name in the note contains."""
+    for name in ("<img src=x>", "![y](http://z)", "`<img src=x>", "a`b`<img src=x>", "``", "\x1b[2J"):
+        text = rendering.markdown([Table("t", [f"`ape verify` names {name}."], ["a"], [], "%")])
+        shown = MarkdownIt("commonmark").render(text)
+        assert "<img" not in shown, name
+        assert "<code>ape verify</code>" in shown, name
+        assert "\x1b" not in shown, name
 
 
 def test_hostile_names_on_a_terminal(hostile: Path) -> None:

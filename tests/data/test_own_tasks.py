@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,3 +91,34 @@ def test_the_manifest_of_a_task_of_ape_has_no_code(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     ape("gen", "copy", "--n", "20", "--n-validation", "5", "--n-test", "5")
     assert "code" not in json.loads(Path("datasets/copy/manifest.json").read_text())["plan"]
+
+
+LAST = "        return Tokens(source.starts, source.position, source.symbol)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (LAST, "        return None", r"`answer` of task 'mine-task'.*'NoneType'"),
+        (LAST, LAST.replace("starts", "starts[:-1]"), r"`answer` of task 'mine-task'.*\n  got:     19 rows"),
+        (LAST, LAST.replace("symbol", "symbol[:-1]"), r"`answer` of task 'mine-task'.*\n  got:     20 rows"),
+        (LAST, "        return 1 / 0", r"'mine-task' failed\n  got:     ZeroDivisionError.*mine_task.py, line 12\)"),
+        (LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)", "task 'mine-task' failed\n.*KeyError: 3"),
+        ("    def answer", "    ops = property(len)\n\n    def answer", "'ops' of task 'mine-task' has another type"),
+    ],
+)
+def test_a_faulty_task_is_one_error(file: Path, old: str, new: str, message: str) -> None:
+    rewrite(file, TASK.replace(old, new))
+    assert re.search(message, ape(*GEN, code=1)[1], re.DOTALL)
+
+
+@pytest.mark.parametrize("text", ["    summary = ", "        return Tokens"])
+def test_a_faulty_task_is_left_out_of_the_list(file: Path, text: str) -> None:
+    faulty = TASK.replace('    summary = "the word itself"', "    other = 1")
+    if text != "    summary = ":
+        faulty = TASK.replace(LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)")
+    rewrite(file, faulty)
+    out, err = ape("tasks")
+    assert "left out: task 'mine-task' failed" in err
+    assert "mine-task" not in out
+    assert "reverse" in out

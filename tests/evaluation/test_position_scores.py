@@ -181,3 +181,24 @@ def test_it_is_the_mean_over_random_contents(name: str) -> None:
     context = scheme.context(torch.from_numpy(at)[None])
     logits = attention.logits(scheme, both, both, context, context).mean(0).detach().numpy()
     assert np.abs(found - logits + (measure == ADDED)).max() < 0.05
+
+
+class Faulty(Alibi):
+    """A scheme whose bias is what a test sets."""
+
+    result: Any = None
+
+    def bias(self, q: Any, q_context: Any, k_context: Any) -> Any:
+        found = super().bias(q, q_context, k_context)
+        if self.result is None:
+            raise SystemExit(3)
+        return found * self.result
+
+
+@pytest.mark.parametrize(("result", "message"), [(float("nan"), "not all finite"), (None, "`bias`.*SystemExit: 3")])
+def test_a_faulty_bias_is_one_error(result: float | None, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Faulty, "result", result)
+    scheme = Faulty(made("alibi")[0].shape)
+    scheme.name = "faulty"
+    with pytest.raises(ApeError, match=f"(?s){message}"):
+        position_scores(scheme, places(Seq(), {"length": 4}))

@@ -52,7 +52,8 @@ class _Handler(BaseHTTPRequestHandler):
         if failure == "lost answer":
             self._reset()
             return
-        headers = [(key, value) for key, value in answer.getheaders() if key.lower() not in _OURS]
+        hidden = _OURS | self.server.hidden
+        headers = [(key, value) for key, value in answer.getheaders() if key.lower() not in hidden]
         self._answer(answer.status, headers, content, answer.headers.get("Content-Length"))
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on  # noqa: N815
@@ -85,7 +86,7 @@ class Flaky(ThreadingHTTPServer):
 
     A failure is one of `FAILURES`, `STUCK`, or a status and a code of S3. `plan` decides on the failure of a request by
     its method and path, if it is set. `dropped` are names of headers that do not reach the server, or only not with one
-    method (`DELETE if-match`).
+    method (`DELETE if-match`). `hidden` are names of headers of answers that do not reach the client.
     """
 
     daemon_threads = True
@@ -97,6 +98,7 @@ class Flaky(ThreadingHTTPServer):
         self.failed = Counter[tuple[str, str]]()
         self.plan: Callable[[str, str], str | None] | None = None
         self.dropped: set[str] = set()
+        self.hidden: set[str] = set()
         self.closing = threading.Event()
         self._requests, self._kinds, self._counting = 0, cycle(FAILURES), threading.Lock()
 

@@ -267,6 +267,15 @@ def test_an_impossible_date_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             provenance.written()
 
 
+def test_the_title_of_a_view_is_text() -> None:
+    title = '"><img src=x onerror=alert(1)> ../x'
+    section = Section(title, [], "<p></p>")
+    text = html_page.page([section, Section("other", [], "<p></p>")])
+    assert "<img" not in text
+    assert section.anchor == "img-src-x-onerror-alert-1-x"
+    assert '<section data-view="img-src-x-onerror-alert-1-x">' in text
+
+
 def test_a_page_escapes_its_title_and_facts() -> None:
     text = html_page.page([], about=About("<b>$title</b>", [("<i>", "$facts</dd>")]))
     assert "<b>" not in text

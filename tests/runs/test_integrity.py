@@ -312,6 +312,14 @@ def test_a_cursor_that_cannot_be_is_refused(
         assert run(words, tmp_path, existing=ExistingRun.RESUME).trained
 
 
+def test_a_run_that_was_never_started_is_not_damaged(where: Path) -> None:
+    """A lock that failed, or a kill before run.json, leaves a folder with a lock file."""
+    (where / "runs" / "copy-rope-1-0123abcd").mkdir()
+    (where / "runs" / "copy-rope-1-0123abcd" / ".lock").touch()
+    assert "2 runs: 2 verified, 0 unverified, 0 damaged" in ape("verify", "--results", str(where))[0]
+    assert "0123abcd" not in "".join(ape("runs", "--results", str(where)))
+
+
 def test_damage_is_named_under_the_table(where: Path) -> None:
     """On the terminal with the reason, and in the file under the table."""
     found = first(where)

@@ -62,9 +62,13 @@ def joined(address: str | None) -> Iterator[Any]:
 def host_and_port(address: str) -> tuple[str, int]:
     """Split an address HOST:PORT. Raises `UsageError` if it has another form."""
     host, _, port = address.rpartition(":")
-    if "//" in address or not host or not (port.isdecimal() and 0 < int(port[:6]) < 65_536):
+    before, at, place = address.rpartition("@")  # what stands before an @ may be a secret
+    if at or "//" in address or not host or not (port.isdecimal() and 0 < int(port[:6]) < 65_536):
         raise UsageError(
-            "bad --address", got=repr(address), allowed="HOST:PORT or auto", fix="as `ray start` printed it"
+            "bad --address",
+            got=repr("…" * bool(before) + at + place),
+            allowed="HOST:PORT or auto",
+            fix="as `ray start` printed it",
         )
     return host.strip("[]"), int(port)
 

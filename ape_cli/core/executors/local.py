@@ -18,7 +18,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from ape_cli.core.executors import Event, Executor, Failure, Job, at_least, outcome
+from ape_cli.core.executors import Event, Executor, Job, at_least, lost, outcome
 
 _ASKED = 5.0  # seconds in which a second SIGTERM is ignored: it may be sent to the process group and to each process
 
@@ -70,7 +70,7 @@ class Local(Executor):
                     if tries[job.key] <= self.retries:
                         waiting.appendleft(job)
                     else:
-                        yield Event(job.key, "failed", Failure(None, _death(code, tries[job.key])))
+                        yield Event(job.key, "failed", lost(job, _death(code, tries[job.key])))
         finally:
             pool.close()
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ape_cli.core.errors import UsageError
-from ape_cli.core.executors import Event, Executor, Failure, Job, at_least, outcome
+from ape_cli.core.executors import Event, Executor, Job, at_least, lost, outcome
 from ape_cli.core.executors._cluster import fits, host_and_port, joined
 from ape_cli.core.extras import how_to_install
 
@@ -151,8 +151,8 @@ class _Tasks:
             if len(batch) > 1:
                 self.add([[job] for job in left])
                 return []
-            lost = Failure(None, f"its task was lost: {type(error).__name__}: {str(error).strip()}")
-            return [Event(job.key, "failed", lost) for job in left]
+            text = f"its task was lost: {type(error).__name__}: {str(error).strip()}"
+            return [Event(job.key, "failed", lost(job, text)) for job in left]
         return found
 
     def cancel(self) -> None:
@@ -230,7 +230,7 @@ def _batch(board: Any, jobs: list[Job], folder: str) -> list[Event]:
         os.chdir(folder)
     except OSError as error:
         text = f"{folder} is not on node {os.uname().nodename} ({error.strerror}): nodes must share it"
-        return [Event(job.key, "failed", Failure(None, text)) for job in jobs]
+        return [Event(job.key, "failed", lost(job, text)) for job in jobs]
     ended = []
     for job in jobs:
         link = _ToBoard(board, job.key)

@@ -68,8 +68,14 @@ def push_dataset(folder: Path, repository: str, *, private: bool) -> str:
 
 
 def _push(folder: Path, names: list[str], repository: str, kind: str, private: bool, message: str) -> str:
-    """Upload the files `names` of a folder as one commit. Returns the address of the commit."""
+    """Upload the files `names` of a folder as one commit. Returns the address of the commit.
+
+    Raises `UsageError` if one is a link or is in a linked folder.
+    """
     check_target(repository)
+    if linked := [name for name in names if (folder / name).resolve() != folder.resolve() / name]:
+        fix = "put the file itself in its place"
+        raise UsageError("links are not uploaded, because they may lead anywhere", got=folder / linked[0], fix=fix)
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 

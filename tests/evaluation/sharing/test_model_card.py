@@ -6,6 +6,7 @@ import json
 import shlex
 
 import pytest
+from markdown_it import MarkdownIt  # a dependency of rich
 
 from ape_cli import attention, position
 from ape_cli.core.vocabulary import FIRST_SYMBOL
@@ -55,6 +56,20 @@ def test_symbols_that_are_markup_stay_text(of_words: Both) -> None:
     card = model_card(model.about, [*model.vocabulary[:FIRST_SYMBOL], "<b>", "a|b"])
     assert "<b>" not in card
     assert "a\\|b" in card
+
+
+def test_names_that_are_markup_stay_text(of_words: Both) -> None:
+    """A run.json from elsewhere may have any text as the name of its dataset, its preset, versions or commit."""
+    _, model = of_words
+    evil = "`<img src=x onerror=alert(1)>![y](http://z/p.png)\x1b[2J"
+    about = json.loads(json.dumps(model.about))
+    about |= {"run": evil, "commit": evil, "versions": {evil: evil}}
+    about["config"]["preset"] = about["dataset"]["name"] = evil
+    card = model_card(about, model.vocabulary)
+    assert "\x1b" not in card
+    front, _, text = card.removeprefix("---").partition("\n---\n")
+    assert not [line for line in front.splitlines() if "<img" in line and '"' not in line]
+    assert "<img" not in MarkdownIt("commonmark").render(text)
 
 
 def test_the_card_of_images_speaks_of_images(of_pictures: Both) -> None:

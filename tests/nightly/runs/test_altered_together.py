@@ -219,3 +219,17 @@ def test_evaluations_are_not_written_through_a_link(where: Path, words: Dataset,
     _, err = ape("eval", folder.name, "--results", str(where), "--data", str(words.folder), code=1)
     assert "eval is no folder of this run" in err
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("name", ["state", "logs"])
+def test_a_resumed_run_follows_no_links(words: Dataset, tmp_path: Path, name: str) -> None:
+    with pytest.raises(Stopped):
+        run(words, tmp_path, stop=stopping_after(3))
+    (folder,) = folders(tmp_path)
+    (folder / name).mkdir(exist_ok=True)
+    (folder / name).rename(tmp_path / "elsewhere")
+    (folder / name).symlink_to(tmp_path / "elsewhere")
+    before = {path: path.read_bytes() for path in (tmp_path / "elsewhere").iterdir()}
+    with pytest.raises(RunError, match=f"{name} is no folder of this run"):
+        run(words, tmp_path, existing=ExistingRun.RESUME)
+    assert {path: path.read_bytes() for path in (tmp_path / "elsewhere").iterdir()} == before

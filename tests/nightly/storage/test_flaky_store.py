@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli.core.errors import ApeError, BusyError
+from ape_cli.core.errors import ApeError, BusyError, PlaceError
 from ape_cli.data.loader import Dataset
 from ape_cli.storage import _bucket, _requests, files
 from ape_cli.storage._stored_lock import SECONDS
@@ -90,6 +90,15 @@ def test_one_holder_although_answers_are_lost(server: Server, proxy: Flaky) -> N
             files.write_text(lock.parent / "x.json", str(i))
         assert server.objects("ape/locked") == {"x.json": str(i).encode()}
     assert {(kind, "PUT") for kind in FAILURES} <= set(proxy.failed)
+
+
+def test_a_server_without_versions_has_no_locks(server: Server, proxy: Flaky) -> None:
+    proxy.plan, proxy.hidden = (lambda method, path: None), {"etag"}
+    with (
+        pytest.raises(PlaceError, match="has no conditional writes"),
+        held(at(proxy.endpoint, "untagged/.lock"), BUSY),
+    ):
+        pass
 
 
 REMOVING = ("DELETE", "POST")

@@ -189,6 +189,14 @@ def test_bad_usage(here: Path, option: str, value: str) -> None:
     assert not list(here.iterdir())
 
 
+@pytest.mark.parametrize("address", ["me:GEHEIM@host", "me:GEHEIM@host:1234", "ray://me:GEHEIM@host:1234"])
+def test_a_secret_in_an_address_is_not_shown(here: Path, address: str) -> None:
+    for command in (["gen", "copy"], ["sweep", "--schemes", "rope", "--tasks", "copy"]):
+        said = "".join(ape(*command, "--engine", "ray", "--address", address, code=2))
+        assert "bad --address" in said
+        assert "GEHEIM" not in said
+
+
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_AUTH_TOKEN": TOKEN}
     nowhere = Cluster("127.0.0.1:9", [], environment)

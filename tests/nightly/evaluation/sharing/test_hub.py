@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,3 +154,18 @@ def test_the_environment_names_the_server_and_the_token(done: Run, tmp_path: Pat
         ended = forks.run(words, tmp_path, environment)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert set(server.repositories["models/me/x"]) == set(exported.FILES)
+
+
+def test_links_are_not_followed(hub: Hub, words: Dataset, here: Path) -> None:
+    """A README that leads elsewhere would upload a secret."""
+    (here / "secret").write_text("the secret")
+    for name in ("README.md", "data"):
+        folder = shutil.copytree(words.folder, here / f"linked {name.lower()}")
+        if name == "data":
+            (folder / name).rename(here / "elsewhere")
+            (folder / name).symlink_to(here / "elsewhere")
+        else:
+            (folder / name).unlink()
+            (folder / name).symlink_to(here / "secret")
+        assert "links are not uploaded" in ape("push", str(folder), "--to", "me/words", code=2)[1]
+    assert not hub.repositories
