@@ -85,7 +85,7 @@ class Registry:
             try:
                 return run, run.read()
             except RunError as error:
-                if run.is_empty():  # it was never started
+                if run.never_started():
                     return run, None
                 bad.append(f"{run.name}: {error.summary}")
                 return run, None

@@ -116,7 +116,7 @@ class Run(RunFiles):
 
     def has_leftovers(self) -> bool:
         """Whether the folder has files that a finished run does not need: its state for resuming, or a lock."""
-        return any(name == "state" or name.startswith(".lock") for name, _ in folders.entries(self.folder))
+        return any(name == "state" or _is_lock(name) for name in self._names())
 
     def tidy(self) -> None:
         """Remove what was left by a process that was killed after it had finished the run.
@@ -154,7 +154,7 @@ class Run(RunFiles):
         """
         self._check_own_folder()
         with self.writing():
-            names = [name for name, _ in folders.entries(self.folder) if not name.startswith(".lock")]
+            names = [name for name in self._names() if not _is_lock(name)]
             for name in sorted(names, key=lambda name: name != "run.json"):
                 folders.remove(self.folder / name)
         self.forget()
@@ -176,7 +176,7 @@ class Run(RunFiles):
 
     def forget(self) -> None:
         """Remove the folder of a run that was never started or was deleted, and those around it that are empty then."""
-        if self.is_empty():
+        if all(map(_is_lock, self._names())):
             if isinstance(self.folder, RemotePath):  # a folder disappears with its last object, which is the lease
                 return
             (self.folder / ".lock").unlink(missing_ok=True)
@@ -184,9 +184,14 @@ class Run(RunFiles):
                 for folder in (self.folder, self.folder.parent, self.folder.parent.parent):
                     folder.rmdir()
 
-    def is_empty(self) -> bool:
-        """Whether the folder contains nothing but a lock, as that of a run that was never started."""
-        return all(name == ".lock" or name.startswith(".lock.") for name, _ in folders.entries(self.folder))
+    def never_started(self) -> bool:
+        """Whether the folder contains nothing but a lock. In an object store, an empty folder may be left too."""
+        names = self._names()
+        return all(map(_is_lock, names)) and (bool(names) or isinstance(self.folder, RemotePath))
+
+    def _names(self) -> list[str]:
+        """The names of what is in the folder."""
+        return [name for name, _ in folders.entries(self.folder)]
 
     # Results
 
@@ -252,6 +257,11 @@ class Run(RunFiles):
             else:
                 good += [] if found is None else [found]
         return good, bad
+
+
+def _is_lock(name: str) -> bool:
+    """Whether this is the name of the lock of a run, or of a file beside it."""
+    return name == ".lock" or name.startswith(".lock.")
 
 
 def now() -> str:

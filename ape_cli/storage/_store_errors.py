@@ -39,6 +39,7 @@ _NO_CREDENTIALS = (
 _NO_BUCKET = ("<Code>NoSuchBucket", "The specified bucket does not exist")
 _CLOCK = ("<Code>RequestTimeTooSkewed",)
 _REGION = ("status code: 301", "redirect without LOCATION")
+_NO_VERSIONS = ("ETag Header missing",)
 _NOT_THERE = ("status code: 501",)  # the only requests of ours that a server may lack are conditional writes
 _UNANSWERED = ("HTTP error", "error sending request", "error decoding response body", "operation timed out")
 _TIMED_OUT = ("operation timed out", "kind: Timeout")
@@ -158,7 +159,7 @@ def _explanation(bucket: _Bucket, said: str) -> PlaceError:
         (_REFUSED, PlaceError(f"{store} refuses {bucket}", got=got, allowed=rights, fix=credentials)),
         (_UNANSWERED, unreachable(str(bucket), bucket.kind, got)),
         (_REGION, PlaceError(f"{bucket} is in another region", got=got, fix="name it with ?region=… or AWS_REGION")),
-        (_NOT_THERE, no_conditions(bucket)),
+        (_NO_VERSIONS + _NOT_THERE, no_conditions(bucket)),
     ]
     other = PlaceError(f"{store} failed at {bucket}", got=got, fix="run the same command again to continue")
     return next((error for words, error in known if any(word in said for word in words)), other)

@@ -193,7 +193,7 @@ def test_a_name_with_line_breaks_forges_no_line(where: Path) -> None:
     assert out.splitlines()[-1] == "4 runs: 3 verified, 0 unverified, 1 damaged"
     out, err = ape("report", "--results", str(where), "--format", "markdown")
     assert [line.partition(":")[0] for line in err.splitlines()] == ["left out"]
-    assert out.splitlines()[-1].endswith(": zzz\\n9 runs.")
+    assert out.splitlines()[-1].endswith(r": zzz\\n9 runs.")
 
 
 # Copies, and folders that are somewhere else

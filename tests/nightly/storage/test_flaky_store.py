@@ -99,6 +99,8 @@ def test_a_server_without_versions_has_no_locks(server: Server, proxy: Flaky) ->
         held(at(proxy.endpoint, "untagged/.lock"), BUSY),
     ):
         pass
+    with pytest.raises(PlaceError, match="has no conditional writes"):
+        _requests.version_of(at(proxy.endpoint, "x").bucket, {"e_tag": None, "version": None})
 
 
 REMOVING = ("DELETE", "POST")
