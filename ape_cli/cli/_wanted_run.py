@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow
     from ape_cli.runs.config_file import ConfigFile
     from ape_cli.runs.record import Trained
     from ape_cli.storage.paths import StoragePath
+    from ape_cli.structure import Structure
 
 logger = logging.getLogger(__name__)
 _EXCLUSIVE = {"steps": "epochs", "validate_every_steps": "validate_every_epochs"}
@@ -83,21 +84,6 @@ class WantedRun:
         locality(found)
         return found
 
-    def _check(self, kind: str) -> None:
-        """Check the configuration and the options of its scheme, before anything is generated. Raises `UsageError`."""
-        from ape_cli import position
-
-        chosen = self.config(kind)
-        position.make(
-            chosen.scheme,
-            d_model=chosen.d_model,
-            heads=chosen.heads,
-            structure=chosen.structure.algebra if chosen.structure else None,
-            max_size=chosen.max_size or 1,
-            decay=chosen.decay,
-            **chosen.scheme_options,
-        )
-
     def baseline(self) -> WantedRun:
         """The same model without positions. Options that only the scheme has are left out."""
         from ape_cli import position
@@ -108,14 +94,22 @@ class WantedRun:
 
     def dataset(self, data: StoragePath | None, task: str | None, datasets: StoragePath, usual: bool) -> Dataset:
         """Open the dataset, or generate it. `usual`: whether the preset is the default one."""
+        from ape_cli import position
+        from ape_cli.models.factory import scheme_of
         from ape_cli.runs import config
         from ape_cli.training import dataset_choice
+
+        def check(own: Structure) -> None:
+            """Raise an error for bad options of the scheme. The size of a bounded scheme may follow from the data."""
+            chosen = self.config(kind)
+            if chosen.max_size is not None or not position.load(self.scheme).bounded:
+                scheme_of(chosen, own)
 
         if data is not None:
             kind, make = dataset_choice.given_dataset(existing_dataset(data, datasets))
         elif task is not None:
             of_task = task, self.order, self.preset, datasets
-            kind, make = dataset_choice.task_dataset(*of_task, self.scheme, self.structure)
+            kind, make = dataset_choice.task_dataset(*of_task, self.scheme, self.structure, check)
             dataset_choice.note_unused(*of_task)
         elif self.recorded is not None and self.order is None:
             kind, make = dataset_choice.recorded_dataset(self.recorded, datasets)
@@ -123,8 +117,10 @@ class WantedRun:
             fix = "name a task with --task, or leave the order out"
             raise UsageError("the configuration file already names a dataset", got=f"order {self.order}", fix=fix)
         else:
-            kind, make = dataset_choice.choose_dataset(self.scheme, self.structure, self.order, self.preset, datasets)
-        self._check(kind)
+            kind, make = dataset_choice.choose_dataset(
+                self.scheme, self.structure, self.order, self.preset, datasets, check
+            )
+        self.config(kind)  # raises an error for a bad configuration before anything is generated
         about = config.preset(self.preset).about[kind]
         logger.info(f"preset: {self.preset} ({about}){'; --preset chooses another' if usual else ''}")
         return make()

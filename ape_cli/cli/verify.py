@@ -74,7 +74,7 @@ def _verify_runs(names: list[str], add: bool, results: StoragePath, as_json: boo
         raise RunError("there is no such folder of results", got=str(results), fix="name one with --results")
     found: list[Audit] = []
     for run in map(registry.find, names) if names else registry:
-        if run.never_started():
+        if not names and run.never_started():
             continue
         try:
             found.append(add_digests(run) if add else audit(run))

@@ -107,7 +107,7 @@ class RunError(ApeError, ValueError):
 class PlaceError(ApeError):
     """An address cannot be used: the bucket does not exist, access is denied, or the server cannot be reached.
 
-    It says nothing about the content of a file, and so it is no `ValueError`.
+    It says nothing about the content of a file, so it is not a `ValueError`.
     """
 
 

@@ -25,6 +25,7 @@ import traceback
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import EntryPoint, entry_points
+from numbers import Real
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -42,7 +43,7 @@ GROUPS = {
     "ape_cli.training.loggers": "ape_cli.loggers",
     "ape_cli.storage.tree_formats": "ape_cli.tree_formats",
 }
-_ALIKE = ((str,), (bool, int, float), (tuple, list, set, frozenset), (dict,))  # types of attributes that may be mixed
+_ALIKE = ((str,), (bool, int, float, Real), (tuple, list, set, frozenset), (dict,))  # types that may be mixed
 _NAMES: dict[type, str] = {}  # the names of classes that come from entry points
 
 
@@ -100,6 +101,8 @@ def _check_attributes(kind: str, found: type, base: type) -> None:
             continue
         with explained(kind, found):
             value = getattr(found, name)
+        if isinstance(value, property) and isinstance(default, str | bool):
+            continue  # objects of the class may differ
         if not isinstance(value, alike):
             got = f"{type(value).__name__} ({file_of(found)})"
             allowed = " or ".join(each.__name__ for each in alike)

@@ -123,7 +123,7 @@ def make(
         own_decay, reads = found.default_decay, found.structures
         wanted = example(reads[0]) if structure is None else parse_structure(structure)
         fits = found.reads(wanted)
-    rate = own_decay if decay is None else decay
+        rate = own_decay if decay is None else decay
     if not 0.0 < rate <= 1.0:
         raise UsageError("bad decay", got=rate, allowed="above 0, at most 1 (1 turns it off)", fix="try 0.98")
     if not fits:

@@ -143,8 +143,8 @@ class Run(RunFiles):
             raise RunError(what, got="a symbolic link", fix="put a folder in its place" if name else "remove the link")
 
     def check_folders(self) -> None:
-        """Check that no folder into which a resumed run writes is a link. Raises `RunError` if one is."""
-        for name in ("state", self.logs.name):
+        """Check that no folder that a resumed run writes to is a link. Raises `RunError` if one is."""
+        for name in ("", "state", self.logs.name):
             self._check_own_folder(name)
 
     def delete(self) -> None:
@@ -175,14 +175,13 @@ class Run(RunFiles):
             folders.remove(evaluations)
 
     def forget(self) -> None:
-        """Remove the folder of a run that was never started or was deleted, and those around it that are empty then."""
+        """Remove the folder of a run that was never started or was deleted, if it contains nothing but its lock."""
         if all(map(_is_lock, self._names())):
             if isinstance(self.folder, RemotePath):  # a folder disappears with its last object, which is the lease
                 return
             (self.folder / ".lock").unlink(missing_ok=True)
-            with suppress(OSError):  # there are other runs, or another process begins to train one at this moment
-                for folder in (self.folder, self.folder.parent, self.folder.parent.parent):
-                    folder.rmdir()
+            with suppress(OSError):  # another process begins to train the run at this moment
+                self.folder.rmdir()
 
     def never_started(self) -> bool:
         """Whether the folder contains nothing but a lock. In an object store, an empty folder may be left too."""
@@ -215,7 +214,8 @@ class Run(RunFiles):
                 allowed=f"{trained[:16]}… (run.json)" if trained != weights else "a finished run",
                 fix="evaluate it again with `ape eval` when it is finished",
             )
-        self._check_own_folder("eval")
+        for folder in ("", "eval"):
+            self._check_own_folder(folder)
         name = evaluation_name(evaluation["fingerprint"], evaluation["split"], evaluation["decode"])
         record.write(self.folder / "eval" / f"{name}.json", evaluation)
 
@@ -260,7 +260,7 @@ class Run(RunFiles):
 
 
 def _is_lock(name: str) -> bool:
-    """Whether this is the name of the lock of a run, or of a file beside it."""
+    """Whether this is the name of the run's lock file, or of a file that belongs to it."""
     return name == ".lock" or name.startswith(".lock.")
 
 

@@ -213,7 +213,7 @@ def read_bytes(path: StoragePath, limit: int = budget.JSON_BYTES) -> bytes:
 def how_to_read(error: OSError, otherwise: str) -> str:
     """What to do about a file that cannot be read: `otherwise` if the file itself is wrong.
 
-    A failure of this machine, its disk or its network says nothing about the file.
+    A failure of this machine, its disk or its network does not mean that the file is damaged.
 
     >>> how_to_read(OSError(errno.EMFILE, ""), "train again"), how_to_read(too_large(Path("x"), 1), "train again")
     ('close other programs, or raise the limit of open files (`ulimit -n`)', 'train again')
@@ -222,7 +222,9 @@ def how_to_read(error: OSError, otherwise: str) -> str:
         return "close other programs, or raise the limit of open files (`ulimit -n`)"
     if error.errno in (errno.ENOENT, errno.EFBIG, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, None):
         return otherwise
-    return "make it readable, and run the same command again"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "make it readable, and run the same command again"
+    return "check the disk or the network, and run the same command again"
 
 
 def too_large(path: StoragePath, limit: int) -> OSError:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import pkgutil
 import sys
 from functools import cache
+from numbers import Real
 from typing import Any
 
 from ape_cli.core import own_code, plugins
@@ -98,4 +99,16 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
             raise unknown(f"option of {name}", key, known)
         known[key].check(value)
     with plugins.explained("task", found):
-        return found(order=orders[0], source_order=orders[1], **{known[k].field: v for k, v in options.items()})
+        made = found(order=orders[0], source_order=orders[1], **{known[k].field: v for k, v in options.items()})
+        if plugins.is_own(found):
+            _check_own(made)
+    return made
+
+
+def _check_own(made: BaseTask) -> None:
+    """Check the types of what a user's own task says about itself. Raises `ApeError`."""
+    for name, kind in (("summary", str), ("structure", str), ("mean_size", Real), ("mean_tokens", Real)):
+        value = getattr(made, name)
+        if not isinstance(value, kind):
+            what = f"{name!r} of task {made.name!r} has another type"
+            raise ApeError(what, got=type(value).__name__, allowed=kind.__name__, fix="correct its file")

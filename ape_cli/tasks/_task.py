@@ -97,7 +97,7 @@ class Task(BaseTask):
         with plugins.explained("task", type(self)):
             source, shared = self.settle(index, split, seed)
             answers = self.answer(source)
-        self._check_answers(answers, index.size)
+            self._check_answers(answers, index.size)
         target = self._linear(self.store(answers), self.order)
         source = self.store(source)
         line = self._linear(source, self.source_order or self.order)
@@ -110,17 +110,24 @@ class Task(BaseTask):
         """Check that there is an answer to each source. Raises `ApeError`."""
         if isinstance(found, Tokens):
             starts, positions, symbols = len(found.starts), len(found.position), len(found.symbol)
-            if starts == rows + 1 and positions == symbols == found.starts[-1]:
-                return
             got = f"{starts - 1:,} rows, {positions:,} positions, {symbols:,} symbols"
+            if starts == rows + 1 and positions == symbols == found.starts[-1]:
+                if not plugins.is_own(type(self)) or self._are_ids(found.symbol):
+                    return
+                got = f"{found.symbol.dtype} from {found.symbol.min()} to {found.symbol.max()}"
         else:
             got = repr(type(found).__name__)
         raise ApeError(
             f"`answer` of task {self.name!r} does not return what it should",
             got=got,
-            allowed=f"`Tokens` of {rows:,} rows, with as many positions as symbols",
+            allowed=f"`Tokens` of {rows:,} rows, with as many positions as symbols, which are ids of the vocabulary",
             fix="return an answer to each source",
         )
+
+    def _are_ids(self, symbol: I64) -> bool:
+        """Whether all symbols are ids that have a name. int64 [T]"""
+        ids = symbol.dtype.kind in "iu" and symbol.size and 0 <= symbol.min() and symbol.max() < len(self.id_names)
+        return bool(ids) or not symbol.size
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]. All are int64."""

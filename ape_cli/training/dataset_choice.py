@@ -78,17 +78,24 @@ def note_unused(task: str, order: str | None, preset: str, root: StoragePath) ->
 
 
 def task_dataset(
-    task: str, order: str | None, preset: str, root: StoragePath, scheme: str, structure: str | Structure | None
+    task: str,
+    order: str | None,
+    preset: str,
+    root: StoragePath,
+    scheme: str,
+    structure: str | Structure | None,
+    also: Callable[[Structure], object] = lambda own: None,
 ) -> Choice:
     """The dataset of a task at the sizes of a preset.
 
     Opening it raises an error before anything is generated if the scheme cannot read it, as `structure` if that is not
-    None.
+    None, or if `also`, which is called with its structure, raises one.
     """
     wanted = None if structure is None else parse_structure(structure)
 
     def check(own: Structure) -> None:
         settling.reading(scheme, own, wanted)
+        also(own)
 
     return tasks.load(task).kind, partial(preset_dataset, task, order, preset, root, check)
 
@@ -147,11 +154,17 @@ def _recorded_folder(about: Trained) -> StoragePath | None:
 
 
 def choose_dataset(
-    scheme: str, structure: str | Structure | None, order: str | None, preset: str, root: StoragePath
+    scheme: str,
+    structure: str | Structure | None,
+    order: str | None,
+    preset: str,
+    root: StoragePath,
+    also: Callable[[Structure], object] = lambda own: None,
 ) -> Choice:
     """The newest dataset in `root` that the scheme can read, or its default task's at the sizes of the preset.
 
     `structure` is the structure as which positions are read, or its expression; None leaves the choice to the scheme.
+    `also` is called as in `task_dataset`.
 
     Raises `DataError` if there is no such dataset, and no default task with such positions.
     """
@@ -182,7 +195,7 @@ def choose_dataset(
             fix="generate one: `ape gen tree-rotate --branching 3`, `ape gen ring-shift --ring 6`, …",
         )
     logger.info(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
-    return task_dataset(task, order, preset, root, scheme, structure)
+    return task_dataset(task, order, preset, root, scheme, structure, also)
 
 
 def _default_tasks(only_ordered: bool) -> dict[str, str]:

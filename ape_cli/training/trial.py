@@ -80,6 +80,9 @@ def run_trial(
         if group.first:
             _tidy(run)
     elif group.first:
+        factory.scheme_of(config, data.structure)  # an error in its options leaves no folder
+        if not new:
+            run.check_folders()
         with run.writing():
             if not again:
                 _check_unchanged(run, status)
@@ -185,8 +188,6 @@ def _train(
         if (run.folder / "run.json").exists():
             factory.of_data(config, data)  # an error in the scheme must leave the earlier run as it is
         run.clear()
-    else:
-        run.check_folders()
     registered, group = False, execution.group
     try:
         with group.together(execution.device):

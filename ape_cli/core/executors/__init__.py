@@ -132,10 +132,9 @@ def outcome(link: JobContext, job: Job) -> Event:
         return Event(job.key, "failed", Failure(None, traceback.format_exc()))
 
 
-def lost(job: Job, text: str) -> Failure:
-    """The failure of a job that did not run to its end, for a reason outside of it. `text` is for the user."""
-    fix = "run the same command again to continue, with fewer --workers if memory is short"
-    return Failure(ApeError("a job was lost", got=Lines(f"{job.key}: {text}"), fix=fix), text)
+def lost(job: Job, text: str, fix: str = "run the same command again to continue; use fewer --workers") -> Failure:
+    """The failure of a job that did not run to its end, for a reason outside of it. `text` says why."""
+    return Failure(ApeError(text, got=job.key, fix=fix), text)
 
 
 def _portable(error: ApeError) -> ApeError:

@@ -39,7 +39,7 @@ def joined(address: str | None) -> Iterator[Any]:
     path = os.pathsep.join(os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p)  # noqa: PTH100
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        # Ray puts the current folder on the path of its workers. The folder of this package is there anyway.
+        # Ray puts the current folder on the path of its workers. The folder of this package is on the path anyway.
         with chdir(Path(ape_cli.__file__).parents[1]):
             ray.init(
                 address=address or "local",

@@ -229,8 +229,9 @@ def _batch(board: Any, jobs: list[Job], folder: str) -> list[Event]:
     try:
         os.chdir(folder)
     except OSError as error:
-        text = f"{folder} is not on node {os.uname().nodename} ({error.strerror}): nodes must share it"
-        return [Event(job.key, "failed", lost(job, text)) for job in jobs]
+        text = f"{folder} is not on node {os.uname().nodename} ({error.strerror})"
+        fix = "share the folder among all nodes, at the same path"
+        return [Event(job.key, "failed", lost(job, text, fix)) for job in jobs]
     ended = []
     for job in jobs:
         link = _ToBoard(board, job.key)

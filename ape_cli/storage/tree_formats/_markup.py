@@ -30,7 +30,6 @@ def markup_text(content: bytes, declared: re.Pattern[bytes], cost: re.Pattern[st
     return text
 
 
-def too_many_attributes(what: str, count: int) -> DataError:
+def too_many_attributes(what: str, count: int, most: int) -> DataError:
     """The error for a document that has or declares more attributes in one place than a parser can take quickly."""
-    got, allowed = f"up to {count:,}", f"{budget.MARKUP_ATTRIBUTES:,}"
-    return DataError(f"the document {what}", got=got, allowed=allowed, fix="leave the file out")
+    return DataError(f"the document {what}", got=f"{count:,}", allowed=f"{most:,}", fix="leave the file out")

@@ -22,8 +22,16 @@ from ape_cli.storage.tree_formats._text import damaged
 
 _DECLARED = re.compile(rb"""<meta\s[^>]*?charset\s*=\s*["']?\s*([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
 _COST = re.compile(r"<|\s++")  # an attribute needs no value
-_TAG = re.compile(r"""<[a-zA-Z](?:=\s*+(?:"[^"]*+"|'[^']*+')|[^>])*+""")
-_SEPARATOR = re.compile(r"""[\s/"']++""")  # between attributes
+_ATTRIBUTE = r"""[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+))?+"""
+_ATTRIBUTES = re.compile(_ATTRIBUTE)
+# Comments, elements whose content has no tags, and other tags, as the HTML standard divides a document into tokens
+_TAG = re.compile(
+    rf"""<!--(?:-?>|.*?(?:--!?>|\Z))
+    |<(?P<raw>script|style|xmp|iframe|noembed|noframes|textarea|title)(?=[\s/>])(?P<of_raw>(?:[\s/]|{_ATTRIBUTE})*+)
+     .*?(?:(?=</(?P=raw)[\s/>])|\Z)
+    |<[a-z][^\s/>]*+(?P<own>(?:[\s/]|{_ATTRIBUTE})*+)""",
+    re.DOTALL | re.IGNORECASE | re.VERBOSE,
+)
 _ADVICE = re.compile(r",? (?:try|use) XML_PARSE_HUGE.*", re.DOTALL)
 _AT_ONCE = 2**16  # bytes that are parsed at once; signals are handled after them
 
@@ -63,10 +71,11 @@ class HtmlFormat(TreeFormat):
 def _check_tags(text: str) -> None:
     """Check that no tag has too many attributes. Raises `DataError`."""
     for tag in _TAG.finditer(text):
-        if tag.end() - tag.start() > budget.MARKUP_ATTRIBUTES:  # an attribute has at least one character
-            count = sum(1 for _ in _SEPARATOR.finditer(tag[0]))
+        attributes = tag["own"] or tag["of_raw"] or ""
+        if len(attributes) > budget.MARKUP_ATTRIBUTES:  # an attribute has at least one character
+            count = sum(1 for _ in _ATTRIBUTES.finditer(attributes))
             if count > budget.MARKUP_ATTRIBUTES:
-                raise too_many_attributes("has an element with too many attributes", count)
+                raise too_many_attributes("has an element with too many attributes", count, budget.MARKUP_ATTRIBUTES)
 
 
 def _reason(message: str) -> str:
@@ -83,8 +92,6 @@ def _tree(root: Any) -> ParsedTree:
 
     Text between two tags is one node, also around comments and processing instructions, which are left out.
     """
-    from lxml import etree
-
     tree = ParsedTree()
     stack: list[tuple[int, Any, list[str]]] = []  # node, the children that follow, and the text before the next one
 
@@ -99,8 +106,6 @@ def _tree(root: Any) -> ParsedTree:
         number, following, texts = stack[-1]
         child = next(following, None)
         if child is not None and not isinstance(child.tag, str):
-            if child.tag is etree.Entity:
-                texts.append(child.text)  # the reference itself, for example `&nbsp;`
             texts.append(child.tail or "")
             continue
         text = " ".join("".join(texts).split())

@@ -2,16 +2,17 @@
 
 | node | kind | token |
 |---|---|---|
-| element | its name without the namespace | the same |
-| attribute | `@` and its name without the namespace | its value |
+| element | its name without the prefix | the same |
+| attribute | `@` and its name without the prefix | its value |
 | text | `#text` | the text, in which white space is one space |
 
-Attributes come before the content of their element. Text that is only white space, comments and processing
-instructions are left out. Nothing else is read: no DTD is loaded, and nothing is fetched. No entity is expanded: a
-document that declares entities is an error, and so is a reference to an unknown entity in an attribute. In text, the
-token shows such a reference as it is written, for example `&nbsp;`.
+Attributes come before the content of their element. Declarations of namespaces, text that is only white space, comments
+and processing instructions are left out. Nothing else is read: no DTD is loaded, and nothing is fetched. No entity is
+expanded: a document that declares entities is an error, and so is a reference to an unknown entity in an attribute. In
+text, the token shows such a reference as it is written, for example `&nbsp;`.
 
-The parser is Expat, which comes with Python. It needs time in proportion to the document.
+The parser is Expat, which comes with Python. It takes names of XML 1.0 up to its fourth edition. Prefixes need not be
+declared. It needs time in proportion to the document.
 """
 
 from __future__ import annotations
@@ -54,9 +55,12 @@ class _Document:
         self.open: list[int] = []  # the elements whose end is not reached
         self.texts: list[str] = []  # since the last tag
         self.attributes = 0  # that the document declares
-        self.has_dtd = False  # whether it names a DTD, so that a reference to an unknown entity is no error
-        parser = self.parser = expat.ParserCreate("utf-8", namespace_separator="}")
+        self.has_dtd = False  # whether it names a DTD, so that a reference to an unknown entity is not an error
+        parser = self.parser = expat.ParserCreate("utf-8")
         parser.buffer_text = parser.ordered_attributes = parser.specified_attributes = True
+        parser.SetParamEntityParsing(
+            expat.XML_PARAM_ENTITY_PARSING_ALWAYS
+        )  # otherwise such a reference is not reported
         parser.StartDoctypeDeclHandler = self.doctype
         parser.AttlistDeclHandler = self.declare_attribute
         parser.EntityDeclHandler = self.declare_entity
@@ -76,8 +80,8 @@ class _Document:
 
     def declare_attribute(self, *words: object) -> None:
         self.attributes += 1
-        if self.attributes > budget.MARKUP_ATTRIBUTES:  # Expat compares each with those before
-            raise too_many_attributes("declares too many attributes", self.attributes)
+        if self.attributes > budget.DECLARED_ATTRIBUTES:  # Expat looks at each of them for each element
+            raise too_many_attributes("declares too many attributes", self.attributes, budget.DECLARED_ATTRIBUTES)
 
     def declare_entity(self, *words: object) -> None:
         raise damaged("it declares entities, which are not expanded", self.parser.CurrentLineNumber)
@@ -90,7 +94,8 @@ class _Document:
         self.add_text()
         number = self.tree.add(self.open[-1] if self.open else -1, _local(name))
         for i in range(0, len(attributes), 2):
-            self.tree.add(number, f"@{_local(attributes[i])}", attributes[i + 1] or None)
+            if attributes[i] != "xmlns" and not attributes[i].startswith("xmlns:"):
+                self.tree.add(number, f"@{_local(attributes[i])}", attributes[i + 1] or None)
         self.open.append(number)
 
     def end(self, name: str) -> None:
@@ -98,8 +103,9 @@ class _Document:
         self.open.pop()
 
     def skip(self, name: str, of_dtd: bool) -> None:
-        if not of_dtd:
-            self.texts.append(f"&{name};")
+        if of_dtd:  # what is declared after it would not be reported
+            raise damaged("it refers to a parameter entity, which is not expanded", self.parser.CurrentLineNumber)
+        self.texts.append(f"&{name};")
 
     def add_text(self) -> None:
         """Add the text since the last tag, if there is any."""
@@ -110,9 +116,9 @@ class _Document:
 
 
 def _local(name: str) -> str:
-    """A name without the address of its namespace.
+    """A name without the prefix that stands for its namespace.
 
-    >>> _local("http://www.w3.org/1998/Math/MathML}mi"), _local("mi")
+    >>> _local("m:mi"), _local("mi")
     ('mi', 'mi')
     """
-    return name.rpartition("}")[2]
+    return name.rpartition(":")[2]
