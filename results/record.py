@@ -177,14 +177,14 @@ def sweeps(counts: dict[str, tuple[int, int]]) -> str:
             links[1:1] = [f"[by size](tables/{sweep}-by-size.md)"] * (sweep in SIZES)
             links[1:1] = [f"[exact match](tables/{sweep}-exact-match.md)"] * (sweep in OURS)
             links[1:1] = [f"[by epoch](tables/{sweep}-by-epoch.md)"] * (sweep in EPOCHS)
-        runs = f"{done} of {of}" if of else "none"
+        runs = f"{done} of {of}" if of else "no table yet"
         lines.append(f"| [`{sweep}.toml`]({sweep}.toml) | {about} | {runs} | {', '.join(links)} |")
     return "\n".join(lines) + "\n"
 
 
 def parts_of(made: dict[str, str], counts: dict[str, tuple[int, int]]) -> dict[str, str]:
     """The generated parts of the page by name: the tables, and `sweeps`."""
-    none = {f"{sweep}.md": f"No run of `{sweep}.toml` is finished yet." for sweep in ABOUT if sweep not in counts}
+    none = {f"{sweep}.md": f"There is no table of `{sweep}.toml` yet." for sweep in ABOUT if sweep not in counts}
     return none | made | {"sweeps": sweeps(counts)}
 
 
