@@ -43,22 +43,22 @@ def divided(source: TreeSource, documents: list[tuple[int, int]]) -> I64:
         owner = np.array([place[each] for each in documents])
     sizes = np.bincount(owner).tolist()
     home = np.full(len(sizes), SPLITS.index("train"))
-    for number in (SPLITS.index("test"), SPLITS.index("validation")):
-        held = held_out(order, sizes, len(documents))
+    for number, left in ((SPLITS.index("test"), 2), (SPLITS.index("validation"), 1)):
+        held = held_out(order, sizes, len(documents), left)
         home[held] = number
         order = [each for each in order if home[each] != number]
     return home[owner]
 
 
-def held_out(order: list[int], sizes: list[int], trees: int) -> list[int]:
+def held_out(order: list[int], sizes: list[int], trees: int, left: int) -> list[int]:
     """The documents to hold out of those in `order`: the first ones that have a tenth of all trees together.
 
     `sizes` has the number of trees of each document. A document that would make it more than a fifth is passed over. If
-    all of them would, the smallest one is held out.
+    all of them would, the smallest one is held out. At least `left` documents are not held out.
     """
     held, total = list[int](), 0
     for each in order:
-        if total >= _HELD_OUT * trees:
+        if total >= _HELD_OUT * trees or len(held) == len(order) - left:
             break
         if total + sizes[each] <= _MOST_HELD_OUT * trees:
             held.append(each)

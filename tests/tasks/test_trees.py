@@ -17,7 +17,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import sequence_rows, tree_sources
-from ape_cli.tasks._tree_splits import held_out
+from ape_cli.tasks._tree_splits import divided, held_out
 from tests import recursive
 from tests.tasks.contract import in_splits
 
@@ -341,7 +341,19 @@ def test_equal_trees_are_in_one_split_and_near_copies_with_their_document(tmp_pa
     ],
 )
 def test_documents_that_are_held_out(sizes: list[int], held: list[int]) -> None:
-    assert held_out(list(range(len(sizes))), sizes, sum(sizes)) == held
+    assert held_out(list(range(len(sizes))), sizes, sum(sizes), 1) == held
+
+
+def test_every_split_has_a_document() -> None:
+    """One document may have almost all trees. Then the two others are not both held out for test."""
+    draw = random.Random(5)
+    assert held_out([0, 1, 2], [95, 2, 3], 100, 2) == [1]
+    for _ in range(200):
+        sizes = [draw.choice([1, 2, 3, 50, 1000]) for _ in range(draw.randint(3, 6))]
+        files = [(f"{n}", draw.randbytes(32).hex()) for n in range(len(sizes))]
+        source = tree_sources.TreeSource("x", ["json"], "document", files)
+        division = divided(source, [(n, 0) for n, size in enumerate(sizes) for _ in range(size)])
+        assert set(division.tolist()) == {0, 1, 2}, sizes
 
 
 def test_the_division_depends_on_the_content_alone(tmp_path: Path) -> None:
