@@ -279,6 +279,13 @@ def of_medium() -> list[str]:
         "({tree:.2f} and {orthogonal-tree:.2f})".format(**uncut["tree-ops/breadth-to-depth"]),
         f"`orthogonal-tree` is ahead with {turned['orthogonal-tree']:.2f}.",
         f"`sinusoidal` has {turned['sinusoidal']:.2f} there",
+        "gains {:.2f} and {:.2f} points".format(
+            *(
+                mean(f"tree-rotate/{order}", "tree", preset="medium")
+                - mean(f"tree-rotate/{order}", "tree", "max_size=7", preset="medium")
+                for order in ("breadth", "breadth-to-depth")
+            )
+        ),
     ]
 
 

@@ -28,7 +28,8 @@ def evaluations() -> dict[Key, dict[int, list[dict[str, Any]]]]:
     for run, about in open_registry(RESULTS).sound([]):
         config, data = about["config"], about["dataset"]
         column = f"{data['task']}/{data['order']}" if data["order"] else data["task"]
-        column = data["name"] if data["task"] in ("trees", "group-word") else column  # several datasets
+        several = data["task"] in ("trees", "group-word") or "mirror" in data["parameters"]
+        column = data["name"] if several else column
         variant = settings_text(settings_of(about))
         mine = [e for e in run.evaluations()[0] if (e["split"], e["decode"]) == ("test", "teacher")]
         mine.sort(key=lambda e: e["fingerprint"] != data["fingerprint"])
