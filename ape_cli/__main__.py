@@ -18,9 +18,9 @@ import ape_cli
 def leave_current_folder() -> None:
     """Take the current folder off the path, unless PYTHONPATH names it or this package itself is found through it.
 
-    Entries after the standard library stay, because files that are installed (`.pth`) name them. Processes that this
-    one starts do not get the current folder either: Python puts it on the path of workers, which start with
-    `python -c`, before it imports anything.
+    Entries after the standard library stay, because files that are installed (`.pth`) name them. PYTHONSAFEPATH
+    is set for the processes that this one starts: otherwise, Python puts the current folder first on the path of
+    workers, because they start with `python -c`.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
     real = os.path.realpath  # pathlib imports a dozen modules

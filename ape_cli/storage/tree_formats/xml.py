@@ -58,9 +58,8 @@ class _Document:
         self.has_dtd = False  # whether it names a DTD, so that a reference to an unknown entity is not an error
         parser = self.parser = expat.ParserCreate("utf-8")
         parser.buffer_text = parser.ordered_attributes = parser.specified_attributes = True
-        parser.SetParamEntityParsing(
-            expat.XML_PARAM_ENTITY_PARSING_ALWAYS
-        )  # otherwise such a reference is not reported
+        # Otherwise, references to parameter entities are not reported. Nothing is loaded, because no handler loads it.
+        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
         parser.StartDoctypeDeclHandler = self.doctype
         parser.AttlistDeclHandler = self.declare_attribute
         parser.EntityDeclHandler = self.declare_entity
