@@ -18,15 +18,16 @@ from ape_cli.runs.registry import Registry
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep import planning
+from ape_cli.sweep.past_runs import PastRuns
 from ape_cli.sweep.planning import PlannedTrial
 from ape_cli.sweep.specification import Point
 from ape_cli.training import schedule
 
 TREES = ["tree-rotate", "tree-ops", "c3", "tree-copy"]
 ORDERS = ["breadth", "breadth-to-depth"]
-TREE_SCHEMES = ["orthogonal-tree", "rope", "orthogonal-seq", "tree", "sinusoidal"]
+TREE_SCHEMES = ["orthogonal-tree", "orthogonal-seq", "sinusoidal", "rope", "tree"]
 WORDS = ["reverse", "copy", "repeat"]
-WORD_SCHEMES = ["sinusoidal", "relative", "rope", "orthogonal-seq", "none"]
+WORD_SCHEMES = ["orthogonal-seq", "sinusoidal", "rope", "relative", "none"]
 SEEDS = (42, 43, 44)
 
 Cell = tuple[str, str | None, str]  # task, order, scheme
@@ -39,8 +40,13 @@ def cells() -> list[tuple[int, Cell]]:
     return [(seed, cell) for seed in SEEDS for cell in trees + words]
 
 
-def items(preset: str, precision: str, registry: Registry, datasets: StoragePath) -> list[PlannedTrial]:
-    """The trials in their order, with their states in a registry."""
+def items(
+    preset: str, precision: str, registry: Registry, datasets: StoragePath, recorded: Registry
+) -> list[PlannedTrial]:
+    """The trials in their order, with their states in a registry.
+
+    The fingerprint of a dataset that is not generated yet is that of a run in `recorded`, if one used it.
+    """
     points = [
         Point(
             config.resolve(preset, scheme, position.options(scheme), seed=seed, precision=precision),
@@ -54,7 +60,7 @@ def items(preset: str, precision: str, registry: Registry, datasets: StoragePath
     def named(name: str) -> StoragePath:
         raise AssertionError("cells name tasks")
 
-    found, bad = planning.plan(points, registry, datasets, named)
+    found, bad = planning.plan(points, registry, datasets, named, PastRuns(recorded))
     assert not bad, bad
     return found
 

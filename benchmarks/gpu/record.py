@@ -45,7 +45,8 @@ class Setting:
     def waiting(self) -> list[PlannedTrial]:
         """The trials that are not finished, not running and not in `recorded`."""
         registry = open_registry(storage_path(str(self.results)))
-        found = items(self.preset, self.precision, registry, storage_path(str(self.work / "datasets")))
+        recorded = open_registry(storage_path(str(self.recorded)))
+        found = items(self.preset, self.precision, registry, storage_path(str(self.work / "datasets")), recorded)
         done = {path.parent.name for path in (self.recorded / "runs").glob("*/run.json")}
         return [item for item in found if item.state not in ("finished", "running") and item.name not in done]
 

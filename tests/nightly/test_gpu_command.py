@@ -20,6 +20,7 @@ from ape_cli.storage.paths import storage_path
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.cells import Pace, cells, items, schedule_within
 from benchmarks.gpu.packing import add, pack
+from benchmarks.gpu.record import Setting
 from tests.conftest import ROOT
 
 TINY = ["--device", "cpu", "--preset", "tiny"]
@@ -46,7 +47,8 @@ def test_cells_are_in_the_order_of_their_worth() -> None:
 
 
 def test_no_run_is_begun_that_cannot_end(tmp_path: Path) -> None:
-    made = items("paper", "tf32", open_registry(storage_path(str(tmp_path))), storage_path(str(tmp_path)))
+    empty = open_registry(storage_path(str(tmp_path)))
+    made = items("paper", "tf32", empty, storage_path(str(tmp_path)), empty)
     pace = Pace()
     for seconds in (0, 100, 600, 6000):
         for workers in (1, 2, 4):
@@ -66,6 +68,13 @@ def test_a_plan_is_printed_and_nothing_trained(tmp_path: Path, capsys: pytest.Ca
     assert "tree-rotate  breadth            orthogonal-tree  seed 42" in said
     assert "minutes" in said.splitlines()[-1]
     assert not list(tmp_path.rglob("run.json"))
+
+
+def test_a_run_of_record_is_not_repeated_although_its_dataset_is_not_generated(tmp_path: Path) -> None:
+    setting = Setting("paper", "tf32", "cuda", 2, tmp_path / "out", tmp_path / "work", ROOT / "results")
+    waiting = [(item.data.task, item.data.order, item.config.scheme, item.config.seed) for item in setting.waiting()]
+    assert ("tree-rotate", "breadth", "rope", 43) in waiting
+    assert ("tree-rotate", "breadth", "rope", 42) not in waiting
 
 
 def killed(path: Path, *words: str, blocked: Path | None = None) -> None:
