@@ -176,7 +176,7 @@ def sweep(
         loggers.load(name)
     registry = open_registry(results)
     usual = "paper" if where.type == "cuda" or gpus_per_trial else "small"
-    items = planning.shard(_trials(grids, usual, registry, datasets), *shard_of(share))
+    items = planning.shard(_trials(grids, usual, registry, datasets, where.type), *shard_of(share))
     items = planning.mark_changed(items) if retrain else items
     local_gpu = engine == "local" and where.type == "cuda"
     made = executors.make(
@@ -203,7 +203,7 @@ def sweep(
 
 
 def _trials(
-    grids: list[SweepSpecification], usual: str, registry: Registry, datasets: StoragePath
+    grids: list[SweepSpecification], usual: str, registry: Registry, datasets: StoragePath, device: str
 ) -> list[PlannedTrial]:
     """The planned trials of the grids. Prints a note about each that is left out. `usual`: the default preset.
 
@@ -214,7 +214,7 @@ def _trials(
     if not all(one.preset for one in grids):
         note(f"preset: {usual}; --preset chooses another")
     items, left = planning.of_grids(
-        grids, usual, registry, datasets, lambda d: dataset_folder(storage_path(d), datasets)
+        grids, usual, registry, datasets, lambda d: dataset_folder(storage_path(d), datasets), device
     )
     for line in left:
         note(f"left out: {line}")

@@ -20,8 +20,8 @@ class PastRuns:
     the tokens. Time is not proportional to the width or depth of a model, so only runs of the same model are similar.
     """
 
-    def __init__(self, registry: Registry) -> None:
-        """Read all runs of the registry."""
+    def __init__(self, registry: Registry, device: str = "cpu") -> None:
+        """Read all runs of the registry. Those on another kind of device than `device` tell no pace."""
         self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
         self.fingerprints: dict[str, str] = {}
         self.datasets: dict[str, dict[str, dict[str, Any]]] = {}  # the records of datasets by name and fingerprint
@@ -31,7 +31,7 @@ class PastRuns:
             self.fingerprints[_plan_key(data, data["order"])] = data["fingerprint"]
             self._sizes.setdefault(data["fingerprint"], {}).update(data.get("largest") or {})
             self.datasets.setdefault(data["name"], {})[data["fingerprint"]] = data
-            if about["status"] == "finished":
+            if about["status"] == "finished" and about["device"] == device:
                 result = about["result"]
                 work = result["steps"] * config.batch_size * data.get("mean_tokens", 0)
                 for key in _alike(config, data["task"], data["order"]) if work else ():

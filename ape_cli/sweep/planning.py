@@ -95,9 +95,10 @@ def of_grids(
     registry: Registry,
     datasets: StoragePath,
     named: Callable[[str], StoragePath],
+    device: str = "cpu",
 ) -> tuple[list[PlannedTrial], list[str]]:
-    """`plan` for all trials of several grids. `preset` is for grids that name none."""
-    past = PastRuns(registry)
+    """`plan` for all trials of several grids. `preset` is for grids that name none; times are those on `device`."""
+    past = PastRuns(registry, device)
     # look at a dataset only once, however many trials it has
     kind = cache(lambda data: trial_data.given(named(data), past).kind)
     return plan(points(grids, preset, kind), registry, datasets, named, past)

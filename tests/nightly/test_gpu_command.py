@@ -63,7 +63,7 @@ def test_no_run_is_begun_that_cannot_end(tmp_path: Path) -> None:
 
 
 def test_a_plan_is_printed_and_nothing_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["record", "--dry-run", "--minutes", "20", "--out", str(tmp_path / "out")]) == 0
+    assert main(["record", "--dry-run", "--minutes", "20", *(f"--{x}={tmp_path / x}" for x in ("out", "results"))]) == 0
     said = capsys.readouterr().out
     assert "tree-rotate  breadth            orthogonal-tree  seed 42" in said
     assert "minutes" in said.splitlines()[-1]
@@ -144,10 +144,10 @@ def test_a_recorded_run_is_not_trained_again(tmp_path: Path, capsys: pytest.Capt
 
     assert "orthogonal-tree  seed 42" in planned()[0]
     store = open_registry(storage_path(str(tmp_path / "none")))
-    first = items("tiny", "fp32", store, storage_path(str(tmp_path / "none")))[0]
+    first = items("tiny", "fp32", store, storage_path(str(tmp_path / "none")), store)[0]
     (tmp_path / "runs" / first.name).mkdir(parents=True)
     (tmp_path / "runs" / first.name / "run.json").write_text("{}")
-    assert "rope             seed 42" in planned()[0]
+    assert "orthogonal-seq   seed 42" in planned()[0]
 
 
 def test_what_is_no_run_is_not_unpacked(tmp_path: Path) -> None:

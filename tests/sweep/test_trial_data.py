@@ -57,6 +57,11 @@ def test_the_facts_are_those_of_the_dataset(gone: Path) -> None:
     assert known.plan.model_dump(exclude={"shard_rows"}) == there.plan.model_dump(exclude={"shard_rows"})
 
 
+def test_times_are_estimated_from_runs_on_the_same_kind_of_device(gone: Path) -> None:
+    assert PastRuns(open_registry("results"), "cpu").paces
+    assert not PastRuns(open_registry("results"), "cuda").paces
+
+
 def test_nothing_is_trained_on_a_dataset_that_is_gone(gone: Path) -> None:
     assert "0 trained now" in ape("sweep", "mine.toml", *ONE)[0]
     err = ape("sweep", "mine.toml", "--schemes", "none,rope", *ONE, code=1)[1]
