@@ -13,9 +13,9 @@ import pytest
 from ape_cli.reports import paper
 from ape_cli.runs.registry import open_registry
 from tests.record.field_tasks import of_natural_trees, of_tasks
+from tests.record.medium import of_medium
 from tests.record.paper_tasks import (
     of_bounds,
-    of_medium,
     of_the_bias,
     of_the_paper_s_size,
     of_trees,
@@ -29,7 +29,7 @@ from tests.record.scores import (
     best_by_epoch,
     evaluations,
     guessing,
-    other_processor,
+    other_processors,
     rows_by_size,
     scores,
 )
@@ -41,7 +41,6 @@ PROSE = re.sub(r"<!-- (\S+) -->\n.*?<!-- end -->", "", PAGE, flags=re.S)  # anot
 @pytest.fixture(scope="module")
 def found() -> list[str]:
     """The phrases that the page must contain."""
-    first, again = other_processor()
     words, trees = rows_by_size("reverse"), rows_by_size("tree-copy/breadth")
     by_op = evaluations()["small", "tree-ops/breadth", "rope", ""][42][0]["by_op"]
     copied = sum(o["tokens"] for o in by_op if o["op"] in ("truncate", "no-op")) / sum(o["tokens"] for o in by_op)
@@ -52,8 +51,7 @@ def found() -> list[str]:
     above_chance = sum(math.comb(359, k) * 9 ** (359 - k) for k in range(right, 360)) / 10**359
     low, high = best_by_epoch()
     return [
-        f"has {first}",
-        f"had {again}",
+        *other_processors(),
         f"right for about {guessing(100, 10):.0%} of the tokens, and at ours for about {guessing(20, 2):.0%}",
         f"{copied:.0%} of its target tokens",
         f"{among(words, 12, 28) / 1000:.0%} of these words have a length that occurs in training",
@@ -109,10 +107,13 @@ def test_every_decimal_number_has_a_source(found: list[str]) -> None:
 def test_the_settings_that_it_names_are_those_of_the_runs() -> None:
     """Checks the numbers that the test above accepts as settings."""
     about = [about for _, about in open_registry(RESULTS).sound([])]
-    versions = {(a["config"]["preset"] == "paper", ".".join(a["versions"]["torch"].split(".")[:2])) for a in about}
-    assert versions == {(False, "2.13"), (True, "2.11")}
+    versions = {(a["device"], ".".join(a["versions"]["torch"].split(".")[:2])) for a in about}
+    assert versions == {("cpu", "2.13"), ("cuda", "2.11")}
     assert {a["config"]["dropout"] for a in about if a["config"]["preset"] == "paper"} == {0.15}
-    assert {a["gpu"] for a in about if a["config"]["preset"] == "paper"} == {"NVIDIA H100 80GB HBM3"}
+    assert {a["gpu"] for a in about if a["config"]["preset"] == "paper"} == {
+        "NVIDIA H100 80GB HBM3",
+        "NVIDIA H200",
+    }
     sources = {a["dataset"]["parameters"]["sha256"] for a in about if a["dataset"]["task"] == "trees"}
     assert len(sources) == 1, "all natural trees are from the same files"
     biases = {a["config"]["decay"] for a in about if a["config"]["scheme"] == "orthogonal-tree" and not a["variant"]}

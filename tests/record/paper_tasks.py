@@ -207,106 +207,28 @@ def shuffled(scheme: str = "", variant: str = "") -> set[str]:
     return {f"{100 * e['overall']['token_accuracy']:.2f}" for e in others}
 
 
-def of_medium() -> list[str]:
-    """Returns the facts about tables 1 and 2 at preset medium."""
-
-    def score(task: str, scheme: str) -> float:
-        """The score with the mean size for a bounded scheme that was not trained again yet."""
-        sizes = {"tree": "max_size=7", "relative": "max_size=100"}
-        again = ("medium", task, scheme, "") in evaluations()
-        return mean(task, scheme, "" if again else sizes.get(scheme, ""), preset="medium")
-
-    configs = [about["config"] for _, about in open_registry(RESULTS).sound([])]
-    seeds = {c["seed"] for c in configs if c["preset"] == "medium"}
-    assert seeds == {42}, "the page says that every cell has one seed"
-    words = "`sinusoidal` has {:.2f} on `copy`, {:.2f} on `reverse` and {:.2f} on `repeat` here"
-    without = "`none`, has {:.2f} on `copy`, {:.2f} on `reverse` and {:.2f} on `repeat`"
-    same = {scheme: score("tree-copy/breadth", scheme) for scheme in SCHEMES}
-    assert same["sinusoidal"] > max(same["tree"], same["orthogonal-tree"])
-    turned = {scheme: score("tree-rotate/breadth", scheme) for scheme in SCHEMES}
-    assert max(turned, key=turned.__getitem__) == "orthogonal-tree"
-    theirs = {scheme: 100 * paper.scores()[scheme, "tree-copy/breadth"][0] for scheme in SCHEMES}
-    assert max(abs(same[scheme] - theirs[scheme]) for scheme in SCHEMES if scheme != "sinusoidal") < 1
-    composed = {scheme: score("c3/breadth", scheme) for scheme in SCHEMES}
-    assert max(composed, key=composed.__getitem__) == "orthogonal-tree"
-    evaluated = {scheme: score("tree-ops/breadth", scheme) for scheme in SCHEMES}
-    assert max(evaluated, key=evaluated.__getitem__) == "orthogonal-tree"
-    assert evaluated["tree"] < min(evaluated[scheme] for scheme in FLAT)
-    columns = [f"{task}/{order}" for task in TASKS for order in ("breadth", "breadth-to-depth")]
-    above = {
-        preset: [mean(c, "sinusoidal", preset=preset) - 100 * paper.scores()["sinusoidal", c][0] for c in columns]
-        for preset in ("small", "medium")
-    }
-    assert min(above["medium"]) > 0, "above the paper in all eight columns"
-    more = [c for c, x, y in zip(columns, above["medium"], above["small"], strict=True) if x > y]
-    assert {c for c in more if c.endswith("/breadth")} == {f"{t}/breadth" for t in TASKS if t != "c3"}
-    assert [c for c in more if not c.endswith("/breadth")] == ["c3/breadth-to-depth"]
-    less = {p: values[columns.index("tree-ops/breadth-to-depth")] for p, values in above.items()}
-    uncut = {c: {s: _up_to(7, c, s) for s in SCHEMES} for c in ("tree-ops/breadth", "tree-ops/breadth-to-depth")}
-    below = []
-    for task in ("tree-copy", "tree-rotate", "c3", "tree-ops"):
-        column = f"{task}/breadth-to-depth"
-        flat = max(score(column, scheme) for scheme in FLAT)
-        assert min(score(column, "tree"), score(column, "orthogonal-tree")) > flat
-        for scheme in ("rope", "orthogonal-seq"):
-            assert score(column, scheme) < 100 * paper.scores()[scheme, column][0]
-        if task != "tree-ops":
-            best = score(column, "orthogonal-tree")
-            assert (f"{best:.2f}" == "100.00") == (task != "tree-rotate")
-            below.append(math.floor(best - flat))
-    return [
-        words.format(*(score(task, "sinusoidal") for task in ("copy", "reverse", "repeat"))),
-        without.format(*(score(task, "none") for task in ("copy", "reverse", "repeat"))),
-        f"`orthogonal-seq` has {score('reverse', 'orthogonal-seq'):.2f} on `reverse` here",
-        f"schemes are {below[0]} points or more below it",
-        f"they are {below[1]} points or more below it, and on `c3` {below[2]}",
-        f"`orthogonal-tree` has {score('tree-ops/breadth-to-depth', 'orthogonal-tree'):.2f} on `tree-ops`",
-        "`tree` has {:.2f} on `c3` and {:.2f} on `tree-ops`".format(
-            *(score(f"{task}/breadth-to-depth", "tree") for task in ("c3", "tree-ops"))
-        ),
-        f"`sinusoidal` has {same['sinusoidal']:.2f}, above both tree schemes",
-        f"On `repeat` it has {score('repeat', 'orthogonal-seq'):.2f}",
-        f"`rope` has {score('repeat', 'rope'):.2f} on `repeat` here",
-        f"`relative` has {score('repeat', 'relative'):.2f} here",
-        f"`orthogonal-tree` is ahead with {composed['orthogonal-tree']:.2f},",
-        f"it is ahead with {evaluated['orthogonal-tree']:.2f},",
-        f"`tree` has {evaluated['tree']:.2f}, below all three flat schemes",
-        f"`sinusoidal` has {evaluated['sinusoidal']:.2f}. In the paper",
-        f"on `tree-ops` by {less['medium']:.1f} instead of {less['small']:.1f} points",
-        "it has {tree:.2f}, above `sinusoidal` and `orthogonal-seq` ({sinusoidal:.2f} and {orthogonal-seq:.2f})".format(
-            **uncut["tree-ops/breadth"]
-        ),
-        "({tree:.2f} and {orthogonal-tree:.2f})".format(**uncut["tree-ops/breadth-to-depth"]),
-        f"`orthogonal-tree` is ahead with {turned['orthogonal-tree']:.2f}.",
-        f"`sinusoidal` has {turned['sinusoidal']:.2f} there",
-        "gains {:.2f} and {:.2f} points".format(
-            *(
-                mean(f"tree-rotate/{order}", "tree", preset="medium")
-                - mean(f"tree-rotate/{order}", "tree", "max_size=7", preset="medium")
-                for order in ("breadth", "breadth-to-depth")
-            )
-        ),
-    ]
-
-
-def _up_to(depth: int, column: str, scheme: str, preset: str = "medium", beyond: bool = False) -> float:
-    """Returns the token accuracy on test trees of at most this depth, or beyond it, in percent.
-
-    `tree` is the one for the mean depth.
-    """
-    settings = {"paper": ["precision=tf32"], "medium": []}[preset]
-    variant = ", ".join(["max_size=7"] * (scheme == "tree") + settings)
-    (own, *_) = evaluations()[preset, column, scheme, variant][42]
-    lines = [line for line in own["by_size"] if (line["size"] > depth) == beyond]
+def _at_depth(column: str, scheme: str, variant: str, beyond: bool) -> float:
+    """Returns the token accuracy at the paper's size on test trees of depth 7 or less, or beyond it, in percent."""
+    (own, *_) = evaluations()["paper", column, scheme, variant][42]
+    lines = [line for line in own["by_size"] if (line["size"] > 7) == beyond]
     return 100 * sum(line["token_accuracy"] * line["tokens"] for line in lines) / sum(line["tokens"] for line in lines)
 
 
 def of_the_paper_s_size() -> list[str]:
-    """Returns the facts about the runs at the paper's size: the first epochs of one of them, and their exact match."""
-    column, sizes = "tree-rotate/breadth", {"tree": "max_size=7, ", "rope": "", "sinusoidal": ""}
-    exact = [mean(column, s, f"{size}precision=tf32", "paper", "exact_match") for s, size in sizes.items()]
-    assert f"{_up_to(7, column, 'tree', 'paper'):.2f}" == "100.00"
-    deep = [_up_to(7, column, scheme, "paper", beyond=True) for scheme in ("tree", "rope")]
+    """Returns the facts about the runs at the paper's size: their scores, and the first epochs of one of them."""
+    column = "tree-rotate/breadth"
+    variants = {s: "max_size=7, " * (s == "tree") + "precision=tf32" for s in SCHEMES}
+    tokens, exact = (
+        {s: mean(column, s, variant, "paper", metric) for s, variant in variants.items()}
+        for metric in ("token_accuracy", "exact_match")
+    )
+    order = ["orthogonal-tree", "orthogonal-seq", "tree", "rope", "sinusoidal"]
+    assert sorted(exact, key=exact.__getitem__, reverse=True) == order
+    low = min(tokens.values())
+    theirs = {s: 100 * paper.scores()[s, column][0] for s in SCHEMES}
+    assert all(tokens[s] > theirs[s] for s in SCHEMES)
+    assert f"{_at_depth(column, 'tree', variants['tree'], beyond=False):.2f}" == "100.00"
+    deep = [_at_depth(column, s, variants[s], beyond=True) for s in ("tree", "rope")]
     wanted = ("paper", "sinusoidal", 42, "tree-rotate", "breadth")
     (run,) = (
         run
@@ -321,8 +243,13 @@ def of_the_paper_s_size() -> list[str]:
     five, ten = (100 * history["validation_token_accuracy"][i] for i in (0, 1))
     assert history["step"].to_list()[:2] == [785, 1570]
     return [
+        f"have {low:.2f} or more of the tokens right, within {max(tokens.values()) - low:.1f} points",
+        "{:.1f} for `orthogonal-tree`, {:.1f} for `orthogonal-seq`, {:.1f} for `tree`, {:.1f} for `rope` and "
+        "{:.1f} for `sinusoidal`".format(*(exact[s] for s in order)),
+        "Without `sinusoidal`, they are {:.1f} to {:.1f} points above the paper's numbers".format(
+            *(f(tokens[s] - theirs[s] for s in SCHEMES if s != "sinusoidal") for f in (min, max))
+        ),
         f"has {five:.1f} after 5 of the 200 epochs",
         f"{ten:.1f} after 10.",
-        "({:.1f}; `rope` has {:.1f} and `sinusoidal` {:.1f})".format(*exact),
         "it has {:.2f} and `rope` {:.2f}".format(*deep),
     ]

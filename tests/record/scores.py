@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
 from functools import cache
@@ -29,6 +28,7 @@ def evaluations() -> dict[Key, dict[int, list[dict[str, Any]]]]:
         config, data = about["config"], about["dataset"]
         column = f"{data['task']}/{data['order']}" if data["order"] else data["task"]
         several = data["task"] in ("trees", "group-word") or "mirror" in data["parameters"]
+        several = several or data["name"].endswith("-truncated")
         column = data["name"] if several else column
         variant = settings_text(settings_of(about))
         mine = [e for e in run.evaluations()[0] if (e["split"], e["decode"]) == ("test", "teacher")]
@@ -65,17 +65,36 @@ def guessing(length_mean: float, length_std: float) -> float:
     return right / total
 
 
-def other_processor() -> tuple[str, str]:
-    """Returns token accuracy and exact match of the same run on two processors, as phrases."""
-    (again,) = open_registry(RESULTS / "processors")
-    told = []
-    for folder in (RESULTS / "runs" / again.name, RESULTS / "processors" / "runs" / again.name):
-        (path,) = (p for p in (folder / "eval").iterdir() if p.name.startswith("92141d735e17"))
-        overall = json.loads(path.read_text())["overall"]
-        told.append(
-            f"{100 * overall['token_accuracy']:.2f} token accuracy and {100 * overall['exact_match']:.1f} exact match"
-        )
-    return told[0], told[1]
+def other_processors() -> list[str]:
+    """Returns the facts about runs that were trained on two CPUs, or on a CPU and a GPU."""
+    told, gaps = [], {"token_accuracy": [], "exact_match": []}
+    for again in open_registry(RESULTS / "processors"):
+        ours = open_registry(RESULTS).find(again.name)
+        both = []
+        for run in (ours, again):
+            (found,) = (
+                e["overall"]
+                for e in run.evaluations()[0]
+                if (e["split"], e["decode"], e["fingerprint"])
+                == ("test", "teacher", run.read()["dataset"]["fingerprint"])
+            )
+            both.append({metric: 100 * found[metric] for metric in gaps})
+        if again.read()["device"] == "cpu":
+            told += [
+                f"{verb} {one['token_accuracy']:.2f} token accuracy and {one['exact_match']:.1f} exact match"
+                for verb, one in zip(("has", "had"), both, strict=True)
+            ]
+        else:
+            for metric, values in gaps.items():
+                values.append(abs(both[0][metric] - both[1][metric]))
+    count = {6: "Six"}[len(gaps["exact_match"])]
+    return [
+        *told,
+        f"{count} runs of preset `medium` were trained on both",
+        "differ by {:.2f} to {:.2f} points, and in exact match by {:.1f} to {:.1f}".format(
+            *(f(values) for values in gaps.values() for f in (min, max))
+        ),
+    ]
 
 
 def rows_by_size(column: str) -> dict[int, int]:

@@ -1,0 +1,229 @@
+"""Facts about the runs at preset medium: tables 1 and 2, and variants of tasks, settings and schemes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from ape_cli.reports import paper
+from ape_cli.runs.registry import open_registry
+from tests.record.paper_tasks import FLAT, ORDERS, TASKS
+from tests.record.scores import RESULTS, SCHEMES, evaluations, mean, scores
+
+POSITIONED = tuple(scheme for scheme in SCHEMES if scheme != "sinusoidal")  # without the paper's number that has a mark
+
+
+def score(column: str, scheme: str, variant: str = "") -> float:
+    """Returns the mean over seeds at preset medium, in percent."""
+    return mean(column, scheme, variant, "medium")
+
+
+def first(column: str, scheme: str, variant: str = "") -> float:
+    """Returns the token accuracy with seed 42 at preset medium, in percent."""
+    return 100 * evaluations()["medium", column, scheme, variant][42][0]["overall"]["token_accuracy"]
+
+
+def each(column: str, scheme: str) -> list[float]:
+    return scores(column, scheme, preset="medium")
+
+
+def theirs(scheme: str, column: str) -> float:
+    return 100 * paper.scores()[scheme, column][0]
+
+
+def of_devices() -> list[str]:
+    """Returns the fact about how many runs of this preset were trained on a GPU."""
+    kinds = [
+        (about["config"]["precision"], about["gpu"])
+        for _, about in open_registry(RESULTS).sound([])
+        if about["config"]["preset"] == "medium" and about["device"] == "cuda"
+    ]
+    assert set(kinds) == {("fp32", "NVIDIA H200")}
+    return [f"{len(kinds)} runs of preset `medium`"]
+
+
+def of_words() -> list[str]:
+    """Returns the facts about table 1."""
+    columns = ("copy", "reverse", "repeat")
+    for column, scheme in itertools.product(columns, ("none", "sinusoidal", "relative", "rope", "orthogonal-seq")):
+        assert len(each(column, scheme)) == 3
+    for column in columns[1:]:
+        assert all(x > y for x, y in zip(each(column, "rope"), each(column, "orthogonal-seq"), strict=True))
+    clipped = score("repeat", "relative", "max_size=100")
+    assert clipped > max(each("repeat", "relative"))
+    without = scores("repeat", "none", preset="medium", metric="exact_match")
+    assert without == [0, 0, 0]
+    more = [score(column, "none") - theirs("sinusoidal", column) for column in columns[:2]]
+    return [
+        "`sinusoidal` has {:.2f} on `copy`, {:.2f} on `reverse` and {:.2f} on `repeat` here".format(
+            *(score(column, "sinusoidal") for column in columns)
+        ),
+        "`none`, has {:.2f} on `copy` and {:.2f} on `reverse`".format(*(score(c, "none") for c in columns[:2])),
+        "it has {:.2f}, {:.2f} and {:.2f} with the three seeds".format(*each("repeat", "none")),
+        "`none` scores {:.1f} and {:.1f} points more than the paper's `sinusoidal` on `copy` and `reverse`".format(
+            *more
+        ),
+        f"`relative` has {score('reverse', 'relative'):.2f} on `reverse` here",
+        f"`orthogonal-seq` has {score('reverse', 'orthogonal-seq'):.2f} on `reverse` here",
+        f"On `repeat` it has {score('repeat', 'orthogonal-seq'):.2f}",
+        f"`rope` has {score('repeat', 'rope'):.2f} on `repeat` here",
+        "`relative` has {:.2f}, {:.2f} and {:.2f} on `repeat`".format(*each("repeat", "relative")),
+        f"offsets at the mean length has {clipped:.2f}",
+    ]
+
+
+def _seeds(order: str) -> list[int]:
+    """Returns the least and the largest number of seeds of a cell in the columns of an order."""
+    counts = [len(each(f"{task}/{order}", scheme)) for task in TASKS for scheme in SCHEMES]
+    return [min(counts), max(counts)]
+
+
+def _range(values: list[float]) -> str:
+    return f"{math.floor(min(values))} to {math.ceil(max(values))}"
+
+
+def of_trees() -> list[str]:
+    """Returns the facts about table 2."""
+    assert [_seeds(order) for order in ORDERS] == [[2, 3], [2, 2], [2, 3]], "the page says how many seeds a cell has"
+    for column in (f"{task}/{order}" for task in TASKS for order in ORDERS):
+        own = dict(zip(SCHEMES, (each(column, scheme) for scheme in SCHEMES), strict=True))
+        if not column.startswith("tree-copy"):
+            flat_or_tree = max(max(own[scheme]) for scheme in SCHEMES if scheme != "orthogonal-tree")
+            assert min(own["orthogonal-tree"]) > flat_or_tree, "ahead whatever the seeds"
+        if column.endswith("/breadth-to-depth"):
+            assert min(own["tree"]) > max(max(own[scheme]) for scheme in FLAT)
+    below = []
+    for task in TASKS[:3]:
+        best = score(f"{task}/breadth-to-depth", "orthogonal-tree")
+        assert (f"{best:.2f}" == "100.00") == (task != "tree-rotate")
+        below.append(math.floor(best - max(score(f"{task}/breadth-to-depth", scheme) for scheme in FLAT)))
+    gained = {
+        f"{task}/{order}": first(f"{task}/{order}", "tree") - first(f"{task}/{order}", "tree", "max_size=7")
+        for task in TASKS
+        for order in ("breadth", "breadth-to-depth")
+    }
+    most = gained.pop("c3/breadth")
+    low, high = min(gained.values()), max(gained.values())
+    copied = {scheme: score("tree-copy/breadth", scheme) for scheme in SCHEMES}
+    assert max(abs(copied[scheme] - theirs(scheme, "tree-copy/breadth")) for scheme in POSITIONED) < 1
+    assert copied["sinusoidal"] > max(copied["tree"], copied["orthogonal-tree"])
+    both = [each("tree-ops/breadth", scheme) for scheme in ("tree", "sinusoidal")]
+    assert {x > y for x, y in zip(*both, strict=False)} == {True, False}, "tree and sinusoidal are about equal"
+    assert max(both[0]) < min(each("tree-ops/breadth", "rope"))
+    worth = {
+        task: [x - y for s in FLAT for x, y in [(score(f"{task}/depth", s), score(f"{task}/breadth-to-depth", s))]]
+        for task in TASKS
+    }
+    cells = [(theirs(s, f"{t}/depth"), s, t) for t in TASKS for s in FLAT[1:]]
+    above = [number - score(f"{task}/breadth-to-depth", scheme) for number, scheme, task in cells]
+    under = [score(f"{task}/depth", scheme) - number for number, scheme, task in cells]
+    assert min(above) > 0
+    assert min(under) > 0
+    _against_small()
+    return [
+        f"{low:.1f} to {high:.1f} points in seven columns and {most:.1f} in `c3/breadth`",
+        f"schemes are {below[0]} points or more below it",
+        f"they are {below[1]} points or more below it, and on `c3` {below[2]}",
+        "`orthogonal-tree` has {:.2f} on `tree-ops/breadth-to-depth`".format(
+            score("tree-ops/breadth-to-depth", "orthogonal-tree")
+        ),
+        "`tree` has {:.2f} on `c3/breadth`, {:.2f} on `c3/breadth-to-depth`, {:.2f} on `tree-ops/breadth` and "
+        "{:.2f} on `tree-ops/breadth-to-depth`".format(
+            *(score(f"{task}/{order}", "tree") for task in TASKS[2:] for order in ("breadth", "breadth-to-depth"))
+        ),
+        f"`sinusoidal` has {copied['sinusoidal']:.2f}, above both tree schemes",
+        f"has {score('tree-rotate/breadth', 'sinusoidal'):.2f} on `tree-rotate/breadth`",
+        "; ".join(f"`{task}`: {_range(values)}{' points' * (task == TASKS[0])}" for task, values in worth.items()),
+        f"{_range(above)} points above our `breadth-to-depth` and {_range(under)} points below our `depth`",
+    ]
+
+
+def _against_small() -> None:
+    """What the section about preset small says about `sinusoidal` at preset medium."""
+    columns = [f"{task}/{order}" for task in TASKS for order in ("breadth", "breadth-to-depth")]
+    above = {
+        preset: {c: mean(c, "sinusoidal", preset=preset) - theirs("sinusoidal", c) for c in columns}
+        for preset in ("small", "medium")
+    }
+    assert min(above["medium"].values()) > 0, "above the paper in all eight columns"
+    more = {column for column in columns if above["medium"][column] > above["small"][column]}
+    assert more - {"c3/breadth"} == {f"{task}/breadth" for task in TASKS if task != "c3"} | {"c3/breadth-to-depth"}
+
+
+def of_rotations() -> list[str]:
+    """Returns the facts about three forms of tree-rotate."""
+    forms = {"mirror": "tree-rotate/{}", "root": "tree-rotate-{}-root", "search-tree": "tree-rotate-{}-search-tree"}
+    near, far = {}, []
+    for form, name in forms.items():
+        for order in ("breadth", "breadth-to-depth"):
+            gaps = {s: first(name.format(order), s) - theirs(s, f"tree-rotate/{order}") for s in POSITIONED}
+            spread = {s: 100 * paper.scores()[s, f"tree-rotate/{order}"][1] for s in POSITIONED}
+            near[form, order] = sum(abs(gaps[s]) <= 2 * spread[s] for s in POSITIONED)
+            if order == "breadth-to-depth":
+                far += [-gaps[s] for s in FLAT[1:]]
+    words = ["none", "one", "two", "three", "four"]
+    counts = [words[near[form, "breadth"]] for form in ("root", "mirror", "search-tree")]
+    assert max(near[form, "breadth-to-depth"] for form in forms) < 2, "no form fits"
+    marked = {form: first(name.format("breadth"), "sinusoidal") for form, name in forms.items()}
+    assert min(marked, key=marked.__getitem__) == "search-tree", "nearest to the paper's number, which is lower"
+    assert min(marked.values()) > theirs("sinusoidal", "tree-rotate/breadth")
+    low = [theirs(s, "tree-rotate/breadth") - first(forms["search-tree"].format("breadth"), s) for s in FLAT[1:]]
+    return [
+        "all {} of its schemes are within two standard deviations".format(*counts),
+        "the mirror image, {} are, and for `mirror search-tree`, {}".format(*counts[1:]),
+        f"`rope` and `orthogonal-seq` are {_range(far)} points below the paper in all three forms",
+        f"`rope` and `orthogonal-seq` are {_range(low)} points below the paper in `breadth`",
+    ]
+
+
+def of_the_first_release() -> list[str]:
+    """Returns the facts about settings of the authors' first release."""
+    column = "tree-rotate/breadth"
+    hidden = [first(column, scheme, "positions_scale=0.044") for scheme in ("sinusoidal", "tree")]
+    none = first(column, "none")
+    assert max(abs(value - none) for value in hidden) < 1
+    dropped = ["dropout=0.15", "dropout=0.15, dropout_places=branches"]
+    pairs = [first(column, scheme, variant) for variant in dropped for scheme in ("sinusoidal", "tree")]
+    truncated = [first("tree-rotate-breadth-truncated", scheme) for scheme in ("sinusoidal", "tree")]
+    return [
+        f"`sinusoidal` has {hidden[0]:.2f} and `tree` {hidden[1]:.2f}, as `none` has ({none:.2f})",
+        "in all places, they have {:.2f} and {:.2f}; on the outputs of branches alone, {:.2f} and {:.2f}".format(
+            *pairs
+        ),
+        "they have {:.2f} and {:.2f}. The test trees are others".format(*truncated),
+        "Without dropout, these are {:.2f} and {:.2f}".format(first(column, "sinusoidal"), first(column, "tree")),
+        "three seeds of `sinusoidal` have {:.2f}, {:.2f} and {:.2f}".format(*each(column, "sinusoidal")),
+    ]
+
+
+def of_causes() -> list[str]:
+    """Returns the facts about suspected causes of other numbers."""
+    columns = [f"{task}/{order}" for task in ("c3", "tree-ops") for order in ("breadth", "breadth-to-depth")]
+    mixed = {column: first(column, "tree-interleaved") for column in columns}
+    for column in columns:
+        number, spread = paper.scores()["tree", column][:2]
+        assert (abs(mixed[column] - 100 * number) <= 100 * spread) == column.startswith("c3")
+        assert mixed[column] < first(column, "tree")
+        assert abs(first(column, "tree", "positions_scale=0.044") - first(column, "none")) < 1
+    unmarked = [first("reverse-unmarked", scheme) for scheme in ("relative", "rope")]
+    return [
+        f"`relative-unscaled` has {first('reverse', 'relative-unscaled'):.2f}",
+        "`relative` has {:.2f} and `rope` {:.2f} on `reverse-unmarked`".format(*unmarked),
+        "`tree-interleaved` has {:.2f} and {:.2f}".format(*(mixed[c] for c in columns[:2])),
+        "where `tree` has {:.2f} and {:.2f} with the same seed".format(*(first(c, "tree") for c in columns[:2])),
+        "it has {:.2f} and {:.2f}, where `tree` has {:.2f} and {:.2f}".format(
+            *(mixed[c] for c in columns[2:]), *(first(c, "tree") for c in columns[2:])
+        ),
+    ]
+
+
+def of_medium() -> list[str]:
+    """Returns all facts about preset medium."""
+    return [
+        *of_devices(),
+        *of_words(),
+        *of_trees(),
+        *of_rotations(),
+        *of_the_first_release(),
+        *of_causes(),
+    ]
