@@ -31,7 +31,7 @@ class PastRuns:
             self.fingerprints[_plan_key(data, data["order"])] = data["fingerprint"]
             self._sizes.setdefault(data["fingerprint"], {}).update(data.get("largest") or {})
             self.datasets.setdefault(data["name"], {})[data["fingerprint"]] = data
-            if about["status"] == "finished" and about["device"] == device:
+            if about["status"] == "finished" and about.get("device") == device:
                 result = about["result"]
                 work = result["steps"] * config.batch_size * data.get("mean_tokens", 0)
                 for key in _alike(config, data["task"], data["order"]) if work else ():
