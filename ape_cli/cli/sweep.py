@@ -175,8 +175,9 @@ def sweep(
     for name in log or []:
         loggers.load(name)
     registry = open_registry(results)
-    usual = "paper" if where.type == "cuda" or gpus_per_trial else "small"
-    items = planning.shard(_trials(grids, usual, registry, datasets, where.type), *shard_of(share))
+    kind = "cuda" if gpus_per_trial else where.type
+    usual = "paper" if kind == "cuda" else "small"
+    items = planning.shard(_trials(grids, usual, registry, datasets, kind), *shard_of(share))
     items = planning.mark_changed(items) if retrain else items
     local_gpu = engine == "local" and where.type == "cuda"
     made = executors.make(

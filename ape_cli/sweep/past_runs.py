@@ -21,7 +21,7 @@ class PastRuns:
     """
 
     def __init__(self, registry: Registry, device: str = "cpu") -> None:
-        """Read all runs of the registry. Those on another kind of device than `device` tell no pace."""
+        """Read all runs of the registry. Their paces are those on one kind of device, `cpu` or `cuda`."""
         self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
         self.fingerprints: dict[str, str] = {}
         self.datasets: dict[str, dict[str, dict[str, Any]]] = {}  # the records of datasets by name and fingerprint

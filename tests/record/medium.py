@@ -8,7 +8,7 @@ import statistics
 
 from ape_cli.reports import paper
 from ape_cli.runs.registry import open_registry
-from tests.record.paper_tasks import FLAT, ORDERS, TASKS
+from tests.record.paper_tasks import FLAT, ORDERS, TASKS, mirrored, range_of
 from tests.record.scores import RESULTS, SCHEMES, evaluations, mean, scores
 
 POSITIONED = tuple(scheme for scheme in SCHEMES if scheme != "sinusoidal")  # without the paper's number that has a mark
@@ -79,19 +79,6 @@ def _seeds(order: str) -> list[int]:
     return [min(counts), max(counts)]
 
 
-def _range(values: list[float]) -> str:
-    return f"{min(values):.0f} to {max(values):.0f}"
-
-
-def _same_order(task: str, scheme: str) -> float:
-    """Returns by how many points `depth` is above `breadth-to-depth`, over the seeds that both have."""
-    whole, mixed = (evaluations()["medium", f"{task}/{order}", scheme, ""] for order in ORDERS[1:])
-    own = [
-        [100 * runs[seed][0]["overall"]["token_accuracy"] for seed in whole.keys() & mixed] for runs in (whole, mixed)
-    ]
-    return statistics.mean(own[0]) - statistics.mean(own[1])
-
-
 def of_trees() -> list[str]:
     """Returns the facts about table 2."""
     assert [_seeds(order) for order in ORDERS] == [[2, 3], [2, 2], [2, 3]], "the page says how many seeds a cell has"
@@ -129,7 +116,7 @@ def of_trees() -> list[str]:
     both = [each("tree-ops/breadth", scheme) for scheme in ("tree", "sinusoidal")]
     assert {x > y for x, y in zip(*both, strict=False)} == {True, False}, "tree and sinusoidal are about equal"
     assert max(both[0]) < min(each("tree-ops/breadth", "rope"))
-    worth = {task: [_same_order(task, scheme) for scheme in FLAT] for task in TASKS}
+    worth = {task: [mirrored(task, scheme, "medium") for scheme in FLAT] for task in TASKS}
     cells = [(theirs(s, f"{t}/depth"), s, t) for t in TASKS for s in FLAT[1:]]
     above = [number - score(f"{task}/breadth-to-depth", scheme) for number, scheme, task in cells]
     under = [score(f"{task}/depth", scheme) - number for number, scheme, task in cells]
@@ -153,9 +140,9 @@ def of_trees() -> list[str]:
         "In exact match, `tree` has {:.1f} and `sinusoidal` {:.1f}".format(
             *(statistics.mean(exact["breadth"][scheme]) for scheme in ("tree", "sinusoidal"))
         ),
-        "; ".join(f"`{task}`: {_range(values)}{' points' * (task == TASKS[0])}" for task, values in worth.items()),
+        "; ".join(f"`{task}`: {range_of(values)}{' points' * (task == TASKS[0])}" for task, values in worth.items()),
         f"on `tree-ops`, by only {hardly:.1f} points",
-        f"{_range(above)} points above our `breadth-to-depth` and {_range(under)} points below our `depth`",
+        f"{range_of(above)} points above our `breadth-to-depth` and {range_of(under)} points below our `depth`",
     ]
 
 
@@ -199,8 +186,8 @@ def of_rotations() -> list[str]:
         "all {} of its schemes are within two standard deviations".format(*counts),
         "the mirror image, {} are, and for `mirror search-tree`, {}".format(*counts[1:]),
         f"`orthogonal-seq` misses by {missed:.2f} points",
-        f"`rope` and `orthogonal-seq` are {_range(far)} points below the paper in all three forms",
-        f"`rope` and `orthogonal-seq` are {_range(low)} points below the paper in `breadth`",
+        f"`rope` and `orthogonal-seq` are {range_of(far)} points below the paper in all three forms",
+        f"`rope` and `orthogonal-seq` are {range_of(low)} points below the paper in `breadth`",
     ]
 
 

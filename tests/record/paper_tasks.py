@@ -55,9 +55,9 @@ def of_words() -> list[str]:
     ]
 
 
-def mirrored(task: str, scheme: str) -> float:
+def mirrored(task: str, scheme: str, preset: str = "small") -> float:
     """Returns by how many points `depth` is above `breadth-to-depth`, over the seeds that both have."""
-    whole, mixed = (evaluations()["small", f"{task}/{order}", scheme, ""] for order in ORDERS[1:])
+    whole, mixed = (evaluations()[preset, f"{task}/{order}", scheme, ""] for order in ORDERS[1:])
     own = [
         [100 * runs[seed][0]["overall"]["token_accuracy"] for seed in whole.keys() & mixed] for runs in (whole, mixed)
     ]

@@ -21,15 +21,14 @@ Key = tuple[str, str, str, str]  # preset, column, scheme, variant (settings tha
 
 
 @cache
-def evaluations() -> dict[Key, dict[int, list[dict[str, Any]]]]:
+def evaluations(where: Path = RESULTS) -> dict[Key, dict[int, list[dict[str, Any]]]]:
     """Returns every teacher-forced evaluation on test rows, by key and seed. The run's own dataset comes first."""
     found: dict[Key, dict[int, list[dict[str, Any]]]] = {}
-    for run, about in open_registry(RESULTS).sound([]):
+    for run, about in open_registry(where).sound([]):
         config, data = about["config"], about["dataset"]
         column = f"{data['task']}/{data['order']}" if data["order"] else data["task"]
-        several = data["task"] in ("trees", "group-word") or "mirror" in data["parameters"]
-        several = several or data["name"].endswith("-truncated")
-        column = data["name"] if several else column
+        if data["task"] in ("trees", "group-word") or "mirror" in data["parameters"] or "truncated" in data["name"]:
+            column = data["name"]  # one of several datasets of its task
         variant = settings_text(settings_of(about))
         mine = [e for e in run.evaluations()[0] if (e["split"], e["decode"]) == ("test", "teacher")]
         mine.sort(key=lambda e: e["fingerprint"] != data["fingerprint"])
@@ -66,34 +65,25 @@ def guessing(length_mean: float, length_std: float) -> float:
 
 
 def other_processors() -> list[str]:
-    """Returns the facts about runs that were trained on two CPUs, or on a CPU and a GPU."""
-    told, gaps = [], {"token_accuracy": [], "exact_match": []}
-    for again in open_registry(RESULTS / "processors"):
-        ours = open_registry(RESULTS).find(again.name)
-        both = []
-        for run in (ours, again):
-            (found,) = (
-                e["overall"]
-                for e in run.evaluations()[0]
-                if (e["split"], e["decode"], e["fingerprint"])
-                == ("test", "teacher", run.read()["dataset"]["fingerprint"])
-            )
-            both.append({metric: 100 * found[metric] for metric in gaps})
-        if again.read()["device"] == "cpu":
-            told += [
-                f"{verb} {one['token_accuracy']:.2f} token accuracy and {one['exact_match']:.1f} exact match"
-                for verb, one in zip(("has", "had"), both, strict=True)
-            ]
-        else:
-            for metric, values in gaps.items():
-                values.append(abs(both[0][metric] - both[1][metric]))
-    count = {6: "Six"}[len(gaps["exact_match"])]
+    """Returns the facts about runs that were trained on two CPUs (small), or on a CPU and a GPU (medium)."""
+    metrics = ("token_accuracy", "exact_match")
+    found: dict[str, list[list[list[float]]]] = {}  # for each preset, and each run: the two metrics, on both machines
+    for key, seeds in evaluations(RESULTS / "processors").items():
+        for seed, again in seeds.items():
+            pair = evaluations()[key][seed][0], again[0]
+            found.setdefault(key[0], []).append([[100 * own["overall"][m] for m in metrics] for own in pair])
+    ((first, second),) = found["small"]
+    gaps = [[abs(x - y) for x, y in zip(*pair, strict=True)] for pair in found["medium"]]
+    tokens, exact = (
+        f"{min(of):.{digits}f} to {max(of):.{digits}f}"
+        for of, digits in zip(zip(*gaps, strict=True), (2, 1), strict=True)
+    )
+    count = {6: "Six"}[len(gaps)]
     return [
-        *told,
+        "has {:.2f} token accuracy and {:.1f} exact match".format(*first),
+        "had {:.2f} token accuracy and {:.1f} exact match".format(*second),
         f"{count} runs of preset `medium` were trained on both",
-        "differ by {:.2f} to {:.2f} points, and in exact match by {:.1f} to {:.1f}".format(
-            *(f(values) for values in gaps.values() for f in (min, max))
-        ),
+        f"differ by {tokens} points, and in exact match by {exact}",
     ]
 
 
