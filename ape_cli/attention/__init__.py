@@ -45,6 +45,7 @@ __all__ = [
     "Attention",
     "Kind",
     "Link",
+    "Past",
     "additive",
     "adjusted",
     "average",
@@ -60,6 +61,26 @@ __all__ = [
 ]
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # folders ape_cli/attention elsewhere on the path add files
+
+
+class Past:
+    """Keys and values, [B, H, N, K] each, that an attention has projected already. They are unrotated."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._both: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of tokens, N."""
+        return 0 if self._both is None else self._both[0].shape[2]
+
+    def extended(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Add the keys and values of the tokens that follow, and return those of all. [B, H, N, K] each"""
+        if self._both is not None:
+            k, v = (torch.cat(pair, dim=2) for pair in zip(self._both, (k, v), strict=True))
+        self._both = k, v
+        return k, v
 
 
 class Attention(nn.Module):
@@ -80,9 +101,15 @@ class Attention(nn.Module):
         self.value = nn.Linear(d_model, d_model)
         self.out = nn.Linear(d_model, d_model)
 
-    def forward(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link) -> Tensor:
-        """Attend from x to memory. x: [B, M, D], memory: [B, N, D] -> [B, M, D]"""
+    def forward(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link, past: Past | None = None) -> Tensor:
+        """Attend from x to memory. x: [B, M, D], memory: [B, N, D] -> [B, M, D]
+
+        `past`: of tokens that come before memory. They are attended to as well, and those of memory are added to them.
+        The keys of `link` are all of these tokens.
+        """
         q, k, v, link = self._projected(x, memory, scheme, link)
+        if past is not None:
+            k, v = past.extended(k, v)
         rate = self.dropout if self.training else 0.0
         mixed = self.kind.mix(scheme, q, k, v, link, rate)
         return self.out(mixed.transpose(1, 2).flatten(-2))

@@ -105,13 +105,14 @@ class _Pen:
         """Encode the sources."""
         self.model = model
         self.memory, self.source = model.encode(batch.source_ids, batch.source_positions, batch.source_mask)
+        self.past = model.past()
 
     def next(self, written: Tensor, at: Tensor) -> Tensor:
-        """The best symbol after each prefix.
+        """The best symbol after the last prefix. Each call has one token more than the one before.
 
         written: int64 [B, m], SOS first; at: int64 [B or 1, m], its positions -> int64 [B]
         """
-        return self.scores(written, at)[:, -1].argmax(-1)
+        return self.model.decode(written, at, self.memory, self.source, past=self.past)[:, -1].argmax(-1)
 
     def scores(self, given: Tensor, at: Tensor) -> Tensor:
         """The scores of all symbols after each prefix. int64 [B, m], [B or 1, m] -> [B, m, V]"""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli.attention import Attention, Kind, Link
+from ape_cli.attention import Attention, Kind, Link, Past
 from ape_cli.attention._dropout import Dropout, drop
 from ape_cli.position import Scheme
 
@@ -73,17 +73,23 @@ class Layer(nn.Module):
         self.ff_norm, self.ff = nn.LayerNorm(d_model), FeedForward(d_model, d_ff, inside, activation)
 
     def forward(
-        self, x: Tensor, scheme: Scheme, link: Link, memory: Tensor | None = None, cross: Link | None = None
+        self,
+        x: Tensor,
+        scheme: Scheme,
+        link: Link,
+        memory: Tensor | None = None,
+        cross: Link | None = None,
+        past: tuple[Past | None, Past | None] = (None, None),
     ) -> Tensor:
         """Apply all branches. x: [B, M, D] -> the same
 
         `link`: who attends to whom in x. `memory`: [B, N, D], the encoder's output, and `cross`: who attends to it;
-        both or neither are given.
+        both or neither are given. `past`: of the two attentions, for tokens before those of x and of `memory`.
         """
         normed = self.self_norm(x)
-        x = x + self._branch(self.self_attention(normed, normed, scheme, link))
+        x = x + self._branch(self.self_attention(normed, normed, scheme, link, past[0]))
         if memory is not None and cross is not None:
-            x = x + self._branch(self.cross_attention(self.cross_norm(x), memory, scheme, cross))
+            x = x + self._branch(self.cross_attention(self.cross_norm(x), memory, scheme, cross, past[1]))
         return x + self._branch(self.ff(self.ff_norm(x)))
 
     def _branch(self, added: Tensor) -> Tensor:

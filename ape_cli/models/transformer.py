@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
+from itertools import repeat
 from typing import Any, ClassVar
 
 import torch
@@ -19,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from ape_cli import attention
-from ape_cli.attention import Kind, Link
+from ape_cli.attention import Kind, Link, Past
 from ape_cli.attention._dropout import Dropout
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import PAD
@@ -141,19 +143,39 @@ class Transformer(Model):
         return self.encoder_norm(x), context
 
     def decode(
-        self, ids: Tensor, positions: Tensor, memory: Tensor, source: Context, plan: PositionPlan | None = None
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        memory: Tensor,
+        source: Context,
+        plan: PositionPlan | None = None,
+        past: list[tuple[Past, Past]] | None = None,
     ) -> Tensor:
         """The scores of the next token after each prefix. ids, positions: int64 [B, M], SOS first -> [B, M, V]
 
         `memory` and `source` are the results of `encode`. Padding comes after the tokens, where no token can see it.
         The scores at padding have no meaning.
+
+        `past`: what `past()` returned, if tokens are added one by one. Only the first call computes all of its tokens.
+        Each later one has a token more, and computes and returns the scores of this token alone.
         """
+        begin = past[0][0].count if past else 0
         context = self.scheme.context(positions, causal=True, beside=source, plan=plan)
-        x = self.embed(ids, context)
-        link, cross = Link.of(self.scheme, context, context), Link.of(self.scheme, context, source)
-        for layer in self.decoder:
-            x = layer(x, self.scheme, link, memory, cross)
+        new, read = context, memory
+        if begin:
+            new = self.scheme.context(positions[:, begin:], causal=True, beside=source)
+            read = memory[:, :0]  # its keys and values are in `past`
+        x = self.embed(ids[:, begin:], new)
+        link, cross = Link.of(self.scheme, new, context), Link.of(self.scheme, new, source)
+        if begin:  # the last token sees all of them
+            link = replace(link, causal=False)
+        for layer, own in zip(self.decoder, past or repeat((None, None)), strict=False):
+            x = layer(x, self.scheme, link, read, cross, own)
         return self.decoder_norm(x) @ self.embedding.T
+
+    def past(self) -> list[tuple[Past, Past]]:
+        """What `decode` keeps of tokens from one call to the next: for each layer, of its two attentions."""
+        return [(Past(), Past()) for _ in self.decoder]
 
     def forward(
         self,

@@ -159,6 +159,18 @@ def check_causality(kind: str, name: str, decay: float) -> None:
     assert torch.equal(before, run(IDS, AT, padding))
 
 
+@torch.no_grad()
+@pytest.mark.parametrize(("kind", "name"), MODELS)
+def test_tokens_one_by_one_have_the_scores_of_all_at_once(kind: str, name: str) -> None:
+    made = net(kind, scheme_of(name, kind, 0.9), layers=2).eval()
+    mask = torch.ones(3, 7, dtype=torch.bool)
+    mask[1, 5:] = False
+    memory, source = made.encode(IDS[:, 1:], AT[:, 1:], mask)
+    past = made.past()
+    parts = [made.decode(IDS[:, :m], AT[:, :m], memory, source, past=past) for m in range(2, 9)]
+    assert torch.allclose(torch.cat(parts, dim=1), made.decode(IDS, AT, memory, source), atol=1e-9)
+
+
 @pytest.mark.parametrize(("kind", "name"), MODELS)
 def test_neither_batch_nor_padding_matters(kind: str, name: str) -> None:
     """Scores of a row are the same alone, in a batch with other rows, and with padding after it."""

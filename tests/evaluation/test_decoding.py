@@ -34,7 +34,12 @@ class Scripted(torch.nn.Module):
     def encode(self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, None]:
         return ids, None
 
-    def decode(self, ids: torch.Tensor, positions: torch.Tensor, memory: Any, source: Any) -> torch.Tensor:
+    def past(self) -> None:
+        return None
+
+    def decode(
+        self, ids: torch.Tensor, positions: torch.Tensor, memory: Any, source: Any, past: None = None
+    ) -> torch.Tensor:
         assert positions.shape[1] == ids.shape[1]
         self.at, self.read = positions, ids
         return torch.nn.functional.one_hot(self.lines[:, : ids.shape[1]], self.ids).float()

@@ -208,6 +208,22 @@ def check_causality(name: str, expression: str, decay: float, dropout: float) ->
     assert torch.equal(before, run(ids, at, padding))  # the content of padding has no effect either
 
 
+@torch.no_grad()
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_tokens_one_by_one_have_the_scores_of_all_at_once(name: str, expression: str) -> None:
+    """What `decode` keeps from one call to the next replaces the tokens that it has had."""
+    net = model(make(name, expression, decay=0.9)).eval()
+    at = places(expression)
+    ids = torch.randint(3, 20, at.shape[:2], generator=torch.Generator().manual_seed(1))
+    mask = torch.ones(3, 9, dtype=torch.bool)
+    mask[0, 5:] = False
+    memory, source = net.encode(ids[:, 1:], at[:, 1:], mask)
+    past = net.past()
+    parts = [net.decode(ids[:, :m], at[:, :m], memory, source, past=past) for m in range(3, 11)]
+    assert [part.shape[1] for part in parts] == [3, 1, 1, 1, 1, 1, 1, 1]
+    assert torch.allclose(torch.cat(parts, dim=1), net.decode(ids, at, memory, source), atol=1e-9)
+
+
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_every_scheme_reaches_cross_attention(name: str, expression: str) -> None:
     """If the keys are another sequence, the hooks see its positions (additive schemes have seen them in `embed`)."""
