@@ -33,10 +33,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ape_cli.attention._backend import use_backend
 from ape_cli.attention._kind import Kind, Link, additive, adjusted, average, logits, scaled, turned
+from ape_cli.attention._linear_layer import LinearLayer, affine
 from ape_cli.core import own_code, plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Scheme
@@ -99,7 +99,7 @@ class Attention(nn.Module):
         self.query = nn.Linear(d_model, d_model)
         self.key = nn.Linear(d_model, d_model)
         self.value = nn.Linear(d_model, d_model)
-        self.out = nn.Linear(d_model, d_model)
+        self.out = LinearLayer(d_model, d_model)
 
     def forward(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link, past: Past | None = None) -> Tensor:
         """Attend from x to memory. x: [B, M, D], memory: [B, N, D] -> [B, M, D]
@@ -149,9 +149,9 @@ class Attention(nn.Module):
         """
         weights, biases = zip(*(self._framed(layer, frame) for layer, frame in layers), strict=True)
         if len(layers) == 1:
-            found = functional.linear(x, weights[0], biases[0])
+            found = affine(x, weights[0], biases[0])
         else:
-            found = functional.linear(x, torch.cat(weights), torch.cat(biases))
+            found = affine(x, torch.cat(weights), torch.cat(biases))
         return [part.transpose(1, 2) for part in found.unflatten(-1, (len(layers), self.heads, -1)).unbind(2)]
 
     def _framed(self, layer: nn.Linear, frame: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ape_cli.attention._linear_layer import library
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
 
@@ -68,13 +69,13 @@ def describe(device: torch.device) -> dict[str, Any]:
 
 
 def processor() -> dict[str, str]:
-    """The name of the CPU and the instruction set that torch's own kernels use, for example `AVX2`.
+    """The name of the CPU, the instruction set of torch's own kernels, for example `AVX2`, and the library of products.
 
-    Both decide the order in which sums are computed, and so the last digits of a result.
+    They decide the order in which sums are computed, and so the last digits of a result.
     """
     name = platform.processor() or platform.machine()
     with suppress(OSError):  # only Linux has this file
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         found = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
         name = next(iter(found), name)
-    return {"name": name, "instruction_set": torch.backends.cpu.get_cpu_capability()}
+    return {"name": name, "instruction_set": torch.backends.cpu.get_cpu_capability(), "products": library()}

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from ape_cli.attention import Attention, Kind, Link, Past
 from ape_cli.attention._dropout import Dropout, drop
+from ape_cli.attention._linear_layer import LinearLayer
 from ape_cli.position import Scheme
 
 Activation = Callable[[Tensor], Tensor]
@@ -27,7 +28,8 @@ class FeedForward(nn.Module):
     def __init__(self, d_model: int, d_ff: int, dropout: float, activation: Activation = functional.relu) -> None:
         """Create the linear layers."""
         super().__init__()
-        self.inner, self.outer, self.dropout = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), dropout
+        self.inner, self.outer = LinearLayer(d_model, d_ff), LinearLayer(d_ff, d_model)
+        self.dropout = dropout
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:

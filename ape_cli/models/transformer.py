@@ -23,6 +23,7 @@ from torch.nn import functional
 from ape_cli import attention
 from ape_cli.attention import Kind, Link, Past
 from ape_cli.attention._dropout import Dropout
+from ape_cli.attention._linear_layer import affine
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.position_plan import PositionPlan
@@ -171,7 +172,7 @@ class Transformer(Model):
             link = replace(link, causal=False)
         for layer, own in zip(self.decoder, past or repeat((None, None)), strict=False):
             x = layer(x, self.scheme, link, read, cross, own)
-        return self.decoder_norm(x) @ self.embedding.T
+        return affine(self.decoder_norm(x), self.embedding)
 
     def past(self) -> list[tuple[Past, Past]]:
         """What `decode` keeps of tokens from one call to the next: for each layer, of its two attentions."""
