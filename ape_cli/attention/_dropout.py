@@ -5,6 +5,8 @@ about an element, and a random word serves four elements. A probability between 
 2^-16 that is neither 0 nor 1. The elements that are kept are scaled by the rounded probability, so the mean is exact.
 The words come from torch's own generator, whose state is stored with a run, so a resumed run draws the same numbers. On
 a GPU and within torch.compile, torch's own dropout is used.
+
+After a ReLU, dropout needs no mask in the backward pass: an element has a gradient where the result is positive.
 Source: Srivastava et al. 2014, JMLR 15, section 4; scaled in training, not in evaluation.
 """
 
@@ -33,6 +35,14 @@ def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
     return found
 
 
+def drop_relu(x: Tensor, p: float, training: bool = True) -> Tensor:
+    """`drop` of the ReLU of x, as one function. Floating point [...] -> the same"""
+    if not training or p == 0.0 or x.device.type != "cpu" or torch.compiler.is_compiling():
+        return drop(functional.relu(x), p, training)
+    found: Tensor = _DroppingRelu.apply(x, p)
+    return found
+
+
 class Dropout(nn.Module):
     """`drop` as a layer, with probability `p`."""
 
@@ -46,8 +56,8 @@ class Dropout(nn.Module):
         return drop(x, self.p, self.training)
 
 
-def mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
-    """A random mask: 0 with probability `p`, else the inverse of the probability of being kept.
+def mask(shape: torch.Size, p: float, dtype: torch.dtype) -> tuple[Tensor, float]:
+    """A random mask: 0 with probability `p`, else 1, and the inverse of the probability of being kept.
 
     Returns `dtype` of the given shape, usually [B, N, D] or [B, H, M, N].
 
@@ -59,7 +69,7 @@ def mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
     drawn = words.view(torch.int16)[:count].view(shape)  # uniform on -2^15 .. 2^15 - 1
     found = torch.empty(shape, dtype=dtype)
     torch.ge(drawn, dropped - _STEPS // 2, out=found)
-    return found.mul_(_STEPS / (_STEPS - dropped))
+    return found, _STEPS / (_STEPS - dropped)
 
 
 class _Dropping(torch.autograd.Function):
@@ -68,14 +78,42 @@ class _Dropping(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
         """Draw the mask and apply it."""
-        # in bfloat16 the scale of the kept elements would be rounded, and the mean would shift
-        kept = mask(x.shape, p, x.dtype if x.dtype == torch.float64 else torch.float32)
+        kept, scale = mask(x.shape, p, x.dtype)
+        # in bfloat16, a scaled mask would be rounded, and the mean would shift
+        ctx.scale = scale if x.dtype.itemsize < 4 else None
+        if ctx.scale is None:
+            kept *= scale
         ctx.save_for_backward(kept)
-        return (x * kept).to(x.dtype)
+        return _times(x, kept, ctx.scale)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         """Apply the mask to the gradient."""
         (kept,) = ctx.saved_tensors
-        return (grad * kept).to(grad.dtype), None
+        return _times(grad, kept, ctx.scale), None
+
+
+def _times(x: Tensor, kept: Tensor, scale: float | None) -> Tensor:
+    """x times a mask and a scale. Floating point [...] -> the same"""
+    found = x * kept
+    return found if scale is None else found.mul_(scale)
+
+
+class _DroppingRelu(torch.autograd.Function):
+    """A ReLU, multiplied by a random mask."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        """Draw the mask and apply it."""
+        found, ctx.scale = mask(x.shape, p, x.dtype)
+        found.mul_(x).clamp_min_(0.0).mul_(ctx.scale)
+        ctx.save_for_backward(found)
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        """Pass the gradient where the result is positive."""
+        (found,) = ctx.saved_tensors
+        return torch.ops.aten.threshold_backward(grad, found, 0.0).mul_(ctx.scale), None

@@ -86,6 +86,16 @@ class Link:
         """The negation of `mask`, bool, broadcasts to [B, 1, M, N], or None."""
         return None if self.mask is None else ~self.mask
 
+    @cached_property
+    def penalty(self) -> Tensor | None:
+        """-inf where `hidden` is true, else 0: float32, broadcasts to [B, 1, M, N], or None.
+
+        To add it takes one pass, and none in the backward pass, where `masked_fill` takes two each.
+        """
+        if self.hidden is None:
+            return None
+        return torch.zeros(self.hidden.shape, device=self.hidden.device).masked_fill_(self.hidden, float("-inf"))
+
 
 class Kind(ABC):
     """Base class of all kinds of attention. A kind states what it can take, and mixes values."""
@@ -189,8 +199,8 @@ def average(scores: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
 
     Keys that are hidden get no weight.
     """
-    if link.hidden is not None:
-        scores = scores.masked_fill(link.hidden, float("-inf"))
+    if link.penalty is not None:
+        scores = scores + link.penalty.to(scores.dtype)
     # Dropout acts on the weights after the softmax, so it cannot bring back a masked place.
     weights = drop(torch.softmax(scores, dim=-1), dropout)
     return weights.to(v.dtype) @ v

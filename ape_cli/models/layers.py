@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli.attention import Attention, Kind, Link, Past
-from ape_cli.attention._dropout import Dropout, drop
+from ape_cli.attention._dropout import Dropout, drop, drop_relu
 from ape_cli.attention._linear_layer import LinearLayer
 from ape_cli.position import Scheme
 
@@ -34,7 +34,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply both layers. [B, N, D] -> the same"""
-        return self.outer(drop(self.activation(self.inner(x)), self.dropout, self.training))
+        x = self.inner(x)
+        if self.activation is functional.relu:
+            return self.outer(drop_relu(x, self.dropout, self.training))
+        return self.outer(drop(self.activation(x), self.dropout, self.training))
 
 
 class Layer(nn.Module):
@@ -89,9 +92,9 @@ class Layer(nn.Module):
         both or neither are given. `past`: of the two attentions, for tokens before those of x and of `memory`.
         """
         normed = self.self_norm(x)
-        x = x + self._branch(self.self_attention(normed, normed, scheme, link, past[0]))
+        x = x + self._branch(self.self_attention(normed, normed, scheme, link, past=past[0]))
         if memory is not None and cross is not None:
-            x = x + self._branch(self.cross_attention(self.cross_norm(x), memory, scheme, cross, past[1]))
+            x = x + self._branch(self.cross_attention(self.cross_norm(x), memory, scheme, cross, past=past[1]))
         return x + self._branch(self.ff(self.ff_norm(x)))
 
     def _branch(self, added: Tensor) -> Tensor:

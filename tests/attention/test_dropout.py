@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
-from ape_cli.attention._dropout import Dropout, drop, mask
+from ape_cli.attention._dropout import Dropout, drop, drop_relu, mask
 
 
 def drawn(p: float, *shape: int, seed: int = 1) -> Tensor:
     """Draws a mask and returns a bool tensor that is True where an element is dropped."""
     torch.manual_seed(seed)
-    return mask(torch.Size(shape), p, torch.float64) == 0
+    return mask(torch.Size(shape), p, torch.float64)[0] == 0
 
 
 @pytest.mark.parametrize("p", [0.1, 0.15, 0.5, 0.9])
@@ -44,9 +45,9 @@ def test_elements_are_dropped_independently(p: float) -> None:
 def test_the_mean_is_kept() -> None:
     """Kept elements are scaled by the rounded probability, so the mean is kept exactly."""
     for p in (0.15, 0.1, 1e-6, 0.999, 0.9999):
-        kept = mask(torch.Size([4]), p, torch.float64).max()
+        scale = mask(torch.Size([4]), p, torch.float64)[1]
         dropped = max(1, round(p * 2**16)) / 2**16
-        assert kept in (0, 1 / (1 - dropped))
+        assert scale == 1 / (1 - dropped)
         assert abs(dropped - p) <= 2**-16
 
 
@@ -54,7 +55,7 @@ def test_the_mean_is_kept() -> None:
 def test_probabilities_next_to_0_and_1(p: float) -> None:
     """They are rounded to the smallest and the largest that are neither 0 nor 1, so the mean is kept."""
     torch.manual_seed(1)
-    found = mask(torch.Size([2**22]), p, torch.float64)
+    found = drop(torch.ones(2**22, dtype=torch.float64), p)
     dropped = 2**-16 if p < 0.5 else 1 - 2**-16
     assert set(found.unique().tolist()) == {0.0, 1 / (1 - dropped)}
     assert abs(found.mean() - 1) < 4 * math.sqrt(dropped / (1 - dropped) / found.numel())
@@ -70,6 +71,25 @@ def test_it_is_its_own_derivative() -> None:
     (grad,) = torch.autograd.grad(out.sum(), x)
     assert torch.allclose(out, x * grad, rtol=0, atol=0)
     assert set(grad.unique().tolist()) == {0.0, 2**16 / (2**16 - round(0.3 * 2**16))}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_dropout_after_a_relu(dtype: torch.dtype) -> None:
+    """It is the composition, with the same mask and the same gradient. Zeros and dropped elements have none."""
+    x = torch.randn(60, 50, generator=torch.Generator().manual_seed(1)).to(dtype)
+    x[0] = 0.0
+    upstream = torch.randn(60, 50, generator=torch.Generator().manual_seed(2)).to(dtype)
+
+    def both(apply: Callable[[Tensor], Tensor]) -> list[Tensor]:
+        torch.manual_seed(5)
+        given = x.clone().requires_grad_()
+        out = apply(given)
+        return [out, *torch.autograd.grad(out, given, upstream)]
+
+    for found, wanted in zip(both(lambda x: drop_relu(x, 0.3)), both(lambda x: drop(torch.relu(x), 0.3)), strict=True):
+        assert torch.equal(found, wanted)
+    torch.manual_seed(5)
+    assert torch.equal(drop_relu(x, 0.3, training=False), torch.relu(x))
 
 
 def test_nothing_is_dropped_in_evaluation() -> None:
@@ -102,3 +122,12 @@ def test_the_dtype_stays(dtype: torch.dtype) -> None:
     assert x.grad.dtype == dtype
     scale = torch.tensor(1 / 0.85).to(dtype).double()
     assert (out.double().max() - scale).abs() < 1e-4
+
+
+def test_bfloat16_rounds_the_product_once() -> None:
+    """A mask that holds the scale in bfloat16 would shift the mean."""
+    x = torch.randn(100, 100, generator=torch.Generator().manual_seed(1)).bfloat16()
+    torch.manual_seed(5)
+    out = drop(x, 0.3)
+    torch.manual_seed(5)
+    assert torch.equal(out, drop(x.float(), 0.3).bfloat16())
