@@ -19,6 +19,7 @@ import rich.console
 import rich.table
 
 import benchmarks
+from ape_cli.core import cpu
 from benchmarks._measure import Row
 
 RESULTS = Path(__file__).parent / "results"
@@ -39,19 +40,13 @@ def machine() -> dict[str, Any]:
     cuda = torch.cuda.is_available()
     return {
         "kind": torch.cuda.get_device_name().replace(" ", "-").lower() if cuda else f"cpu-{os.cpu_count()}",
-        "processor": _processor(),
+        "processor": cpu.name(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": numpy.__version__,
         "pyarrow": pyarrow.__version__,
     }
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def one(name: str) -> None:

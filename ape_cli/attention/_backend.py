@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import torch
 from torch import Tensor
 
 from ape_cli.core.errors import UsageError
@@ -57,7 +58,8 @@ def choose(q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float)
         return requested
     learned = bias is not None and bias.requires_grad
     on_cpu = q.device.type == "cpu"
-    return "plain" if decay is not None or (on_cpu and (dropout > 0 or learned)) else "fused"
+    slow = dropout > 0 or learned or q.dtype == torch.bfloat16
+    return "plain" if decay is not None or (on_cpu and slow) else "fused"
 
 
 def _obstacle(name: str, q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float) -> str:

@@ -1,12 +1,12 @@
-"""Linear layers in float32 on a CPU, by the faster of two libraries that PyTorch has.
+"""Linear layers in float32 on a CPU, computed by the faster of PyTorch's two libraries.
 
-PyTorch multiplies float32 matrices with MKL. On an AMD processor, MKL takes its kernels for AVX2, although the
-processor has AVX-512. oneDNN takes AVX-512 there. It is up to twice as fast at the same accuracy, except for matrices
-of few rows and for small batched products.
+PyTorch multiplies float32 matrices with MKL. On an AMD processor, MKL uses AVX2 even if the processor has AVX-512.
+oneDNN uses AVX-512 there. It is up to twice as fast at the same accuracy, except for matrices with few rows and for
+small batched products.
 
-`torch.backends.mkldnn.matmul.fp32_precision = "bf16"` sends products to oneDNN. It also permits factors to be rounded
-to bfloat16, which oneDNN does on processors with AMX alone. On these, and on processors of other makers, MKL is used.
-So the arithmetic is float32 everywhere, which a test compares with float64.
+`torch.backends.mkldnn.matmul.fp32_precision = "bf16"` sends products to oneDNN. It also allows oneDNN to round factors
+to bfloat16, which it does only on processors with AMX. On these, and on processors of other makers, MKL is used. So
+the arithmetic is float32 everywhere, and a test compares it with float64.
 
 The choice depends on the processor and the number of rows, so a run is the same each time on one machine. `run.json`
 names the library. Another library acts like another processor: it adds numbers in another order.
@@ -17,9 +17,8 @@ Shapes: T rows (tokens of all rows of a batch), I channels of the input, O chann
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,18 +26,19 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from ape_cli.core import cpu
+
 _LEAST = 1_000  # rows from which on oneDNN is faster
 
 
 @cache
 def library() -> str:
     """The library for large linear layers on this machine's CPU: `oneDNN` or `MKL`."""
-    if not (torch.backends.mkldnn.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX512"):
+    onednn = torch.backends.mkldnn
+    can_choose = onednn.is_available() and hasattr(onednn, "matmul")  # from torch 2.9 on
+    if not can_choose or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return "MKL"
-    about = ""
-    with suppress(OSError):  # only Linux has this file
-        about = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    return "oneDNN" if "AuthenticAMD" in about and "amx_tile" not in about else "MKL"
+    return "oneDNN" if cpu.is_amd() and not cpu.has("amx_tile") else "MKL"
 
 
 class LinearLayer(nn.Linear):
@@ -71,7 +71,7 @@ def _is_faster(x: Tensor, weight: Tensor) -> bool:
 @contextmanager
 def _by_onednn() -> Iterator[None]:
     """Compute products with oneDNN within this context."""
-    products = torch.backends.mkldnn.matmul
+    products = torch.backends.mkldnn.matmul  # type: ignore[attr-defined] # torch has no types for it
     before = products.fp32_precision
     products.fp32_precision = "bf16"
     try:

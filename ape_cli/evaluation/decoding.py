@@ -33,7 +33,7 @@ from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import Batch
 from ape_cli.data.collation import Reading
 from ape_cli.evaluation.metrics import MetricSums
-from ape_cli.models.precision import products
+from ape_cli.models.precision import forward_pass, products
 from ape_cli.models.transformer import Transformer
 from ape_cli.structure import Seq, Tree
 from ape_cli.tasks import BaseTask
@@ -83,11 +83,8 @@ def written(
         )
     for batch in batches:
         there = batch.to(device)
-        with (
-            torch.no_grad(),
-            products(precision),
-            torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"),
-        ):
+        width = model.scheme.shape.d_model
+        with torch.no_grad(), products(precision), forward_pass(precision, device, width):
             pen = _Pen(model, there)
             if reading.tagged:
                 predicted = pen.scores(there.input_ids, there.input_positions).argmax(-1)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ape_cli.data.batches import Labelled
-from ape_cli.models.precision import products
+from ape_cli.models.precision import forward_pass, products
 from ape_cli.models.transformer import Model
 from ape_cli.position import explained
 
@@ -24,8 +25,8 @@ def forward(model: nn.Module, batch: Labelled, precision: str) -> Tensor:
 
     Raises `ApeError` for an exception in a scheme that is not part of ape.
     """
-    on = batch.labels.device.type
-    with explained(), torch.autocast(on, torch.bfloat16, enabled=precision == "bf16"):
+    own: Any = getattr(model, "module", model)  # DistributedDataParallel keeps its model there
+    with explained(), forward_pass(precision, batch.labels.device, own.scheme.shape.d_model):
         return model(*batch.inputs)
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import platform
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from ape_cli.attention._linear_layer import library
-from ape_cli.core import runtime
+from ape_cli.core import cpu, runtime
 from ape_cli.core.errors import UsageError, pick
 
 
@@ -69,13 +66,13 @@ def describe(device: torch.device) -> dict[str, Any]:
 
 
 def processor() -> dict[str, str]:
-    """The name of the CPU, the instruction set of torch's own kernels, for example `AVX2`, and the library of products.
+    """The name of the CPU, the instruction set of torch's own kernels, and the library that multiplies matrices.
 
-    They decide the order in which sums are computed, and so the last digits of a result.
+    They decide the order in which sums are computed, and so the last digits of a result. For example, the instruction
+    set is `AVX2`, and the library is `oneDNN` or `MKL`.
     """
-    name = platform.processor() or platform.machine()
-    with suppress(OSError):  # only Linux has this file
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        found = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        name = next(iter(found), name)
-    return {"name": name, "instruction_set": torch.backends.cpu.get_cpu_capability(), "products": library()}
+    return {
+        "name": cpu.name(),
+        "instruction_set": torch.backends.cpu.get_cpu_capability(),
+        "products": library(),
+    }

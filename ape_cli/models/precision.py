@@ -3,7 +3,8 @@
 - `fp32` is float32 throughout. It is the only one for runs whose last digits matter.
 - `tf32` is float32, but the matrix units of a GPU round the factors of a product to 10 bits of mantissa. Weights,
   activations and sums stay float32. It is several times faster on such a GPU. A CPU has no such units.
-- `bf16` computes products in bfloat16, with 8 bits of mantissa, by torch's autocast. Sums and weights stay float32.
+- `bf16` computes products in bfloat16, with 8 bits of mantissa, by torch's autocast. Sums and weights stay float32. On
+  a CPU, models with fewer than 128 channels are computed in float32, because bfloat16 would be slower.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from contextlib import contextmanager
 
 import torch
 
+from ape_cli.core import cpu
 from ape_cli.core.errors import UsageError
 
 NAMES = ["fp32", "tf32", "bf16"]
+_WIDE = 128  # channels from which on bfloat16 is faster than float32 on a CPU
 
 
 def check_precision(name: str, device: torch.device) -> None:
@@ -27,6 +30,19 @@ def check_precision(name: str, device: torch.device) -> None:
             allowed="fp32, bf16",
             fix="--device cuda",
         )
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this machine's CPU has instructions for products in bfloat16."""
+    return cpu.has("avx512_bf16", "amx_bf16", "bf16")  # the last one is ARM's
+
+
+def cost(name: str, device: torch.device) -> str:
+    """What a precision costs on a CPU that has no instructions for it. Empty if it costs nothing."""
+    if name != "bf16" or device.type != "cpu" or multiplies_bfloat16():
+        return ""
+    times = "twice" if torch.backends.cpu.get_cpu_capability() == "AVX512" else "nine times"
+    return f"this processor has no instructions for bfloat16: training takes about {times} as long as in fp32"
 
 
 @contextmanager
@@ -42,3 +58,14 @@ def products(name: str) -> Iterator[None]:
         yield
     finally:
         matmul.allow_tf32, cudnn.allow_tf32 = before
+
+
+@contextmanager
+def forward_pass(name: str, device: torch.device, width: int) -> Iterator[None]:
+    """Within this context, compute the forward pass of a model with `width` channels in bfloat16 if `name` is `bf16`.
+
+    The backward pass rounds where the forward pass did.
+    """
+    rounds = name == "bf16" and (device.type != "cpu" or width >= _WIDE)
+    with torch.autocast(device.type, torch.bfloat16, enabled=rounds):
+        yield

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import tasks
+from ape_cli import position, tasks
 from ape_cli.core.errors import DataError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import Batch
@@ -30,6 +30,7 @@ class Scripted(torch.nn.Module):
         super().__init__()
         self.lines, self.ids = lines, int(lines.max()) + 1
         self.at, self.read = torch.empty(0), torch.empty(0)
+        self.scheme = position.make("none", d_model=8, heads=1)
 
     def encode(self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, None]:
         return ids, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ape_cli.core import cpu
 from ape_cli.core.errors import UsageError
 from ape_cli.models import precision
 
@@ -30,6 +31,24 @@ def test_nothing_changes_on_a_cpu() -> None:
     with precision.products("tf32"):
         rounded = a @ b
     assert torch.equal(rounded, a @ b)
+
+
+@pytest.mark.parametrize(("name", "width", "rounds"), [("bf16", 128, True), ("bf16", 64, False), ("fp32", 512, False)])
+def test_a_forward_pass_is_rounded_where_it_is_faster(name: str, width: int, rounds: bool) -> None:
+    with precision.forward_pass(name, torch.device("cpu"), width):
+        assert torch.is_autocast_enabled("cpu") == rounds
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_what_bfloat16_costs_follows_from_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = torch.device("cpu")
+    monkeypatch.setattr(cpu, "has", lambda *flags: "avx512_bf16" in flags)
+    assert precision.cost("bf16", here) == ""
+    monkeypatch.setattr(cpu, "has", lambda *flags: False)
+    for capability, times in (("AVX512", "about twice"), ("AVX2", "about nine times")):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda name=capability: name)
+        assert times in precision.cost("bf16", here)
+    assert precision.cost("bf16", torch.device("cuda")) == precision.cost("fp32", here) == ""
 
 
 def test_a_cpu_cannot_train_in_tf32() -> None:
