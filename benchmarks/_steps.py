@@ -80,17 +80,26 @@ class Step:
     """A training step (forward, backward and optimiser) on a few batches in turn. The weights are those of seed 42.
 
     Arguments: `task`, whose data are read; `expression`, the structure as which positions are read; `decay`, of the
-    locality bias, 1 for none.
+    locality bias, 1 for none; `dropout`, its probability, None for that of the preset.
     """
 
     def __init__(
-        self, scheme: str, shape: Shape, *, task: str, expression: str, decay: float, device: str = "cpu"
+        self,
+        scheme: str,
+        shape: Shape,
+        *,
+        task: str,
+        expression: str,
+        decay: float,
+        device: str = "cpu",
+        dropout: float | None = None,
     ) -> None:
         """Build the model, the optimiser and the batches."""
         self.shape, self.device = shape, torch.device(device)
         made = sized(task, shape.preset)
+        settings = {"decay": decay} | ({} if dropout is None else {"dropout": dropout})
         settled = config.resolve(
-            shape.preset, scheme, position.options(scheme), structure=expression, settings={"decay": decay}
+            shape.preset, scheme, position.options(scheme), structure=expression, settings=settings
         )
         batches = batches_of(task, shape, expression)
         if position.load(scheme).bounded:

@@ -87,12 +87,9 @@ def _rows(shape: Shape, p: float) -> Iterator[Row]:
 
     def torchs() -> float:
         with ExitStack() as stack:
-            for where in (
-                "ape_cli.models.transformer.drop",
-                "ape_cli.attention.drop",
-                "ape_cli.attention._dropout.drop",
-            ):
-                stack.enter_context(mock.patch(where, functional.dropout))
+            for where in ("_dropout.drop", "_kind.drop"):
+                stack.enter_context(mock.patch(f"ape_cli.attention.{where}", functional.dropout))
+            stack.enter_context(mock.patch("ape_cli.models.layers.drop_relu", _torchs_after_relu))
             return ours()
 
     others = {"nn.Transformer": theirs} | ({"torch's dropout": torchs} if p else {})
@@ -108,6 +105,11 @@ def _rows(shape: Shape, p: float) -> Iterator[Row]:
         what = f"{name} / ours; {shape.name}, dropout {p:g}"
         absolute = {f"{name} s": pair.a, "ours s": pair.b}
         yield Row(what, pair.ratio, bar, at_least=True, low=pair.low, high=pair.high, absolute=absolute)
+
+
+def _torchs_after_relu(x: Tensor, p: float, training: bool) -> Tensor:
+    """torch's dropout of a ReLU."""
+    return functional.dropout(functional.relu(x), p, training)
 
 
 def _step(model: nn.Module, scores: Callable[[], Tensor], batch: Batch) -> Callable[[], float]:

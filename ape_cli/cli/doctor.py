@@ -9,7 +9,9 @@ import shutil
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 import ape_cli
 from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, command, folder_options
@@ -28,7 +30,12 @@ _GIB = 2**30
 
 
 @command("ape doctor")
-def doctor(results: Results = RESULTS, datasets: Datasets = DATASETS, as_json: Json = False) -> None:
+def doctor(
+    speed: Annotated[bool, typer.Option("--speed", help="Measure how fast matrices are multiplied.")] = False,
+    results: Results = RESULTS,
+    datasets: Datasets = DATASETS,
+    as_json: Json = False,
+) -> None:
     """Show versions, the machine, folders and leftovers. Nothing is changed."""
     runtime.share_cores()
     from ape_cli.runs.registry import open_registry
@@ -53,6 +60,8 @@ def doctor(results: Results = RESULTS, datasets: Datasets = DATASETS, as_json: J
         "folders": {"results": _folder(results) | runs, "datasets": _folder(datasets)},
         "leftovers": [*leftovers, *unreadable],
     }
+    if speed:
+        found["speed"] = _speed()
     if as_json:
         answer(found)
     else:
@@ -74,6 +83,8 @@ def _print(found: dict[str, Any]) -> None:
     machine = found["machine"]
     if machine["load"] > machine["cores"]:
         note("other programs use the cores: training and measurements are slower")
+    for one in found.get("speed", []):
+        say(f"{one['product']}, {one['precision']}: {one['gflops']:.0f} GFLOP/s ({one['library']})")
     say(f"left over: {len(found['leftovers']) or 'nothing'}")
     for left in found["leftovers"]:
         say(f"  {left['where']}: {left['what']}", indent=4)
@@ -130,6 +141,7 @@ def _machine() -> dict[str, Any]:
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": f"{own['processor']['name']} ({own['processor']['instruction_set']})",
+        "products": own["processor"]["products"],
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "threads": own["threads"],
         "load": round(os.getloadavg()[0], 2),
@@ -138,6 +150,16 @@ def _machine() -> dict[str, Any]:
         "GPUs": gpu_count(),
         "GPU": own.get("gpu"),
     }
+
+
+def _speed() -> list[dict[str, Any]]:
+    """How fast this machine multiplies matrices, on all threads."""
+    import dataclasses
+
+    from ape_cli.models import speed
+    from ape_cli.models.device import choose_device
+
+    return [dataclasses.asdict(one) for one in speed.measure(choose_device("auto"))]
 
 
 def _memory() -> str:

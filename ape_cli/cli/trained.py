@@ -40,7 +40,8 @@ def print_trained(done: Trial, baselines: dict[str, Any] | None, again: str) -> 
     """
     kind, result, test = done.run.config().kind, done.run.read()["result"], done.evaluation
     accuracy = accuracy_of(kind)
-    say(f"{done.run.name}: {result['steps']} steps in {result['seconds']:.0f} s")
+    pace = f"{result['tokens_per_second']:,.0f} {'images' if kind == 'image' else 'tokens'}/s"
+    say(f"{done.run.name}: {result['steps']} steps in {result['seconds']:.0f} s, {pace}")
     say(f"  validation {accuracy} {result['best_accuracy']:.2%}, step {result['best_step']}")
     if test is None or baselines is None:
         return

@@ -7,9 +7,11 @@ import platform
 import shlex
 from pathlib import Path
 
+import pytest
 import torch
 
 import ape_cli
+from ape_cli.models import speed
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
 from tests.reports.test_aggregation import add
@@ -30,6 +32,17 @@ def test_it_shows_versions_machine_and_folders(here: Path) -> None:
     shown = ape("doctor")[0]
     assert "runs finished 1" in shown
     assert "left over: nothing" in shown
+
+
+def test_it_measures_products_on_request(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "speed" not in json.loads(ape("doctor", "--json")[0])
+    monkeypatch.setattr(speed, "_SECONDS", 1e-3)
+    found = json.loads(ape("doctor", "--speed", "--json")[0])["speed"]
+    assert [one["precision"] for one in found] == ["fp32", "bf16"] * 3
+    assert all(one["gflops"] > 0 and one["library"] for one in found)
+    shown = ape("doctor", "--speed")[0]
+    assert "linear layer (6400 x 128)(128 x 512), fp32: " in shown
+    assert "GFLOP/s" in shown
 
 
 def test_it_finds_what_was_left(here: Path) -> None:

@@ -1,0 +1,89 @@
+"""How fast this machine multiplies matrices: the products that training consists of, computed as training does.
+
+Units: GFLOP/s, with two operations for each multiplication of a product.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from ape_cli.attention._linear_layer import affine, library
+from ape_cli.models.precision import NAMES, forward_pass, multiplies_bfloat16, products
+
+_SECONDS = 0.3  # for each product and precision
+_LAYERS = [(6400, 128, 512), (1600, 512, 2048)]  # tokens, channels in, channels out
+_HEADS = (256, 100, 32, 100)  # rows times heads, queries, channels, keys
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The speed of one product in one precision."""
+
+    product: str  # what is multiplied, with its sizes
+    precision: str
+    library: str
+    gflops: float
+
+
+def measure(device: torch.device) -> list[Speed]:
+    """The speeds of all products in each precision that the device has. It takes a few seconds."""
+    generator = torch.Generator().manual_seed(1)
+
+    def drawn(*shape: int) -> torch.Tensor:
+        """A standard normal tensor on the device."""
+        return torch.randn(*shape, generator=generator).to(device)
+
+    found = []
+    for tokens, channels, out in _LAYERS:
+        x, weight = drawn(tokens, channels), drawn(out, channels)
+        name, operations = f"linear layer ({tokens} x {channels})({channels} x {out})", 2 * tokens * channels * out
+        found += _speeds(name, operations, partial(affine, x, weight), device, layer=True)
+    count, queries, channels, keys = _HEADS
+    q, k = drawn(count, queries, channels), drawn(count, keys, channels)
+    name, operations = f"{count} products ({queries} x {channels})({channels} x {keys})", 2 * k.numel() * queries
+    return found + _speeds(name, operations, lambda: q @ k.mT, device, layer=False)
+
+
+@torch.no_grad()
+def _speeds(
+    name: str, operations: int, product: Callable[[], object], device: torch.device, *, layer: bool
+) -> list[Speed]:
+    """The speed of a product in each precision. `layer`: whether it is a linear layer."""
+    found = []
+    for precision in NAMES if device.type == "cuda" else ("fp32", "bf16"):
+        with products(precision), forward_pass(precision, device, _LAYERS[0][1]):
+            seconds = _seconds(product, device)
+        found.append(Speed(name, precision, _library(precision, device, layer=layer), operations / seconds / 1e9))
+    return found
+
+
+def _library(precision: str, device: torch.device, *, layer: bool) -> str:
+    """The library that computes a product."""
+    if device.type == "cuda":
+        return "cuBLAS"
+    if precision == "bf16":
+        return "oneDNN" if multiplies_bfloat16() else "oneDNN, without instructions for it"
+    return library() if layer else "MKL"
+
+
+def _seconds(product: Callable[[], object], device: torch.device) -> float:
+    """The least time of a product."""
+
+    def now() -> float:
+        """The time after the device has finished."""
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    product()
+    end, least = now() + _SECONDS, float("inf")
+    while now() < end:
+        start = now()
+        product()
+        least = min(least, now() - start)
+    return least
