@@ -42,9 +42,9 @@ def folder(path: StoragePath) -> StoragePath:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
-            if not path.is_dir() and os.path.lexists(str(path)):
-                raise cannot_write(path, error) from error
-            continue  # another process has removed the folder, or created it again
+            with suppress(FileNotFoundError):  # another process has removed the folder, and may create it again
+                if not stat.S_ISDIR(os.lstat(str(path)).st_mode) and not path.is_dir():
+                    raise cannot_write(path, error) from error
         except OSError as error:
             raise cannot_write(path, error) from error
         return path

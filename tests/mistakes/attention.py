@@ -99,8 +99,8 @@ MISTAKES = [
     Mistake(
         "a learned bias with which queries see padding and later keys",
         "average",
-        "link.hidden is not None",
-        "link.hidden is not None and link.decay is not None",
+        "link.penalty is not None",
+        "link.penalty is not None and link.decay is not None",
         "attention/test_dot.py::test_a_learned_bias_is_that_of_torch",
     ),
     Mistake(
@@ -123,6 +123,20 @@ MISTAKES = [
         "first=self.first + begin",
         "first=0",
         "attention/test_blocks.py::test_in_blocks_as_at_once",
+    ),
+    Mistake(
+        "dropout after a ReLU whose gradient is not scaled",
+        "_DroppingRelu.backward",
+        "torch.ops.aten.threshold_backward(grad, found, 0.0).mul_(ctx.scale)",
+        "torch.ops.aten.threshold_backward(grad, found, 0.0)",
+        "attention/test_dropout.py::test_dropout_after_a_relu",
+    ),
+    Mistake(
+        "float32 products in a library that rounds factors to bfloat16",
+        "_Linear.forward",
+        "return functional.linear(x, weight, bias)",
+        "return functional.linear(x.bfloat16().float(), weight.bfloat16().float(), bias)",
+        "attention/test_linear_layer.py::test_the_arithmetic_is_float32",
     ),
     Mistake(
         "gradients with other dropout masks than the forward pass",

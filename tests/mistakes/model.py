@@ -71,12 +71,19 @@ MISTAKES = [
     Mistake(
         "the locality bias missing from cross-attention",
         "Transformer.decode",
-        "link, cross = Link.of(self.scheme, context, context), Link.of(self.scheme, context, source)",
+        "link, cross = Link.of(self.scheme, new, context), Link.of(self.scheme, new, source)",
         """
-        link = Link.of(self.scheme, context, context)
-        cross = Link(**vars(Link.of(self.scheme, context, source)) | {'decay': None})
+        link = Link.of(self.scheme, new, context)
+        cross = Link(**vars(Link.of(self.scheme, new, source)) | {'decay': None})
         """,
         "models/test_reference.py::test_the_model_is_the_plain_one",
+    ),
+    Mistake(
+        "greedy decoding that keeps keys, and computes the last token at the position of the first",
+        "Transformer.decode",
+        "new = self.scheme.context(positions[:, begin:], causal=True, beside=source)",
+        "new = self.scheme.context(positions[:, : positions.shape[1] - begin], causal=True, beside=source)",
+        "position/test_contract.py::test_tokens_one_by_one_have_the_scores_of_all_at_once",
     ),
     Mistake(
         "the locality bias missing from the encoder",
