@@ -2,13 +2,14 @@
 
 | backend | what it is | when it is chosen |
 |---|---|---|
-| `plain` | matrix products and a softmax | with a locality bias; on a CPU also with dropout or a learned bias |
+| `plain` | matrix products and a softmax | with a locality bias; on a CPU also with dropout, learned bias or bfloat16 |
 | `fused` | torch's `scaled_dot_product_attention` | everything else |
 | `flex` | torch's FlexAttention, compiled | on request alone |
 
 `fused` cannot multiply scores, which a locality bias needs. On a CPU its fused kernel has neither dropout nor a
-gradient for a bias, and torch then takes a slower path of its own. `flex` never stores the scores, but it has no
-dropout on the weights and no gradient on a CPU, and its speed on a GPU has not been measured yet.
+gradient for a bias, and torch then takes a slower path of its own. In bfloat16 it is several times as slow there as
+products and a softmax, which are chosen below 1,024 queries, where scores need little memory. `flex` never stores the
+scores, but it has no dropout on the weights and no gradient on a CPU, and its speed on a GPU has not been measured yet.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from ape_cli.core.errors import UsageError
 
+_LONG = 1024  # queries from which on the scores of bfloat16 are not stored
 NAMES = ("plain", "fused", "flex")
 _requested: ContextVar[str | None] = ContextVar("_requested", default=None)
 
@@ -58,7 +60,7 @@ def choose(q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float)
         return requested
     learned = bias is not None and bias.requires_grad
     on_cpu = q.device.type == "cpu"
-    slow = dropout > 0 or learned or q.dtype == torch.bfloat16
+    slow = dropout > 0 or learned or (q.dtype == torch.bfloat16 and q.shape[-2] < _LONG)
     return "plain" if decay is not None or (on_cpu and slow) else "fused"
 
 

@@ -159,7 +159,7 @@ def sweep(
     runtime.share_cores()
     from ape_cli.core import executors
     from ape_cli.models.device import choose_device, gpu_count
-    from ape_cli.models.precision import check_precision, cost
+    from ape_cli.models.precision import check_precision, remark
     from ape_cli.runs.registry import open_registry
     from ape_cli.sweep import planning, specification, worker
     from ape_cli.training import loggers
@@ -196,8 +196,9 @@ def sweep(
         return
     for one in grids if engine == "local" else ():
         check_precision(one.precision, where)
-        if slow := cost(one.precision, where):
-            note(slow)
+    if engine == "local":
+        for known in {remark(item.config.precision, where, item.config.d_model) for item in items} - {""}:
+            note(known)
     items = planning.prepare(items, registry, datasets)
     watch = _work(items, made, lambda item: worker.job(item, registry, device, compiled, log or (), retrain), local_gpu)
     print_end(items, watch.lines, registry, as_json)

@@ -131,7 +131,7 @@ def train(
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.models.device import choose_device
-    from ape_cli.models.precision import check_precision, cost
+    from ape_cli.models.precision import check_precision, remark
     from ape_cli.runs import config
     from ape_cli.runs.config_file import read_config_file
     from ape_cli.runs.registry import open_registry
@@ -157,13 +157,13 @@ def train(
         if file is not None:
             wanted = wanted.over(read_config_file(file), given(ctx))
         check_precision(wanted.precision, where)
-        if group.first and (slow := cost(wanted.precision, where)):
-            note(slow)
         usually = preset is None and file is None
         found = group.dataset(partial(wanted.dataset, data, task, datasets, usual=usually))
         with _stoppable(group) as stop:
             execution = Execution(where, compiled, stop, group, chosen_loggers)
             chosen = wanted.config(found.kind)
+            if group.first and (known := remark(chosen.precision, where, chosen.d_model)):
+                note(known)
             registry = open_registry(results)
             done = _trained(chosen, found, registry, execution, existing, test=not no_eval)
     if done is None:

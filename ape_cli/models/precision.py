@@ -37,9 +37,13 @@ def multiplies_bfloat16() -> bool:
     return cpu.has("avx512_bf16", "amx_bf16", "bf16")  # the last one is ARM's
 
 
-def cost(name: str, device: torch.device) -> str:
-    """What a precision costs on a CPU that has no instructions for it. Empty if it costs nothing."""
-    if name != "bf16" or device.type != "cpu" or multiplies_bfloat16():
+def remark(name: str, device: torch.device, width: int) -> str:
+    """What to know about a precision on a device, for a model with `width` channels. Empty if there is nothing."""
+    if name != "bf16" or device.type != "cpu":
+        return ""
+    if width < _WIDE:
+        return f"models with fewer than {_WIDE} channels are computed in fp32 on a CPU, because bf16 would be slower"
+    if multiplies_bfloat16():
         return ""
     times = "twice" if torch.backends.cpu.get_cpu_capability() == "AVX512" else "nine times"
     return f"this processor has no instructions for bfloat16: training takes about {times} as long as in fp32"
