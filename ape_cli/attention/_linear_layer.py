@@ -31,14 +31,18 @@ from ape_cli.core import cpu
 _LEAST = 1_000  # rows from which on oneDNN is faster
 
 
+def usual_library() -> str:
+    """The library by which PyTorch multiplies float32 matrices on this machine's CPU: `MKL`, or `BLAS` for others."""
+    return "MKL" if torch.backends.mkl.is_available() else "BLAS"
+
+
 @cache
 def library() -> str:
-    """The library for large linear layers on this machine's CPU: `oneDNN` or `MKL`."""
+    """The library for large linear layers in float32 on this machine's CPU: `oneDNN`, or the usual one."""
     onednn = torch.backends.mkldnn
     can_choose = onednn.is_available() and hasattr(onednn, "matmul")  # from torch 2.9 on
-    if not can_choose or torch.backends.cpu.get_cpu_capability() != "AVX512":
-        return "MKL"
-    return "oneDNN" if cpu.is_amd() and not cpu.has("amx_tile") else "MKL"
+    faster = torch.backends.cpu.get_cpu_capability() == "AVX512" and cpu.is_amd() and not cpu.has("amx_tile")
+    return "oneDNN" if can_choose and faster else usual_library()
 
 
 class LinearLayer(nn.Linear):

@@ -12,7 +12,7 @@ from functools import partial
 
 import torch
 
-from ape_cli.attention._linear_layer import affine, library
+from ape_cli.attention._linear_layer import affine, library, usual_library
 from ape_cli.models.precision import NAMES, forward_pass, multiplies_bfloat16, products
 
 _SECONDS = 0.3  # for each product and precision
@@ -68,7 +68,7 @@ def _library(precision: str, device: torch.device, *, layer: bool) -> str:
         return "cuBLAS"
     if precision == "bf16":
         return "oneDNN" if multiplies_bfloat16() else "oneDNN, without instructions for it"
-    return library() if layer else "MKL"
+    return library() if layer else usual_library()
 
 
 def _seconds(product: Callable[[], object], device: torch.device) -> float:
