@@ -9,13 +9,16 @@ from torch.nn import functional
 
 from ape_cli.attention import _linear_layer
 from ape_cli.attention._linear_layer import affine
+from ape_cli.core import cpu
 
 SIZES = [(1_000, 64, 96), (1_280, 128, 23), (4_096, 512, 128)]  # rows, input and output channels
 
 
 @pytest.fixture(autouse=True)
 def _by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_linear_layer, "library", lambda: "oneDNN")
+    """Use oneDNN on processors of all makers, except where it would round: there, the usual library is tested."""
+    if not cpu.has("amx_tile"):
+        monkeypatch.setattr(_linear_layer, "library", lambda: "oneDNN")
 
 
 def drawn(rows: int, channels: int, out: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -62,6 +65,7 @@ def test_other_layers_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None
         raise AssertionError("oneDNN was used")
 
     x, weight, bias, _ = drawn(2_000, 16, 16)
+    monkeypatch.setattr(_linear_layer, "library", lambda: "oneDNN")
     monkeypatch.setattr(_linear_layer._Linear, "apply", refuse)
     with pytest.raises(AssertionError):
         affine(x, weight, bias)
@@ -87,5 +91,14 @@ def test_the_library_follows_from_the_processor(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.undo()
     found = _linear_layer.library.__wrapped__()
     assert found in ("oneDNN", _linear_layer.usual_library())
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    for maker, flags, library in (
+        ("AuthenticAMD", "avx512f", "oneDNN"),
+        ("AuthenticAMD", "avx512f amx_tile", _linear_layer.usual_library()),
+        ("GenuineIntel", "avx512f", _linear_layer.usual_library()),
+    ):
+        facts = {"vendor_id": maker, "flags": flags}
+        monkeypatch.setattr(cpu, "_facts", lambda facts=facts: facts)
+        assert _linear_layer.library.__wrapped__() == library
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     assert _linear_layer.library.__wrapped__() == _linear_layer.usual_library()
