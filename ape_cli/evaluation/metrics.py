@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,14 +19,15 @@ from ape_cli.models.transformer import Model
 from ape_cli.position import explained
 
 
-def forward(model: nn.Module, batch: Labelled, precision: str) -> Tensor:
+def forward(model: Model, batch: Labelled, precision: str, parallel: nn.Module | None = None) -> Tensor:
     """The teacher-forced scores of a batch. -> [B, M, V]
 
+    `parallel`: the module that wraps the model for a process group and is called in its place.
     Raises `ApeError` for an exception in a scheme that is not part of ape.
     """
-    own: Any = getattr(model, "module", model)  # DistributedDataParallel keeps its model there
-    with explained(), forward_pass(precision, batch.labels.device, own.scheme.shape.d_model):
-        return model(*batch.inputs)
+    called = model if parallel is None else parallel
+    with explained(), forward_pass(precision, batch.labels.device, model.scheme.shape.d_model):
+        return called(*batch.inputs)
 
 
 def sent(batch: Labelled, model: Model, device: torch.device) -> Labelled:

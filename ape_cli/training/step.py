@@ -53,7 +53,7 @@ class TrainingStep:
         `labels`: the number of labels in the global batch, a scalar of shape [] on the device if the step is on a GPU.
         """
         config, optimiser = self.setup.config, self.setup.optimiser
-        scores = forward(self.parallel, there, config.precision)  # [B, M, V]
+        scores = forward(self.setup.model, there, config.precision, self.parallel)  # [B, M, V]
         total = loss(scores, there.labels, there.blank, config.label_smoothing)
         optimiser.zero_grad(set_to_none=True)
         # the factor is the group size, because gradients are averaged over ranks
