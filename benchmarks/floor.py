@@ -9,7 +9,6 @@ Speeds are measured in the same process: of the linear layers of `ape doctor --s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import torch
@@ -48,9 +47,7 @@ def _row(name: str, shape: Shape, precision: str, bar: float | None, gflops: flo
     step = Step(name, shape, task="reverse", expression="seq", decay=1.0, dropout=0.1)
     with forward_pass(precision, CPU, config.preset(shape.preset).fields["d_model"]):
         operations, moved = _counted(step)
-        times = []
-        for _ in range(ROUNDS[shape.preset]):
-            times.append(step.seconds())
+        times = [step.seconds() for _ in range(ROUNDS[shape.preset])]
     products, activations = operations / gflops / 1e9, moved / memory
     ratios = [taken / (products + activations) for taken in times]
     low, middle, high = quartiles(ratios)
@@ -79,9 +76,4 @@ def _counted(step: Step) -> tuple[float, float]:
 def _bytes_per_second() -> float:
     """The bytes that a copy in memory reads and writes per second."""
     source, target = (torch.zeros(2**26, dtype=torch.uint8) for _ in range(2))
-    least = float("inf")
-    for _ in range(10):
-        start = time.perf_counter()
-        target.copy_(source)
-        least = min(least, time.perf_counter() - start)
-    return 2 * len(source) / least
+    return 2 * len(source) / speed.seconds(lambda: target.copy_(source), CPU)

@@ -29,7 +29,7 @@ def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
     """
     if not training or p == 0.0:
         return x
-    if x.device.type != "cpu" or torch.compiler.is_compiling():
+    if not _draws(x):
         return functional.dropout(x, p)
     found: Tensor = _Dropping.apply(x, p)
     return found
@@ -37,10 +37,15 @@ def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
 
 def drop_relu(x: Tensor, p: float, training: bool = True) -> Tensor:
     """`drop` of the ReLU of x, as one function. Floating point [...] -> the same"""
-    if not training or p == 0.0 or x.device.type != "cpu" or torch.compiler.is_compiling():
+    if not training or p == 0.0 or not _draws(x):
         return drop(functional.relu(x), p, training)
     found: Tensor = _DroppingRelu.apply(x, p)
     return found
+
+
+def _draws(x: Tensor) -> bool:
+    """Whether the mask for x is drawn here, and not by torch."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 class Dropout(nn.Module):

@@ -82,19 +82,14 @@ class Link:
         return before if mask is None else before & mask
 
     @cached_property
-    def hidden(self) -> Tensor | None:
-        """The negation of `mask`, bool, broadcasts to [B, 1, M, N], or None."""
-        return None if self.mask is None else ~self.mask
-
-    @cached_property
     def penalty(self) -> Tensor | None:
-        """-inf where `hidden` is true, else 0: float32, broadcasts to [B, 1, M, N], or None.
+        """-inf where `mask` is false, else 0: float32, broadcasts to [B, 1, M, N], or None.
 
         To add it takes one pass, and none in the backward pass, where `masked_fill` takes two each.
         """
-        if self.hidden is None:
+        if self.mask is None:
             return None
-        return torch.zeros(self.hidden.shape, device=self.hidden.device).masked_fill_(self.hidden, float("-inf"))
+        return torch.zeros(self.mask.shape, device=self.mask.device).masked_fill_(~self.mask, float("-inf"))
 
 
 class Kind(ABC):
@@ -191,7 +186,7 @@ def additive(bias: Tensor | None, link: Link, dtype: torch.dtype) -> Tensor | No
     if bias is None:
         return link.mask
     bias = bias.to(dtype)
-    return bias if link.hidden is None else bias.masked_fill(link.hidden, float("-inf"))
+    return bias if link.penalty is None else bias + link.penalty.to(dtype)
 
 
 def average(scores: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:

@@ -194,10 +194,10 @@ def sweep(
     if dry_run:
         print_plan(items, made.slots, as_json, old)
         return
-    for one in grids if engine == "local" else ():
-        check_precision(one.precision, where)
     if engine == "local":
-        for known in {remark(item.config.precision, where, item.config.d_model) for item in items} - {""}:
+        for one in grids:
+            check_precision(one.precision, where)
+        for known in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
             note(known)
     items = planning.prepare(items, registry, datasets)
     watch = _work(items, made, lambda item: worker.job(item, registry, device, compiled, log or (), retrain), local_gpu)

@@ -57,8 +57,8 @@ def _speeds(
     found = []
     for precision in NAMES if device.type == "cuda" else ("fp32", "bf16"):
         with products(precision), forward_pass(precision, device, _LAYERS[0][1]):
-            seconds = _seconds(product, device)
-        found.append(Speed(name, precision, _library(precision, device, layer=layer), operations / seconds / 1e9))
+            taken = seconds(product, device)
+        found.append(Speed(name, precision, _library(precision, device, layer=layer), operations / taken / 1e9))
     return found
 
 
@@ -71,8 +71,8 @@ def _library(precision: str, device: torch.device, *, layer: bool) -> str:
     return library() if layer else usual_library()
 
 
-def _seconds(product: Callable[[], object], device: torch.device) -> float:
-    """The least time of a product."""
+def seconds(work: Callable[[], object], device: torch.device) -> float:
+    """The least time that `work` takes on a device, of many calls."""
 
     def now() -> float:
         """The time after the device has finished."""
@@ -80,10 +80,10 @@ def _seconds(product: Callable[[], object], device: torch.device) -> float:
             torch.cuda.synchronize(device)
         return time.perf_counter()
 
-    product()
+    work()
     end, least = now() + _SECONDS, float("inf")
     while now() < end:
         start = now()
-        product()
+        work()
         least = min(least, now() - start)
     return least

@@ -74,8 +74,8 @@ def test_a_bias_of_another_dtype_is_added_as_it_is(dtype: torch.dtype) -> None:
     q, k, v = (vectors(seed, count).to(dtype) for seed in (1, 2, 3))
     bias = scheme.bias(q, link.q_context, link.k_context)
     logits = torch.einsum("bhmk,bhnk->bhmn", q.double(), k.double()) / (D // H) ** 0.5 + bias.double()
-    assert link.hidden is not None
-    wanted = torch.softmax(logits.masked_fill(link.hidden, float("-inf")), dim=-1) @ v.double()
+    assert link.mask is not None
+    wanted = torch.softmax(logits.masked_fill(~link.mask, float("-inf")), dim=-1) @ v.double()
     error = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.05}[dtype]
     for backend in ("plain", "fused", "flex"):
         with attention.use_backend(backend):
