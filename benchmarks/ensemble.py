@@ -20,14 +20,14 @@ from typing import Any
 
 import torch
 
-from ape_cli import position
+from ape_cli import experiment, position
 from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset
-from ape_cli.models import factory, settling
+from ape_cli.experiment.datasets import preset_dataset
+from ape_cli.models import factory
 from ape_cli.models.device import tune
 from ape_cli.models.transformer import Transformer
 from ape_cli.runs import config
-from ape_cli.training import dataset_choice
 from benchmarks._measure import Row, pair_of, paired
 from benchmarks._members import Folded, Joined, Singles, Vmapped, Way
 from benchmarks._steps import Shape, sequences
@@ -213,13 +213,13 @@ def _resident(what: str) -> int:
 
 def _data(shape: Shape, task: str, root: Path) -> Dataset:
     """The dataset of a preset, which is generated in `root` if it is not there."""
-    return dataset_choice.preset_dataset(task, None, shape.preset, root)
+    return preset_dataset(task, None, shape.preset, root)
 
 
 def _members(shape: Shape, scheme: str, data: Dataset) -> list[Transformer]:
     """The models of a configuration for each seed, without dropout."""
     plain = config.resolve(shape.preset, scheme, position.options(scheme), settings={"dropout": 0.0})
-    settled = [settling.settle(plain.model_copy(update={"seed": seed}), data) for seed in _SEEDS]
+    settled = [experiment.complete(plain.model_copy(update={"seed": seed}), data) for seed in _SEEDS]
     return [factory.build(each, data.structure, data.ids) for each in settled]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ape_cli import tasks
+from ape_cli import experiment, tasks
 from ape_cli.data import generation
 from ape_cli.data.batches import Batch
 from ape_cli.data.loader import open_dataset
@@ -43,7 +43,7 @@ def measure() -> Iterator[Row]:
         generation.generate(made, generation.plan(made, seed=1, rows=rows, shard_rows=ROWS), at / "data")
         data, results = open_dataset(at / "data"), at / "results"
         chosen = config.resolve("small", "none", {}, settings={"steps": 1})
-        run = trial.run_trial(chosen, data, open_registry(results), Execution(device), test=False).run
+        run = trial.run_trial(experiment.of(chosen, data), open_registry(results), Execution(device), test=False).run
         model = factory.build(run.config(), data.structure, data.ids).to(device).eval()
         batches = [batch.to(device) for batch in sequences(data, "test").batches(BATCH)]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from ape_cli import tasks
+from ape_cli import experiment, tasks
 from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs import config
@@ -88,7 +88,9 @@ def _trained(task: str, scheme: str, work: Path) -> tuple[dict, dict[str, dict]]
     made, rows = tasks.make(task), {"train": 100, "validation": 20, "test": 1000}
     generation.generate(made, generation.plan(made, seed=1, rows=rows, shard_rows=1000), folder)
     chosen = config.resolve("tiny", scheme, {}, settings={"steps": 1})
-    found = trial.run_trial(chosen, open_dataset(folder), open_registry(work / "few"), Execution(torch.device("cpu")))
+    found = trial.run_trial(
+        experiment.of(chosen, open_dataset(folder)), open_registry(work / "few"), Execution(torch.device("cpu"))
+    )
     kept = (found.run.folder / "eval").iterdir()
     return found.run.read(), {p.name: json.loads(p.read_text(encoding="utf-8")) for p in kept}
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import polars as pl
 
 from ape_cli import tasks
-from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation.count_baselines import count_baselines
+from ape_cli.experiment.datasets import generated
 from ape_cli.reports.evaluations import task_of
 from ape_cli.runs.registry import open_registry
-from ape_cli.sweep import planning, specification, trial_data
+from ape_cli.sweep import planning, specification
 
 RESULTS = Path(__file__).resolve().parent
 SWEEPS = ("tasks", "trees")
@@ -28,10 +28,8 @@ def counted(sweep: str) -> list[dict[str, object]]:
     datasets = RESULTS.parent / "datasets"
     items, _ = planning.of_grids(grids, "small", open_registry(RESULTS), datasets, lambda name: datasets / name)
     found = []
-    for folder, item in {item.data.folder: item for item in items}.items():
-        if item.data.missing:
-            trial_data.generate(item.data, item.config.preset, datasets)
-        data = open_dataset(folder)
+    for item in {item.data.folder: item for item in items}.values():
+        data = generated(item.data)
         form = tasks.load(data.task).form(data.parameters)
         column = task_of({"task": data.task, "order": data.order, "form": form})
         for baseline, scores in count_baselines(data, "test").items():

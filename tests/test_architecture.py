@@ -21,6 +21,7 @@ PIPELINE = {
     "runs": "none",
     "position": "all",
     "attention": "all",
+    "experiment": "resolution",
     "models": "all",
     "evaluation": "all",
     "training": "all",

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import attention, position
+from ape_cli import attention, experiment, position
 from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.padding import few_lengths
 from ape_cli.evaluation import metrics
-from ape_cli.models import factory, precision, settling
+from ape_cli.models import factory, precision
 from ape_cli.models.transformer import loss
 from ape_cli.position._tiles import TileStage, cut
 from ape_cli.runs import config
@@ -42,7 +42,7 @@ def settled(scheme: str, data: Dataset, kind: str = "dot", **settings: Any) -> C
     found = config.resolve(
         "tiny", scheme, position.options(scheme), attention=kind, attention_options=options, seed=3, settings=chosen
     )
-    return settling.settle(found, data)
+    return experiment.complete(found, data)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def first(data: Dataset, found: Config, few: bool = False) -> Batch:
     split = data.split("train")
     assert isinstance(split, Split)
     padding: dict[str, Any] = {"padding": few_lengths} if few else {}
-    return next(iter(split.batches(16, 1, **settling.feed(found, data), **padding)))
+    return next(iter(split.batches(16, 1, **experiment.of(found, data).feed(), **padding)))
 
 
 def results(found: Config, data: Dataset, batch: Batch, device: torch.device, name: str) -> tuple[Tensor, Tensor]:

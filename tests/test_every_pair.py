@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import position, tasks
+from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import DataError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.models import settling
+from ape_cli.experiment.reading import reading
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.tensors import load_tensors
@@ -65,7 +65,7 @@ def wanted(scheme: str, found: Dataset, **options: Any) -> config.Config:
 
 def reads(scheme: str, found: Dataset) -> bool:
     try:
-        settling.reading(scheme, found.structure)
+        reading(scheme, found.structure)
     except DataError:
         return False
     return True
@@ -73,11 +73,11 @@ def reads(scheme: str, found: Dataset) -> bool:
 
 def check(asked: config.Config, found: Dataset, where: Path) -> None:
     """Checks that a run that is stopped after two steps and resumed ends with the same weights and scores."""
-    straight = trial.run_trial(asked, found, open_registry(where / "straight"), Execution(CPU))
+    straight = trial.run_trial(experiment.of(asked, found), open_registry(where / "straight"), Execution(CPU))
     broken, steps = open_registry(where / "broken"), iter([False, False, True])
     with pytest.raises(Stopped):
-        trial.run_trial(asked, found, broken, Execution(CPU, stop=lambda: next(steps)))
-    resumed = trial.run_trial(asked, found, broken, Execution(CPU), existing=ExistingRun.RESUME)
+        trial.run_trial(experiment.of(asked, found), broken, Execution(CPU, stop=lambda: next(steps)))
+    resumed = trial.run_trial(experiment.of(asked, found), broken, Execution(CPU), existing=ExistingRun.RESUME)
     ours, theirs = (load_tensors(t.run.folder / "model.safetensors")[0] for t in (straight, resumed))
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
@@ -97,7 +97,7 @@ def check_pair(scheme: str, found: Dataset, where: Path) -> None:
         check(wanted(scheme, found), found, where)
     else:
         with pytest.raises(DataError, match="cannot read"):
-            trial.run_trial(wanted(scheme, found), found, open_registry(where), Execution(CPU))
+            trial.run_trial(experiment.of(wanted(scheme, found), found), open_registry(where), Execution(CPU))
         assert not list(where.iterdir())
 
 

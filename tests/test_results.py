@@ -15,8 +15,8 @@ from polars.testing import assert_frame_equal
 
 from ape_cli.data import generation
 from ape_cli.evaluation.count_baselines import count_baselines
+from ape_cli.experiment.datasets import preset_dataset, preset_plan
 from ape_cli.runs.registry import open_registry
-from ape_cli.training import dataset_choice
 from tests.conftest import ape, load_file
 
 ROOT = Path(__file__).parents[1]
@@ -87,7 +87,7 @@ def small_datasets() -> dict[tuple[str, str | None], set[str]]:
 def test_what_counting_reaches_is_still_counted(tmp_path: Path) -> None:
     told = pl.read_csv(RESULTS / "floors.csv")
     for task, column in (("associative-recall", "associative-recall (queries 1)"), ("group-word", "group-word")):
-        data = dataset_choice.preset_dataset(task, None, "small", tmp_path)
+        data = preset_dataset(task, None, "small", tmp_path)
         for baseline, scores in count_baselines(data, "test").items():
             (line,) = told.filter(sweep="tasks", column=column, baseline=baseline).iter_rows(named=True)
             assert {name: round(score, 6) for name, score in scores.items()} == {name: line[name] for name in scores}
@@ -108,7 +108,7 @@ def test_the_guide_to_tasks_quotes_these_counts() -> None:
 
 def fingerprint_of(task: str, order: str | None, folder: Path) -> str:
     """The fingerprint of the dataset of preset `small`, which is generated for it."""
-    made, plan, _ = dataset_choice.preset_plan(task, order, "small", folder)
+    made, plan, _ = preset_plan(task, order, "small", folder)
     return generation.generate(made, plan, folder / "data").manifest.fingerprint
 
 

@@ -100,12 +100,14 @@ def of_run(run: Run, where: Where, *, before: bool) -> Material:
     `before`: whether the scores with the run's initial weights stand before them. Raises `UsageError` if the scheme of
     the run has no weights and they are asked for, and `RunError` if the run has no usable weights.
     """
+    from ape_cli.experiment.reading import read_as
+    from ape_cli.experiment.resolution import make_scheme
     from ape_cli.models.checkpoint import load_scheme
-    from ape_cli.models.factory import scheme_of
     from ape_cli.reports.pictures import Material
 
-    config, own = run.config(), parse_structure(run.read()["dataset"]["structure"])
-    made = scheme_of(config, own)
+    config, structure = run.config(), parse_structure(run.read()["dataset"]["structure"])
+    read = read_as(config, structure)
+    made = make_scheme(config, read)
     if before and not made.properties.learnable:
         raise UsageError(
             "training does not change this scheme, because it has no weights",
@@ -114,7 +116,7 @@ def of_run(run: Run, where: Where, *, before: bool) -> Material:
         )
     at, node = where.of(made.structure, config.max_size if made.bounded else None)
     found = [_subject(made, at, "before training")] if before else []
-    trained = scheme_of(config, own)
+    trained = make_scheme(config, read)
     load_scheme(run, trained)
     found.append(_subject(trained, at, "after training" if before else ""))
     return Material(f"{run.name}: {config.scheme}{_changed(config.scheme_options)} {_about(made)}", found, node)

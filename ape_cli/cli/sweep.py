@@ -199,7 +199,7 @@ def sweep(
             check_precision(one.precision, where)
         for known in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
             note(known)
-    items = planning.prepare(items, registry, datasets)
+    items = planning.prepare(items, registry)
     watch = _work(items, made, lambda item: worker.job(item, registry, device, compiled, log or (), retrain), local_gpu)
     print_end(items, watch.lines, registry, as_json)
     if watch.count("finished") < len(watch.lines):

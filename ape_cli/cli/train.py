@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,20 +21,20 @@ from ape_cli.cli._app import (
     Somewhere,
     Threads,
     command,
+    existing_dataset,
     on_stop,
     somewhere,
 )
 from ape_cli.cli._command_line import given, repeated
 from ape_cli.cli._help import DATA, EXECUTION, EXISTING, MODEL, TRAINING
-from ape_cli.cli._wanted_run import WantedRun
-from ape_cli.cli.console import answer, note
+from ape_cli.cli.console import answer, note, say
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ape_cli.data.loader import Dataset
-    from ape_cli.runs.config import Config
+    from ape_cli.experiment import Experiment, ExperimentOptions
     from ape_cli.runs.registry import Registry
+    from ape_cli.storage.paths import StoragePath
     from ape_cli.training.execution import Execution, ExistingRun
     from ape_cli.training.process_group import ProcessGroup
     from ape_cli.training.trial import Trial
@@ -117,6 +116,10 @@ def train(
             rich_help_panel=EXECUTION,
         ),
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print what would be trained, and do nothing.", rich_help_panel=EXECUTION),
+    ] = False,
     log: Log = None,
     threads: Threads = None,
     results: Results = RESULTS,
@@ -130,10 +133,12 @@ def train(
     """
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
+    from ape_cli.experiment import ExperimentOptions
+    from ape_cli.experiment.options import read_config_file
+    from ape_cli.experiment.resolution import prepared
     from ape_cli.models.device import choose_device
     from ape_cli.models.precision import check_precision, remark
     from ape_cli.runs import config
-    from ape_cli.runs.config_file import read_config_file
     from ape_cli.runs.registry import open_registry
     from ape_cli.training import data_parallel, loggers
     from ape_cli.training.execution import Execution
@@ -150,28 +155,39 @@ def train(
     existing = _existing(resume, overwrite)
     with data_parallel.joined() as group:
         where = group.device(choose_device(device, threads))
-        usual = "paper" if where.type == "cuda" else "small"
-        asked = config.parse_settings(settings or [])
+        typed = config.parse_settings(settings or [])
         chosen_loggers = [ProgressBar, *map(loggers.load, log or [])]
-        wanted = WantedRun(preset or usual, scheme or "", structure, attention, chosen_order, seed, precision, asked)
+        options = ExperimentOptions(
+            preset=preset or ("paper" if where.type == "cuda" else "small"),
+            scheme=scheme or "",
+            structure=structure,
+            attention=attention,
+            seed=seed,
+            precision=precision,
+            settings=typed,
+            data=None if data is None else existing_dataset(data, datasets),
+            task=task,
+            order=chosen_order,
+        )
         if file is not None:
-            wanted = wanted.over(read_config_file(file), given(ctx))
-        check_precision(wanted.precision, where)
-        usually = preset is None and file is None
-        found = group.dataset(partial(wanted.dataset, data, task, datasets, usual=usually))
+            options = options.over(read_config_file(file), given(ctx))
+        check_precision(options.precision, where)
+        registry, default_preset = open_registry(results), preset is None and file is None
+        if dry_run:
+            _print_plan(_resolved(options, datasets, default_preset), registry, as_json)
+            return
+        experiment = group.experiment(lambda: prepared(_resolved(options, datasets, default_preset)))
         with _stoppable(group) as stop:
             execution = Execution(where, compiled, stop, group, chosen_loggers)
-            chosen = wanted.config(found.kind)
-            if group.first and (known := remark(chosen.precision, where, chosen.d_model)):
+            if group.first and (known := remark(options.precision, where, experiment.config.d_model)):
                 note(known)
-            registry = open_registry(results)
-            done = _trained(chosen, found, registry, execution, existing, test=not no_eval)
+            done = _trained(experiment, registry, execution, existing, test=not no_eval)
     if done is None:
         raise typer.Exit(130)
     if group.first:
-        baseline = wanted.baseline()
-        baselines = trained.compared(found, registry, baseline) if done.evaluation else None
-        settings = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items() if key in asked]
+        baseline = options.without_positions()
+        baselines = trained.compared(experiment.dataset, registry, baseline) if done.evaluation else None
+        settings = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items() if key in typed]
         again = repeated(ctx, scheme="none", structure=None, settings=settings, resume=None, overwrite=None)
         _print(done, baselines, again, as_json)
 
@@ -183,15 +199,55 @@ def _order(order: str | None, source_order: str | None) -> str | None:
     return linearisation.name(*linearisation.checked(order, source_order)) if order or source_order else None
 
 
+def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset: bool) -> Experiment:
+    """The experiment of the options. Notes name its preset, and a dataset that may have been meant."""
+    from ape_cli.experiment import resolve
+    from ape_cli.experiment.choice import Datasets, note_unused
+    from ape_cli.runs import config
+
+    experiment = resolve(options, Datasets(datasets))
+    note_unused(options, experiment.data.folder)
+    about = config.preset(options.preset).about[experiment.data.kind]
+    logger.info(f"preset: {options.preset} ({about}){'; --preset chooses another' if default_preset else ''}")
+    return experiment
+
+
+def _print_plan(experiment: Experiment, registry: Registry, as_json: bool) -> None:
+    """Print what would be trained, for --dry-run."""
+    from ape_cli.runs.record import settings_text
+
+    config, data = experiment.config, experiment.data
+    run = registry.place(config, data) if experiment.is_named else None
+    lines: dict[str, Any] = {
+        "run": run.name if run else None,
+        "state": run.status if run and run.folder.exists() else "new",
+        "dataset": str(data.folder),
+        "dataset_missing": data.missing,
+        "structure": data.structure.expression,
+        "read_as": experiment.read.expression,
+        "variant": settings_text(experiment.variant),
+        "config": config.model_dump(mode="json"),
+    }
+    if as_json:
+        answer(lines)
+        return
+    say(f"run:       {lines['run'] or 'its name depends on the dataset'} ({lines['state']})")
+    say(f"dataset:   {lines['dataset']}{' (to generate)' if lines['dataset_missing'] else ''}")
+    say(f"positions: {lines['structure']}, read as {lines['read_as']}")
+    say(f"settings:  {lines['variant'] or 'those of the preset'}")
+    for name, value in lines["config"].items():
+        say(f"  {name} = {json.dumps(value)}")
+
+
 def _trained(
-    chosen: Config, data: Dataset, registry: Registry, execution: Execution, existing: ExistingRun, *, test: bool
+    experiment: Experiment, registry: Registry, execution: Execution, existing: ExistingRun, *, test: bool
 ) -> Trial | None:
     """Train and evaluate. Returns the trial, or None if it was stopped."""
     from ape_cli.training import trial
     from ape_cli.training.loop import Stopped
 
     try:
-        return trial.run_trial(chosen, data, registry, execution, existing=existing, test=test)
+        return trial.run_trial(experiment, registry, execution, existing=existing, test=test)
     except Stopped:
         logger.info("stopped; run the same command with --resume to continue")
         return None

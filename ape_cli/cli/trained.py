@@ -9,13 +9,13 @@ from ape_cli.cli.console import accuracy_of, guessed, note, note_lines, say, sco
 from ape_cli.core.errors import ApeError
 
 if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow to import
-    from ape_cli.cli._wanted_run import WantedRun
     from ape_cli.data.loader import Dataset
+    from ape_cli.experiment import ExperimentOptions
     from ape_cli.runs.registry import Registry
     from ape_cli.training.trial import Trial
 
 
-def compared(data: Dataset, registry: Registry, baseline: WantedRun) -> dict[str, Any]:
+def compared(data: Dataset, registry: Registry, baseline: ExperimentOptions) -> dict[str, Any]:
     """The test scores of two baselines on a dataset.
 
     `constant_guess` is the score of always answering with the most frequent symbol or class. `none` is the token
@@ -23,11 +23,11 @@ def compared(data: Dataset, registry: Registry, baseline: WantedRun) -> dict[str
     """
     from ape_cli.evaluation.constant_guess import constant_guess
     from ape_cli.evaluation.evaluate import name_of
-    from ape_cli.models.settling import settle
+    from ape_cli.experiment import complete
 
     none = None
     with suppress(ApeError):  # the run may be damaged, and some settings are for the scheme alone
-        run = registry.place(settle(baseline.config(data.kind), data), data)
+        run = registry.place(complete(baseline.config(data.kind), data), data)
         if run.folder.exists() and (found := run.evaluation(name_of(data, "test", "teacher"))):
             none = found["overall"]["token_accuracy"]
     return {"constant_guess": constant_guess(data.split("test")), "none": none}

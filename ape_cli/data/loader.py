@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 class Dataset(Facts):
     """A dataset on disk whose shards are complete. `open_dataset` opens one."""
 
+    missing = False
+
     def __init__(self, folder: StoragePath, manifest: Manifest) -> None:
         """Take the folder and its manifest as they are, without reading the shards."""
         super().__init__(manifest.plan, manifest.mean_size, manifest.mean_tokens, manifest.fingerprint)

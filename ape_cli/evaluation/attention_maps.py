@@ -22,10 +22,12 @@ from ape_cli.core.vocabulary import PAD, SOS
 from ape_cli.data.batches import Batch, Labelled
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.evaluate import check_fits
+from ape_cli.experiment.images import tokenising
+from ape_cli.experiment.reading import read_as
+from ape_cli.experiment.resolution import feed
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
 from ape_cli.models.factory import of_data
-from ape_cli.models.settling import feed, tokenising
 from ape_cli.models.transformer import Model
 from ape_cli.runs.config import ImageConfig
 from ape_cli.runs.run import Run
@@ -68,7 +70,7 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> 
         raise UsageError("the model of the run has no such attention", got=part, allowed=allowed, fix="choose another")
     layers = getattr(model, stack)
     load_weights(run, model)
-    for batch in rows.batches(_AT_ONCE, **feed(config, data)):
+    for batch in rows.batches(_AT_ONCE, **feed(config, read_as(config, data.structure))):
         (found,) = np.nonzero(batch.row == row)
         if len(found):
             at = int(found[0])

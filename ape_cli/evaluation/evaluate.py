@@ -25,10 +25,11 @@ from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.evaluation.decoding import greedy
 from ape_cli.evaluation.fit import check_finished, misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
+from ape_cli.experiment.reading import read_as
+from ape_cli.experiment.resolution import feed
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
 from ape_cli.models.factory import of_data
-from ape_cli.models.settling import feed, reading
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config
 from ape_cli.runs.evaluation_record import DECODINGS, evaluation_name
@@ -97,7 +98,7 @@ def scores(
     """
     device = next(model.parameters()).device
     if decode == "teacher":
-        batches = _until(stop, part.batches(batch_size, **feed(config, data)))
+        batches = _until(stop, part.batches(batch_size, **feed(config, read_as(config, data.structure))))
         tally = teacher_forced(model, batches, device, config.precision)
     else:
         assert isinstance(part, Split)
@@ -112,8 +113,7 @@ def how_to_write(config: Config, data: Dataset) -> tuple[BaseTask, Reading]:
     """The task of a dataset, and how a model of the configuration reads its positions, for greedy decoding."""
     plan = data.manifest.plan
     options = tasks.load(plan.task).recorded(plan.parameters)
-    wanted = reading(config.scheme, data.structure, config.structure)
-    read = Reading.of(plan.structure, wanted, tagged=bool(plan.tagged))
+    read = Reading.of(plan.structure, read_as(config, data.structure), tagged=bool(plan.tagged))
     return tasks.make(plan.task, plan.order, plan.source_order, **options), read
 
 

@@ -1,12 +1,10 @@
-"""Building models: from a settled configuration and the structure of the data to a model with the weights of its seed.
+"""Building models: from a complete configuration and the structure of the data to a model with the weights of its seed.
 
 Shapes: N tokens.
 """
 
 from __future__ import annotations
 
-import logging
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,19 +15,18 @@ from ape_cli.core import budget
 from ape_cli.core.errors import UsageError
 from ape_cli.data.collation import Reading
 from ape_cli.data.loader import Dataset
+from ape_cli.experiment.images import tokenising
+from ape_cli.experiment.reading import read_as
+from ape_cli.experiment.resolution import make_scheme
 from ape_cli.models.image_classifier import Classifier
-from ape_cli.models.settling import reading, tokenising
 from ape_cli.models.transformer import Model, Transformer
-from ape_cli.position import Scheme
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig
 from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure
 
-logger = logging.getLogger(__name__)
-
 
 def of_data(config: Config, data: Dataset) -> Model:
-    """The model of a settled configuration for a dataset, with the weights of its seed."""
+    """The model of a complete configuration for a dataset, with the weights of its seed."""
     if not isinstance(config, ImageConfig):
         return build(config, data.structure, data.ids)
     moments = data.manifest.moments
@@ -39,7 +36,7 @@ def of_data(config: Config, data: Dataset) -> Model:
 
 
 def without_weights(config: Config, own: Structure, ids: int, image: Size | None) -> Model:
-    """The model of a settled configuration whose stored weights are going to be loaded, for data of structure `own`.
+    """The model of a complete configuration whose stored weights are going to be loaded, for data of structure `own`.
 
     `ids` is the number of token ids, or of classes; `image`: height, width and channels of images.
     """
@@ -51,13 +48,13 @@ def without_weights(config: Config, own: Structure, ids: int, image: Size | None
 
 
 def build(config: Config, own: Structure, ids: int) -> Transformer:
-    """The model for sequences of structure `own`, with the weights of its seed. The configuration has to be settled.
+    """The model for sequences of structure `own`, with the weights of its seed. The configuration has to be complete.
 
     `ids` is the number of token ids.
     """
     assert isinstance(config, SequenceConfig)
     encoder, decoder = config.encoder_layers, config.decoder_layers
-    arguments = _of_any_model(config, own, _weights(config, ids, encoder, decoder))
+    arguments = _of_any_model(config, read_as(config, own), _weights(config, ids, encoder, decoder))
     return Transformer(
         ids=ids,
         encoder_layers=encoder,
@@ -97,7 +94,7 @@ def _classifier(
     moments: tuple[list[float], list[float]],
 ) -> Classifier:
     """The model for images, whose tokens are read row by row."""
-    how, read = tokenising(config), reading(config.scheme, own, config.structure)
+    how, read = tokenising(config), read_as(config, own)
     rows, columns = how.grid(*image[:2])
     stored = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)[None]  # [1, N, 2]
     places = Reading.of(own, read).places(stored, np.ones((1, rows * columns), dtype=bool))
@@ -110,18 +107,18 @@ def _classifier(
         layers=config.encoder_layers,
         attention_dropout=config.attention_dropout,
         stochastic_depth=config.stochastic_depth,
-        **_of_any_model(config, own, _weights(config, classes, config.encoder_layers)),
+        **_of_any_model(config, read, _weights(config, classes, config.encoder_layers)),
     )
 
 
-def _of_any_model(config: Config, own: Structure, weights: int) -> dict[str, Any]:
+def _of_any_model(config: Config, read: Structure, weights: int) -> dict[str, Any]:
     """The arguments of every model. The generator draws the scheme's weights first, then the model's.
 
     Raises `UsageError` if the `weights`, a lower limit of their number, do not fit into memory.
     """
     _check_memory(weights)
     generator = torch.Generator().manual_seed(config.seed)
-    scheme = scheme_of(config, own, generator)
+    scheme = make_scheme(config, read, generator)
     with position.global_seed(generator):
         kind = attention.make(config.attention, **config.attention_options)
     return {
@@ -131,34 +128,6 @@ def _of_any_model(config: Config, own: Structure, weights: int) -> dict[str, Any
         "dropout": config.dropout,
         "generator": generator,
     }
-
-
-def scheme_of(config: Config, own: Structure, generator: torch.Generator | None = None) -> Scheme:
-    """The scheme of a settled configuration for data of structure `own`, with the weights of the configuration's seed.
-
-    `generator`: that of the model, which draws the scheme's weights first; None for a new one. Raises `ApeError` for a
-    scheme of a user whose hooks fail, or return wrong shapes.
-    """
-    scheme = position.make(
-        config.scheme,
-        d_model=config.d_model,
-        heads=config.heads,
-        structure=reading(config.scheme, own, config.structure).algebra,
-        max_size=config.max_size or 1,
-        decay=config.decay,
-        generator=generator or torch.Generator().manual_seed(config.seed),
-        **config.scheme_options,
-    )
-    position.check_hooks(scheme)
-    _warn_if_idle(config.scheme)
-    return scheme
-
-
-@cache
-def _warn_if_idle(scheme: str) -> None:
-    """Warn once if a scheme overrides no hook."""
-    if idle := position.without_hooks(position.load(scheme)):
-        logger.warning(f"{idle.summary}: {idle.fix}")
 
 
 _HOOKS = ("context", "embed", "frame", "rotate", "turn", "bias", "decay")

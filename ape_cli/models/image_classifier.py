@@ -14,53 +14,16 @@ position.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli.attention import Kind, Link
 from ape_cli.attention._dropout import Dropout
-from ape_cli.core.errors import UsageError
+from ape_cli.experiment.images import Tokenising
 from ape_cli.models.layers import Layer, initialise
 from ape_cli.models.transformer import Model
 from ape_cli.position import Scheme
-
-
-@dataclass(frozen=True)
-class Tokenising:
-    """Sizes and strides of the convolution and of max pooling, in pixels."""
-
-    convolution_size: int
-    convolution_stride: int
-    pool_size: int
-    pool_stride: int
-
-    def grid(self, height: int, width: int) -> tuple[int, int]:
-        """The rows and columns of tokens for images of this height and width.
-
-        Raises `UsageError` for an even size, and if only a single token is left.
-        """
-        rows, columns = height, width
-        for name, size, stride in (
-            ("convolution_size", self.convolution_size, self.convolution_stride),
-            ("pool_size", self.pool_size, self.pool_stride),
-        ):
-            if size % 2 == 0:
-                allowed, fix = "an odd number of pixels", f"--set {name}={size + 1}"
-                raise UsageError(f"bad {name}", got=size, allowed=allowed, fix=fix)
-            # with padding, only the stride changes the number of tokens
-            rows, columns = (-(-side // stride) for side in (rows, columns))
-        if rows == columns == 1:
-            raise UsageError(
-                "an image becomes a single token, so there are no positions to tell apart",
-                got=f"convolution_stride={self.convolution_stride}, pool_stride={self.pool_stride}, "
-                f"images of {height} x {width} pixels",
-                allowed="strides that leave two tokens or more",
-                fix="--set pool_stride=1, or larger images",
-            )
-        return rows, columns
 
 
 class Tokeniser(nn.Module):

@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 from ape_cli.data.facts import Facts
-from ape_cli.data.plan import DatasetPlan
+from ape_cli.experiment.recorded import RecordedDatasets
 from ape_cli.runs.config import Config, read_config
 from ape_cli.runs.registry import Registry
 from ape_cli.training import schedule
@@ -23,14 +23,10 @@ class PastRuns:
     def __init__(self, registry: Registry, device: str = "cpu") -> None:
         """Read all runs of the registry. Their paces are those on one kind of device, `cpu` or `cuda`."""
         self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
-        self.fingerprints: dict[str, str] = {}
-        self.datasets: dict[str, dict[str, dict[str, Any]]] = {}  # the records of datasets by name and fingerprint
-        self._sizes: dict[str, dict[str, int]] = {}
+        self.datasets = RecordedDatasets()
         for _, about in registry.sound([]):
             data, config = about["dataset"], read_config(about["config"])
-            self.fingerprints[_plan_key(data, data["order"])] = data["fingerprint"]
-            self._sizes.setdefault(data["fingerprint"], {}).update(data.get("largest") or {})
-            self.datasets.setdefault(data["name"], {})[data["fingerprint"]] = data
+            self.datasets.add(data)
             if about["status"] == "finished" and about.get("device") == device:
                 result = about["result"]
                 work = result["steps"] * config.batch_size * data.get("mean_tokens", 0)
@@ -44,24 +40,6 @@ class PastRuns:
             if key in self.paces:
                 return statistics.median_high(self.paces[key]) * steps * config.batch_size * data.mean_tokens
         return None
-
-    def fingerprint(self, wanted: DatasetPlan) -> str:
-        """The fingerprint of the dataset of a plan, or an empty string if no run used it."""
-        return self.fingerprints.get(_plan_key(wanted.model_dump(), wanted.linearisation), "")
-
-    def sizes(self, fingerprint: str) -> dict[str, int]:
-        """The largest sizes of the training split of a dataset, by the structure that is read, as far as runs know."""
-        return self._sizes.get(fingerprint, {})
-
-    def dataset(self, name: str) -> dict[str, Any] | None:
-        """What runs recorded about the dataset of this name, or None if none or several datasets had this name."""
-        found = list(self.datasets.get(name, {}).values())
-        return found[0] if len(found) == 1 else None
-
-
-def _plan_key(plan: dict[str, Any], order: str | None) -> str:
-    """A key for a dataset's plan. `order` is the name of its linearisation."""
-    return repr([order, *(plan[key] for key in ("task", "parameters", "seed", "rows"))])
 
 
 _SCALED = {

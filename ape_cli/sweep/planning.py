@@ -8,23 +8,23 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
 
-from ape_cli import position
-from ape_cli.core.errors import DataError, RunError
+from ape_cli.core.errors import RunError
+from ape_cli.data.facts import Facts
 from ape_cli.evaluation import evaluate
-from ape_cli.models import settling
+from ape_cli.experiment import Experiment, ExperimentOptions, resolve
+from ape_cli.experiment.choice import Datasets
+from ape_cli.experiment.datasets import ChosenDataset
+from ape_cli.experiment.reading import UnreadableError
+from ape_cli.experiment.resolution import prepared
 from ape_cli.models.own_files import changed
 from ape_cli.runs import record
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.storage.paths import StoragePath
-from ape_cli.sweep import trial_data
 from ape_cli.sweep.past_runs import PastRuns
-from ape_cli.sweep.specification import Point, SweepSpecification, points
-from ape_cli.sweep.trial_data import TrialDataset
+from ape_cli.sweep.specification import SweepSpecification, points
 
 _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
 
@@ -33,17 +33,27 @@ _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
 class PlannedTrial:
     """A trial of a sweep and its state.
 
-    `state` is `finished`, `new`, `stopped` or `failed` (which are resumed), `changed` (`mark_changed`), `damaged`
-    (training it reports the damage), or `running` in another process. `variant` lists the settings that differ from the
-    preset. `seconds` is an estimate from similar runs (`PastRuns`), or None.
+    `data` is its dataset, as it is before the sweep. `run` is None as long as its name is not known. `state` is
+    `finished`, `new`, `stopped` or `failed` (which are resumed), `changed` (`mark_changed`), `damaged` (training it
+    reports the damage), or `running` in another process. `seconds` is an estimate from similar runs (`PastRuns`), or
+    None.
     """
 
-    config: Config
-    data: TrialDataset
+    experiment: Experiment
+    data: ChosenDataset
     run: Run | None
     state: str
-    variant: str = ""
     seconds: float | None = None
+
+    @property
+    def config(self) -> Config:
+        """The configuration of the experiment."""
+        return self.experiment.config
+
+    @property
+    def variant(self) -> str:
+        """The settings that differ from the preset."""
+        return record.settings_text(self.experiment.variant)
 
     @property
     def name(self) -> str:
@@ -53,40 +63,28 @@ class PlannedTrial:
 
 
 def plan(
-    trials: Iterable[Point],
-    registry: Registry,
-    datasets: StoragePath,
-    named: Callable[[str], StoragePath],
-    past: PastRuns | None = None,
+    trials: Iterable[ExperimentOptions], registry: Registry, datasets: StoragePath, past: PastRuns | None = None
 ) -> tuple[list[PlannedTrial], list[str]]:
     """The trials of a grid with their states, each run once, and a line about each trial that is impossible.
 
-    `named` maps the name of a dataset to its folder. Nothing is generated. The fingerprint of a missing dataset is
-    taken from registered runs that used it (`past`). Raises `DataError` if a dataset is damaged or is not the one that
-    is needed.
+    Nothing is generated. The fingerprint of a missing dataset is taken from registered runs that used it (`past`).
+    Raises `DataError` if a dataset is damaged or is not the one that is needed, and `UsageError` for unknown names and
+    invalid values.
     """
     past = past or PastRuns(registry)
-    found: dict[str, PlannedTrial] = {}
+    planned: dict[str, PlannedTrial] = {}
     left: dict[str, None] = {}
-    known: dict[Any, TrialDataset] = {}
-    for point in trials:
-        place = (point.data, point.task, point.order, point.config.preset)
-        if place not in known:
-            known[place] = (
-                trial_data.of_task(point, datasets, past)
-                if point.data is None
-                else trial_data.given(named(point.data), past)
-            )
+    chosen = Datasets(datasets, past.datasets)
+    for options in trials:
         try:
-            settling.reading(point.config.scheme, known[place].structure, point.config.structure)
-        except DataError as error:
-            left[f"{point.config.scheme} on {known[place].folder.name}: {error.summary}"] = None
+            experiment = resolve(options, chosen)
+        except UnreadableError as error:
+            left[f"{options.scheme} on {chosen.of(options).folder.name}: {error.summary}"] = None
             continue
-        item = _item(point.config, known[place], registry)
-        found.setdefault(
-            item.run.name if item.run else repr(item), replace(item, seconds=past.seconds(item.config, item.data))
-        )
-    return list(found.values()), list(left)
+        assert isinstance(experiment.data, ChosenDataset)
+        item = _planned(experiment, experiment.data, registry, past.seconds(experiment.config, experiment.data))
+        planned.setdefault(item.run.name if item.run else repr(options), item)
+    return list(planned.values()), list(left)
 
 
 def of_grids(
@@ -94,14 +92,14 @@ def of_grids(
     preset: str,
     registry: Registry,
     datasets: StoragePath,
-    named: Callable[[str], StoragePath],
+    folder: Callable[[str], StoragePath],
     device: str = "cpu",
 ) -> tuple[list[PlannedTrial], list[str]]:
-    """`plan` for all trials of several grids. `preset` is for grids that name none; times are those on `device`."""
-    past = PastRuns(registry, device)
-    # look at a dataset only once, however many trials it has
-    kind = cache(lambda data: trial_data.given(named(data), past).kind)
-    return plan(points(grids, preset, kind), registry, datasets, named, past)
+    """`plan` for all trials of several grids. `preset` is for grids that name none; times are those on `device`.
+
+    `folder` maps the name of a dataset to its folder.
+    """
+    return plan(points(grids, preset, folder), registry, datasets, PastRuns(registry, device))
 
 
 def mark_changed(items: list[PlannedTrial]) -> list[PlannedTrial]:
@@ -130,21 +128,19 @@ def per_task(items: list[PlannedTrial]) -> int:
     return max(1, min(int(_SHORT / max(usual, 1.0)), len(items) // 16))
 
 
-def _item(config: Config, data: TrialDataset, registry: Registry) -> PlannedTrial:
-    """Plan one trial. Raises `DataError` if the dataset is damaged."""
-    settled = settling.settle(config, data)
-    variant = record.settings_text(settling.variant(settled, data))
-    if not data.fingerprint or (position.load(config.scheme).bounded and settled.max_size is None):
-        return PlannedTrial(settled, data, None, "new", variant)
-    run = registry.place(settled, data)
-    return PlannedTrial(settled, data, run, _state(run, data), variant)
+def _planned(experiment: Experiment, data: ChosenDataset, registry: Registry, seconds: float | None) -> PlannedTrial:
+    """Plan one trial."""
+    if not experiment.is_named:
+        return PlannedTrial(experiment, data, None, "new", seconds)
+    run = registry.place(experiment.config, experiment.data)
+    return PlannedTrial(experiment, data, run, _state(run, experiment.data), seconds)
 
 
-def _state(run: Run, data: TrialDataset) -> str:
+def _state(run: Run, data: Facts) -> str:
     """The state of a run, as in `PlannedTrial`. A run whose files cannot be read is damaged."""
     try:
         state = run.status if (run.folder / "run.json").exists() else "new"
-        done = not data.tested or run.evaluation(evaluate.name_of(data, "test", "teacher")) is not None
+        done = not data.plan.rows["test"] or run.evaluation(evaluate.name_of(data, "test", "teacher")) is not None
         done &= state != "finished" or not run.has_leftovers()
     except (RunError, OSError):
         return "damaged"
@@ -152,21 +148,17 @@ def _state(run: Run, data: TrialDataset) -> str:
     return "stopped" if state == "finished" and not done else state
 
 
-def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath) -> list[PlannedTrial]:
+def prepare(items: list[PlannedTrial], registry: Registry) -> list[PlannedTrial]:
     """Generate the missing datasets of the trials, and return the trials with their datasets.
 
-    If another process is generating a dataset, this waits for it. If two trials turn out to be the same run, one of
-    them is dropped.
+    If another process is generating a dataset, this waits for it. Each dataset is opened once. If two
+    trials turn out to be the same run, one of them is dropped.
     """
-    ready: dict[StoragePath, TrialDataset] = {}
-    found: dict[str, PlannedTrial] = {}
+    ready: dict[str, PlannedTrial] = {}
     for item in items:
-        data, now = item.data, item
-        if data.missing and item.state != "finished":
-            if data.folder not in ready:
-                trial_data.generate(data, item.config.preset, datasets)
-                ready[data.folder] = trial_data.standing(data.folder)
-            now = replace(_item(item.config, ready[data.folder], registry), seconds=item.seconds)
+        now = item
+        if item.state != "finished":
+            now = _planned(prepared(item.experiment), item.data, registry, item.seconds)
             now = replace(now, state="changed") if item.state == "changed" else now
-        found.setdefault(now.name, now)
-    return list(found.values())
+        ready.setdefault(now.name, now)
+    return list(ready.values())

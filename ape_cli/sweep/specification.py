@@ -20,19 +20,18 @@ import itertools
 import math
 import re
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ape_cli import attention, position, tasks
+from ape_cli import tasks
 from ape_cli.core import budget
 from ape_cli.core.errors import UsageError, brief, pick, unknown
-from ape_cli.runs import config
-from ape_cli.runs.config import Config
+from ape_cli.experiment import ExperimentOptions
 from ape_cli.storage import files
+from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.structure.linearisation import NAMES
 
 Scalar = bool | int | float | str
@@ -56,16 +55,6 @@ class SweepSpecification(BaseModel):
     preset: str | None = None  # None: `paper` on a GPU, `small` on a CPU
     precision: str = "fp32"
     set: dict[str, Scalar | list[Scalar]] = {}
-
-
-@dataclass(frozen=True)
-class Point:
-    """One trial of a grid: a configuration, and either a task (with its order) or an existing dataset."""
-
-    config: Config
-    task: str | None
-    order: str | None
-    data: str | None
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -134,14 +123,13 @@ def check(fields: dict[str, Any]) -> SweepSpecification:
     return grid
 
 
-Kind = Callable[[str], str]
-
-
-def points(grids: list[SweepSpecification], preset: str, kind: Kind = lambda data: "sequence") -> list[Point]:
+def points(
+    grids: list[SweepSpecification], preset: str, folder: Callable[[str], StoragePath] = storage_path
+) -> list[ExperimentOptions]:
     """All trials. Those of the first seed come first, so that an interrupted sweep leaves complete tables.
 
-    `preset` is for grids that name none. `kind` maps the name of an existing dataset to its kind, `sequence` or
-    `image`. Raises `UsageError` for unknown names and invalid values.
+    `preset` is for grids that name none. `folder` maps the name of an existing dataset to its folder. Raises
+    `UsageError` for orders without a task that has one, and for too many trials.
     """
     given = [grid for grid in grids if "orders" in grid.model_fields_set]
     if given and not any(_is_ordered(task) for grid in given for task in grid.tasks):
@@ -155,7 +143,11 @@ def points(grids: list[SweepSpecification], preset: str, kind: Kind = lambda dat
     of_grids = [(grid, set(grid.seeds)) for grid in grids]
     seeds = dict.fromkeys(seed for grid in grids for seed in grid.seeds)
     found = (
-        point for seed in seeds for grid, own in of_grids if seed in own for point in _points(grid, seed, preset, kind)
+        point
+        for seed in seeds
+        for grid, own in of_grids
+        if seed in own
+        for point in _points(grid, seed, preset, folder)
     )
     return list({repr(point): point for point in found}.values())
 
@@ -173,32 +165,29 @@ def _is_ordered(task: str) -> bool:
     return tasks.load(task).ordered
 
 
-def _points(grid: SweepSpecification, seed: int, preset: str, kind: Kind) -> list[Point]:
-    """All trials of one grid and one seed."""
-    places: list[tuple[str | None, str | None, str | None]] = [(None, None, data) for data in grid.data]
+def _points(
+    grid: SweepSpecification, seed: int, preset: str, folder: Callable[[str], StoragePath]
+) -> Iterator[ExperimentOptions]:
+    """All trials of one grid and one seed. Raises `UsageError` if a setting has no values."""
+    places: list[dict[str, Any]] = [{"data": folder(data)} for data in grid.data]
     for task in grid.tasks:
         orders: list[str | None] = [*grid.orders] if _is_ordered(task) else [None]
-        places += [(task, order, None) for order in orders]
+        places += [{"task": task, "order": order} for order in orders]
     lists = [value if isinstance(value, list) else [value] for value in grid.set.values()]
     if not all(lists):
         raise UsageError("a setting has no values", got=str(grid.set), fix="leave it out, or give one")
     choices = [dict(zip(grid.set, values, strict=True)) for values in itertools.product(*lists)]
     structures: list[str | None] = [*grid.structures] or [None]
-    made = []
-    for place, scheme, structure, attends, settings in itertools.product(
+    for place, scheme, structure, attention, settings in itertools.product(
         places, grid.schemes, structures, grid.attentions, choices
     ):
-        resolved = config.resolve(
-            grid.preset or preset,
-            scheme,
-            position.options(scheme),
-            kind=tasks.load(place[0]).kind if place[0] else kind(place[2] or ""),
+        yield ExperimentOptions(
+            preset=grid.preset or preset,
+            scheme=scheme,
             structure=structure,
-            attention=attends,
-            attention_options=attention.options(attends),
+            attention=attention,
             seed=seed,
             precision=grid.precision,
             settings=settings,
+            **place,
         )
-        made.append(Point(resolved, *place))
-    return made

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ape_cli import experiment
 from ape_cli.core.errors import ApeError, BusyError
 from ape_cli.core.executors import Job, JobContext
 from ape_cli.core.messages import messages_to
@@ -65,7 +66,7 @@ def job(
         (
             Work(
                 name=item.run.name,
-                config=item.config,
+                config=item.experiment.config,
                 data=item.data.folder,
                 results=registry.folder,
                 device=device,
@@ -128,7 +129,7 @@ def _train(link: JobContext, work: Work) -> dict[str, Any]:
 
     where = choose_device(work.device)
     use_gpu(where, link.number)
-    data, registry = open_dataset(work.data), open_registry(work.results)
+    registry, planned = open_registry(work.results), experiment.of(work.config, open_dataset(work.data))
     loggers: list[LoggerFactory] = [partial(_Telling, link), *map(load, work.loggers)]
     execution = Execution(where, work.compiled, link.stopping, loggers=loggers)
     since = time.monotonic()
@@ -136,8 +137,7 @@ def _train(link: JobContext, work: Work) -> dict[str, Any]:
     while True:
         try:
             done = trial.run_trial(
-                work.config,
-                data,
+                planned,
                 registry,
                 execution,
                 existing=existing,

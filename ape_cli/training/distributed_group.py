@@ -19,11 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ape_cli import experiment
 from ape_cli.core.errors import UsageError
-from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation.metrics import MetricSums
+from ape_cli.experiment import Experiment
 from ape_cli.models.checkpoint import Tensors, of_rank
 from ape_cli.models.transformer import Model
+from ape_cli.runs.config import read_config
 from ape_cli.training.process_group import Gone, ProcessGroup, Stored
 
 if TYPE_CHECKING:
@@ -80,16 +83,16 @@ class DistributedGroup(ProcessGroup):
             time.sleep(_POLL)
         return json.loads(self.store.get(key))
 
-    def dataset(self, find: Callable[[], Dataset]) -> Dataset:
-        """Call `find` on the first rank. The other ranks open the folder of its dataset."""
-        found: list[Dataset] = []
+    def experiment(self, prepare: Callable[[], Experiment]) -> Experiment:
+        """Call `prepare` on the first rank. The other ranks take its configuration and open its dataset."""
+        first: list[Experiment] = []
 
-        def folder() -> str:
-            found.append(find())
-            return str(found[0].folder)
+        def prepared() -> list[Any]:
+            first.append(prepare())
+            return [first[0].config.model_dump(mode="json"), str(first[0].dataset.folder)]
 
-        there = self.tell(folder)
-        return found[0] if self.first else open_dataset(there)
+        fields, folder = self.tell(prepared)
+        return first[0] if self.first else experiment.of(read_config(fields), open_dataset(folder))
 
     def speaks(self) -> bool:
         """Whether this rank reports its error, because it is the first one that failed."""

@@ -15,8 +15,8 @@ from torch import nn
 
 from ape_cli.core.errors import RunError
 from ape_cli.data.batches import WHOLE, Share
-from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.metrics import MetricSums
+from ape_cli.experiment import Experiment
 from ape_cli.models.checkpoint import Tensors
 from ape_cli.models.transformer import Model
 
@@ -49,9 +49,9 @@ class ProcessGroup:
         """
         return make()
 
-    def dataset(self, find: Callable[[], Dataset]) -> Dataset:
-        """Find or generate a dataset on the first rank, and return it on every rank."""
-        return find()
+    def experiment(self, prepare: Callable[[], Experiment]) -> Experiment:
+        """Prepare an experiment on the first rank, where its dataset may be generated, and return it on every rank."""
+        return prepare()
 
     @contextmanager
     def together(self, device: torch.device) -> Iterator[None]:

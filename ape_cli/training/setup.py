@@ -13,11 +13,12 @@ from ape_cli.core.errors import DataError
 from ape_cli.data.batches import Labelled
 from ape_cli.data.loader import Dataset, ImageSplit, Split
 from ape_cli.data.padding import few_lengths
+from ape_cli.experiment.reading import read_as
+from ape_cli.experiment.resolution import feed
 from ape_cli.models.checkpoint import Cursor
 from ape_cli.models.device import tune
 from ape_cli.models.factory import compile_around, of_data
 from ape_cli.models.precision import check_precision
-from ape_cli.models.settling import feed
 from ape_cli.models.transformer import Model
 from ape_cli.runs.config import Config
 from ape_cli.training.execution import Execution
@@ -84,7 +85,7 @@ def set_up(config: Config, data: Dataset, execution: Execution) -> Setup:
     for split in (train, validation):
         if not split.rows:
             raise DataError(f"the {split.name} split is empty", got=data.name, fix="generate rows for it")
-    scoring, training = (feed(config, data, training=chosen) for chosen in (False, True))
+    scoring, training = (feed(config, read_as(config, data.structure), training=chosen) for chosen in (False, True))
     if execution.device.type == "cuda" and config.kind == "sequence":
         training["padding"] = few_lengths
     test = data.split("test") if config.kind == "image" and data.manifest.plan.rows["test"] else None

@@ -14,7 +14,8 @@ from ape_cli import position
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.models import factory, settling
+from ape_cli.experiment import Experiment
+from ape_cli.models import factory
 from ape_cli.models.checkpoint import warn_if_unverified
 from ape_cli.models.device import describe, processor
 from ape_cli.models.own_files import changed, changes, check_own_files, own_code_of, own_files
@@ -41,8 +42,7 @@ class Trial:
 
 
 def run_trial(
-    config: Config,
-    data: Dataset,
+    experiment: Experiment,
     registry: Registry,
     execution: Execution,
     *,
@@ -50,6 +50,8 @@ def run_trial(
     test: bool = True,
 ) -> Trial:
     """Train a run unless it is finished. Evaluate it on the test split unless that was done or `test` is False.
+
+    The dataset of the experiment has to be open (`experiment.resolution.prepared`).
 
     All ranks of a process group train. Only the first rank reads and writes the registry, and evaluates.
 
@@ -60,12 +62,12 @@ def run_trial(
         BusyError: Another process trains the run.
         Stopped: `execution.stop` was true; the state is stored.
     """
-    config = settling.settle(config, data)
+    config, data = experiment.config, experiment.dataset
     run, group = registry.place(config, data), execution.group
     again = group.tell(lambda: _starts_again(run, config, existing))
     status = group.tell(lambda: None if again else _status(run))
     _check_existing(run, status, existing)
-    if group.first and status != "finished" and (reason := settling.shared_positions(config, data)):
+    if group.first and status != "finished" and (reason := experiment.ambiguity):
         logger.warning(reason)
     new = status is None or (existing is ExistingRun.REFUSE and status != "finished")
     if group.first and new and status is not None:
@@ -80,7 +82,6 @@ def run_trial(
         if group.first:
             _tidy(run)
     elif group.first:
-        factory.scheme_of(config, data.structure)  # an error in its options leaves no folder
         if not new:
             run.check_folders()
         with run.writing():
@@ -88,7 +89,7 @@ def run_trial(
                 _check_unchanged(run, status)
             elif not _starts_again(run, config, existing):  # another process has trained it again
                 raise _trained_meanwhile(run)
-            _train(run, config, data, registry, new, execution)
+            _train(run, experiment, registry, new, execution)
     else:
         with group.together(execution.device):
             Loop(config, data, None, execution).run()
@@ -177,13 +178,13 @@ def _trained_meanwhile(run: Run, now: str = "") -> BusyError:
 
 def _train(
     run: Run,
-    config: Config,
-    data: Dataset,
+    experiment: Experiment,
     registry: Registry,
     new: bool,
     execution: Execution,
 ) -> None:
     """Start a new run or resume an unfinished one, train it to its end, and keep its status up to date."""
+    config, data = experiment.config, experiment.dataset
     if new:
         if (run.folder / "run.json").exists():
             factory.of_data(config, data)  # an error in the scheme must leave the earlier run as it is
@@ -196,8 +197,7 @@ def _train(
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:
                 if new:
                     device = describe(execution.device)
-                    variant = settling.variant(config, data)
-                    registry.begin(run, config, data, device, variant, group.size, own_files(config))
+                    registry.begin(run, config, data, device, experiment.variant, group.size, own_files(config))
                 else:
                     _note_ranks(run, config, group)
                     warn_if_unverified(run)

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 
-from ape_cli import position
-from ape_cli.runs import config
+from ape_cli.experiment import ExperimentOptions
 from ape_cli.runs.registry import Registry
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep import planning
 from ape_cli.sweep.past_runs import PastRuns
 from ape_cli.sweep.planning import PlannedTrial
-from ape_cli.sweep.specification import Point
 from ape_cli.training import schedule
 
 TREES = ["tree-rotate", "tree-ops", "c3", "tree-copy"]
@@ -48,19 +46,11 @@ def items(
     The fingerprint of a dataset that is not generated yet is that of a run in `recorded`, if one used it.
     """
     points = [
-        Point(
-            config.resolve(preset, scheme, position.options(scheme), seed=seed, precision=precision),
-            task,
-            order,
-            None,
-        )
+        ExperimentOptions(preset=preset, scheme=scheme, seed=seed, precision=precision, task=task, order=order)
         for seed, (task, order, scheme) in cells()
     ]
 
-    def named(name: str) -> StoragePath:
-        raise AssertionError("cells name tasks")
-
-    found, bad = planning.plan(points, registry, datasets, named, PastRuns(recorded))
+    found, bad = planning.plan(points, registry, datasets, PastRuns(recorded))
     assert not bad, bad
     return found
 
@@ -82,7 +72,7 @@ class Pace:
         The runs share one GPU, and one run keeps it busy.
         """
         own, data = item.config, item.data
-        steps = schedule.steps_of(own, -(-data.train_rows // own.batch_size))
+        steps = schedule.steps_of(own, -(-data.plan.rows["train"] // own.batch_size))
         width = own.d_model * own.d_ff / (512 * 2048) * own.batch_size / 64
         step = self.step_ms + self.token_ms * data.mean_tokens * width
         left = steps - _done(item)

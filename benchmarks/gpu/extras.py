@@ -18,7 +18,8 @@ import torch
 from ape_cli import attention, position
 from ape_cli.data.batches import Batch
 from ape_cli.evaluation import metrics
-from ape_cli.models import factory, precision, settling
+from ape_cli.experiment.completion import locality
+from ape_cli.models import factory, precision
 from ape_cli.models.transformer import loss
 from ape_cli.runs import config
 from ape_cli.structure import Seq
@@ -39,7 +40,7 @@ def growth(scheme: str, length: int, preset: str, device: str, backend: str | No
     where, name = torch.device(device), "tf32" if device == "cuda" else "fp32"
     # schemes with a maximum size need a value, but no model of this length is trained
     chosen = config.resolve(preset, scheme, position.options(scheme), settings={"dropout": 0.0})
-    chosen = chosen.model_copy(update={"decay": settling.locality(chosen), "max_size": length})
+    chosen = chosen.model_copy(update={"decay": locality(chosen), "max_size": length})
     model = factory.build(chosen, Seq(), 23).to(where)
     ids = torch.randint(3, 23, (1, length), generator=torch.Generator().manual_seed(1))
     at, none = torch.arange(length)[None], torch.zeros(1, dtype=torch.int64).numpy()

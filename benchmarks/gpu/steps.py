@@ -22,14 +22,13 @@ from typing import Any
 
 import torch
 
-from ape_cli import position
+from ape_cli import experiment, position
 from ape_cli.data.loader import Dataset
-from ape_cli.models import settling
+from ape_cli.experiment.datasets import preset_dataset
 from ape_cli.runs import config
 from ape_cli.storage import files
 from ape_cli.storage.paths import storage_path
 from ape_cli.sweep.gpu_sharing import shared_gpu
-from ape_cli.training import dataset_choice
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
 from benchmarks.gpu import extras
@@ -107,7 +106,7 @@ class _Forgetful:
 def _data(measure: Measure, preset: str, work: Path) -> Dataset:
     """The dataset of a measurement, which is generated if it is not there."""
     root = storage_path(str(work / "datasets"))
-    return dataset_choice.preset_dataset(measure.task, measure.order, preset, root)
+    return preset_dataset(measure.task, measure.order, preset, root)
 
 
 def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, begin: float = 0.0) -> dict[str, float]:
@@ -134,7 +133,7 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     loop = Loop(
-        settling.settle(chosen, data),
+        experiment.complete(chosen, data),
         data,
         _Forgetful(),
         Execution(where, compiled=measure.mode == "compiled", stop=stop),

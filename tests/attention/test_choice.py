@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import attention, position
+from ape_cli import attention, experiment, position
 from ape_cli.attention import Attention, Link
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate, metrics
-from ape_cli.models import factory, settling
+from ape_cli.models import factory
 from ape_cli.models.transformer import Transformer
 from ape_cli.reports import aggregation
 from ape_cli.runs import config
@@ -52,7 +52,7 @@ def test_every_choice_has_a_digest_of_its_own() -> None:
 
 
 def test_an_earlier_run_json_is_read(words: Dataset, tmp_path: Path) -> None:
-    done = trial.run_trial(resolve("dot"), words, open_registry(tmp_path), Execution(CPU)).run
+    done = trial.run_trial(experiment.of(resolve("dot"), words), open_registry(tmp_path), Execution(CPU)).run
     about = done.read()
     for late in ("attention", "attention_options"):
         del about["config"][late]
@@ -64,7 +64,7 @@ def test_an_earlier_run_json_is_read(words: Dataset, tmp_path: Path) -> None:
 
 
 def test_settings_reach_the_kind(words: Dataset) -> None:
-    model = factory.build(settling.settle(resolve("clustered", clusters=5), words), words.structure, words.ids)
+    model = factory.build(experiment.complete(resolve("clustered", clusters=5), words), words.structure, words.ids)
     kind = model.encoder[0].self_attention.kind
     assert (kind.clusters, kind.iterations) == (5, 5)
     for call, message in [
@@ -72,7 +72,7 @@ def test_settings_reach_the_kind(words: Dataset) -> None:
         (lambda: resolve("dot", clusters=5), "unknown setting"),
         (lambda: resolve("dot", attention="linear"), "it is an option: --attention"),
         (lambda: resolve("liner"), r"unknown attention[\s\S]*did you mean 'linear'"),
-        (lambda: settling.settle(resolve("clustered", clusters=0), words), "bad clusters"),
+        (lambda: experiment.complete(resolve("clustered", clusters=0), words), "bad clusters"),
     ]:
         with pytest.raises(UsageError, match=message):
             call()
@@ -104,7 +104,7 @@ def test_what_makes_no_sense_is_refused(words: Dataset, kind: str, scheme: str, 
     made, own = position.make(scheme, 16, 2, max_size=4, decay=decay), attention.make(kind)
     sizes: dict[str, Any] = {"ids": 9, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
     for call in (
-        lambda: settling.settle(resolve(kind, scheme, decay=decay), words),
+        lambda: experiment.complete(resolve(kind, scheme, decay=decay), words),
         lambda: Transformer(made, kind=own, **sizes),
         lambda: Attention(made, 0.0, own),
     ):
@@ -131,14 +131,14 @@ def test_all_else_is_allowed(words: Dataset) -> None:
     for kind in ALL:
         for scheme in ("none", "sinusoidal", "relative", "rope", "orthogonal-seq"):
             if (kind, scheme) not in refused:
-                settling.settle(resolve(kind, scheme), words)
+                experiment.complete(resolve(kind, scheme), words)
     for kind in ("dot", "epanechnikov", "boxcar"):
-        assert settling.settle(resolve(kind, decay=0.9), words).decay == 0.9
+        assert experiment.complete(resolve(kind, decay=0.9), words).decay == 0.9
 
 
 def test_an_encoder_s_kind_needs_an_encoder(words: Dataset) -> None:
     with pytest.raises(UsageError, match="acts only in the encoder"):
-        factory.build(settling.settle(resolve("clustered", encoder_layers=0), words), words.structure, words.ids)
+        factory.build(experiment.complete(resolve("clustered", encoder_layers=0), words), words.structure, words.ids)
 
 
 def test_a_bias_of_no_content_is_added(words: Dataset) -> None:
@@ -171,10 +171,10 @@ def test_a_bias_of_no_content_is_added(words: Dataset) -> None:
 @pytest.mark.parametrize("kind", ALL)
 def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) -> None:
     """The default decay of orthogonal-* is 0.98. A kind that takes no decay sets it to 1, and tables show this."""
-    found = settling.settle(resolve(kind, "orthogonal-seq"), words)
+    found = experiment.complete(resolve(kind, "orthogonal-seq"), words)
     assert found.decay == (1.0 if attention.load(kind).refuses_decay else 0.98)
-    assert settling.settle(resolve(kind, "orthogonal-seq", decay=1.0), words).decay == 1.0
-    shown = settling.variant(found, words)
+    assert experiment.complete(resolve(kind, "orthogonal-seq", decay=1.0), words).decay == 1.0
+    shown = experiment.variant(found, words)
     assert shown.get("attention", "dot") == kind
     assert shown.get("decay", 0.98) == found.decay
 
@@ -186,7 +186,7 @@ def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) ->
 def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     """A run is trained, evaluated with both kinds of decoding and loaded again, and tables name its attention."""
     found = open_registry(tmp_path)
-    done = trial.run_trial(resolve(kind), words, found, Execution(CPU))
+    done = trial.run_trial(experiment.of(resolve(kind), words), found, Execution(CPU))
     assert done.trained
     assert done.run.history()["step"].to_list() == [5, 10, 15, 20]
     assert 0 <= done.evaluation["overall"]["token_accuracy"] <= 1
@@ -202,7 +202,7 @@ def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
 
 def test_scores_do_not_depend_on_the_batch_size(words: Dataset) -> None:
     for kind in ALL:
-        model = factory.build(settling.settle(resolve(kind), words), words.structure, words.ids)
+        model = factory.build(experiment.complete(resolve(kind), words), words.structure, words.ids)
         found = []
         for size in (1, 7, 40):
             columns = metrics.teacher_forced(model, words.split("test").batches(size), CPU, "fp32").columns()

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import position
+from ape_cli import experiment, position
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.padding import Padding, exact_length, few_lengths
-from ape_cli.models import factory, settling
+from ape_cli.models import factory
 from ape_cli.models.transformer import loss
 from ape_cli.runs import config
 
@@ -36,13 +36,13 @@ def test_lengths_are_few_and_not_much_longer() -> None:
 def test_few_lengths_change_nothing(name: str, scheme: str, request: pytest.FixtureRequest) -> None:
     """Scores and gradients agree to 1e-12 in float64. The lengths of sequences include EOS."""
     data: Dataset = request.getfixturevalue(name)
-    found = settling.settle(config.resolve("tiny", scheme, position.options(scheme), seed=3), data)
+    found = experiment.complete(config.resolve("tiny", scheme, position.options(scheme), seed=3), data)
     split = data.split("train")
     assert isinstance(split, Split)
 
     def results(padding: Padding) -> tuple[list[int], list[Tensor]]:
         model: Any = factory.of_data(found, data).double().eval()
-        batch = next(iter(split.batches(24, 5, padding=padding, **settling.feed(found, data))))
+        batch = next(iter(split.batches(24, 5, padding=padding, **experiment.of(found, data).feed())))
         scores = model(*batch.inputs)
         total = loss(scores.double(), batch.labels)
         total.backward()

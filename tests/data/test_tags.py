@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from ape_cli import position, tasks
+from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data import generation, row_checks
@@ -18,7 +18,7 @@ from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.attention_maps import attention_maps
 from ape_cli.evaluation.fit import misfit
 from ape_cli.evaluation.sharing.trained_model import TrainedModel
-from ape_cli.models import factory, settling
+from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.training.execution import Execution
@@ -54,7 +54,7 @@ def test_the_decoder_reads_the_source(sums: Dataset) -> None:
 
 def test_other_answers_change_no_score(sums: Dataset) -> None:
     """The scores of the model are a function of the source alone, and symbol i has no influence before its tag."""
-    settled = settling.settle(config.resolve("tiny", "rope", position.options("rope")), sums)
+    settled = experiment.complete(config.resolve("tiny", "rope", position.options("rope")), sums)
     model = factory.of_data(settled, sums).eval()
     split = sums.split("test")
     assert isinstance(split, Split)
@@ -73,7 +73,7 @@ def test_other_answers_change_no_score(sums: Dataset) -> None:
 
 
 def test_greedy_decoding_writes_what_teacher_forcing_scores(sums: Dataset) -> None:
-    settled = settling.settle(config.resolve("tiny", "rope", position.options("rope")), sums)
+    settled = experiment.complete(config.resolve("tiny", "rope", position.options("rope")), sums)
     model = factory.of_data(settled, sums)
     teacher, greedy = (
         evaluate.scores(model, settled, sums, sums.split("test"), decode=decode)["overall"]
@@ -127,7 +127,7 @@ def test_runs_on_tags_are_drawn_and_not_mixed_with_others(sums: Dataset, tmp_pat
     """A run on tags is drawn, and is not evaluated on products that are written, even if nothing else differs."""
     runs = open_registry(tmp_path)
     settled = config.resolve("tiny", "rope", position.options("rope"), settings={"steps": 2, "validate_every_steps": 1})
-    done = run_trial(settling.settle(settled, sums), sums, runs, Execution(torch.device("cpu"))).run
+    done = run_trial(experiment.of(settled, sums), runs, Execution(torch.device("cpu"))).run
     assert done.read()["dataset"]["tagged"]
     for part in ("encoder", "decoder", "cross"):
         found = attention_maps(done, sums, "test", 0, part)

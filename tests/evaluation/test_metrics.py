@@ -10,7 +10,8 @@ from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import metrics
-from ape_cli.models import factory, settling
+from ape_cli.experiment.reading import reading
+from ape_cli.models import factory
 from tests.training.test_loop import CPU, tiny
 
 
@@ -46,10 +47,10 @@ def test_padding_counts_for_nothing() -> None:
 def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> None:
     wanted = tiny(scheme, trees)
     model = factory.build(wanted, trees.structure, trees.ids)
-    reading = settling.reading(scheme, trees.structure)
+    read = reading(scheme, trees.structure)
     found = []
     for size in (1, 7, 40):
-        batches = trees.split("test").batches(size, structure=reading)
+        batches = trees.split("test").batches(size, structure=read)
         columns = metrics.teacher_forced(model, batches, CPU, "fp32").columns()
         order = columns["row"].argsort()
         found.append({k: v[order] for k, v in columns.items()})

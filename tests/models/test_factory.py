@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import attention, position
+from ape_cli import attention, experiment, position
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.models import factory, settling
+from ape_cli.experiment.reading import reading
+from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
@@ -30,16 +31,16 @@ def grid(axes: int) -> Grid:
 
 @pytest.mark.parametrize("own", [Seq(), Tree(2), grid(2), Cyclic(6)])
 def test_a_flat_scheme_reads_everything_along_its_linearisation(own: Structure) -> None:
-    assert settling.reading("sinusoidal", own) == Seq()
+    assert reading("sinusoidal", own) == Seq()
 
 
 def test_a_structure_that_is_asked_for_is_read() -> None:
-    assert settling.reading("sinusoidal", grid(2), grid(2)) == grid(2)
-    assert settling.reading("sinusoidal", grid(3), parse_structure("seq*seq*seq")) == grid(3)
+    assert reading("sinusoidal", grid(2), grid(2)) == grid(2)
+    assert reading("sinusoidal", grid(3), parse_structure("seq*seq*seq")) == grid(3)
     with pytest.raises(DataError, match="no positions of structure grid"):
-        settling.reading("sinusoidal", Tree(2), grid(2))
+        reading("sinusoidal", Tree(2), grid(2))
     with pytest.raises(UsageError, match="cannot read positions of this structure"):
-        settling.reading("sinusoidal", Tree(2), Tree(2))
+        reading("sinusoidal", Tree(2), Tree(2))
 
 
 @pytest.mark.parametrize("scheme", position.names())
@@ -48,46 +49,46 @@ def test_a_scheme_that_is_not_flat_reads_what_the_data_is(scheme: str) -> None:
     if found.flat:
         assert found.reads(Seq())
     elif "grid(n)" in found.structures or "any" in found.structures:
-        assert settling.reading(scheme, grid(2)) == grid(2)
+        assert reading(scheme, grid(2)) == grid(2)
 
 
 @pytest.mark.parametrize("structure", [None, "seq"])
 def test_bounded_schemes_on_sequences_are_sized_in_tokens(tmp_path: Path, structure: str | None) -> None:
     """The size of a sum is a number of digits, but positions count tokens: 2 * 9 digits, a plus and an EOS."""
     data = write(tmp_path / "sums", "addition", digits_mean=9, digits_std=0)
-    assert settling.settle(wanted("relative", structure), data).max_size == 20
+    assert experiment.complete(wanted("relative", structure), data).max_size == 20
 
 
 def test_the_longer_of_source_and_target_counts(tmp_path: Path) -> None:
     """A word of 5 symbols that is repeated twice: the decoder reads SOS at 0 and 10 symbols."""
     data = write(tmp_path / "words", "repeat", length_mean=5, length_std=0)
-    assert settling.settle(wanted("relative"), data).max_size == 10
+    assert experiment.complete(wanted("relative"), data).max_size == 10
 
 
 def test_a_run_keeps_its_name_unless_a_structure_is_asked_for(grids: Dataset, tmp_path: StoragePath) -> None:
     runs, variants = open_registry(tmp_path), []
     names = []
     for structure in (None, "seq", "grid(2)"):
-        settled = settling.settle(wanted("sinusoidal", structure), grids)
+        settled = experiment.complete(wanted("sinusoidal", structure), grids)
         names.append(runs.place(settled, grids).name)
-        variants.append(settling.variant(settled, grids))
+        variants.append(experiment.variant(settled, grids))
     assert names[0] == names[1] != names[2]
     assert variants == [{}, {}, {"structure": "grid(2)"}]
 
 
 def test_a_distance_is_told_in_names_and_tables(grids: Dataset, tmp_path: StoragePath) -> None:
-    runs, plain = open_registry(tmp_path), settling.settle(wanted("orthogonal-grid"), grids)
-    other = settling.settle(wanted("orthogonal-grid", distance="euclidean"), grids)
+    runs, plain = open_registry(tmp_path), experiment.complete(wanted("orthogonal-grid"), grids)
+    other = experiment.complete(wanted("orthogonal-grid", distance="euclidean"), grids)
     assert runs.place(plain, grids).name != runs.place(other, grids).name
-    assert (settling.variant(plain, grids), settling.variant(other, grids)) == ({}, {"distance": "euclidean"})
+    assert (experiment.variant(plain, grids), experiment.variant(other, grids)) == ({}, {"distance": "euclidean"})
     assert factory.build(other, grids.structure, grids.ids).scheme.metric == "euclidean"
 
 
 def test_a_model_gets_rows_and_columns(grids: Dataset) -> None:
     """Check the path from stored positions, counted from 1, to the vectors that are added. SOS is at (0, 0)."""
-    settled = settling.settle(wanted("sinusoidal", "grid(2)"), grids)
+    settled = experiment.complete(wanted("sinusoidal", "grid(2)"), grids)
     model = factory.build(settled, grids.structure, grids.ids)
-    read = settling.reading("sinusoidal", grids.structure, settled.structure)
+    read = reading("sinusoidal", grids.structure, settled.structure)
     batch = next(grids.split("train").batches(8, structure=read))
     at, mask = batch.source_positions, batch.source_mask
     rows, columns = at[..., 0][mask], at[..., 1][mask]
@@ -116,11 +117,11 @@ def test_a_scheme_reads_a_product_or_a_factor_of_it() -> None:
         ("orthogonal", "line*tree(2)", "line*tree(2)"),
     ]:
         wanted_structure = None if structure is None else parse_structure(structure)
-        assert settling.reading(scheme, own, wanted_structure).expression == expected, (scheme, structure)
-    assert settling.reading("orthogonal-grid", parse_structure("grid(2)*seq")) == grid(2)
-    assert settling.reading("rope", Tree(2), parse_structure("line")) == Seq()  # one name for one reading
+        assert reading(scheme, own, wanted_structure).expression == expected, (scheme, structure)
+    assert reading("orthogonal-grid", parse_structure("grid(2)*seq")) == grid(2)
+    assert reading("rope", Tree(2), parse_structure("line")) == Seq()  # one name for one reading
     with pytest.raises(DataError, match="the factors of seq\\*tree\\(2\\), each once"):
-        settling.reading("orthogonal", own, Tree(3))
+        reading("orthogonal", own, Tree(3))
 
 
 @pytest.fixture(scope="module")
@@ -158,11 +159,11 @@ def test_positions_that_tokens_share_are_told(forests: Dataset) -> None:
         ("orthogonal", None, None),
         ("orthogonal", "line*tree(2)", None),
     ]:
-        assert settling.shared_positions(settling.settle(wanted(scheme, structure), forests), forests) == expected
+        assert experiment.of(wanted(scheme, structure), forests).ambiguity == expected
 
 
 def test_a_model_of_the_line_is_one_of_a_sequence(forests: Dataset) -> None:
-    settled = settling.settle(wanted("orthogonal", "line*tree(2)"), forests)
+    settled = experiment.complete(wanted("orthogonal", "line*tree(2)"), forests)
     assert settled.structure is not None
     assert settled.structure.expression == "line*tree(2)"
     model = factory.build(settled, forests.structure, forests.ids)
@@ -177,8 +178,8 @@ def test_bounded_schemes_get_the_size_of_what_they_read(forests: Dataset) -> Non
         ("learned", "seq", 1 + max(tree for tree, _ in at)),  # the number of trees, which are stored from 0 on
         ("tree", None, max(node.bit_length() - 1 for _, node in at)),  # the depth of the deepest tree
     ]:
-        assert settling.settle(wanted(scheme, structure), forests).max_size == size, (scheme, structure)
-    assert settling.settle(wanted("learned", "seq", max_size=9), forests).max_size == 9
+        assert experiment.complete(wanted(scheme, structure), forests).max_size == size, (scheme, structure)
+    assert experiment.complete(wanted("learned", "seq", max_size=9), forests).max_size == 9
 
 
 def test_random_parts_of_an_attention_follow_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:

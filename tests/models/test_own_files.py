@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import ape_cli.position
-from ape_cli import position
+from ape_cli import experiment, position
 from ape_cli.core.errors import BusyError, RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.models.own_files import changed, changes, check_same, outdated, own_files
@@ -185,7 +185,10 @@ def test_a_run_that_another_process_trained_again_is_left_as_it_is(
     execution = Execution(torch.device("cpu"))
     with pytest.raises(BusyError, match="another process has trained this run meanwhile"):
         trial.run_trial(
-            run.config(), words, open_registry("results"), execution, existing=ExistingRun.OVERWRITE_CHANGED
+            experiment.of(run.config(), words),
+            open_registry("results"),
+            execution,
+            existing=ExistingRun.OVERWRITE_CHANGED,
         )
     assert run.read() == before
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import position
+from ape_cli import experiment, position
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.pending import pending
-from ape_cli.models import device, factory, settling
+from ape_cli.models import device, factory
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
@@ -37,7 +37,7 @@ def resolve(scheme: str = "rope", seed: int = 1, **settings: Any) -> config.Conf
 def run(data: Dataset, where: Path, **options: Any) -> trial.Trial:
     wanted = resolve(**{k: options.pop(k) for k in ("scheme", "seed", "steps", "d_model") if k in options})
     execution = Execution(CPU, **{k: options.pop(k) for k in ("stop",) if k in options})
-    return trial.run_trial(wanted, data, open_registry(where), execution, **options)
+    return trial.run_trial(experiment.of(wanted, data), open_registry(where), execution, **options)
 
 
 def test_a_finished_run_s_folder(words: Dataset, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_run_whose_process_is_gone_counts_as_stopped(words: Dataset, tmp_path:
 def test_a_failed_run_says_so(words: Dataset, tmp_path: Path) -> None:
     wanted = resolve(lr_peak=1e30, lr_initial=1e30)
     with pytest.raises(RunError, match="no longer a number"):
-        trial.run_trial(wanted, words, open_registry(tmp_path), Execution(CPU))
+        trial.run_trial(experiment.of(wanted, words), open_registry(tmp_path), Execution(CPU))
     assert next(iter(open_registry(tmp_path))).status == "failed"
 
 
@@ -299,7 +299,7 @@ def test_half_written_runs_are_left_out_and_named(words: Dataset, tmp_path: Path
 
 
 def test_a_start_cut_short_is_begun_again(words: Dataset, tmp_path: Path) -> None:
-    wanted = settling.settle(resolve(), words)
+    wanted = experiment.complete(resolve(), words)
     open_registry(tmp_path).place(wanted, words).folder.mkdir(parents=True)
     assert run(words, tmp_path).trained
 

@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from ape_cli import tasks
+from ape_cli import experiment, tasks
 from ape_cli.cli import app
 from ape_cli.core.errors import DataError
 from ape_cli.data import generation
@@ -148,7 +148,7 @@ def test_runs_are_not_asked_about_another_linearisation(tmp_path: Path, mixed: D
 
     settings = {"steps": 2, "batch_size": 8, "validate_every_steps": 2}
     made = config.resolve("tiny", "rope", position.options("rope"), settings=settings)
-    done = trial.run_trial(made, mixed, open_registry(tmp_path), Execution(CPU)).run
+    done = trial.run_trial(experiment.of(made, mixed), open_registry(tmp_path), Execution(CPU)).run
     same = tree_data(tmp_path / "same", "depth")
     with pytest.raises(DataError, match="another task or order") as error:
         evaluate.evaluate(done, same, split="test", decode="teacher", device=CPU)

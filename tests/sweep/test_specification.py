@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import UsageError
-from ape_cli.sweep import specification
+from ape_cli.runs.registry import open_registry
+from ape_cli.sweep import planning, specification
 
 
 def points(*fields: dict[str, Any]) -> list[tuple[Any, ...]]:
     found = specification.points([specification.check(f) for f in fields], "tiny")
-    return [(p.config.scheme, p.task or p.data, p.order, p.config.seed, p.config.decay) for p in found]
+    return [(p.scheme, p.task or p.data, p.order, p.seed, p.settings.get("decay")) for p in found]
 
 
 def test_every_combination_the_first_seed_first() -> None:
@@ -80,8 +81,13 @@ def test_a_file(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(text)
+
+    def planned() -> object:
+        trials = specification.points([specification.check(fields) for fields in specification.read(file)], "tiny")
+        return planning.plan(trials, open_registry(tmp_path), tmp_path)
+
     with pytest.raises(UsageError, match=message):
-        specification.points([specification.check(fields) for fields in specification.read(file)], "tiny")
+        planned()
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

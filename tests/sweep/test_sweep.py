@@ -15,10 +15,10 @@ import pytest
 from ape_cli.cli.sweep_table import Watch
 from ape_cli.core.errors import BusyError
 from ape_cli.data.loader import open_dataset
+from ape_cli.experiment.datasets import preset_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage import files, locks
 from ape_cli.sweep import planning, specification, worker
-from ape_cli.training import dataset_choice
 from tests.conftest import ape
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -160,12 +160,12 @@ def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.Monkey
     """
     monkeypatch.setattr(worker, "_LOOK", 0.01)
     monkeypatch.setattr(worker, "_PATIENCE", 0.5)
-    data = dataset_choice.preset_dataset("copy", None, "tiny", Path("datasets"))
+    data = preset_dataset("copy", None, "tiny", Path("datasets"))
     point = specification.points(
         [specification.check({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny"
     )
     found = open_registry("results")
-    (item,), _ = planning.plan(point, found, Path("datasets"), Path)
+    (item,), _ = planning.plan(point, found, Path("datasets"))
     job, link = worker.job(item, found, "cpu", False), FakeLink()
     assert item.run is not None
     with locks.locked(item.run.folder / ".lock", BusyError("busy")):
@@ -184,7 +184,7 @@ def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.M
     points = specification.points(
         [specification.check({"schemes": ["none", "rope", "alibi"], "tasks": ["copy"]})], "tiny"
     )
-    items, _ = planning.plan(points, open_registry("results"), Path("datasets"), Path)
+    items, _ = planning.plan(points, open_registry("results"), Path("datasets"))
     watch = Watch(items, 2)
     a, b, c = (item.name for item in items)
     assert watch.time_left() is None
@@ -219,7 +219,7 @@ def test_the_table_of_a_sweep_fits_80_columns_and_is_right_after_ctrl_c(
 
     chosen = {"schemes": ["orthogonal-tree"], "tasks": ["tree-rotate"], "seeds": [41, 42, 43], "set": {"heads": [4]}}
     points = specification.points([specification.check(chosen)], "tiny")
-    items, _ = planning.plan(points, open_registry("results"), Path("datasets"), Path)
+    items, _ = planning.plan(points, open_registry("results"), Path("datasets"))
     watch = Watch(items, 2)
     a, b, _ = (item.name for item in items)
 
@@ -254,7 +254,7 @@ def test_the_watch_calls_the_accuracy_of_images_by_its_name(here: Path, capsys: 
     from ape_cli.core.executors import Event
 
     points = specification.points([specification.check({"schemes": ["none"], "tasks": ["images", "copy"]})], "tiny")
-    items, _ = planning.plan(points, open_registry("results"), Path("datasets"), Path)
+    items, _ = planning.plan(points, open_registry("results"), Path("datasets"))
     watch = Watch(items, 2)
     for item in items:
         watch.heed(Event(item.name, "started"))

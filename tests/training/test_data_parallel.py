@@ -11,12 +11,13 @@ import torch
 from torch import distributed
 from torch.nn import functional
 
-from ape_cli import position
+from ape_cli import experiment, position
 from ape_cli.core.errors import RunError, UsageError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import metrics
-from ape_cli.models import checkpoint, factory, settling
+from ape_cli.experiment.reading import reading
+from ape_cli.models import checkpoint, factory
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.training import data_parallel
@@ -39,7 +40,7 @@ class Apart(DistributedGroup):
 
 def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
     found = config.resolve("tiny", scheme, position.options(scheme), seed=3, settings={"dropout": 0.0} | settings)
-    return settling.settle(found, data)
+    return experiment.complete(found, data)
 
 
 # Shares of a batch
@@ -88,8 +89,8 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
 ) -> None:
     """The average over three ranks, of which the third may have no row, compared with the batch in float64."""
     wanted = tiny(scheme, trees, batch_size=batch_size)
-    reading = settling.reading(scheme, trees.structure)
-    batch = next(trees.split("train").batches(batch_size, seed=1, structure=reading))
+    read = reading(scheme, trees.structure)
+    batch = next(trees.split("train").batches(batch_size, seed=1, structure=read))
     assert len(set(batch.label_mask.sum(1).tolist())) > 1  # otherwise any count of labels would pass
     model = factory.build(wanted, trees.structure, trees.ids).double()
     scores = metrics.forward(model, batch, "fp32")

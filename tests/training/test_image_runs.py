@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ape_cli import position, tasks
+from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, ImageSplit, open_dataset
 from ape_cli.evaluation import evaluate, metrics
-from ape_cli.models import factory, settling
+from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.sources import ImageSource, LabelledImages
@@ -64,7 +64,7 @@ def wanted(scheme: str = "orthogonal-grid", **settings: Any) -> config.Config:
 
 
 def run(data: Dataset, where: Path, scheme: str = "orthogonal-grid", **settings: Any) -> trial.Trial:
-    return trial.run_trial(wanted(scheme, **settings), data, open_registry(where), Execution(CPU))
+    return trial.run_trial(experiment.of(wanted(scheme, **settings), data), open_registry(where), Execution(CPU))
 
 
 # The loop
@@ -113,7 +113,7 @@ def test_of_equal_validations_the_lower_loss_is_kept(
             return last[0]
 
         monkeypatch.setattr(Validator, "score", scored)
-        loop = Loop(settling.settle(wanted, found), found, None, Execution(CPU))
+        loop = Loop(experiment.complete(wanted, found), found, None, Execution(CPU))
         best = loop.run().best_step
         return best, [row["kept"] for row in loop.at.history] if "kept" in loop.at.history[0] else None
 
@@ -189,7 +189,7 @@ def test_shares_are_the_batch(data: Dataset) -> None:
 @pytest.mark.parametrize("batch_size", [2, 8])
 def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Dataset, batch_size: int) -> None:
     """Three ranks, of which the third may have no row, compared with the batch in float64, with label smoothing."""
-    settled = settling.settle(wanted(batch_size=batch_size, augment="crop", label_smoothing=0.1), data)
+    settled = experiment.complete(wanted(batch_size=batch_size, augment="crop", label_smoothing=0.1), data)
     train = data.split("train")
     assert isinstance(train, ImageSplit)
     how: dict[str, Any] = {"augment": ("crop",)}
@@ -211,9 +211,9 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Datase
 
 
 def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) -> None:
-    settled = settling.settle(wanted(augment="crop,flip"), data)
-    assert settling.feed(settled, data) == {}
-    assert settling.feed(settled, data, training=True) == {"augment": ("crop", "flip")}
+    settled = experiment.complete(wanted(augment="crop,flip"), data)
+    assert experiment.of(settled, data).feed() == {}
+    assert experiment.of(settled, data).feed(training=True) == {"augment": ("crop", "flip")}
     train = data.split("train")
     assert isinstance(train, ImageSplit)
 
@@ -240,25 +240,25 @@ def test_tokens_stand_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     made = tasks.make("images", source="wide")
     generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "wide")
     data = open_dataset(tmp_path / "wide")
-    model = factory.of_data(settling.settle(wanted(scheme), data), data)
+    model = factory.of_data(experiment.complete(wanted(scheme), data), data)
     grid = [[1, 1], [1, 2], [1, 3], [2, 1], [2, 2], [2, 3]]
     assert model.positions.tolist() == [grid if scheme == "orthogonal-grid" else [1, 2, 3, 4, 5, 6]]
 
 
 def test_settled_by_the_images(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pixels = {"convolution_size": 1, "pool_size": 1, "pool_stride": 1}
-    assert settling.settle(wanted("learned"), data).max_size == 9  # 6 x 6 pixels, 3 x 3 tokens
-    assert settling.settle(wanted("learned", **pixels), data).max_size == 36
-    assert settling.settle(wanted("orthogonal-grid"), data).decay == 0.98
+    assert experiment.complete(wanted("learned"), data).max_size == 9  # 6 x 6 pixels, 3 x 3 tokens
+    assert experiment.complete(wanted("learned", **pixels), data).max_size == 36
+    assert experiment.complete(wanted("orthogonal-grid"), data).decay == 0.98
     paper = config.resolve("paper", "none", {}, kind="image")
-    assert settling.settle(paper, data).augment == "crop,flip,autoaugment"
-    assert settling.settle(wanted(augment="flip,crop"), data).augment == "crop,flip"
-    assert settling.settle(wanted(), data).augment == "none"
+    assert experiment.complete(paper, data).augment == "crop,flip,autoaugment"
+    assert experiment.complete(wanted(augment="flip,crop"), data).augment == "crop,flip"
+    assert experiment.complete(wanted(), data).augment == "none"
     digits = data.manifest.plan.model_copy(update={"parameters": {"source": "digits"}})
     upright = Dataset(data.folder, data.manifest.model_copy(update={"plan": digits}))
-    assert settling.settle(paper, upright).augment == "crop"  # a mirrored digit is not a digit
+    assert experiment.complete(paper, upright).augment == "crop"  # a mirrored digit is not a digit
     assert (
-        settling.settle(paper.model_copy(update={"augment": "flip"}), upright).augment == "flip"
+        experiment.complete(paper.model_copy(update={"augment": "flip"}), upright).augment == "flip"
     )  # if it is asked for
 
 
@@ -270,17 +270,17 @@ def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) 
     with pytest.raises(UsageError, match="unknown"):
         wanted(pool_strid=1)
     with pytest.raises(UsageError, match="unknown"):
-        settling.settle(wanted(augment="crop,flop"), data)
+        experiment.complete(wanted(augment="crop,flop"), data)
     with pytest.raises(UsageError, match="unknown augmentation"):
-        settling.settle(wanted(augment=""), data)
+        experiment.complete(wanted(augment=""), data)
     with pytest.raises(UsageError, match="bad value of encoder_layers"):
         wanted(encoder_layers=0)
     with pytest.raises(UsageError, match="single token"):
-        settling.settle(wanted(pool_stride=6), data)
+        experiment.complete(wanted(pool_stride=6), data)
     with pytest.raises(UsageError, match="for sequences"):
-        settling.settle(config.resolve("tiny", "rope", {}), data)
+        experiment.complete(config.resolve("tiny", "rope", {}), data)
     with pytest.raises(UsageError, match="for images"):
-        settling.settle(wanted("rope"), words)
+        experiment.complete(wanted("rope"), words)
 
 
 def test_what_does_not_fit_a_run_is_refused(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,6 +297,6 @@ def test_what_does_not_fit_a_run_is_refused(data: Dataset, tmp_path: Path, monke
 
 
 def test_a_model_that_does_not_fit_into_memory(data: Dataset) -> None:
-    settled = settling.settle(wanted(d_model=16_384, d_ff=1_000_000, heads=8, encoder_layers=200), data)
+    settled = experiment.complete(wanted(d_model=16_384, d_ff=1_000_000, heads=8, encoder_layers=200), data)
     with pytest.raises(UsageError, match="the model does not fit into this machine's memory"):
         factory.of_data(settled, data)

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from ape_cli import position
+from ape_cli import experiment, position
 from ape_cli.core.errors import DataError, RunError, UsageError
 from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import metrics
-from ape_cli.models import factory, settling
+from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
@@ -35,7 +35,7 @@ CPU = torch.device("cpu")
 def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
     chosen = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1} | settings
     found = config.resolve("tiny", scheme, position.options(scheme), seed=3, settings=chosen)
-    return settling.settle(found, data)
+    return experiment.complete(found, data)
 
 
 def fit(*words: Any, **options: Any) -> TrainingResult:
@@ -487,12 +487,12 @@ def test_settings_are_checked() -> None:
 
 
 def test_a_variant_is_what_was_changed(words: Dataset) -> None:
-    plain = settling.settle(config.resolve("tiny", "orthogonal-seq", {}), words)
-    assert settling.variant(plain, words) == {}
+    plain = experiment.complete(config.resolve("tiny", "orthogonal-seq", {}), words)
+    assert experiment.variant(plain, words) == {}
     changed = config.resolve("tiny", "orthogonal-seq", {}, settings={"decay": 1, "steps": 3})
-    assert settling.variant(settling.settle(changed, words), words) == {"decay": 1.0, "steps": 3}
+    assert experiment.variant(experiment.complete(changed, words), words) == {"decay": 1.0, "steps": 3}
     same = config.resolve("tiny", "orthogonal-seq", {}, settings={"decay": 0.98})
-    assert settling.settle(same, words) == plain
+    assert experiment.complete(same, words) == plain
 
 
 def test_where_nothing_compiles_it_is_said(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,11 +24,12 @@ from ape_cli.evaluation.decoding import written
 from ape_cli.evaluation.fit import misfit
 from ape_cli.evaluation.metrics import forward, sent
 from ape_cli.evaluation.sharing.exported import AGAIN, model_of, read_export
+from ape_cli.experiment.reading import read_as
+from ape_cli.experiment.resolution import feed
 from ape_cli.models.checkpoint import put_weights
 from ape_cli.models.device import tune
 from ape_cli.models.own_files import check_installed, check_same
 from ape_cli.models.precision import products
-from ape_cli.models.settling import feed, reading
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config
 from ape_cli.runs.evaluation_record import DECODINGS
@@ -85,7 +86,8 @@ class TrainedModel:
 
         Raises `DataError` if the dataset does not fit the model.
         """
-        return iter(split.batches(batch_size, **feed(self.config, self._dataset(split))))
+        read = read_as(self.config, self._dataset(split).structure)
+        return iter(split.batches(batch_size, **feed(self.config, read)))
 
     def predict(
         self,
@@ -160,7 +162,7 @@ class TrainedModel:
             raise UsageError("bad rows", got=got, allowed="a list of sources; max_tokens from 1", fix="predict([text])")
         data = self.about["dataset"]
         task = tasks.make(data["task"], **tasks.load(data["task"]).recorded(data["parameters"]))
-        read = Reading.of(own, reading(self.config.scheme, own, self.config.structure), tagged=task.tagged)
+        read = Reading.of(own, read_as(self.config, own), tagged=task.tagged)
         window = _window([self._ids(row) for row in rows], max_tokens, tagged=task.tagged)
         return self._written((collate(window, part, read) for part in window.batches(batch_size, None)), task, read)
 

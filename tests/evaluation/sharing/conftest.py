@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import ape_cli
-from ape_cli import position
+from ape_cli import experiment, position
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.sharing import exported
 from ape_cli.evaluation.sharing.trained_model import TrainedModel
@@ -50,6 +50,6 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 def of_pictures(pictures: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Both:
     where = tmp_path_factory.mktemp("pictures")
     chosen = config.resolve("tiny", "rope", position.options("rope"), kind="image", settings={"steps": 2})
-    done = trial.run_trial(chosen, pictures, open_registry(where / "results"), Execution(CPU)).run
+    done = trial.run_trial(experiment.of(chosen, pictures), open_registry(where / "results"), Execution(CPU)).run
     exported.export(done, where / "out")
     return done, ape_cli.load(where / "out")

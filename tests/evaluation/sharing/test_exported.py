@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from ape_cli.models.settling import feed
 
 import ape_cli
 from ape_cli.core.errors import DataError, RunError, UsageError
@@ -18,7 +19,6 @@ from ape_cli.evaluation.sharing import exported
 from ape_cli.evaluation.sharing.trained_model import TrainedModel
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.factory import of_data
-from ape_cli.models.settling import feed
 from ape_cli.runs.run import Run
 from ape_cli.storage.tensors import load_tensors, save_tensors
 from tests.conftest import ape, own_trees

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli import attention
+from ape_cli import attention, experiment
 from ape_cli.data.loader import Dataset
-from ape_cli.models import settling
 from ape_cli.reports import aggregation, tables
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
@@ -26,7 +25,7 @@ def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
         wanted = config.resolve(
             "tiny", "rope", {}, attention=kind, attention_options=attention.options(kind), settings=settings
         )
-        trial.run_trial(wanted, words, found, Execution(CPU))
+        trial.run_trial(experiment.of(wanted, words), found, Execution(CPU))
     lines = aggregation.lines(found, metric="token_accuracy", decode="teacher", split="test", against=None)[0]
     (shown,) = tables.tables(lines)
     assert [row for row, _ in shown.rows] == [
@@ -40,7 +39,7 @@ def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_a_stopped_run_ends_as_if_it_had_not_stopped(words: Dataset, kind: str) -> None:
-    check_resume(settling.settle(resolve(kind), words), words)
+    check_resume(experiment.complete(resolve(kind), words), words)
 
 
 def test_a_kind_is_one_new_file(tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 import torch
 
+from ape_cli import experiment
 from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.data import staging
 from ape_cli.data.loader import Dataset
-from ape_cli.models import factory, settling
+from ape_cli.models import factory
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
@@ -226,7 +227,7 @@ def test_the_memory_of_a_model_is_estimated_from_below(words: Dataset) -> None:
     from ape_cli.core import budget
     from tests.runs.test_registry import resolve
 
-    wanted = settling.settle(resolve(d_model=64), words)
+    wanted = experiment.complete(resolve(d_model=64), words)
     model = factory.build(wanted, words.structure, words.ids)
     real = sum(p.numel() * p.element_size() for p in model.parameters()) * 4
     with pytest.MonkeyPatch.context() as patched:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from typer.testing import CliRunner
 
-from ape_cli import position, tasks
+from ape_cli import experiment, position, tasks
 from ape_cli.cli import app
 from ape_cli.core.errors import ApeError
 from ape_cli.data import generation
@@ -113,7 +113,7 @@ def finished(where: Path, seeds: Sequence[int] = (1,)) -> None:
     for seed in seeds:
         chosen = {"steps": 4, "validate_every_steps": 2, "d_model": 8, "d_ff": 8}
         wanted = config.resolve("tiny", "rope", position.options("rope"), seed=seed, settings=chosen)
-        trial.run_trial(wanted, data, open_registry(where / "results"), Execution(CPU))
+        trial.run_trial(experiment.of(wanted, data), open_registry(where / "results"), Execution(CPU))
 
 
 class Registry(Case):
@@ -180,7 +180,9 @@ class State(Case):
         chosen = {"steps": 4, "validate_every_steps": 2, "d_model": 8, "d_ff": 8}
         wanted = config.resolve("tiny", "rope", position.options("rope"), seed=1, settings=chosen)
         data, registry = open_dataset(where / "data"), open_registry(where / "results")
-        return trial.run_trial(wanted, data, registry, Execution(CPU, stop=stop), existing=existing, test=False)
+        return trial.run_trial(
+            experiment.of(wanted, data), registry, Execution(CPU, stop=stop), existing=existing, test=False
+        )
 
     def files(self) -> Sequence[Path]:
         return sorted(self.work.rglob("state.safetensors"))

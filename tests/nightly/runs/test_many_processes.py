@@ -18,7 +18,7 @@ import gc, json, os, random, sys, time, traceback
 from pathlib import Path
 
 import torch
-from ape_cli import position, tasks
+from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import BusyError
 from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
@@ -54,7 +54,8 @@ def work(number):
     settings = {"steps": 3, "validate_every_steps": 1, "d_model": 8, "d_ff": 8}
     chosen = config.resolve("tiny", "rope", position.options("rope"), seed=number % 4, settings=settings)
     execution = Execution(torch.device("cpu"))
-    run = patiently(lambda: trial.run_trial(chosen, data, registry, execution, existing=ExistingRun.REFUSE)).run
+    planned = experiment.of(chosen, data)
+    run = patiently(lambda: trial.run_trial(planned, registry, execution, existing=ExistingRun.REFUSE)).run
     evaluate.evaluate(run, data, split="validation", decode="teacher", device=execution.device)
     made, bad = document.read(registry, load("scores"), Options(style="markdown"))
     files.write_text(here / "report.md", made.text("score"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ape_cli import experiment
 from ape_cli.data import windows
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
@@ -32,9 +33,9 @@ def test_resume_although_epochs_have_different_numbers_of_batches(
         execution = Execution(CPU, stop=stopping_after(stop))
         registry = open_registry(where)
         with suppress(Stopped):
-            trial.run_trial(wanted, data, registry, execution)
+            trial.run_trial(experiment.of(wanted, data), registry, execution)
         whole = Execution(CPU)
-        done = trial.run_trial(wanted, data, registry, whole, existing=ExistingRun.RESUME)
+        done = trial.run_trial(experiment.of(wanted, data), registry, whole, existing=ExistingRun.RESUME)
         return {name: value.tolist() for name, value in done.run.load_model()[0].items()}
 
     straight = trained(tmp_path / "straight", 100)

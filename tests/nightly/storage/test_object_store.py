@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import position, tasks
+from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import ApeError, BusyError, DataError, PlaceError, RunError
 from ape_cli.core.executors.local import Local
 from ape_cli.data import generation, manifest
@@ -157,7 +157,7 @@ def wanted(**settings: Any) -> config.Config:
 def run(data: str, results: StoragePath, **options: Any) -> trial.Trial:
     cpu = torch.device("cpu")
     execution = Execution(cpu, **{k: options.pop(k) for k in ("stop",) if k in options})
-    return trial.run_trial(wanted(), open_dataset(data), open_registry(results), execution, **options)
+    return trial.run_trial(experiment.of(wanted(), open_dataset(data)), open_registry(results), execution, **options)
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +276,7 @@ def test_what_cannot_be_trained_leaves_nothing(server: Server, words: str) -> No
     results = storage_path(address(server, "nothing"))
     cpu = torch.device("cpu")
     with pytest.raises(ApeError, match="heads"):
-        trial.run_trial(wanted(d_model=33), open_dataset(words), open_registry(results), Execution(cpu))
+        trial.run_trial(experiment.of(wanted(d_model=33), open_dataset(words)), open_registry(results), Execution(cpu))
     assert open_registry(results).table()[1] == []  # there is nothing to complain about either
     assert open_registry(results).runs().is_empty()
     assert server.objects("ape/nothing") == {}

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from ape_cli import experiment
 from ape_cli.core.errors import BusyError, DataError
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs.registry import open_registry
@@ -165,8 +166,10 @@ def test_what_is_damaged_fails_alone(here: Path) -> None:
     (runs["none"].folder / "run.json").write_text("{")
     with pytest.raises(DataError, match="a shard is missing"):
         planning.plan(
-            specification.points([specification.check({"schemes": ["none"], "data": ["broken"]})], "tiny"),
-            *(open_registry("results"), Path("datasets"), lambda name: broken()),
+            specification.points(
+                [specification.check({"schemes": ["none"], "data": ["broken"]})], "tiny", lambda name: broken()
+            ),
+            *(open_registry("results"), Path("datasets")),
         )
     shard = next(Path("datasets/copy-tiny/data").glob("test-*.parquet"))
     shard.unlink()  # generated again, because it is needed
@@ -207,7 +210,7 @@ def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
     point = specification.points(
         [specification.check({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny"
     )
-    (item,), _ = planning.plan(point, found, Path("datasets"), Path)
+    (item,), _ = planning.plan(point, found, Path("datasets"))
     job = worker.job(item, found, "cpu", False)
     assert item.run is not None
     with locks.locked(item.run.folder / ".lock", BusyError("busy")), pytest.raises(KeyboardInterrupt):
@@ -227,8 +230,8 @@ def test_a_run_that_changes_between_the_look_and_the_lock(here: Path, monkeypatc
     before, looks = run.read(), iter(["stopped", "finished"])
     monkeypatch.setattr(trial, "_status", lambda run: next(looks))
     data, found = open_dataset("datasets/copy-tiny"), open_registry("results")
-    settled = (run.config(), data, found, Execution(torch.device("cpu")))
+    arguments = (experiment.of(run.config(), data), found, Execution(torch.device("cpu")))
     with pytest.raises(BusyError, match="has trained this run meanwhile"):
-        trial.run_trial(*settled, existing=ExistingRun.RESUME_OR_START)
-    assert not trial.run_trial(*settled, existing=ExistingRun.RESUME_OR_START).trained
+        trial.run_trial(*arguments, existing=ExistingRun.RESUME_OR_START)
+    assert not trial.run_trial(*arguments, existing=ExistingRun.RESUME_OR_START).trained
     assert run.read() == before

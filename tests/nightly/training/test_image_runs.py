@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from ape_cli import experiment
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.models import factory, settling
+from ape_cli.models import factory
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.tensors import load_tensors
 from ape_cli.training import trial
@@ -32,8 +33,10 @@ def test_every_scheme_trains_stops_resumes_and_evaluates(data: Dataset, tmp_path
     straight = run(data, tmp_path / "straight", scheme, **chance)
     broken, steps = open_registry(tmp_path / "broken"), iter([False, False, False, True])
     with pytest.raises(Stopped):
-        trial.run_trial(wanted(scheme, **chance), data, broken, Execution(CPU, stop=lambda: next(steps)))
-    resumed = trial.run_trial(wanted(scheme, **chance), data, broken, Execution(CPU), existing=ExistingRun.RESUME)
+        trial.run_trial(experiment.of(wanted(scheme, **chance), data), broken, Execution(CPU, stop=lambda: next(steps)))
+    resumed = trial.run_trial(
+        experiment.of(wanted(scheme, **chance), data), broken, Execution(CPU), existing=ExistingRun.RESUME
+    )
     ours, theirs = (load_tensors(t.run.folder / "model.safetensors")[0] for t in (straight, resumed))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours | theirs)
     assert straight.evaluation is not None
@@ -63,7 +66,7 @@ def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
 
 
 def test_compiled_it_is_the_same_model(data: Dataset) -> None:
-    settled = settling.settle(wanted(), data)
+    settled = experiment.complete(wanted(), data)
     plain, compiled = (factory.of_data(settled, data).eval() for _ in range(2))
     factory.compile_around(compiled, backend="eager")
     batch = next(data.split("test").batches(8))
@@ -73,7 +76,7 @@ def test_compiled_it_is_the_same_model(data: Dataset) -> None:
 
 def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
     """Inductor cannot pool images whose height and width it does not know."""
-    model, seen = factory.of_data(settling.settle(wanted(), data), data).eval(), list[tuple[Any, ...]]()
+    model, seen = factory.of_data(experiment.complete(wanted(), data), data).eval(), list[tuple[Any, ...]]()
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
         read = [node.meta["example_value"] for node in graph.graph.find_nodes(op="placeholder")]

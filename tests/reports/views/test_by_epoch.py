@@ -13,16 +13,16 @@ import polars as pl
 import pytest
 import torch
 
-from ape_cli import position
+from ape_cli import experiment, position
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.models import settling
+from ape_cli.experiment.datasets import preset_dataset
 from ape_cli.reports import rendering
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, by_epoch
 from ape_cli.reports.views.by_epoch import BEST, CHOSEN, VALIDATION
 from ape_cli.runs import config, record
 from ape_cli.runs.registry import Registry, open_registry
-from ape_cli.training import dataset_choice, trial
+from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from tests.conftest import registry_of
 from tests.registered import replace
@@ -174,17 +174,17 @@ def test_what_was_chosen_on_validation_is_never_better_than_the_best(tmp_path: P
 
 def test_at_the_end_it_is_the_evaluation_of_the_weights_that_were_kept(tmp_path: Path) -> None:
     """For a trained run, the same weights give the same number, and the best by epoch is another one."""
-    data = dataset_choice.preset_dataset("images", None, "tiny", tmp_path / "data")
+    data = preset_dataset("images", None, "tiny", tmp_path / "data")
     chosen = config.resolve(
         *("tiny", "sinusoidal", position.options("sinusoidal")),
         kind="image",
         settings={"steps": 12, "validate_every_steps": 1, "lr_peak": 0.02},
     )
     runs = open_registry(tmp_path / "results")
-    done = trial.run_trial(chosen, data, runs, Execution(torch.device("cpu")))
+    done = trial.run_trial(experiment.of(chosen, data), runs, Execution(torch.device("cpu")))
     assert done.evaluation is not None
     result = done.run.read()["result"]
-    assert settling.settle(chosen, data).steps == result["steps"] == 12
+    assert experiment.complete(chosen, data).steps == result["steps"] == 12
     found = means(lines(tmp_path / "results"))
     assert found[CHOSEN, "@12 steps"] == done.evaluation["overall"]["token_accuracy"]
     assert found[VALIDATION, "@12 steps"] == result["best_accuracy"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import position
+from ape_cli import experiment, position
 from ape_cli.core.errors import RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.runs import config
@@ -56,7 +56,10 @@ def train(data: Dataset, where: Path, existing: ExistingRun = ExistingRun.REFUSE
 
     try:
         trial.run_trial(
-            chosen, data, open_registry(where), Execution(CPU, loggers=[make, make], **given), existing=existing
+            experiment.of(chosen, data),
+            open_registry(where),
+            Execution(CPU, loggers=[make, make], **given),
+            existing=existing,
         )
     except (Stopped, RunError) as error:
         made[0].error = error  # type: ignore[attr-defined]

@@ -8,8 +8,10 @@ import pytest
 
 from ape_cli import position
 from ape_cli.core.errors import DataError
+from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment.choice import Datasets
+from ape_cli.experiment.datasets import preset_dataset
 from ape_cli.position import Scheme
-from ape_cli.training import dataset_choice
 from tests.conftest import write
 
 
@@ -39,9 +41,10 @@ def test_without_data_a_scheme_gets_a_task_that_it_reads(
     caplog.set_level("INFO", "ape_cli")
     kind = type("Kind", (Scheme,), {"structures": structures})
     monkeypatch.setattr(position, "load", lambda name: kind)
-    monkeypatch.setattr(dataset_choice, "preset_dataset", lambda *words: words[:3])
-    kind_of_data, make = dataset_choice.choose_dataset("kind", wanted, order, "tiny", tmp_path)
-    assert (kind_of_data, make()) == ("sequence", (task, order, "tiny"))
+    chosen = Datasets(tmp_path).of(ExperimentOptions(preset="tiny", scheme="kind", structure=wanted, order=order))
+    assert (chosen.kind, chosen.task, chosen.missing) == ("sequence", task, True)
+    assert order in (None, chosen.order)
+    assert chosen.folder.name == (f"{task}-{chosen.order}-tiny" if chosen.order else f"{task}-tiny")
     assert task in caplog.messages[0]
 
 
@@ -51,14 +54,14 @@ def test_a_damaged_dataset_is_named_before_another_is_taken(tmp_path: Path, capl
         write(tmp_path / name, "reverse", rows=(24, 8, 8))
     path = tmp_path / "newer" / "manifest.json"
     path.write_text(path.read_text().replace('"seed": ', '"seed": 1'))
-    dataset_choice.choose_dataset("rope", None, None, "tiny", tmp_path)
+    Datasets(tmp_path).of(ExperimentOptions(preset="tiny", scheme="rope"))
     assert caplog.messages[0].startswith("left out: newer: ")
     assert f"data: {tmp_path / 'older'}, the newest" in caplog.messages[1]
 
 
 def test_without_data_of_a_structure_it_says_how_to_make_some(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no dataset[\s\S]*tree\(3\)[\s\S]*--branching 3"):
-        dataset_choice.choose_dataset("orthogonal", "tree(3)", None, "tiny", tmp_path)
+        Datasets(tmp_path).of(ExperimentOptions(preset="tiny", scheme="orthogonal", structure="tree(3)"))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +74,7 @@ def test_without_data_of_a_structure_it_says_how_to_make_some(tmp_path: Path) ->
     ],
 )
 def test_a_preset_sizes_each_task_by_the_options_it_has(task: str, expected: dict, tmp_path: Path) -> None:
-    found = dataset_choice.preset_dataset(task, None, "tiny", tmp_path)
+    found = preset_dataset(task, None, "tiny", tmp_path)
     assert found.manifest.plan.parameters == expected
     assert found.manifest.plan.rows == {"train": 200, "validation": 40, "test": 40}
 
@@ -85,6 +88,5 @@ def test_a_flat_scheme_gets_a_grid_if_it_asks_for_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "ape_cli")
-    monkeypatch.setattr(dataset_choice, "preset_dataset", lambda *words: words)
-    dataset_choice.choose_dataset("sinusoidal", wanted, None, "tiny", tmp_path)
+    Datasets(tmp_path).of(ExperimentOptions(preset="tiny", scheme="sinusoidal", structure=wanted))
     assert f"taking {task} at the sizes" in caplog.messages[0]

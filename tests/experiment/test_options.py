@@ -11,7 +11,8 @@ import pytest
 
 from ape_cli.core.errors import ApeError
 from ape_cli.data.loader import Dataset
-from ape_cli.training import dataset_choice
+from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment.choice import Datasets
 from tests.conftest import ape, own_trees
 
 TINY = ["--preset", "tiny", "--device", "cpu", "--set", "steps=4", "--no-eval"]
@@ -114,7 +115,7 @@ def test_the_name_of_a_dataset_leads_nowhere_else(name: str, tmp_path: Path) -> 
         vocabulary=["<pad>"],
     )
     with pytest.raises(ApeError, match="cannot be a part of a path"):
-        dataset_choice.recorded_dataset(about, tmp_path)
+        Datasets(tmp_path).of(ExperimentOptions(preset="tiny", scheme="none", recorded=about))
 
 
 def test_what_is_no_configuration_is_refused(here: Path) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from ape_cli.data.loader import open_dataset
+from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment.choice import Datasets
 from ape_cli.runs import record
 from ape_cli.runs.registry import open_registry
-from ape_cli.sweep import trial_data
 from ape_cli.sweep.past_runs import PastRuns
 from tests.conftest import ape, write
 
@@ -45,11 +46,14 @@ def test_runs_are_reported_without_their_dataset(gone: Path) -> None:
 def test_the_facts_are_those_of_the_dataset(gone: Path) -> None:
     """Each fact that decides the name of a run is the same, from the record of a run and from the manifest."""
     past = PastRuns(open_registry("results"))
-    known, there = trial_data.given(Path("datasets/mine"), past), trial_data.given(Path("moved"), past)
+    datasets = Datasets(Path("datasets"), past.datasets)
+    known, there = (
+        datasets.of(ExperimentOptions(preset="tiny", scheme="none", data=Path(folder)))
+        for folder in ("datasets/mine", "moved")
+    )
     assert known.missing
-    assert known.remembered
-    assert not there.remembered
-    left = {"folder", "missing", "remembered", "plan"}
+    assert not there.missing
+    left = {"folder", "missing", "plan"}
     assert {k: v for k, v in vars(known).items() if k not in left} == {
         k: v for k, v in vars(there).items() if k not in left
     }

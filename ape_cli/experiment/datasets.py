@@ -1,0 +1,117 @@
+"""The dataset of an experiment, which may not have been generated yet, or no longer exist."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ape_cli import tasks
+from ape_cli.core.errors import BusyError, DataError
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.data import generation
+from ape_cli.data.facts import Facts
+from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.data.plan import DatasetPlan
+from ape_cli.runs import config
+from ape_cli.storage.parquet import ROW_GROUP
+from ape_cli.storage.paths import StoragePath
+from ape_cli.structure import Structure, linearisation
+from ape_cli.tasks import BaseTask
+
+logger = logging.getLogger(__name__)
+_DATA_SEED = 42
+_WAIT = 2.0  # seconds between two attempts to generate a dataset that another process generates
+
+
+@dataclass(eq=False, kw_only=True)
+class ChosenDataset(Facts):
+    """The dataset of an experiment, which may not have been generated yet.
+
+    `missing` says that it is not there, or that some of its shards are missing. `made_by` generates it; None if it is
+    not known how. `required` is the fingerprint that a configuration file names. `sizes` is what earlier runs tell of
+    the largest sizes of its training split, by the structure that is read.
+    """
+
+    folder: StoragePath
+    missing: bool
+    made_by: BaseTask | None = None
+    required: str | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def largest(self, read: Structure) -> int | None:
+        """See `Facts.largest`. If the dataset is missing, runs tell it. Raises `DataError` if shards are damaged."""
+        return self.sizes.get(read.expression) if self.missing else self.opened.largest(read)
+
+    @cached_property
+    def opened(self) -> Dataset:
+        """The dataset, open. Raises `DataError` if it is not complete."""
+        return open_dataset(self.folder)
+
+
+def generated(data: ChosenDataset) -> Dataset:
+    """Open a dataset. If it is missing, generate it, or wait for another process that generates it.
+
+    Raises `DataError` if it cannot be generated, or is damaged.
+    """
+    waiting = False
+    while data.missing and data.made_by is not None:
+        try:
+            outcome = generation.generate(data.made_by, data.plan, data.folder)
+        except BusyError as error:
+            if not waiting:
+                logger.info(f"waiting: {error.summary}")
+            waiting = True
+            time.sleep(_WAIT)
+        else:
+            data.missing = False
+            if outcome.written:
+                logger.info(f"generated {data.folder} ({outcome.written:,} rows)")
+    if data.required is not None:
+        check_fingerprint(data.opened, data.folder, data.required)
+    return data.opened
+
+
+def check_fingerprint(data: Facts, folder: StoragePath, required: str) -> None:
+    """Check that a dataset is the one that a configuration file names. Raises `DataError` if it is another one."""
+    if data.fingerprint != required:
+        raise DataError(
+            "the dataset is not the one that the configuration file names",
+            got=f"{folder}: fingerprint {data.fingerprint[:16]}…",
+            allowed=f"{required[:16]}…",
+            fix="choose another folder with --datasets, or name a dataset with --data",
+        )
+
+
+def preset_plan(
+    task: str, order: str | None, preset: str, root: StoragePath
+) -> tuple[BaseTask, DatasetPlan, StoragePath]:
+    """A task at the sizes of a preset, the plan of its dataset, and its folder, `root`/TASK[-ORDER]-PRESET.
+
+    `order` is the name of a linearisation. A task with fixed rows has one dataset for all presets, with all of its
+    rows.
+    """
+    chosen, kind = config.preset(preset), tasks.load(task)
+    options = tasks.options_of(kind)
+    sizes = {k: v for k, v in chosen.sizes.items() if k in options} | dict(kind.preset_options.get(preset, {}))
+    sized = tasks.make(task, *linearisation.parse(order), **sizes)
+    rows = sized.rows(dict.fromkeys(SPLITS), _DATA_SEED) if sized.fixed_rows else chosen.rows
+    folder = root / (sized.title if sized.fixed_rows else f"{sized.title}-{preset}")
+    return sized, generation.plan(sized, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), folder
+
+
+def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Dataset:
+    """Open a task's dataset at the sizes of a preset. It is generated if it is missing."""
+    made_by, plan, folder = preset_plan(task, order, preset, root)
+    return generated(
+        ChosenDataset(
+            folder=folder,
+            plan=plan,
+            mean_size=made_by.mean_size,
+            mean_tokens=made_by.mean_tokens,
+            fingerprint="",
+            missing=True,
+            made_by=made_by,
+        )
+    )

@@ -1,0 +1,129 @@
+"""What a command asks for: the options of one experiment, and the file that gives them (`ape train --config`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from ape_cli import attention, position
+from ape_cli.core.errors import UsageError, brief
+from ape_cli.core.validation import first_error
+from ape_cli.experiment.completion import locality
+from ape_cli.runs.config import Config, read_config, resolve, settable
+from ape_cli.runs.record import Trained
+from ape_cli.storage import digests
+from ape_cli.storage.json_files import read_json
+from ape_cli.storage.paths import StoragePath
+
+_ALLOWED = "the run.json of a run, or a JSON object with the fields of a configuration"
+_EXCLUSIVE = (("steps", "epochs"), ("validate_every_steps", "validate_every_epochs"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentOptions:
+    """The options of one experiment.
+
+    The dataset is `data`; or that of `task` (with its linearisation `order`) at the sizes of the preset; or `recorded`,
+    that of a configuration file; or else the newest one that the scheme can read. `settings` maps fields of the
+    configuration, and options of the scheme or of the attention, to values. `from_file` names the settings that only a
+    file gave.
+    """
+
+    preset: str
+    scheme: str
+    structure: str | None = None
+    attention: str = "dot"
+    seed: int = 42
+    precision: str = "fp32"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    data: StoragePath | None = None
+    task: str | None = None
+    order: str | None = None
+    recorded: Trained | None = None
+    from_file: frozenset[str] = frozenset()
+
+    def config(self, kind: str) -> Config:
+        """The configuration for data of a kind, `sequence` or `image`. Raises `UsageError` if it is not valid."""
+        config = resolve(
+            self.preset,
+            self.scheme,
+            position.options(self.scheme),
+            kind=kind,
+            structure=self.structure,
+            attention=self.attention,
+            attention_options=attention.options(self.attention),
+            seed=self.seed,
+            precision=self.precision,
+            settings=dict(self.settings),
+        )
+        locality(config)
+        return config
+
+    def without_positions(self) -> ExperimentOptions:
+        """The options of the same model without positions. Those that only the scheme has are left out."""
+        of_scheme = {"max_size", *position.options(self.scheme)} | ({"decay"} & self.from_file)
+        settings = {key: value for key, value in self.settings.items() if key not in of_scheme}
+        return replace(self, scheme="none", structure=None, settings=settings)
+
+    def over(self, file: ConfigFile, typed: Collection[str]) -> ExperimentOptions:
+        """The configuration of a file. The options whose names are in `typed`, and all settings, replace its own."""
+        config, base = file.config, file.settings
+        if {"scheme", "structure", "attention"} & set(typed):  # they decide these two, unless a setting does
+            base = {name: value for name, value in base.items() if name not in ("max_size", "decay")}
+        for pair in _EXCLUSIVE:
+            if set(pair) & set(self.settings):
+                base = {name: value for name, value in base.items() if name not in pair}
+        structure = None if config.structure is None or "scheme" in typed else config.structure.expression
+        fields: dict[str, Any] = {name: getattr(config, name) for name in ("scheme", "attention", "seed", "precision")}
+        fields["structure"] = structure
+        plugins = {} if "scheme" in typed else config.scheme_options
+        plugins |= {} if "attention" in typed else config.attention_options
+        return replace(
+            self,
+            **{name: value for name, value in fields.items() if name not in typed},
+            preset=config.preset,
+            settings=base | plugins | dict(self.settings),
+            recorded=file.dataset,
+            from_file=frozenset(base) - set(self.settings),
+        )
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """What a file says about a run. `dataset` is the record of its dataset, or None if the file has none."""
+
+    config: Config
+    dataset: Trained | None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The fields that settings can change, with their values, without those that have none."""
+        fields = {name: getattr(self.config, name) for name in settable(self.config.kind)}
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def read_config_file(path: StoragePath) -> ConfigFile:
+    """Read a JSON object that is a configuration, or that has one as `config` and perhaps a `dataset`, as a run.json.
+
+    Raises `UsageError` if the file cannot be read, was altered since it was written, or has another form.
+    """
+    try:
+        raw, fields = read_json(path)
+        if not isinstance(fields, dict):
+            raise ValueError(f"{brief(fields)} is no object")
+        digests.is_sealed(raw, fields)
+        dataset = fields.get("dataset")
+        return ConfigFile(
+            read_config(fields.get("config", fields)), None if dataset is None else Trained.model_validate(dataset)
+        )
+    except digests.AlteredError as error:
+        fix = f"remove the line {digests.FIELD!r} if you changed the file on purpose"
+        raise UsageError(f"{path} was altered", got=str(error), allowed=_ALLOWED, fix=fix) from error
+    except (OSError, ValueError, RecursionError) as error:
+        got = first_error(error) if isinstance(error, ValidationError) else str(error)
+        raise UsageError(
+            f"cannot read a configuration from {path}", got=got, allowed=_ALLOWED, fix="name another file"
+        ) from error

@@ -1,0 +1,79 @@
+"""Resolution: an experiment is the run that is trained, nothing is generated, and each value is worked out once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ape_cli.core.errors import UsageError
+from ape_cli.experiment import ExperimentOptions, of, resolve
+from ape_cli.experiment.choice import Datasets
+from ape_cli.experiment.resolution import prepared
+from ape_cli.structure import parse_structure
+from tests.conftest import ape, write
+
+TINY = ["--preset", "tiny", "--device", "cpu", "--set", "steps=4"]
+
+
+def test_a_missing_dataset_is_described_and_not_generated(tmp_path: Path) -> None:
+    """A bounded scheme gets its size from the data, so it has none yet, and the run has no name."""
+    options = ExperimentOptions(preset="tiny", scheme="tree", task="tree-copy", order="depth")
+    experiment = resolve(options, Datasets(tmp_path))
+    assert experiment.data.missing
+    assert experiment.read == parse_structure("tree(2)")
+    assert (experiment.config.max_size, experiment.is_named) == (None, False)
+    assert list(tmp_path.iterdir()) == []
+    ready = prepared(experiment)
+    assert ready.is_named
+    deepest = max(int(position).bit_length() - 1 for position in all_positions(tmp_path / "tree-copy-depth-tiny"))
+    assert ready.config.max_size == deepest
+
+
+def all_positions(folder: Path) -> list[int]:
+    """The heap indices of all training rows, read without the package."""
+    import pyarrow.parquet as pq
+
+    files = sorted(folder.glob("data/train-*.parquet"))
+    columns = [pq.read_table(file)[name] for file in files for name in ("source_positions", "target_positions")]
+    return [position for column in columns for row in column.to_pylist() for position in row]
+
+
+def test_a_dataset_of_several_experiments_is_opened_once(tmp_path: Path) -> None:
+    datasets = Datasets(tmp_path)
+    one, other = (
+        resolve(ExperimentOptions(preset="tiny", scheme=scheme, task="copy"), datasets) for scheme in ("rope", "alibi")
+    )
+    assert one.data is other.data
+    assert prepared(one).data is prepared(other).data
+
+
+def test_bad_options_of_a_scheme_are_refused_before_anything_is_generated(tmp_path: Path) -> None:
+    options = ExperimentOptions(preset="tiny", scheme="rope", task="copy", settings={"base": -1.0})
+    with pytest.raises(UsageError):
+        resolve(options, Datasets(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_variant_lists_what_differs_from_preset_and_scheme(tmp_path: Path) -> None:
+    data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
+    settings = {"dropout": 0.25, "base": 500.0, "decay": 0.9}
+    options = ExperimentOptions(preset="tiny", scheme="rope", settings=settings)
+    assert of(options.config("sequence"), data).variant == settings
+    assert of(ExperimentOptions(preset="tiny", scheme="rope").config("sequence"), data).variant == {}
+
+
+def test_a_dry_run_names_the_run_that_is_trained(here: Path) -> None:
+    words = ["train", "--scheme", "orthogonal-tree", "--task", "tree-copy", *TINY]
+    plan = json.loads(ape(*words, "--dry-run", "--json")[0])
+    assert (plan["run"], plan["state"], plan["dataset_missing"]) == (None, "new", True)
+    assert list(here.iterdir()) == []
+    name = json.loads(ape(*words, "--no-eval", "--json")[0])["run"]
+    plan = json.loads(ape(*words, "--dry-run", "--json")[0])
+    assert (plan["run"], plan["state"], plan["dataset_missing"]) == (name, "finished", False)
+    assert (plan["structure"], plan["read_as"]) == ("tree(2)", "tree(2)")
+    assert plan["config"] == json.loads((here / "results" / "runs" / name / "run.json").read_text())["config"]
+    printed = ape(*words, "--dry-run")[0]
+    assert f"{name} (finished)" in printed
+    assert "positions: tree(2), read as tree(2)" in printed
