@@ -53,7 +53,7 @@ class Images(FixedRows[Portion]):
     why_shared = "validation and test images that are among the source's training images too, pixel by pixel"
 
     where: str = option(
-        DIGITS, "A CIFAR archive or its folder, Parquet (a file or a folder), or digits.", name="source"
+        DIGITS, "CIFAR's binary version (archive or folder), Parquet (file or folder), or digits.", name="source"
     )
     label: str | None = option(None, "Which labels to take if the source has several.")
     shuffled: bool = option(False, "Put the pixels of each image into an order of its own.")
