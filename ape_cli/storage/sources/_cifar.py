@@ -30,7 +30,7 @@ from ape_cli.storage.sources._source import ImageSource, LabelledImages, choose,
 _PIXELS = 3 * 32 * 32
 _ARCHIVES = "cifar-10-binary.tar.gz or cifar-100-binary.tar.gz"
 _DOWNLOAD = f"download {_ARCHIVES} from https://www.cs.toronto.edu/~kriz/cifar.html"
-_PICKLES = ("batches.meta", "meta")  # files of the Python versions
+_PICKLES = ("data_batch_1", "train")  # files of the Python versions
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,13 @@ VERSIONS = [
 
 def read_archive(path: Path, label: str | None) -> ImageSource:
     """Read a published archive. Raises `DataError` if it is another file, and `OSError` if it cannot be read."""
-    refuse_pickles(path)
     with files.opened(path) as file:
         size = path.stat().st_size
         small = size <= budget.ARCHIVE_BYTES
         md5 = hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest() if small else ""
         version = next((version for version in VERSIONS if version.md5 == md5), None)
         if version is None:
+            refuse_pickles(path)
             raise DataError(
                 f"{path} is not CIFAR's binary version as it is published",
                 got=f"{size:,} bytes" + f", MD5 {md5}" * small,
@@ -116,8 +116,8 @@ def read_archive(path: Path, label: str | None) -> ImageSource:
             )
         file.seek(0)
         with tarfile.open(fileobj=file) as tar:
-            members = {PurePosixPath(member.name).name: tar.extractfile(member) for member in tar}
-            content = {name: members[name].read() for name in version.files}
+            opened = ((PurePosixPath(member.name).name, tar.extractfile(member)) for member in tar)
+            content = {name: reader.read() for name, reader in opened if reader}
     return version.read(path, content.__getitem__, label)
 
 
@@ -146,10 +146,10 @@ def _with_subfolders(path: Path) -> list[Path]:
 
 def refuse_pickles(path: Path) -> None:
     """Raise `DataError` if `path` is the Python version of CIFAR: an archive or a folder of pickles."""
-    pickled = "python" in path.name and path.is_file()
     if path.is_dir():
-        places = [folder / name for folder in _with_subfolders(path) for name in _PICKLES]
-        pickled = any(place.is_file() for place in places)
+        pickled = any((folder / name).is_file() for folder in _with_subfolders(path) for name in _PICKLES)
+    else:
+        pickled = "-python" in path.name
     if pickled:
         raise DataError(
             "the Python version of CIFAR is not read, because it consists of pickles",

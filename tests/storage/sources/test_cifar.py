@@ -125,7 +125,7 @@ BROKEN: dict[str, tuple[dict[str, bytes], str]] = {
         {"cifar-10-batches-py/data_batch_1": b"", "cifar-10-batches-py/batches.meta": b""},
         r"Python version of CIFAR is not read[\s\S]*fix: +download cifar-10-binary\.tar\.gz",
     ),
-    "the Python version of CIFAR-100": ({"cifar-100-python/meta": b""}, "Python version of CIFAR is not read"),
+    "the Python version of CIFAR-100": ({"cifar-100-python/train": b""}, "Python version of CIFAR is not read"),
 }
 
 
