@@ -62,12 +62,6 @@ def test_texts_are_classes_in_their_order_over_all_splits(tmp_path: Path, kind: 
     assert {name: p.labels.tolist() for name, p in found.splits.items()} == {"train": [2, 1, 2], "test": [0, 1]}
 
 
-@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
-def test_images_may_be_plain_binary(tmp_path: Path, kind: pa.DataType) -> None:
-    pq.write_table(pa.table({"x": pa.array(formats.pngs(RGB), kind), **LABELS}), tmp_path / "a.parquet")
-    np.testing.assert_array_equal(open_source(str(tmp_path / "a.parquet")).splits["train"].pixels, RGB)
-
-
 def test_which_labels_is_asked_where_it_is_not_clear(tmp_path: Path) -> None:
     """The metadata decides, then the name, and then the fact that there is no other column."""
     two = {"genus": [0, 0, 1, 1, 1], "species": [4, 3, 2, 1, 0]}
@@ -94,9 +88,10 @@ def test_shards_are_read_in_their_order(tmp_path: Path) -> None:
     fails(tmp_path, r"a shard of train is missing\n.*2 of 3, without train-00001-of-00003")
 
 
-def test_more_images_than_are_read_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_more_images_than_are_read_at_once_as_plain_binary(tmp_path: Path, kind: pa.DataType) -> None:
     pixels = np.random.default_rng(5).integers(0, 256, (600, 2, 2), dtype=np.uint8)
-    table = {"x": pa.array(formats.pngs(pixels)), "label": np.arange(600) % 7}
+    table = {"x": pa.array(formats.pngs(pixels), kind), "label": np.arange(600) % 7}
     pq.write_table(pa.table(table), tmp_path / "a.parquet", row_group_size=250)
     found = open_source(str(tmp_path / "a.parquet")).splits["train"]
     np.testing.assert_array_equal(found.pixels[..., 0], pixels)
@@ -215,19 +210,14 @@ def moving() -> bytes:
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 6 4\n%%EndComments\nshowpage\n"
 ODD = {
     "transparent": (formats.encoded(Image.new("RGBA", (6, 4))), r"cannot be used\n.*transparency \(row 1 of"),
-    "transparent gray": (formats.encoded(Image.new("LA", (6, 4))), "transparency"),
     "a transparent colour of a palette": (paletted(), "transparency"),
     "16 bits": (formats.encoded(Image.new("I;16", (6, 4))), r"cannot be used\n.*mode I;16 \(row 1 of"),
-    "floats": (formats.encoded(Image.new("F", (6, 4)), "TIFF"), "mode F"),
     "moving": (moving(), "several frames"),
     "cut short": (formats.encoded(RGB[0])[:-30], r"cannot be used\n.*row 1 of"),
-    "cut off in its header": (formats.encoded(RGB[0])[:20], "cannot be used"),
     "no image": (b"hello", r"cannot be used\n.*no image \(row 1 of"),
-    "nothing": (b"", "cannot be used"),
     "a program": (POSTSCRIPT, "cannot be used"),
     "a bomb": (bomb(), r"cannot be used\n.*decompression bomb"),
     "another size": (formats.encoded(RGB[0][:, :5]), r"different sizes\n.*4 x 5, row 1 of .*\n.*4 x 6, as the first"),
-    "turned": (formats.encoded(RGB[0].transpose(1, 0, 2)), "different sizes"),
     "null": (None, r"a row without an image\n.*row 1 of .*: None"),
     "a path": ({"bytes": None, "path": "a.png"}, r"a row without an image\n.*row 1 of .*'a\.png'"),
 }
