@@ -29,20 +29,12 @@ TRIALS = 10_000  # the trials of a sweep
 SHARDS = 20_000  # the shards of a dataset
 GROUP_VALUES = 200_000_000  # the values of a column in a row group of a shard
 MEMBER_BYTES = 160 * 2**20  # a file of CIFAR; the largest published one has 155 million bytes
-ARCHIVE_BYTES = 256 * 2**20  # an archive, decompressed, or its files in a folder; the published ones have 187 million
-ARCHIVE_ENTRIES = 10_000  # the members of an archive, and its compressed streams
-HEADER_BYTES = 2**16  # the long name or the extended header of a member, and all global headers together
-HEADERS_BYTES = 4 * 2**20  # all of them in an archive
-ARCHIVE_MEMORY = 128 * 2**20  # what decompressing an archive may need; xz needs at most 65 MiB as it is published
+ARCHIVE_BYTES = 256 * 2**20  # an archive of CIFAR; the published ones have 170 million
 CLASSES = 2**16  # the classes of images
 CLASSES_BYTES = 4 * 2**20  # their names together
-FOOTER_BYTES = 4 * 2**20  # the footers of the Parquet files of a source of images
-LABEL_BYTES = 64 * 2**20  # the labels that are read at once
-IMAGE_ROWS = 2**16  # images that may be of any size; if there are more, each has at least ROW_BYTES in its file
-ROW_BYTES = 16
-IMAGE_BYTES = 64 * 2**20  # an encoded image
+FOOTER_BYTES = 4 * 2**20  # the footer of a Parquet file of trees
+IMAGE_BYTES = 8 * 2**20  # an encoded image
 ENCODED_BYTES = 16 * 2**20  # encoded images together; if they are more, at most 10 times the size of their files
-IMAGE_PARTS = 2**18  # the pieces that an encoded image is read in
 IMAGE_SCANS = 50  # the passes over a progressive JPEG; usual ones have 10
 IMAGE_PIXELS = 2**25  # an image, decoded
 EXPANSION = 500  # bytes of decoded images for each byte of their files, if they have more pixels than that together
@@ -84,18 +76,6 @@ def check_images(images: int, height: int, width: int, channels: int, stored: in
             got=f"{images:,} images of {height:,} x {width:,}, {size:,} bytes of pixels in {stored:,} bytes of files",
             allowed=f"{IMAGE_PIXELS:,} pixels in an image, {most:,} bytes of pixels",
             fix="scale them down, or take fewer",
-        )
-
-
-def check_rows(rows: int, stored: int) -> None:
-    """Check that files of `stored` bytes may have so many images, before any of them is read. Raises `DataError`."""
-    most = max(IMAGE_ROWS, stored // ROW_BYTES)
-    if rows > most:
-        raise DataError(
-            "too many images for such small files",
-            got=f"{rows:,} images in {stored:,} bytes",
-            allowed=f"{most:,} images",
-            fix="write each image once",
         )
 
 

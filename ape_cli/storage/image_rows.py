@@ -85,14 +85,14 @@ def table(row: U64, pixels: np.ndarray, labels: I64, classes: list[str]) -> pa.T
         return written.getvalue()
 
     encoded = pa.array([png(one) for one in pixels], pa.binary())
-    wanted = schema(classes)
+    shard = schema(classes)
     columns = [
         pa.array(row, pa.uint64()),
-        pa.StructArray.from_arrays([encoded, pa.nulls(len(encoded), pa.string())], fields=list(wanted.field(1).type)),
+        pa.StructArray.from_arrays([encoded, pa.nulls(len(encoded), pa.string())], fields=list(shard.field(1).type)),
         pa.array(labels, pa.int64()),
         pa.array(np.full(len(encoded), max(pixels.shape[1:3])), pa.uint16()),
     ]
-    return pa.table(columns, schema=wanted)
+    return pa.table(columns, schema=shard)
 
 
 def pixels(part: pa.Table, size: Size) -> np.ndarray:
@@ -105,35 +105,35 @@ def pixels(part: pa.Table, size: Size) -> np.ndarray:
     """
     image = pillow()
     budget.check_images(len(part), *size, stored=part.nbytes)
-    found = np.empty((len(part), *size), dtype=np.uint8)
-    wanted = (*size[:2], "L" if size[2] == 1 else "RGB")
+    decoded = np.empty((len(part), *size), dtype=np.uint8)
+    expected = (*size[:2], "L" if size[2] == 1 else "RGB")
     for i, (row, stored) in enumerate(zip(part["row"].to_pylist(), part["image"].to_pylist(), strict=True)):
         encoded = stored and stored["bytes"]
         if encoded is None:
             raise DataError(f"row {row} has no image", got="null", allowed="bytes of a PNG", fix=_AGAIN)
         try:
             with image.open(io.BytesIO(encoded), formats=["PNG"]) as opened:
-                there = opened.height, opened.width, opened.mode
-                pixels = np.asarray(opened) if there == wanted else None
+                actual = opened.height, opened.width, opened.mode
+                pixels = np.asarray(opened) if actual == expected else None
         except Exception as error:  # Pillow raises many kinds of exceptions for damaged files
             kind = "no PNG" if isinstance(error, image.UnidentifiedImageError) else str(error)
             raise DataError(f"the image of row {row} cannot be read", got=kind, fix=_AGAIN) from error
         if pixels is None:
-            got, allowed = ("{} x {} {}".format(*one) for one in (there, wanted))
+            got, allowed = ("{} x {} {}".format(*one) for one in (actual, expected))
             raise DataError(f"the image of row {row} has another size", got=got, allowed=allowed, fix=_AGAIN)
-        found[i] = pixels.reshape(size)
-    return found
+        decoded[i] = pixels.reshape(size)
+    return decoded
 
 
 def labels(part: pa.Table, classes: int) -> I64:
     """The labels of a table, int64 [R]. Raises `DataError` if a label is null or not in 0 .. classes - 1."""
-    found: I64 = part["label"].fill_null(-1).to_numpy()
-    wrong = np.flatnonzero((found < 0) | (found >= classes))
+    numbers: I64 = part["label"].fill_null(-1).to_numpy()
+    wrong = np.flatnonzero((numbers < 0) | (numbers >= classes))
     if wrong.size:
         row, label = (part[name][int(wrong[0])].as_py() for name in ("row", "label"))
         got = "null" if label is None else label
         raise DataError(f"the label of row {row} is not a class", got=got, allowed=f"0 to {classes - 1}", fix=_AGAIN)
-    return found
+    return numbers
 
 
 def content(part: pa.Table, size: Size) -> tuple[int, int]:

@@ -52,18 +52,18 @@ class Portion(SplitRows):
 
     def part(self, rows: range) -> Portion:
         """Some of its rows, as views without copies. `rows` are row numbers of the split, one after the other."""
-        own = slice(rows.start - self.first, rows.stop - self.first)
-        pixels, labels, shared = self.pixels[own], self.labels[own], self.shared[own]
+        part = slice(rows.start - self.first, rows.stop - self.first)
+        pixels, labels, shared = self.pixels[part], self.labels[part], self.shared[part]
         return replace(self, first=rows.start, pixels=pixels, labels=labels, shared=shared)
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
         """These rows as a table with the schema of a shard, and how many of them the training split has too."""
         assert (split, seed) == (self.split, self.seed)
         row = np.arange(rows.start, rows.stop, rows.step)
-        own = row - self.first
-        pixels = _shuffled(self.pixels[own]) if self.shuffled else self.pixels[own]
-        made = image_rows.table(row.astype(np.uint64), pixels, self.labels[own], self.classes)
-        return made, int(self.shared[own].sum())
+        index = row - self.first
+        pixels = _shuffled(self.pixels[index]) if self.shuffled else self.pixels[index]
+        table = image_rows.table(row.astype(np.uint64), pixels, self.labels[index], self.classes)
+        return table, int(self.shared[index].sum())
 
     def content(self, part: pa.Table) -> tuple[int, int]:
         """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""

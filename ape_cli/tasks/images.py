@@ -53,7 +53,7 @@ class Images(FixedRows[Portion]):
     why_shared = "validation and test images that are among the source's training images too, pixel by pixel"
 
     where: str = option(
-        DIGITS, "A CIFAR archive or its folder, Parquet (a file or a folder), or digits.", name="source"
+        DIGITS, "CIFAR's binary version (archive or folder), Parquet (file or folder), or digits.", name="source"
     )
     label: str | None = option(None, "Which labels to take if the source has several.")
     shuffled: bool = option(False, "Put the pixels of each image into an order of its own.")
@@ -93,9 +93,11 @@ class Images(FixedRows[Portion]):
     @property
     def origin(self) -> dict[str, str]:
         """Where each split comes from, in words."""
-        own, out = "the source's own", "held out of the source's training images"
-        found = {split: own if split in self._source.splits else out for split in SPLITS}
-        return found | ({"train": "the source's training images, but those held out"} if out in found.values() else {})
+        kept, out = "the source's own", "held out of the source's training images"
+        origin = {split: kept if split in self._source.splits else out for split in SPLITS}
+        return origin | (
+            {"train": "the source's training images, but those held out"} if out in origin.values() else {}
+        )
 
     @property
     def image(self) -> image_rows.Size:
@@ -135,8 +137,8 @@ class Images(FixedRows[Portion]):
         for name, part in sorted(self._source.splits.items()):
             keys = sorted(zip(_digests(part, 0), part.labels.tolist(), strict=True))
             sha.update(repr((name, part.pixels.shape, keys)).encode())
-        found = {"source": self._source.name, "sha256": sha.hexdigest()}
-        return found | ({"shuffled": True} if self.shuffled else {})
+        parameters = {"source": self._source.name, "sha256": sha.hexdigest()}
+        return parameters | ({"shuffled": True} if self.shuffled else {})
 
     def content(self, part: pa.Table) -> tuple[int, int]:
         """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
@@ -159,11 +161,11 @@ class Images(FixedRows[Portion]):
         return Moments(mean=mean.tolist(), std=std.tolist())
 
     def _split(self, seed: int) -> dict[str, Portion]:
-        found = {name: _ordered(part, seed) for name, part in self._source.splits.items()}
+        ordered = {name: _ordered(part, seed) for name, part in self._source.splits.items()}
         for split, of in _HELD_OUT.items():
-            if split not in found:
-                found[split], found["train"] = _cut(*found["train"], of)
-        seen = set(found["train"][1])
+            if split not in ordered:
+                ordered[split], ordered["train"] = _cut(*ordered["train"], of)
+        seen = set(ordered["train"][1])
 
         def whole(split: str, part: LabelledImages, keys: list[bytes]) -> Portion:
             shared = np.array([split != "train" and key in seen for key in keys], dtype=bool)
@@ -178,7 +180,7 @@ class Images(FixedRows[Portion]):
                 shuffled=self.shuffled,
             )
 
-        return {split: whole(split, *found[split]) for split in SPLITS}
+        return {split: whole(split, *ordered[split]) for split in SPLITS}
 
 
 def _digests(part: LabelledImages, seed: int) -> list[bytes]:

@@ -82,13 +82,6 @@ MISTAKES = [
         "storage/sources/test_cifar.py::test_a_record_is_planes_of_rows",
     ),
     Mistake(
-        "a foreign pickle loaded with Python's pickle",
-        "load",
-        "found = _Machine().run(content)",
-        'found = __import__("pickle").loads(content, encoding="bytes")',
-        "storage/sources/test_pickled.py::test_anything_else_is_one_error_and_nothing_happens",
-    ),
-    Mistake(
         "children of a node of Python in reverse order",
         "_tree",
         "for child in reversed(below):\n    stack.append((child, number))",

@@ -281,15 +281,15 @@ MISTAKES = [
     Mistake(
         "validation taken from the test images",
         "Images._split",
-        'found[split], found["train"] = _cut(*found["train"], of)',
-        'found[split], found["test"] = _cut(*found.get("test", found["train"]), of)',
+        'ordered[split], ordered["train"] = _cut(*ordered["train"], of)',
+        'ordered[split], ordered["test"] = _cut(*ordered.get("test", ordered["train"]), of)',
         "tasks/test_images.py::test_splits_that_a_source_lacks_are_held_out_of_its_training_images",
     ),
     Mistake(
         "held-out images left in training as well",
         "Images._split",
-        'found[split], found["train"] = _cut(*found["train"], of)',
-        'found[split], _ = _cut(*found["train"], of)',
+        'ordered[split], ordered["train"] = _cut(*ordered["train"], of)',
+        'ordered[split], _ = _cut(*ordered["train"], of)',
         "tasks/test_images.py::test_training_never_sees_what_is_held_out",
     ),
     Mistake(

@@ -402,7 +402,7 @@ def test_images_are_a_task_whose_options_are_its_own(here: Path) -> None:
     listed = {t["task"]: t for t in json.loads(ape("tasks", "--json")[0])}
     assert listed["images"]["options"] == {"source": "digits", "label": None, "shuffled": False}
     assert re.search(r"images +│ grid\(2\) +│ the label of an image", ape("tasks")[0])
-    assert re.search(r"--source +│ digits +│ A CIFAR archive", ape("tasks", "images")[0])
+    assert re.search(r"--source +│ digits +│ CIFAR's binary version", ape("tasks", "images")[0])
     with pytest.raises(UsageError, match="split"):
         tasks.make("images").sample(rows=range(3), split="dev", seed=1)
 

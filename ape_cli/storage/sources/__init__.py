@@ -1,4 +1,4 @@
-"""Sources of labelled images: archives of CIFAR, Parquet files as on the Hugging Face hub, and scikit-learn's digits.
+"""Sources of labelled images: CIFAR's binary version, Parquet files as on the Hugging Face hub, scikit-learn's digits.
 
 Nothing is downloaded and nothing is written: archives are read in memory. The name `digits` always means scikit-learn's
 digits; write `./digits` for a folder of that name. Rows keep the order of the source.
@@ -12,18 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.extras import how_to_install
 from ape_cli.storage.paths import local_path
-from ape_cli.storage.sources import _cifar, _digits, _folders, _parquet, _shards
-from ape_cli.storage.sources._source import ImageSource, LabelledImages
+from ape_cli.storage.sources import _cifar, _parquet, _shards
+from ape_cli.storage.sources._source import ImageSource, LabelledImages, choose
 
 __all__ = ["DIGITS", "FORMATS", "NOT_MIRRORED", "ImageSource", "LabelledImages", "open_source"]
 
 DIGITS = "digits"  # the name of scikit-learn's digits, which need no files
 NOT_MIRRORED = frozenset({DIGITS})  # sources whose images mean something else in a mirror
 FORMATS = (
-    "digits; cifar-10-binary.tar.gz, cifar-10-python.tar.gz, cifar-100-binary.tar.gz, cifar-100-python.tar.gz, "
-    "or what they hold in a folder; a .parquet file, or a folder of them"
+    "digits; cifar-10-binary.tar.gz, cifar-100-binary.tar.gz, or a folder with their files; a .parquet file, or a "
+    "folder of them"
 )
 
 
@@ -38,7 +41,7 @@ def open_source(where: str, label: str | None = None) -> ImageSource:
     format.
     """
     if where == DIGITS:
-        return _digits.read(label)
+        return _digits(label)
     if not where:
         raise UsageError(
             "the source has no name", got="''", allowed=FORMATS, fix="name a file or a folder; . is the current folder"
@@ -47,7 +50,11 @@ def open_source(where: str, label: str | None = None) -> ImageSource:
     try:
         return _reader(path)(label)
     except OSError as error:
-        raise DataError(f"cannot read {path}", got=error.strerror or str(error), fix="make it readable") from error
+        raise DataError(
+            f"cannot read {error.filename or path}",
+            got=error.strerror or str(error),
+            fix="make it readable, or fetch it again",
+        ) from error
 
 
 def _reader(path: Path) -> Callable[[str | None], ImageSource]:
@@ -57,27 +64,38 @@ def _reader(path: Path) -> Callable[[str | None], ImageSource]:
     """
     if not path.exists():
         raise DataError("there is no such file or folder", got=path, allowed=FORMATS, fix="check its name")
-    found = _in_folder(path) if path.is_dir() else _in_file(path)
-    if not found:
+    readers: dict[str, Callable[[str | None], ImageSource]] = {}  # by description
+    if path.suffix == ".parquet" and not path.is_dir():
+        readers["Parquet"] = lambda label: _parquet.read(path, {"train": [path]}, label)
+    elif path.name.endswith((".gz", ".tgz", ".tar")) and not path.is_dir():
+        readers["CIFAR"] = lambda label: _cifar.read_archive(path, label)
+    elif path.is_dir():
+        readers = _cifar.folders(path)
+        shards = _shards.find(path)
+        if shards:
+            readers["Parquet files"] = lambda label: _parquet.read(path, _shards.by_split(path, shards), label)
+    if not readers:
+        _cifar.refuse_pickles(path)
         raise DataError("no images of a known format", got=path, allowed=FORMATS, fix="point to one of these")
-    if len(found) > 1:
-        raise DataError("several sources of images", got=", ".join(found), allowed="one", fix="point to one of them")
-    return next(iter(found.values()))
+    if len(readers) > 1:
+        raise DataError("several sources of images", got=", ".join(readers), allowed="one", fix="point to one of them")
+    return next(iter(readers.values()))
 
 
-def _in_file(path: Path) -> dict[str, Callable[[str | None], ImageSource]]:
-    """The readers of the sources in a file, by description."""
-    if path.suffix == ".parquet":
-        return {str(path): lambda label: _parquet.read(path, {"train": [path]}, label)}
-    if _folders.is_tar(path):
-        return _cifar.sources(path, _folders.in_tar(path, _cifar.FILES))
-    return {}
+def _digits(label: str | None) -> ImageSource:
+    """The 1,797 handwritten digits, 8x8 gray, that are part of scikit-learn, as one split `train`.
 
+    Source: Alpaydin and Kaynak 1998, Optical Recognition of Handwritten Digits (UCI), its test part.
 
-def _in_folder(path: Path) -> dict[str, Callable[[str | None], ImageSource]]:
-    """The readers of the sources in a folder, by description."""
-    found = _cifar.sources(path, _folders.in_folder(path, _cifar.FILES))
-    shards = _shards.found(path)
-    if shards:
-        found["Parquet files"] = lambda label: _parquet.read(path, _shards.by_split(path, shards), label)
-    return found
+    Raises `UsageError` if scikit-learn is not installed, or if `label` is neither None nor "label".
+    """
+    choose(label, ["label"])
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        how = how_to_install("image")
+        raise UsageError("digits need scikit-learn", got="it is not installed", fix=how) from error
+    digits = load_digits()
+    pixels = np.rint(digits.images[..., None] * (255 / 16)).astype(np.uint8)  # scale 0..16 to 0..255; [R, 8, 8, 1]
+    train = LabelledImages(pixels, digits.target.astype(np.int64))
+    return ImageSource("digits", list("0123456789"), {"train": train})

@@ -10,21 +10,26 @@ Shapes: R images.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError, unknown
-from ape_cli.storage.sources import _decode, _labels
-from ape_cli.storage.sources._parquet_file import ImageShard, check_footers
-from ape_cli.storage.sources._source import ImageSource, LabelledImages, known, source
+from ape_cli.storage import image_rows
+from ape_cli.storage.dictionaries import check_indices
+from ape_cli.storage.parquet import group_sizes, most_expanded
+from ape_cli.storage.sources._decode import Canvas
+from ape_cli.storage.sources._source import ImageSource, LabelledImages, check_names, known, source
 
+_AT_ONCE = 256  # encoded images that are in memory at once
 _NAMES = ("label", "labels", "class", "classes", "target", "category")  # usual names of a label column
 
 
@@ -41,53 +46,149 @@ def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSo
     """Read the source at `path`. `files` are the Parquet files of each split, in order.
 
     Raises `DataError` if a file is damaged, or its columns or values do not fit, and `UsageError` if the column of
-    labels is unknown or ambiguous.
+    labels is unknown or ambiguous, or if Pillow is not installed.
     """
+    image_rows.pillow()
     paths = [file for parts in files.values() for file in parts]
-    check_footers(paths)
-    shards = {split: [ImageShard(file) for file in parts] for split, parts in files.items()}
-    every = [shard for parts in shards.values() for shard in parts]
-    columns = _columns(every[0], label)
-    for shard in every:
-        _check_columns(shard, columns)
-    budget.check_rows(sum(shard.rows for shard in every), sum(shard.path.stat().st_size for shard in every))
-    labels = {split: _labels.read(parts, columns.label) for split, parts in shards.items()}
-    classes = columns.classes or _labels.classes(columns.label, labels)
-    pixels = _pixels(shards, columns.image.name)
-    numbers = {split: _labels.numbers(values, classes) for split, values in labels.items()}
-    return source(path, classes, {split: LabelledImages(pixels[split], numbers[split]) for split in pixels})
+    shards = {file: _open(file) for file in paths}
+    columns = _columns(paths[0], shards[paths[0]].schema_arrow, label)
+    for file, shard in shards.items():
+        _check_columns(file, shard.schema_arrow, columns)
+    canvas = Canvas(sum(shard.metadata.num_rows for shard in shards.values()), sum(f.stat().st_size for f in paths))
+    texts: dict[str, int] = {}  # distinct labels that are texts, numbered in the order of the rows
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="PIL")  # of metadata that it skips
+        rows = {
+            split: [part for file in parts for part in _rows(file, columns, canvas, texts)]
+            for split, parts in files.items()
+        }
+    labels = {split: np.concatenate([np.empty(0, np.int64), *parts]) for split, parts in rows.items()}
+    classes = columns.classes or sorted(texts) or _number_names(columns.label.name, labels)
+    if texts:
+        place = {name: number for number, name in enumerate(classes)}
+        sorted_number = np.array([place[name] for name in texts])
+        labels = {split: sorted_number[numbers] for split, numbers in labels.items()}
+    ends = np.cumsum([len(numbers) for numbers in labels.values()])
+    pixels = dict(zip(labels, np.split(canvas.pixels, ends[:-1]), strict=True))
+    return source(path, classes, {split: LabelledImages(pixels[split], labels[split]) for split in labels})
 
 
-def _check_columns(shard: ImageShard, columns: _Columns) -> None:
-    """Raise `DataError` if a file does not have the columns of the first shard."""
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn errors of pyarrow in this block into `DataError`."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        got = "a text that is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error).partition("\n")[0]
+        raise DataError(
+            f"cannot read {path}", got=got, allowed="a complete Parquet file", fix="fetch it again"
+        ) from error
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    """Open a file. Raises `DataError` if it cannot be read, or is decompressed much larger than it is."""
+    with _reading(path):
+        if not path.is_file():
+            raise OSError("it is no regular file")
+        file = pq.ParquetFile(path.absolute())  # pyarrow takes `a1:/x` for the address of a file system
+        for field in file.schema_arrow:
+            str(field)  # decodes all names
+        size, most = sum(group_sizes(file.metadata)), min(budget.memory(), most_expanded(path.stat().st_size))
+    if size > most:
+        raise DataError(
+            f"the content of {path} is too large",
+            got=f"{size:,} bytes, decompressed",
+            allowed=f"{most:,} bytes, for its size and this machine's memory",
+            fix="write fewer images into a file",
+        )
+    return file
+
+
+def _rows(path: Path, columns: _Columns, canvas: Canvas, texts: dict[str, int]) -> Iterator[np.ndarray]:
+    """Paint the images of a file, and yield their labels in parts, int64 [R]. New texts are added to `texts`.
+
+    pyarrow keeps equal images and equal texts in memory only once, as the file stores them.
+
+    Raises `DataError` if the file is damaged, or a row has no image or no label.
+    """
+    struct = pa.types.is_struct(columns.image.type)
+    once = [f"{columns.image.name}.bytes" if struct else columns.image.name, columns.label.name]
+    with _reading(path):
+        file = pq.ParquetFile(path.absolute(), read_dictionary=once)
+        first, rows = 0, file.metadata.num_rows
+        for batch in file.iter_batches(_AT_ONCE, columns=[columns.image.name, columns.label.name]):
+            if first + len(batch) > rows:
+                break
+            images, labels = batch[columns.image.name], batch[columns.label.name]
+            encoded = pc.struct_field(images, "bytes") if struct else images
+            check_indices(encoded)
+            check_indices(labels)
+            for row, (image, label) in enumerate(zip(encoded, labels, strict=True), first):
+                if not (image.is_valid and label.is_valid):
+                    raise DataError(
+                        f"a row without {'a label' if image.is_valid else 'an image'}",
+                        got=f"row {row} of {path}: {images[row - first].as_py() if label.is_valid else None}",
+                        allowed="encoded bytes of an image and a label; a path alone is not enough",
+                        fix="write them into the file, or leave the row out",
+                    )
+                canvas.add(f"row {row} of {path}", image.as_py())
+            yield _numbers(labels, texts)
+            first += len(batch)
+        if first != rows:
+            raise OSError(f"another number of rows than {rows:,}, as its footer says")
+
+
+def _numbers(labels: pa.Array, texts: dict[str, int]) -> np.ndarray:
+    """The numbers of labels, int64 [R]. New texts are added to `texts`. Raises `DataError` if they are too long."""
+    if not pa.types.is_dictionary(labels.type):
+        return labels.to_numpy().astype(np.int64)
+    used, places = np.unique(labels.indices.to_numpy(), return_inverse=True)
+    numbers = [texts.setdefault(name, len(texts)) for name in labels.dictionary.take(pa.array(used)).to_pylist()]
+    check_names(texts)
+    return np.array(numbers, np.int64)[places]
+
+
+def _number_names(column: str, labels: dict[str, np.ndarray]) -> list[str]:
+    """The names of classes that have none: the numbers from 0 to the largest label. Raises `DataError` if too large."""
+    largest = max([0, *(int(numbers.max()) for numbers in labels.values() if len(numbers))])
+    if largest >= budget.CLASSES:
+        allowed = f"less than {budget.CLASSES:,}"
+        raise DataError(
+            f"the numbers of {column} are not labels", got=largest, allowed=allowed, fix="choose another column"
+        )
+    return [str(number) for number in range(largest + 1)]
+
+
+def _check_columns(path: Path, schema: pa.Schema, columns: _Columns) -> None:
+    """Raise `DataError` if a file does not have the columns of the first one."""
     for field in (columns.image, columns.label):
-        own = [f for f in shard.schema if f.name == field.name]
-        if len(own) != 1 or own[0].type != field.type:
+        types = [other.type for other in schema if other.name == field.name]
+        if types != [field.type]:
             raise DataError(
-                f"{shard.path} has other columns than the first file",
-                got=f"{field.name}: {own[0].type if own else 'none'}",
+                f"{path} has other columns than the first file",
+                got=f"{field.name}: {types[0] if types else 'none'}",
                 allowed=f"{field.name}: {field.type}",
                 fix="write all files with one schema",
             )
 
 
-def _columns(shard: ImageShard, label: str | None) -> _Columns:
+def _columns(path: Path, schema: pa.Schema, label: str | None) -> _Columns:
     """Choose the column of images, and the column of labels that `label` selects.
 
     Raises `DataError` if there is not exactly one column of images, or no column of labels.
     """
-    images = [field for field in shard.schema if _is_image(field.type)]
+    images = [field for field in schema if _is_image(field.type)]
     if len(images) != 1:
         raise DataError(
-            f"{shard.path} has {'several columns' if images else 'no column'} of images",
-            got=", ".join(field.name for field in images or shard.schema),
+            f"{path} has {'several columns' if images else 'no column'} of images",
+            got=", ".join(field.name for field in images or schema),
             allowed="one column of binary, or of a struct with binary `bytes`",
             fix="keep one" if images else "write the images as encoded bytes (PNG, JPEG)",
         )
-    named = _class_names(shard.schema)
-    usable = {field.name: field for field in shard.schema if _is_number(field.type) or _labels.is_text(field.type)}
-    which = _label(shard.path, list(usable), named, label)
-    return _Columns(images[0], usable[which], named.get(which) if _is_number(usable[which].type) else None)
+    named = _class_names(schema)
+    usable = {field.name: field for field in schema if pa.types.is_integer(field.type) or _is_text(field.type)}
+    chosen = usable[_label(path, list(usable), named, label)]
+    return _Columns(images[0], chosen, None if _is_text(chosen.type) else named.get(chosen.name))
 
 
 def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: str | None) -> str:
@@ -96,37 +197,32 @@ def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: st
     Without `label`, it tries in this order: columns with names of classes, columns with a usual name, all usable
     columns. If several remain, the fine labels of CIFAR-100 are preferred.
 
-    Raises `UsageError` if `label` is unknown or the choice is ambiguous, and `DataError` if there is no usable column.
+    Raises `UsageError` if `label` is unknown, or if there is no choice or an ambiguous one.
     """
     if label is not None:
-        which = next((name for name in (label, f"{label}_label") if name in usable), None)
-        if which is None:
+        chosen = next((name for name in (label, f"{label}_label") if name in usable), None)
+        if chosen is None:
             raise unknown("column of labels", label, usable)
-        return which
-    tries = (named, [name for name in usable if name in _NAMES or name.endswith("_label")], usable)
-    candidates: list[str] = next(filter(None, ([name for name in some if name in usable] for some in tries)), [])
-    if not candidates:
-        raise DataError(
-            f"{path} has no column of labels", allowed="a column of whole numbers, or of texts", fix="add one"
-        )
-    if len(candidates) == 1:
-        return candidates[0]
-    fine = next((name for name in candidates if known(named.get(name, [])) == "cifar-100"), None)
-    if fine is None:
+        return chosen
+    with_names = [name for name in named if name in usable]
+    usual = [name for name in usable if name in _NAMES or name.endswith("_label")]
+    candidates = with_names or usual or usable
+    fine = [name for name in candidates if known(named.get(name, [])) == "cifar-100"]
+    if len(candidates) != 1 and not fine:
         raise UsageError(
-            f"{path} has several columns of labels",
-            got=", ".join(candidates),
+            f"{path} has {'several columns' if candidates else 'no column'} of labels",
+            got=", ".join(candidates) or "none of whole numbers or of texts",
             allowed="one",
-            fix="choose one with --label",
+            fix="choose one with --label" if candidates else "add one",
         )
-    return fine
+    return (fine or candidates)[0]
 
 
 def _is_image(kind: pa.DataType) -> bool:
     """Whether a column of this type can contain encoded images."""
     if pa.types.is_struct(kind):
-        at = kind.get_field_index("bytes")
-        return at >= 0 and _is_bytes(kind.field(at).type)
+        place = kind.get_field_index("bytes")
+        return place >= 0 and _is_bytes(kind.field(place).type)
     return _is_bytes(kind)
 
 
@@ -134,8 +230,11 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind)
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type has texts."""
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
@@ -146,40 +245,6 @@ def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
     try:
         features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
         named = {name: features[name]["names"] for name in schema.names if "names" in features.get(name, {})}
+        return {name: names for name, names in named.items() if names and "".join(names) and isinstance(names, list)}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
-    return {name: found for name, found in named.items() if _is_names(found)}
-
-
-def _is_names(found: Any) -> bool:
-    return isinstance(found, list) and bool(found) and all(isinstance(name, str) for name in found)
-
-
-def _pixels(shards: dict[str, list[ImageShard]], image: str) -> dict[str, np.ndarray]:
-    """Decode the images of each split into one array, one image at a time."""
-    canvases = {}
-    for split, parts in shards.items():
-        stored = sum(shard.path.stat().st_size for shard in parts)
-        canvases[split] = _decode.Canvas(sum(shard.rows for shard in parts), stored)
-        for shard in parts:
-            canvases[split].paint(_encoded(shard, image))
-    return _decode.alike(canvases)
-
-
-def _encoded(shard: ImageShard, image: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the encoded bytes of each image, with its place for error messages.
-
-    Raises `DataError` if a row has no image.
-    """
-    for start, part in shard.images(image):
-        whole = pc.struct_field(part, "bytes") if pa.types.is_struct(part.type) else part
-        for number, value in enumerate(whole, start):
-            encoded = value.as_py()  # one at a time
-            if encoded is None:
-                raise DataError(
-                    "a row without an image",
-                    got=f"row {number} of {shard.path}: {part[number - start].as_py()}",
-                    allowed="its encoded bytes; a path alone is not enough",
-                    fix="write the images into the file, or leave the row out",
-                )
-            yield f"row {number} of {shard.path}", encoded

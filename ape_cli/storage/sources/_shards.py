@@ -16,10 +16,10 @@ _SPLIT = {word: split for split, words in _WORDS.items() for word in words}
 _SHARD = re.compile(r"(.*)-(\d{5,})-of-(\d{5,})")
 
 
-def found(path: Path) -> list[Path]:
+def find(path: Path) -> list[Path]:
     """Find the Parquet files in a folder and up to two levels below, sorted by path. Hidden files are skipped."""
-    found = (file for depth in ("", "*/", "*/*/") for file in path.glob(f"{depth}*.parquet"))
-    return sorted(f for f in found if not any(part.startswith((".", "_")) for part in f.relative_to(path).parts))
+    shards = (file for depth in ("", "*/", "*/*/") for file in path.glob(f"{depth}*.parquet"))
+    return sorted(f for f in shards if not any(part.startswith((".", "_")) for part in f.relative_to(path).parts))
 
 
 def by_split(path: Path, shards: list[Path]) -> dict[str, list[Path]]:
@@ -34,7 +34,7 @@ def by_split(path: Path, shards: list[Path]) -> dict[str, list[Path]]:
     split_of = {file: _split(file.relative_to(path)) for file in shards}
     if not any(split_of.values()):
         split_of = dict.fromkeys(shards, "train")
-    found: dict[str, list[Path]] = {}
+    splits: dict[str, list[Path]] = {}
     for file, split in split_of.items():
         if split is None:
             raise DataError(
@@ -43,10 +43,10 @@ def by_split(path: Path, shards: list[Path]) -> dict[str, list[Path]]:
                 allowed=", ".join(_SPLIT) + " in its name or its folder's",
                 fix="rename it, or move it away",
             )
-        found.setdefault(split, []).append(file)
-    for split, parts in found.items():
+        splits.setdefault(split, []).append(file)
+    for split, parts in splits.items():
         _check_shards(split, parts)
-    return {split: found[split] for split in _WORDS if split in found}
+    return {split: splits[split] for split in _WORDS if split in splits}
 
 
 def _split(file: Path) -> str | None:
@@ -58,11 +58,11 @@ def _split(file: Path) -> str | None:
     Raises `DataError` if a name tells two splits.
     """
     for part in (file.stem, *reversed(file.parts[:-1])):
-        found = {_SPLIT[word] for word in re.findall("[a-z]+", part.lower()) if word in _SPLIT}
-        if len(found) > 1:
+        splits = {_SPLIT[word] for word in re.findall("[a-z]+", part.lower()) if word in _SPLIT}
+        if len(splits) > 1:
             raise DataError("a file name contains two splits", got=file, allowed=", ".join(_WORDS), fix="rename it")
-        if found:
-            return found.pop()
+        if splits:
+            return splits.pop()
     return None
 
 
@@ -73,16 +73,14 @@ def _check_shards(split: str, parts: list[Path]) -> None:
         raise DataError(
             f"{split} in several folders", got=", ".join(folders), allowed="one", fix="point to one of them"
         )
-    there: dict[tuple[str, str], set[int]] = {}
-    for part in parts:
-        match = _SHARD.match(part.stem)
-        if match:
-            there.setdefault((match[1], match[3]), set()).add(int(match[2]))
-    for (name, total), numbers in there.items():
-        gone = next((i for i in range(int(total)) if i not in numbers), None)
-        if gone is not None:
+    series: dict[tuple[str, str], set[int]] = {}  # (name, number of shards) -> the numbers of those in the folder
+    for match in filter(None, (_SHARD.match(part.stem) for part in parts)):
+        series.setdefault((match[1], match[3]), set()).add(int(match[2]))
+    for (name, total), numbers in series.items():
+        missing = next((i for i in range(int(total)) if i not in numbers), None)
+        if missing is not None:
             raise DataError(
                 f"a shard of {split} is missing",
-                got=f"{len(numbers)} of {int(total)}, without {name}-{gone:05d}-of-{total}",
+                got=f"{len(numbers)} of {int(total)}, without {name}-{missing:05d}-of-{total}",
                 fix="fetch it too",
             )

@@ -1,4 +1,4 @@
-"""The type of a source of images, and its checks: labels are within the classes, images have one size.
+"""The type of a source of images, and its checks: names of classes, and labels within them.
 
 Shapes: R images, H height, W width, C channels: 1 (gray) or 3 (RGB).
 """
@@ -6,7 +6,7 @@ Shapes: R images, H height, W width, C channels: 1 (gray) or 3 (RGB).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +49,7 @@ class ImageSource:
     splits: dict[str, LabelledImages]  # always has "train"; "validation" and "test" if the source has them
 
 
-def chosen(label: str | None, allowed: Sequence[str]) -> str:
+def choose(label: str | None, allowed: Sequence[str]) -> str:
     """The requested label, or the first of `allowed` for None. Raises `UsageError` if it is not allowed."""
     return allowed[0] if label is None else pick("label", label, allowed)
 
@@ -57,57 +57,44 @@ def chosen(label: str | None, allowed: Sequence[str]) -> str:
 def known(classes: list[str]) -> str | None:
     """The name of the CIFAR dataset that has exactly these classes, or None."""
     mended = [_MISPRINTS.get(name, name) for name in classes]
-    return next((name for name, own in CLASSES.items() if own == mended), None)
+    return next((name for name, published in CLASSES.items() if published == mended), None)
 
 
 def source(path: Path, classes: list[str], splits: dict[str, LabelledImages]) -> ImageSource:
-    """Check images and labels, and make the source. Splits without rows are left out.
+    """Check the labels, and make the source. Splits without rows are left out.
 
     If the classes and the image size are those of a CIFAR dataset, the source gets its name. Otherwise the name comes
     from `path`.
 
-    Raises `DataError` if there are no training images, a label is out of range, images differ in size, or the names of
-    the classes are no text or too large.
+    Raises `DataError` if there are no training images, a label is out of range, or the names of the classes are no text
+    or too large.
     """
     check_names(classes)
-    there = {name: splits[name] for name in SPLITS if name in splits and len(splits[name].labels)}
-    if "train" not in there:
+    filled = {name: splits[name] for name in SPLITS if name in splits and len(splits[name].labels)}
+    if "train" not in filled:
         raise DataError("no images to train on", got=path, fix="add a train split, or point to the file itself")
-    for name, pictures in there.items():
-        _check_labels(name, pictures.labels, classes)
-        _check_size(name, pictures.pixels, there["train"].pixels)
-    cifar = known(classes) if there["train"].pixels.shape[1:] == (32, 32, 3) else None
+    for name, images in filled.items():
+        _check_labels(name, images.labels, classes)
+    cifar = known(classes) if filled["train"].pixels.shape[1:] == (32, 32, 3) else None
     if cifar:
-        return ImageSource(cifar, CLASSES[cifar], there)
-    return ImageSource(_fit_for_a_file(path), classes, there)
+        return ImageSource(cifar, CLASSES[cifar], filled)
+    return ImageSource(_fit_for_a_file(path), classes, filled)
 
 
-def check_names(classes: Sequence[str | bytes]) -> None:
-    """Raise `DataError` if there are too many classes, if their names are too long together, or if one is no text."""
-    size = sum(map(len, classes))
-    if len(classes) > budget.CLASSES or size > budget.CLASSES_BYTES:
-        raise too_large(len(classes), size)
-    for name in classes:
-        try:
-            if isinstance(name, str):
-                name.encode()
-        except UnicodeEncodeError as error:
-            raise no_text(ascii(name)) from error
-
-
-def too_large(classes: int, size: int) -> DataError:
-    """The error for too many classes, or for names that are too long. `size` is the length of all names."""
-    return DataError(
-        "the names of the classes are too large",
-        got=f"{classes:,} classes, {size:,} characters",
-        allowed=f"{budget.CLASSES:,} classes, {budget.CLASSES_BYTES:,} characters",
-        fix="write short names, or choose another column of labels",
-    )
-
-
-def no_text(got: str) -> DataError:
-    """The error for the name of a class that cannot be written as UTF-8."""
-    return DataError("the name of a class is no text", got=got, allowed="UTF-8", fix="correct the names of the classes")
+def check_names(classes: Collection[str]) -> None:
+    """Raise `DataError` if there are too many classes, if their names are too long together, or not UTF-8."""
+    text = "".join(classes)
+    if (
+        len(classes) > budget.CLASSES
+        or len(text) > budget.CLASSES_BYTES
+        or text.encode(errors="replace").decode() != text
+    ):
+        raise DataError(
+            "the names of the classes are too large, or no text",
+            got=f"{len(classes):,} classes, {len(text):,} characters",
+            allowed=f"{budget.CLASSES:,} classes, {budget.CLASSES_BYTES:,} characters of UTF-8",
+            fix="write short names, or choose another column of labels",
+        )
 
 
 def _check_labels(split: str, labels: np.ndarray, classes: list[str]) -> None:
@@ -120,32 +107,6 @@ def _check_labels(split: str, labels: np.ndarray, classes: list[str]) -> None:
             allowed=f"0 to {len(classes) - 1}, one for each of {len(classes)} classes",
             fix="correct the labels, or the list of classes",
         )
-
-
-def _check_size(split: str, pixels: np.ndarray, first: np.ndarray) -> None:
-    """Raise `DataError` if images, [..., H, W, C], have another size than those of the training split."""
-    if pixels.shape[1:] != first.shape[1:]:
-        raise sizes_differ(f"{size(pixels)} in {split}", f"{size(first)}, as in train")
-
-
-def size(pixels: np.ndarray) -> str:
-    """Describe the size of images, [..., H, W, C], with the height first.
-
-    >>> size(np.zeros((7, 8, 32, 3)))
-    '8 x 32 RGB'
-    """
-    height, width, channels = pixels.shape[-3:]
-    return f"{height} x {width} {'gray' if channels == 1 else 'RGB'}"
-
-
-def sizes_differ(got: str, first: str) -> DataError:
-    """The error for images of different sizes."""
-    return DataError("images of different sizes", got=got, allowed=first, fix="scale them to one size first")
-
-
-def of_labels(values: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Convert labels to int64 [R]."""
-    return np.asarray(values, dtype=np.int64)
 
 
 def _fit_for_a_file(path: Path) -> str:

@@ -274,29 +274,12 @@ class Source(Case):
         return json.loads((where / "manifest.json").read_text())["fingerprint"], out + err
 
 
-class Archive(Source):
-    """CIFAR-10 in a compressed tar archive."""
+class Cifar(Source):
+    """CIFAR-10 in a folder."""
 
     def make(self) -> None:
         train = [formats.part(seed, 4) for seed in range(5)]
-        formats.tar(self.template / "cifar.tar.gz", formats.cifar_10_binary(train, formats.part(9, 4)))
-
-
-class PlainArchive(Source):
-    """CIFAR-10 in a tar archive, so that mutations meet its headers and the pickles in it."""
-
-    def make(self) -> None:
-        train = [formats.part(seed, 2) for seed in range(5)]
-        formats.tar(self.template / "cifar.tar", formats.cifar_10_python(train, formats.part(9, 2)), "w")
-
-
-class Pickles(Source):
-    """CIFAR-100 as pickles in a folder."""
-
-    def make(self) -> None:
-        names = [f"class-{i}" for i in range(100)]
-        made = formats.cifar_100_python(formats.part(1, 6, 100), formats.part(2, 4, 100), names, names[:20])
-        formats.folder(self.template / "source", made)
+        formats.folder(self.template / "source", formats.cifar_10_binary(train, formats.part(9, 4)))
 
 
 class ParquetImages(Source):
@@ -340,9 +323,7 @@ CASES: dict[str, type[Case]] = {
     "manifests": Manifest,
     "shards": Shards,
     "interrupted generations": Interrupted,
-    "archives": Archive,
-    "plain archives": PlainArchive,
-    "pickles": Pickles,
+    "CIFAR": Cifar,
     "Parquet files of images": ParquetImages,
     "sweeps": Sweeps,
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import struct
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,55 +60,6 @@ def cifar_100_binary(train: Part, test: Part, fine: list[str], coarse: list[str]
     for name, names in (("fine", fine), ("coarse", coarse)):
         files[f"{name}_label_names.txt"] = ("\n".join(names) + "\n").encode()
     return {f"cifar-100-binary/{name}": content for name, content in files.items()}
-
-
-# The Python version of CIFAR
-
-
-def python_2(value: Any) -> bytes:
-    """A pickle of protocol 2 as Python 2 writes it: text is a byte string, and an array contains a byte string."""
-    return b"\x80\x02" + _python_2(value) + b"."
-
-
-def _python_2(value: Any) -> bytes:
-    if isinstance(value, str):
-        return b"U" + bytes([len(value)]) + value.encode("latin-1")
-    if isinstance(value, bytes):
-        return b"T" + struct.pack("<i", len(value)) + value
-    if isinstance(value, int):
-        return b"K" + bytes([value]) if 0 <= value < 256 else b"J" + struct.pack("<i", value)
-    if isinstance(value, list):
-        return b"](" + b"".join(map(_python_2, value)) + b"e"
-    if isinstance(value, dict):
-        return b"}(" + b"".join(_python_2(k) + _python_2(v) for k, v in value.items()) + b"u"
-    reconstruct = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
-    shape = b"".join(map(_python_2, map(int, value.shape)))
-    kind = b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
-    return reconstruct + b"(K\x01" + b"(" + shape + b"t" + kind + b"\x89" + _python_2(value.tobytes()) + b"tb"
-
-
-def rows(pixels: np.ndarray) -> np.ndarray:
-    """The pixels in the order of the Python version. uint8 [R, 3072]"""
-    return np.stack([np.frombuffer(record(image), np.uint8) for image in pixels])
-
-
-def cifar_10_python(train: list[Part], test: Part, pickled=python_2) -> dict[str, bytes]:
-    batches = {f"data_batch_{i}": p for i, p in enumerate(train, 1)} | {"test_batch": test}
-    files = {
-        name: pickled({"batch_label": name, "labels": p.labels, "data": rows(p.pixels), "filenames": ["x.png"]})
-        for name, p in batches.items()
-    }
-    files["batches.meta"] = pickled({"num_cases_per_batch": 10000, "label_names": AIRPLANES, "num_vis": 3072})
-    return {f"cifar-10-batches-py/{name}": content for name, content in files.items()}
-
-
-def cifar_100_python(train: Part, test: Part, fine: list[str], coarse: list[str]) -> dict[str, bytes]:
-    files = {
-        name: python_2({"data": rows(p.pixels), "coarse_labels": p.coarse, "fine_labels": p.labels})
-        for name, p in (("train", train), ("test", test))
-    }
-    files["meta"] = python_2({"fine_label_names": fine, "coarse_label_names": coarse})
-    return {f"cifar-100-python/{name}": content for name, content in files.items()}
 
 
 # Folders and archives

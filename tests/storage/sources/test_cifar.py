@@ -1,16 +1,16 @@
-"""The archives of CIFAR: the same dataset from every format, and errors that say what is wrong."""
+"""CIFAR's binary version: the same dataset as from the hub, and errors that say what is wrong."""
 
 from __future__ import annotations
 
-import pickle
-import tarfile
+import dataclasses
+import hashlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ape_cli.core.errors import DataError, UsageError
-from ape_cli.storage.sources import ImageSource, open_source
+from ape_cli.storage.sources import ImageSource, _cifar, open_source
 from ape_cli.storage.sources._source import CLASSES
 from tests.storage.sources import formats
 
@@ -18,9 +18,7 @@ TRAIN, TEST = [formats.part(i, 2) for i in range(5)], formats.part(9, 3)
 WIDE, WIDE_TEST = formats.part(20, 6, 100), formats.part(21, 4, 100)
 FINE, COARSE = CLASSES["cifar-100"], CLASSES["cifar-100-coarse"]
 BINARY = formats.cifar_10_binary(TRAIN, TEST)
-PYTHON = formats.cifar_10_python(TRAIN, TEST)
 BINARY_100 = formats.cifar_100_binary(WIDE, WIDE_TEST, FINE, COARSE)
-PYTHON_100 = formats.cifar_100_python(WIDE, WIDE_TEST, FINE, COARSE)
 
 
 def hub_10(root: Path) -> Path:
@@ -41,47 +39,51 @@ def hub_100(root: Path) -> Path:
     return root
 
 
-def all_formats(root: Path, binary: dict[str, bytes], python: dict[str, bytes]) -> dict[str, Path]:
-    inside = formats.folder(root / "inside", binary)
-    return {
-        "binary.tar.gz": formats.tar(root / "binary.tar.gz", binary),
-        "binary.tar": formats.tar(root / "binary.tar", binary, "w"),
-        "a folder that contains it": inside,
-        "the folder": next(path for path in inside.iterdir()),
-        "python.tgz": formats.tar(root / "python.tgz", python),
-        "python folder": formats.folder(root / "python", python),
-    }
+def publish(monkeypatch: pytest.MonkeyPatch, path: Path, which: int) -> Path:
+    """Take an archive for the published one of CIFAR-10 (0) or CIFAR-100 (1)."""
+    versions = list(_cifar.VERSIONS)
+    versions[which] = dataclasses.replace(versions[which], md5=hashlib.md5(path.read_bytes()).hexdigest())
+    monkeypatch.setattr(_cifar, "VERSIONS", versions)
+    return path
 
 
-def check(found: ImageSource, name: str, train: np.ndarray, train_labels: list[int], test: np.ndarray) -> None:
-    assert found.name == name
-    assert found.classes == CLASSES[name]
-    assert list(found.splits) == ["train", "test"]
-    pictures = found.splits["train"]
-    assert pictures.pixels.dtype == np.uint8
-    assert pictures.labels.dtype == np.int64
-    np.testing.assert_array_equal(pictures.pixels, train)
-    assert pictures.labels.tolist() == train_labels
-    np.testing.assert_array_equal(found.splits["test"].pixels, test)
+def binary(root: Path, files: dict[str, bytes]) -> list[Path]:
+    """An archive, a folder that contains the extracted folder, and that folder."""
+    inside = formats.folder(root / "inside", files)
+    return [formats.tar(root / "binary.tar.gz", files), inside, next(inside.iterdir())]
 
 
-def test_cifar_10_is_the_same_in_every_format(tmp_path: Path) -> None:
-    where = all_formats(tmp_path, BINARY, PYTHON) | {"hub": hub_10(tmp_path / "hub")}
+def check(source: ImageSource, name: str, train: np.ndarray, train_labels: list[int], test: np.ndarray) -> None:
+    assert source.name == name
+    assert source.classes == CLASSES[name]
+    assert list(source.splits) == ["train", "test"]
+    images = source.splits["train"]
+    assert images.pixels.dtype == np.uint8
+    assert images.labels.dtype == np.int64
+    np.testing.assert_array_equal(images.pixels, train)
+    assert images.labels.tolist() == train_labels
+    np.testing.assert_array_equal(source.splits["test"].pixels, test)
+
+
+def test_cifar_10_is_the_same_in_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [*binary(tmp_path, BINARY), hub_10(tmp_path / "hub")]
+    publish(monkeypatch, paths[0], 0)
     pixels, labels = np.concatenate([p.pixels for p in TRAIN]), [label for p in TRAIN for label in p.labels]
-    for place in where.values():
-        found = open_source(str(place))
-        check(found, "cifar-10", pixels, labels, TEST.pixels)
-        assert found.splits["test"].labels.tolist() == TEST.labels
+    for path in paths:
+        source = open_source(str(path))
+        check(source, "cifar-10", pixels, labels, TEST.pixels)
+        assert source.splits["test"].labels.tolist() == TEST.labels
 
 
-def test_cifar_100_is_the_same_in_every_format(tmp_path: Path) -> None:
-    for place in (all_formats(tmp_path, BINARY_100, PYTHON_100) | {"hub": hub_100(tmp_path / "hub")}).values():
+def test_cifar_100_is_the_same_in_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [*binary(tmp_path, BINARY_100), hub_100(tmp_path / "hub")]
+    publish(monkeypatch, paths[0], 1)
+    for path in paths:
         for label in (None, "fine"):
-            check(open_source(str(place), label), "cifar-100", WIDE.pixels, WIDE.labels, WIDE_TEST.pixels)
-        found = open_source(str(place), "coarse")
-        check(found, "cifar-100-coarse", WIDE.pixels, WIDE.coarse, WIDE_TEST.pixels)
+            check(open_source(str(path), label), "cifar-100", WIDE.pixels, WIDE.labels, WIDE_TEST.pixels)
+        check(open_source(str(path), "coarse"), "cifar-100-coarse", WIDE.pixels, WIDE.coarse, WIDE_TEST.pixels)
         with pytest.raises(UsageError, match=r"label.*\n.*'course'\n.*coarse.*fine"):
-            open_source(str(place), "course")
+            open_source(str(path), "course")
 
 
 def test_a_record_is_planes_of_rows(tmp_path: Path) -> None:
@@ -98,99 +100,69 @@ def test_a_record_is_planes_of_rows(tmp_path: Path) -> None:
 
 def test_other_classes_in_the_same_format_are_no_cifar(tmp_path: Path) -> None:
     files = BINARY | {"cifar-10-batches-bin/batches.meta.txt": "\n".join("abcdefghij").encode()}
-    found = open_source(str(formats.tar(tmp_path / "My Letters.tar.gz", files)))
-    assert found.name == "my-letters"
-    assert found.classes == list("abcdefghij")
+    source = open_source(str(formats.folder(tmp_path / "My Letters", files)))
+    assert source.name == "my-letters"
+    assert source.classes == list("abcdefghij")
 
 
-@pytest.mark.parametrize("protocol", [2, 3, 4])
-def test_python_3_s_own_pickles_are_read_too(tmp_path: Path, protocol: int) -> None:
-    files = formats.cifar_10_python(TRAIN, TEST, lambda value: pickle.dumps(value, protocol))
-    found = open_source(str(formats.folder(tmp_path, files)))
-    np.testing.assert_array_equal(found.splits["test"].pixels, TEST.pixels)
-    assert found.name == "cifar-10"
-
-
-BATCH = "cifar-10-batches-bin/data_batch_3.bin"
+BATCH, META = "cifar-10-batches-bin/data_batch_3.bin", "cifar-10-batches-bin/batches.meta.txt"
 BROKEN: dict[str, tuple[dict[str, bytes], str]] = {
-    "a missing file": ({k: v for k, v in BINARY.items() if k != BATCH}, r"incomplete\n.*no data_batch_3\.bin"),
+    "a missing file": (
+        {k: v for k, v in BINARY.items() if k != BATCH},
+        r"cannot read .*data_batch_3\.bin\n.*No such file",
+    ),
     "a wrong length": (BINARY | {BATCH: BINARY[BATCH][:-1]}, r"data_batch_3\.bin has a wrong length\n.*6,145 bytes"),
     "an empty file": (BINARY | {BATCH: b""}, r"data_batch_3\.bin has a wrong length\n.*0 bytes"),
     "a label out of range": (
         BINARY | {BATCH: b"\x0a" + BINARY[BATCH][1:]},
         r"a label of train is out of range\n.*10 in row 4\n.*0 to 9",
     ),
-    "too few classes": (
-        BINARY | {"cifar-10-batches-bin/batches.meta.txt": b"cat\n"},
-        "out of range\n.*\n.*each of 1 classes",
-    ),
-    "two sources": (BINARY | PYTHON, "several sources of images"),
+    "too few classes": (BINARY | {META: b"cat\n"}, "out of range\n.*\n.*each of 1 classes"),
+    "too many classes": (BINARY | {META: b"ab\n" * 100_000}, "100,000 classes"),
+    "two sources": (BINARY | BINARY_100, "several sources of images"),
     "nothing": ({"readme.txt": b"hello"}, r"no images of a known format\n.*\n.*cifar-10-binary\.tar\.gz"),
+    "the Python version": (
+        {"cifar-10-batches-py/data_batch_1": b"", "cifar-10-batches-py/batches.meta": b""},
+        r"Python version of CIFAR is not read[\s\S]*fix: +download cifar-10-binary\.tar\.gz",
+    ),
+    "the Python version of CIFAR-100": ({"cifar-100-python/train": b""}, "Python version of CIFAR is not read"),
 }
 
 
 @pytest.mark.parametrize("which", BROKEN)
-def test_what_is_wrong_is_told_of_folders_and_archives(tmp_path: Path, which: str) -> None:
-    files, told = BROKEN[which]
-    for place in (formats.folder(tmp_path / "folder", files), formats.tar(tmp_path / "x.tar.gz", files)):
-        with pytest.raises(DataError, match=told) as error:
-            open_source(str(place))
-        assert error.value.fix
-
-
-@pytest.mark.parametrize("left", [40, 0.3, 0.99, -4])
-@pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz"])
-def test_an_archive_that_was_cut_short(tmp_path: Path, left: float, mode: str) -> None:
-    path = formats.tar(tmp_path / "cifar-10-binary.tar.gz", BINARY, mode)
-    content = path.read_bytes()
-    path.write_bytes(content[: int(left * len(content)) if 0 < left < 1 else int(left)])
-    with pytest.raises(DataError, match=r"cannot read .* as a tar archive"):
-        open_source(str(path))
-
-
-def test_an_archive_with_a_flipped_bit_or_without_an_archive(tmp_path: Path) -> None:
-    path = formats.tar(tmp_path / "cifar-10-binary.tar.gz", BINARY)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4  # in pixels that cannot be compressed, so only the checksum tells
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"cannot read .* as a tar archive"):
-        open_source(str(path))
-    path.write_text("<html>404</html>")
-    with pytest.raises(DataError, match=r"cannot read .* as a tar archive\n.*successfully\n  allowed"):
-        open_source(str(path))
-
-
-def test_a_member_of_an_absurd_size_is_not_read(tmp_path: Path) -> None:
-    """Only its header exists, so a reader that continues meets the end of the file instead of this error."""
-    path = tmp_path / "cifar-10-binary.tar"
-    member = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
-    member.size = 2**40
-    path.write_bytes(member.tobuf() + bytes(1024))
-    with pytest.raises(DataError, match=r"too large.*\n.*1,099,511,627,776 bytes"):
-        open_source(str(path))
+def test_a_folder_that_is_wrong(tmp_path: Path, which: str) -> None:
+    files, message = BROKEN[which]
+    with pytest.raises(DataError, match=message) as error:
+        open_source(str(formats.folder(tmp_path, files)))
+    assert error.value.fix
 
 
 def test_a_file_of_an_absurd_size_is_not_read(tmp_path: Path) -> None:
     root = formats.folder(tmp_path, BINARY)
     with (root / BATCH).open("r+b") as file:
         file.truncate(2**40)  # a sparse file, which takes no space
-    with pytest.raises(DataError, match=r"too large.*data_batch_3\.bin\n.*1,099,511,627,776 bytes"):
+    with pytest.raises(DataError, match=r"cannot read .*data_batch_3\.bin\n.*more than 167,772,160 bytes"):
         open_source(str(root))
 
 
-def test_members_are_files_once_and_are_not_extracted(tmp_path: Path) -> None:
-    path = formats.tar(tmp_path / "archives" / "x.tar.gz", {f"../{name}": content for name, content in BINARY.items()})
+def test_an_archive_is_read_only_as_it_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = publish(monkeypatch, formats.tar(tmp_path / "cifar-10-binary.tar.gz", BINARY), 0)
     assert open_source(str(path)).name == "cifar-10"
-    assert [p.name for p in tmp_path.rglob("*")] == ["archives", "x.tar.gz"]
-    linked = tmp_path / "linked.tar"
-    formats.tar(linked, {k: v for k, v in BINARY.items() if k != BATCH}, "w")
-    with tarfile.open(linked, "a") as archive:
-        link = tarfile.TarInfo(BATCH)
-        link.type, link.linkname = tarfile.SYMTYPE, "data_batch_1.bin"
-        archive.addfile(link)
-    with pytest.raises(DataError, match=r"incomplete\n.*no data_batch_3\.bin"):
-        open_source(str(linked))
-    with tarfile.open(linked, "a") as archive:
-        archive.addfile(tarfile.TarInfo("cifar-10-batches-bin/test_batch.bin"))
-    with pytest.raises(DataError, match="occurs twice"):
-        open_source(str(linked))
+    assert [p.name for p in tmp_path.rglob("*")] == [path.name]  # nothing is extracted
+    whole = path.read_bytes()
+    changed = bytearray(whole)
+    changed[len(changed) // 2] ^= 4
+    for content in (whole[:-4], bytes(changed), b"<html>404</html>", b""):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"not CIFAR's binary version as it is published\n.*MD5 [0-9a-f]{32}\n"):
+            open_source(str(path))
+    with path.open("r+b") as file:
+        file.truncate(2**40)
+    with pytest.raises(DataError, match=r"as it is published\n  got:     1,099,511,627,776 bytes\n"):
+        open_source(str(path))
+
+
+def test_the_archive_of_the_python_version(tmp_path: Path) -> None:
+    (tmp_path / "cifar-100-python.tar.gz").write_bytes(b"")
+    with pytest.raises(DataError, match=r"Python version of CIFAR is not read[\s\S]*fix: +download .*-binary"):
+        open_source(str(tmp_path / "cifar-100-python.tar.gz"))

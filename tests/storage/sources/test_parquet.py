@@ -62,12 +62,6 @@ def test_texts_are_classes_in_their_order_over_all_splits(tmp_path: Path, kind: 
     assert {name: p.labels.tolist() for name, p in found.splits.items()} == {"train": [2, 1, 2], "test": [0, 1]}
 
 
-@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
-def test_images_may_be_plain_binary(tmp_path: Path, kind: pa.DataType) -> None:
-    pq.write_table(pa.table({"x": pa.array(formats.pngs(RGB), kind), **LABELS}), tmp_path / "a.parquet")
-    np.testing.assert_array_equal(open_source(str(tmp_path / "a.parquet")).splits["train"].pixels, RGB)
-
-
 def test_which_labels_is_asked_where_it_is_not_clear(tmp_path: Path) -> None:
     """The metadata decides, then the name, and then the fact that there is no other column."""
     two = {"genus": [0, 0, 1, 1, 1], "species": [4, 3, 2, 1, 0]}
@@ -80,7 +74,7 @@ def test_which_labels_is_asked_where_it_is_not_clear(tmp_path: Path) -> None:
     assert open_source(named, "species").classes == list("01234")
     by_name = one(tmp_path, formats.pngs(RGB), {"row": [0, 1, 2, 3, 4], **LABELS, "size": [4] * 5})
     assert open_source(by_name).splits["train"].labels.tolist() == LABELS["label"]
-    fails(one(tmp_path, formats.pngs(RGB), {"weight": [0.5] * 5}), "no column of labels")
+    fails(one(tmp_path, formats.pngs(RGB), {"weight": [0.5] * 5}), "no column of labels", kind=UsageError)
 
 
 def test_shards_are_read_in_their_order(tmp_path: Path) -> None:
@@ -94,9 +88,10 @@ def test_shards_are_read_in_their_order(tmp_path: Path) -> None:
     fails(tmp_path, r"a shard of train is missing\n.*2 of 3, without train-00001-of-00003")
 
 
-def test_more_images_than_are_read_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_more_images_than_are_read_at_once_as_plain_binary(tmp_path: Path, kind: pa.DataType) -> None:
     pixels = np.random.default_rng(5).integers(0, 256, (600, 2, 2), dtype=np.uint8)
-    table = {"x": pa.array(formats.pngs(pixels)), "label": np.arange(600) % 7}
+    table = {"x": pa.array(formats.pngs(pixels), kind), "label": np.arange(600) % 7}
     pq.write_table(pa.table(table), tmp_path / "a.parquet", row_group_size=250)
     found = open_source(str(tmp_path / "a.parquet")).splits["train"]
     np.testing.assert_array_equal(found.pixels[..., 0], pixels)
@@ -214,25 +209,17 @@ def moving() -> bytes:
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 6 4\n%%EndComments\nshowpage\n"
 ODD = {
-    "transparent": (formats.encoded(Image.new("RGBA", (6, 4))), r"transparency\n.*mode RGBA, row 1 of"),
-    "transparent gray": (formats.encoded(Image.new("LA", (6, 4))), "transparency"),
+    "transparent": (formats.encoded(Image.new("RGBA", (6, 4))), r"cannot be used\n.*transparency \(row 1 of"),
     "a transparent colour of a palette": (paletted(), "transparency"),
-    "16 bits": (formats.encoded(Image.new("I;16", (6, 4))), r"another kind of pixels\n.*I;16, row 1 of"),
-    "floats": (formats.encoded(Image.new("F", (6, 4)), "TIFF"), "another kind of pixels"),
-    "moving": (moving(), "moves"),
-    "cut short": (formats.encoded(RGB[0])[:-30], r"cannot be decoded\n.*row 1 of"),
-    "cut off in its header": (formats.encoded(RGB[0])[:20], "cannot be decoded"),
-    "no image": (b"hello", r"cannot be decoded\n.*no image \(row 1 of"),
-    "nothing": (b"", "cannot be decoded"),
-    "a program": (POSTSCRIPT, "cannot be decoded"),
-    "a bomb": (bomb(), r"cannot be decoded\n.*decompression bomb"),
-    "another size": (
-        formats.encoded(RGB[0][:, :5]),
-        r"different sizes\n.*4 x 5 RGB, row 1 of .*\n.*4 x 6 RGB, as the first",
-    ),
-    "turned": (formats.encoded(RGB[0].transpose(1, 0, 2)), "different sizes"),
+    "16 bits": (formats.encoded(Image.new("I;16", (6, 4))), r"cannot be used\n.*mode I;16 \(row 1 of"),
+    "moving": (moving(), "several frames"),
+    "cut short": (formats.encoded(RGB[0])[:-30], r"cannot be used\n.*row 1 of"),
+    "no image": (b"hello", r"cannot be used\n.*no image \(row 1 of"),
+    "a program": (POSTSCRIPT, "cannot be used"),
+    "a bomb": (bomb(), r"cannot be used\n.*decompression bomb"),
+    "another size": (formats.encoded(RGB[0][:, :5]), r"different sizes\n.*4 x 5, row 1 of .*\n.*4 x 6, as the first"),
     "null": (None, r"a row without an image\n.*row 1 of .*: None"),
-    "a path": ({"bytes": None, "path": "a.png"}, r"a row without an image\n.*row 1 of .*'path': 'a\.png'"),
+    "a path": ({"bytes": None, "path": "a.png"}, r"a row without an image\n.*row 1 of .*'a\.png'"),
 }
 
 
@@ -254,15 +241,10 @@ def test_images_are_turned_as_their_camera_says(tmp_path: Path) -> None:
     assert found[0, :, :3].max() == 0
 
 
-def test_a_bomb_that_pillow_only_warns_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)  # of 24, so less than twice as many
-    fails(one(tmp_path, formats.pngs(RGB)), r"cannot be decoded\n.*decompression bomb")
-
-
 def test_splits_of_different_sizes(tmp_path: Path) -> None:
     formats.parquet(tmp_path / "train.parquet", "img", formats.pngs(RGB), LABELS)
     formats.parquet(tmp_path / "test.parquet", "img", formats.pngs(RGB[:, :3]), LABELS)
-    fails(tmp_path, r"different sizes\n.*3 x 6 RGB in test\n.*4 x 6 RGB, as in train")
+    fails(tmp_path, r"different sizes\n.*3 x 6, row 0 of .*test\.parquet\n.*4 x 6, as the first")
 
 
 # Other errors
@@ -271,7 +253,7 @@ def test_splits_of_different_sizes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "names", "told"),
     [
-        ([0, 1, None, 1, 0], None, r"without a label\n.*null in row 2"),
+        ([0, 1, None, 1, 0], None, r"without a label\n.*row 2 of"),
         ([0, 1, -1, 1, 0], None, r"out of range\n.*-1 in row 2"),
         ([-1] * 5, None, r"out of range\n.*-1 in row 0\n.*0 to 0, one"),
         ([0, 1, 2, 1, 0], ["a", "b"], r"out of range\n.*2 in row 2\n.*0 to 1, one for each of 2 classes"),
@@ -301,7 +283,7 @@ def test_damaged_files(tmp_path: Path) -> None:
     whole = Path(one(tmp_path, formats.pngs(RGB))).read_bytes()
     for content in (b"", b"hello", whole[:100], whole[:4] + bytes(200) + whole[204:]):
         (tmp_path / "x.parquet").write_bytes(content)
-        fails(tmp_path / "x.parquet", r"cannot read .*x\.parquet|cannot be decoded|without an image")
+        fails(tmp_path / "x.parquet", r"cannot read .*x\.parquet|cannot be used|without an image")
 
 
 @pytest.mark.parametrize("metadata", [b"no json", b"[]", b'{"info": {"features": {"label": {"names": 3}}}}', b"{}"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -85,7 +86,7 @@ def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refused)  # root, under which tests may run, can read everything
+    monkeypatch.setattr(os, "open", refused)  # root, under which tests may run, can read everything
     with pytest.raises(DataError, match=r"cannot read .*x\.tar\n.*Permission denied"):
         open_source(str(path))
 
