@@ -238,8 +238,8 @@ MISTAKES = [
     ),
     Mistake(
         "a bounded scheme for the mean size instead of the largest",
-        "_extent",
-        "max(1, found)",
+        "complete",
+        "max(1, largest)",
         "max(1, round(data.mean_size))",
         "training/test_loop.py::test_bounded_schemes_are_made_for_the_largest_size_of_training",
     ),

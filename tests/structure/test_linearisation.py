@@ -17,11 +17,13 @@ from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.plan import DatasetPlan
 from ape_cli.evaluation import evaluate
+from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment.choice import Datasets
 from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
 from ape_cli.structure import linearisation
 from ape_cli.sweep import planning, specification
-from ape_cli.training import dataset_choice, trial
+from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from tests import recursive
 from tests.conftest import write
@@ -165,7 +167,7 @@ def test_the_newest_dataset_is_chosen_by_its_whole_name(tmp_path: Path, caplog: 
     for order in wanted:
         tree_data(tmp_path / order, order)
     for order in wanted:
-        dataset_choice.choose_dataset("rope", None, order, "tiny", tmp_path)
+        Datasets(tmp_path).of(ExperimentOptions(preset="tiny", scheme="rope", order=order))
         assert caplog.messages[-1].startswith(f"data: {tmp_path / order}, the newest")
 
 

@@ -100,7 +100,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
     for rank in range(3):
         loop = Loop(wanted, trees, None, Execution(CPU, group=Apart(rank, 3)))
         loop.setup.model.double()
-        loop._train_on(next(trees.split("train").batches(batch_size, seed=1, structure=reading, share=(rank, 3))))
+        loop._train_on(next(trees.split("train").batches(batch_size, seed=1, structure=read, share=(rank, 3))))
         for added, p in zip(total, loop.setup.model.parameters(), strict=True):
             assert p.grad is not None
             added.add_(p.grad)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from ape_cli.models.settling import feed
 
 import ape_cli
+from ape_cli import experiment
 from ape_cli.core.errors import DataError, RunError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.loader import Dataset
@@ -31,7 +31,7 @@ def check_same_predictions(both: Both, data: Dataset) -> None:
     own = of_data(done.config(), data)
     load_weights(done, own)
     own.eval()
-    for batch in data.split("test").batches(16, **feed(done.config(), data)):
+    for batch in data.split("test").batches(16, **experiment.of(done.config(), data).feed()):
         with torch.no_grad():
             assert torch.equal(model.logits(batch), own(*batch.inputs))
     (stored,), _ = done.evaluations()
