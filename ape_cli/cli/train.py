@@ -203,9 +203,12 @@ def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset:
     """The experiment of the options. Notes name its preset, and a dataset that may have been meant."""
     from ape_cli.experiment import resolve
     from ape_cli.experiment.choice import Datasets, note_unused
+    from ape_cli.experiment.resolution import make_scheme
     from ape_cli.runs import config
 
     experiment = resolve(options, Datasets(datasets))
+    if experiment.is_sized:
+        make_scheme(experiment.config, experiment.read)  # raises an error for bad options before data is generated
     note_unused(options, experiment.data.folder)
     about = config.preset(options.preset).about[experiment.data.kind]
     logger.info(f"preset: {options.preset} ({about}){'; --preset chooses another' if default_preset else ''}")

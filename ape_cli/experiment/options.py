@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import first_error
-from ape_cli.experiment.completion import locality
 from ape_cli.runs.config import Config, read_config, resolve, settable
 from ape_cli.runs.record import Trained
 from ape_cli.storage import digests
@@ -47,7 +46,7 @@ class ExperimentOptions:
 
     def config(self, kind: str) -> Config:
         """The configuration for data of a kind, `sequence` or `image`. Raises `UsageError` if it is not valid."""
-        config = resolve(
+        return resolve(
             self.preset,
             self.scheme,
             position.options(self.scheme),
@@ -59,8 +58,6 @@ class ExperimentOptions:
             precision=self.precision,
             settings=dict(self.settings),
         )
-        locality(config)
-        return config
 
     def without_positions(self) -> ExperimentOptions:
         """The options of the same model without positions. Those that only the scheme has are left out."""

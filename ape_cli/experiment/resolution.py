@@ -47,10 +47,14 @@ class Experiment:
         return ambiguity(self.config.scheme, self.read, self.data.structure)
 
     @property
+    def is_sized(self) -> bool:
+        """Whether the size of the scheme is known, if it is bounded by one."""
+        return self.config.max_size is not None or not position.load(self.config.scheme).bounded
+
+    @property
     def is_named(self) -> bool:
         """Whether everything is known that the name of the run depends on."""
-        unsized = position.load(self.config.scheme).bounded and self.config.max_size is None
-        return bool(self.data.fingerprint) and not unsized
+        return bool(self.data.fingerprint) and self.is_sized
 
     @property
     def dataset(self) -> Dataset:
@@ -78,10 +82,7 @@ def resolve(options: ExperimentOptions, found: Datasets) -> Experiment:
     Raises `ApeError` if options are not valid or do not fit together, or if there is no such dataset.
     """
     data = found.of(options)
-    experiment = of(options.config(data.kind), data)
-    if experiment.config.max_size is not None or not position.load(options.scheme).bounded:
-        make_scheme(experiment.config, experiment.read)  # raises an error for bad options of the scheme
-    return experiment
+    return of(options.config(data.kind), data)
 
 
 def prepared(experiment: Experiment) -> Experiment:

@@ -93,11 +93,3 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read the sweep's file"):
         specification.read(tmp_path / "none.toml")
-
-
-def test_more_trials_than_python_writes_as_a_number(tmp_path: Path) -> None:
-    path = tmp_path / "x.toml"
-    settings = "".join(f"k{i} = [1, 2]\n" for i in range(15_000))
-    path.write_text(f'schemes = ["rope"]\ntasks = ["copy"]\n[set]\n{settings}')
-    with pytest.raises(UsageError, match=r"too many trials\n  got:     more than 10\^15"):
-        specification.points([specification.check(fields) for fields in specification.read(path)], "tiny")

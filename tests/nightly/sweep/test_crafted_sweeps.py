@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core import budget, plugins
+from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
-from ape_cli.sweep import specification
+from ape_cli.runs.registry import open_registry
+from ape_cli.sweep import planning, specification
 from tests.nightly.limits import ape
 
 SWEEPS: dict[str, tuple[Callable[[], str], str]] = {
@@ -20,23 +21,19 @@ SWEEPS: dict[str, tuple[Callable[[], str], str]] = {
         lambda: (
             'schemes = ["rope"]\ntasks = ["copy"]\n[set]\n'
             + "\n".join(
-                f"{key} = [{', '.join(f'0.{i:03d}1' for i in range(1000))}]" for key in ("dropout", "decay", "lr_peak")
+                f"{key} = [{', '.join(f'0.{i:03d}' for i in range(600))}]" for key in ("dropout", "decay", "lr_peak")
             )
         ),
         "too many trials",
     ),
-    "a dotted key": (lambda: "a." * 20_000 + "b = 1", "a key with more than 8 parts"),
-    "a quoted dotted key": (lambda: '"a" . ' * 20_000 + "b = 1", "a key with more than 8 parts"),
-    "nested lists": (lambda: "a = " + "[" * 5_000 + "]" * 5_000, "is not TOML"),
-    "nested tables": (lambda: "a = " + "{b=" * 300 + "1" + "}" * 300, "is not TOML"),
-    "a large file": (lambda: "#" * 300_000, "more than 262,144 bytes"),
-    "a long word in a comment": (lambda: "#" + "a" * 250_000, "names no schemes"),
-    "a long word": (lambda: f'x = "{"a" * 250_000}"', "unknown field of a sweep"),
-    "a long line of spaces": (lambda: "#" + "a." * 7 + " " * 200_000, "names no schemes"),
+    "a dotted key": (lambda: "a." * 8_000 + "b = 1", "names no schemes|unknown field|is not TOML"),
+    "nested lists": (lambda: "a = " + "[" * 5_000, "is not TOML"),
+    "a large file": (lambda: "#" * 20_000, "more than 16,384 bytes"),
+    "a long word": (lambda: f'x = "{"a" * 16_000}"', "unknown field of a sweep"),
     "hexadecimal schemes": (lambda: f'tasks = ["copy"]\nschemes = ["rope", 0x{"f" * 6000}]', "bad schemes.1"),
     "hexadecimal seeds": (
         lambda: f'schemes = ["rope"]\ntasks = ["copy"]\nseeds = [0x{"f" * 6000}]',
-        "bad value of seed",
+        "bad seeds",
     ),
     "a hexadecimal set": (
         lambda: f'schemes = ["rope"]\ntasks = ["copy"]\nset = 0x{"f" * 6000}',
@@ -45,7 +42,7 @@ SWEEPS: dict[str, tuple[Callable[[], str], str]] = {
     "a hexadecimal grid": (lambda: f"grid = 0x{'f' * 6000}", "`grid` is not a list"),
     "a hexadecimal setting": (
         lambda: f'schemes = ["rope"]\ntasks = ["copy"]\nset = {{ decay = 0x{"f" * 6000} }}',
-        "bad value of decay",
+        "bad set.decay",
     ),
     "a large number": (lambda: f'schemes = ["rope"]\ntasks = ["copy"]\nseeds = [{"9" * 4000}]', "seed"),
     "a larger number": (lambda: f'schemes = ["rope"]\ntasks = ["copy"]\nseeds = [{"9" * 5000}]', "is not TOML|digits"),
@@ -58,17 +55,20 @@ def test_crafted_sweeps(tmp_path: Path, which: str) -> None:
     path = tmp_path / "x.toml"
     path.write_text(make())
     start = time.perf_counter()
+
+    def planned() -> object:
+        trials = specification.points([specification.check(fields) for fields in specification.read(path)], "tiny")
+        return planning.plan(trials, open_registry(tmp_path), tmp_path)
+
     with pytest.raises(UsageError, match=message) as caught:
-        specification.points([specification.check(fields) for fields in specification.read(path)], "tiny")
+        planned()
     assert len(str(caught.value)) < 2000
     assert time.perf_counter() - start < 5
 
 
 def test_a_large_sweep_is_listed_in_time(tmp_path: Path) -> None:
-    seeds = ", ".join(map(str, range(budget.TRIALS)))
-    (tmp_path / "x.toml").write_text(f'schemes = ["rope"]\ntasks = ["copy"]\npreset = "tiny"\nseeds = [{seeds}]\n')
-    found = ape("sweep", "x.toml", "--dry-run", "--json", where=tmp_path)
-    assert len(json.loads(found.out)["trials"]) == budget.TRIALS
+    words = ["--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--seeds", "0-9999"]
+    assert len(json.loads(ape("sweep", *words, "--dry-run", "--json", where=tmp_path).out)["trials"]) == 10_000
 
 
 @pytest.mark.parametrize("value", [10**400, -(10**400), 10**5000, 2**63], ids=["400", "-400", "5000", "63"])
