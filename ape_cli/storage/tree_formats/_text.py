@@ -6,6 +6,7 @@ import codecs
 import warnings
 from collections.abc import Iterator
 
+from ape_cli.core import budget
 from ape_cli.core.errors import DataError
 
 # encodings whose decoder is slow, executes escapes, or gives characters that no file can store
@@ -50,11 +51,14 @@ def lines_of(text: str) -> Iterator[str]:
         start = end + 1
 
 
-def decoded(content: bytes, encoding: str = "utf-8") -> str:
-    """Decode text. A byte order mark at its start is left out.
+def decoded(content: bytes, encoding: str = "utf-8", *, most: int = budget.TREE_FILE_BYTES) -> str:
+    """Decode text. A byte order mark at its start is left out. `most`: the most bytes that its parser can take.
 
-    Raises `DataError` if it is not text in this encoding, if it has a NUL character, or if the encoding is unknown.
+    Raises `DataError` if it is too large or not text in this encoding, if it has a NUL character, or if the encoding is
+    unknown.
     """
+    if len(content) > most:
+        raise DataError(f"it has {len(content):,} bytes, which is too large for its parser", allowed=f"{most:,} bytes")
     try:
         known = codecs.lookup(encoding).name.replace("_", "-")
         if known in _REFUSED:

@@ -15,14 +15,19 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+from ape_cli.core import budget
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
-from ape_cli.storage.tree_formats._programs import parsed_module
-from ape_cli.storage.tree_formats._text import damaged, decoded
+from ape_cli.storage.tree_formats._text import damaged, decoded, line_at
 
+_DOTTED_NAMES = 100  # joined by dots, as in `import a.b.c`: Python's parser needs quadratic memory for them
+_BLANK = r"(?:[ \t\f]|\\\r?\n)*+"
+_DOTTED = re.compile(rf"\b\w++(?:{_BLANK}\.{_BLANK}\w++){{{_DOTTED_NAMES},}}+")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -34,9 +39,28 @@ class PythonFormat(TreeFormat):
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The functions of a file with their decorators, or the whole file, whose root is `Module`."""
-        module = parsed_module(decoded(content, _encoding(content)))
+        module = _parsed(decoded(content, _encoding(content), most=budget.PROGRAM_BYTES))
         for root in [module] if unit == "file" else _functions(module):
             yield _tree(root)
+
+
+def _parsed(text: str) -> ast.Module:
+    """The syntax tree of a module, without warnings. Parsing executes nothing.
+
+    Raises `DataError` if it is not valid Python, or is nested too deeply.
+    """
+    if long := _DOTTED.search(text):
+        raise damaged(f"a name of more than {_DOTTED_NAMES} parts", line_at(text, long.start()))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        raise damaged(f"no valid Python: {error.msg}", error.lineno) from error
+    except MemoryError as error:  # the parser reports an overflow of its stack as MemoryError
+        raise damaged("it is nested too deeply for Python's parser") from error
+    except (ValueError, OverflowError) as error:
+        raise damaged(f"no valid Python: {error}") from error
 
 
 def _encoding(content: bytes) -> str:

@@ -101,8 +101,7 @@ class _Builder:
         tree, unlabelled = self.tree, self.unlabelled
         self.tree, self.unlabelled = ParsedTree(), False
         if unlabelled and tree.parent.count(0) == 1 and tree.kind[1] != "#atom":
-            above = [parent - 1 for parent in tree.parent[1:]]
-            return ParsedTree(0, above, tree.rank[1:], tree.kind[1:], tree.token[1:])
+            return tree.subtree(1, len(tree.parent) - 1)
         return tree
 
     def _placed(self) -> None:
