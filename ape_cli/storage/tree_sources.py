@@ -31,7 +31,7 @@ class TreeSource:
     name: str  # fit for the name of a folder
     formats: list[str]  # names of the formats, sorted; several only for languages of tree-sitter
     unit: Unit  # what a tree is; `subtree` if the caller cuts subtrees from these trees
-    files: list[tuple[str, str]] = field(default_factory=list)  # path below the source, and SHA-256, sorted by path
+    files: dict[str, str] = field(default_factory=dict)  # path below the source: SHA-256, sorted by path
     skipped: list[tuple[str, str]] = field(default_factory=list)  # path, and the reason
     trees: list[tuple[int, int, ParsedTree]] = field(default_factory=list)  # numbers of the file and of its document
 
@@ -135,7 +135,7 @@ class _Reader:
                 self.nodes, self.count = before  # its trees are not kept
                 continue
             number = len(self.source.files)
-            self.source.files.append((path, hashlib.sha256(content).hexdigest()))
+            self.source.files[path] = hashlib.sha256(content).hexdigest()
             self.source.trees += [(number, document, tree) for document, tree in trees]
         if not self.source.trees:
             raise DataError(
@@ -151,9 +151,10 @@ class _Reader:
         """The trees of a document or a file. Raises `DataError` if it cannot be read."""
         try:
             for tree in self.formats[name].trees(content, self.units[name]):
-                depth = tree.depth()
-                if depth > budget.TREE_DEPTH:
-                    raise DataError(f"a tree is too deep: {depth:,} nodes from the root to a leaf")
+                if tree.levels() >= budget.TREE_DEPTH:
+                    raise DataError(
+                        f"a tree is too deep: more than {budget.TREE_DEPTH:,} nodes from the root to a leaf"
+                    )
                 tree.kind[:] = map(sys.intern, tree.kind)  # equal labels share memory
                 tree.token[:] = map(sys.intern, tree.token)
                 self.count += 1

@@ -62,16 +62,19 @@ class ParsedTree:
             children[parent] += 1
         return ranks
 
-    def depth(self) -> int:
-        """The number of nodes on the longest path from the root to a leaf.
+    def levels(self, binarised: bool = False) -> int:
+        """The number of steps from the root to the lowest node.
 
-        >>> ParsedTree(parent=[-1, 0, 1, 0], kind=list("abcd"), token=list("abcd")).depth()
-        3
+        In a binarised tree, a step to child number c (from 0) is 1 + c steps.
+
+        >>> tree = ParsedTree(parent=[-1, 0, 0, 2], kind=list("abcd"), token=list("abcd"))
+        >>> tree.levels(), tree.levels(binarised=True)
+        (2, 3)
         """
-        depths: list[int] = []
-        for parent in self.parent:
-            depths.append(depths[parent] + 1 if parent >= 0 else 1)
-        return max(depths)
+        levels = [0]
+        for parent, rank in zip(self.parent[1:], self.ranks()[1:], strict=True):
+            levels.append(levels[parent] + 1 + (rank if binarised else 0))
+        return max(levels)
 
 
 def joined(kind: str, trees: Iterable[ParsedTree], document: int = 0) -> ParsedTree:

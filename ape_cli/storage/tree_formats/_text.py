@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import codecs
 import warnings
-from collections.abc import Iterator
 
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError
 
 # encodings whose decoder is slow, executes escapes, or gives characters that no file can store
 _REFUSED = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"})
-_AT_ONCE = 2**20  # characters whose lines are in memory at once
 
 
 def damaged(what: str, line: int | None = None) -> DataError:
@@ -30,25 +28,6 @@ def line_at(text: str, place: int) -> int:
     2
     """
     return text.count("\n", 0, place) + 1
-
-
-def lines_of(text: str) -> Iterator[str]:
-    """The lines of a text, of which few are in memory at once. A list of all of them may be much larger than the text.
-
-    Only a line feed ends a line, so other separators of lines may be in a string.
-
-    >>> list(lines_of("a\\n\\nb")), list(lines_of("a\\n")), list(lines_of(""))
-    (['a', '', 'b'], ['a', ''], [''])
-    """
-    start = 0
-    while True:
-        end = text.rfind("\n", start, start + _AT_ONCE)
-        if end < 0:
-            end = text.find("\n", start)
-        yield from text[start : end if end >= 0 else None].split("\n")
-        if end < 0:
-            return
-        start = end + 1
 
 
 def decoded(content: bytes, encoding: str = "utf-8", *, most: int = budget.TREE_FILE_BYTES) -> str:

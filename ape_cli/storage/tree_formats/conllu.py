@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 from ape_cli.core.errors import DataError
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
-from ape_cli.storage.tree_formats._text import decoded
 
 
 class ConlluFormat(TreeFormat):
@@ -32,7 +31,7 @@ class ConlluFormat(TreeFormat):
 
         The root of a whole file is a node `file` above its documents.
         """
-        sentences = _sentences(decoded(content))
+        sentences = _sentences(content)
         if unit == "sentence":
             yield from sentences
         elif unit == "document":
@@ -47,21 +46,25 @@ def _documents(sentences: Iterable[ParsedTree]) -> Iterator[ParsedTree]:
         yield joined("document", group, number)
 
 
-def _sentences(text: str) -> Iterator[ParsedTree]:
+def _sentences(content: bytes) -> Iterator[ParsedTree]:
     """The trees of the sentences of a file. Raises `DataError` with the number of a sentence that is not valid."""
     from conllu import exceptions, parse_incr, parser
 
     known = parser.DEFAULT_FIELDS
     fields = {field: lambda columns, at: columns[at] for field in known}  # the texts of the columns that are not read
     fields |= {field: parser.DEFAULT_FIELD_PARSERS[field] for field in ("id", "head")}
+    lines = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline="\n")
     document = number = 0
     try:
-        for sentence in parse_incr(io.StringIO(text), known, fields):
+        for sentence in parse_incr(lines, known, fields):
             document += number > 0 and any(comment.split()[0] == "newdoc" for comment in sentence.metadata)
             if sentence:
                 number += 1
                 yield _tree(sentence, document)
-    except (exceptions.ParseException, ValueError) as error:  # a number may have too many digits
+    except (
+        exceptions.ParseException,
+        ValueError,
+    ) as error:  # it may not be UTF-8, or a number may have too many digits
         raise DataError(f"sentence {number + 1:,}: no valid CoNLL-U: {str(error)[:200]}") from error
 
 

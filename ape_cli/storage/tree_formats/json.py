@@ -43,7 +43,7 @@ class JsonFormat(TreeFormat):
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The documents of an array of trees, or the only document. The unit `file` joins those of an array."""
-        value = json_value(decoded(content, most=budget.DOCUMENT_BYTES))
+        value = json_value(content)
         if isinstance(value, list) and is_labelled(value):
             return documents([self.tree(each, f"tree {number:,}", True) for number, each in enumerate(value, 1)], unit)
         return iter([self.tree(value, "the document", is_labelled(value))])
@@ -71,17 +71,15 @@ class _Number(str):
     __slots__ = ()
 
 
-def json_value(text: str, line: int = 1) -> Any:
-    """The value of a JSON document, in which numbers are texts. `line` is that of its file in which it begins.
-
-    Raises `DataError` if the text is not one JSON document.
-    """
+def json_value(content: bytes) -> Any:
+    """The value of a JSON document, in which numbers are texts. Raises `DataError` if the content is not one."""
+    text = decoded(content, most=budget.DOCUMENT_BYTES)
     try:
         return json.loads(
             text, object_pairs_hook=_object, parse_int=_Number, parse_float=_Number, parse_constant=_refuse
         )
     except json.JSONDecodeError as error:
-        raise damaged(f"no valid JSON: {error.msg}", line - 1 + error.lineno) from error
+        raise damaged(f"no valid JSON: {error.msg}", error.lineno) from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ape_cli.core import budget
+from ape_cli.core.errors import DataError
 from ape_cli.storage.tree_formats._format import ParsedTree, Unit, documents
-from ape_cli.storage.tree_formats._text import damaged, decoded, lines_of
+from ape_cli.storage.tree_formats._text import damaged
 from ape_cli.storage.tree_formats.json import JsonFormat, is_labelled, json_value
 
 
@@ -18,13 +19,14 @@ class JsonLinesFormat(JsonFormat):
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The documents of a file, or all of them under a root `file`."""
-        return documents(self._lines(decoded(content)), unit)
+        return documents(self._lines(content), unit)
 
-    def _lines(self, text: str) -> Iterator[ParsedTree]:
+    def _lines(self, content: bytes) -> Iterator[ParsedTree]:
         """The tree of each line. Raises `DataError` if a line is no JSON, or too long."""
-        for number, line in enumerate(lines_of(text), 1):
-            if len(line) > budget.DOCUMENT_BYTES:
-                raise damaged(f"a document of more than {budget.DOCUMENT_BYTES:,} characters", number)
-            if line.strip(" \t\r"):
-                value = json_value(line, number)
+        for number, line in enumerate(io.BytesIO(content), 1):
+            if line.strip():
+                try:
+                    value = json_value(line)
+                except DataError as error:
+                    raise damaged(error.summary.removeprefix("line 1: "), number) from error
                 yield self.tree(value, f"line {number:,}", is_labelled(value))

@@ -39,19 +39,21 @@ class PythonFormat(TreeFormat):
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The functions of a file with their decorators, or the whole file, whose root is `Module`."""
-        module = _parsed(decoded(content, _encoding(content), most=budget.PROGRAM_BYTES))
+        module = _parsed(content)
         for root in [module] if unit == "file" else _functions(module):
             yield _tree(root)
 
 
-def _parsed(text: str) -> ast.Module:
+def _parsed(content: bytes) -> ast.Module:
     """The syntax tree of a module, without warnings. Parsing executes nothing.
 
     Raises `DataError` if it is not valid Python, or is nested too deeply.
     """
-    if long := _DOTTED.search(text):
-        raise damaged(f"a name of more than {_DOTTED_NAMES} parts", line_at(text, long.start()))
     try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+        text = decoded(content, encoding, most=budget.PROGRAM_BYTES)
+        if long := _DOTTED.search(text):
+            raise damaged(f"a name of more than {_DOTTED_NAMES} parts", line_at(text, long.start()))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text)
@@ -61,17 +63,6 @@ def _parsed(text: str) -> ast.Module:
         raise damaged("it is nested too deeply for Python's parser") from error
     except (ValueError, OverflowError) as error:
         raise damaged(f"no valid Python: {error}") from error
-
-
-def _encoding(content: bytes) -> str:
-    """The encoding that a program declares in its first two lines; UTF-8 if it declares none. Raises `DataError`."""
-    try:
-        return tokenize.detect_encoding(io.BytesIO(content[:1000]).readline)[0]
-    except (SyntaxError, ValueError) as error:
-        # a character may be cut at the end of the first 1,000 bytes; decoding then finds what is wrong with the file
-        if "invalid or missing encoding" in str(error):
-            return "utf-8"
-        raise damaged(f"no valid Python: {error}", 1) from error
 
 
 def _functions(module: ast.Module) -> Iterator[ast.AST]:
