@@ -59,8 +59,9 @@ def _sentences(content: bytes) -> Iterator[ParsedTree]:
         for sentence in parse_incr(lines, known, fields):
             document += number > 0 and any(comment.split()[0] == "newdoc" for comment in sentence.metadata)
             if sentence:
+                tree = _tree(sentence, document)
                 number += 1
-                yield _tree(sentence, document)
+                yield tree
     except (
         exceptions.ParseException,
         ValueError,

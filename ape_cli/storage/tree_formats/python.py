@@ -59,7 +59,7 @@ def _parsed(content: bytes) -> ast.Module:
             return ast.parse(text)
     except SyntaxError as error:
         raise damaged(f"no valid Python: {error.msg}", error.lineno) from error
-    except MemoryError as error:  # the parser reports an overflow of its stack as MemoryError
+    except (RecursionError, MemoryError) as error:  # the parser reports an overflow of its stack as MemoryError
         raise damaged("it is nested too deeply for Python's parser") from error
     except (ValueError, OverflowError) as error:
         raise damaged(f"no valid Python: {error}") from error
