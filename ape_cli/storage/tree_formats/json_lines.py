@@ -26,7 +26,7 @@ class JsonLinesFormat(JsonFormat):
         for number, line in enumerate(io.BytesIO(content), 1):
             if line.strip():
                 try:
-                    value = json_value(line)
+                    value = json_value(line.strip())
                 except DataError as error:
                     raise damaged(error.summary.removeprefix("line 1: "), number) from error
                 yield self.tree(value, f"line {number:,}", is_labelled(value))
