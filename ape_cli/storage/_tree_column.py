@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.storage.dictionaries import check_indices
 from ape_cli.storage.parquet import group_sizes, most_expanded
@@ -25,10 +23,10 @@ def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:
     file cannot be read, or if its texts are much larger than the file. The caller adds the name of the file.
     """
     try:
-        _check_footer(content)
         with pq.ParquetFile(pa.BufferReader(content)) as file:
             name = _chosen(file.schema_arrow, column)
-            _check_groups(file, len(content))
+            if max(group_sizes(file.metadata), default=0) > most_expanded(len(content)):
+                raise DataError("a row group is too large", allowed=f"{most_expanded(len(content)):,} bytes")
         yield from _texts(content, name)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError("no complete Parquet file", got=str(error).partition("\n")[0]) from error
@@ -36,39 +34,21 @@ def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:
 
 def _texts(content: bytes, name: str) -> Iterator[bytes | None]:
     """The texts of the column `name`. Equal texts are in memory only once."""
-    most, total, rows = most_expanded(len(content)), 0, 0
+    most, total = most_expanded(len(content)), 0
     with pq.ParquetFile(pa.BufferReader(content), read_dictionary=[name]) as file:
         for batch in file.iter_batches(_AT_ONCE, columns=[name]):
             part = batch.column(0)
             check_indices(part)
-            rows += len(part)
-            if rows > file.metadata.num_rows:
-                break
-            known = part.dictionary.cast(pa.large_binary()) if pa.types.is_dictionary(part.type) else None
-            for value in part.indices if known is not None else part.cast(pa.large_binary()):
-                found = (known[value.as_py()] if known is not None else value) if value.is_valid else None
-                text = None if found is None else found.as_py()
+            if pa.types.is_dictionary(part.type):  # the dictionary may have a few large texts for many rows
+                part = pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(pa.large_binary()))
+            else:
+                part = part.cast(pa.large_binary())
+            for value in part:
+                text = value.as_py()
                 total += len(text or b"")
                 if total > most:
-                    raise DataError("the texts are much larger than the file", got=f"more than {most:,} bytes")
+                    raise DataError("the texts are much larger than the file", allowed=f"{most:,} bytes")
                 yield text
-        if rows != file.metadata.num_rows:
-            raise DataError("no complete Parquet file", got=f"another number of rows than {file.metadata.num_rows:,}")
-
-
-def _check_footer(content: bytes) -> None:
-    """Check the length of the footer, which is parsed at once. Raises `DataError`."""
-    length = struct.unpack("<I", content[-8:-4])[0] if len(content) >= 8 else 0
-    if min(length, len(content)) > budget.FOOTER_BYTES:
-        raise DataError("the footer is too large", got=f"{length:,} bytes", allowed=f"{budget.FOOTER_BYTES:,} bytes")
-
-
-def _check_groups(file: pq.ParquetFile, size: int) -> None:
-    """Check that no row group has too many bytes. Raises `DataError`."""
-    most = most_expanded(size)
-    for found in group_sizes(file.metadata):
-        if found > most:
-            raise DataError("a row group is too large", got=f"{found:,} bytes", allowed=f"{most:,} bytes")
 
 
 def _chosen(schema: pa.Schema, column: str | None) -> str:

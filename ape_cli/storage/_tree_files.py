@@ -7,11 +7,9 @@ Hidden files and folders, whose names begin with a dot, are left out.
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from ape_cli.core import budget
@@ -23,147 +21,95 @@ _WILD = frozenset("*?[")
 
 
 @dataclass
-class FoundFiles:
+class TreeFiles:
     """The files of a source. Paths are relative to its base, with slashes."""
 
     base: Path  # the folder that the paths are relative to
     name: str  # what the source may be called
     paths: list[str] = field(default_factory=list)  # sorted; also special files, which `content` refuses
-    links: list[str] = field(default_factory=list)  # symbolic links, which are not followed
-    datasets: list[str] = field(default_factory=list)  # folders that `ape gen` wrote, which are not read
-    alone: bool = False  # whether the source is one file
+    left_out: dict[str, str] = field(default_factory=dict)  # path of a file or a folder: the reason
     chosen: bool = False  # whether the source names its suffix: a file, or a pattern such as `*.txt`
 
-    def told(self) -> str:
+    def counts(self) -> str:
         """How many files there are of each suffix, for a message.
 
-        >>> FoundFiles(Path("."), "x", ["a.txt", "b", "c.txt"], ["d"]).told()
-        '3 files: 2 .txt, 1 without a suffix; 1 symbolic link, which is not followed'
+        >>> TreeFiles(Path("."), "x", ["a.txt", "b", "c.txt"], {"d": "a symbolic link"}).counts()
+        '3 files: 2 .txt, 1 without a suffix; 1 left out: d, a symbolic link'
         """
-        counts = Counter(PurePosixPath(path).suffix.lower() or "without a suffix" for path in self.paths)
-        files = f"{len(self.paths):,} file" + "s" * (len(self.paths) != 1)
-        kinds = ", ".join(f"{count:,} {suffix}" for suffix, count in counts.most_common(10))
-        one = len(self.links) == 1
-        links = f"{len(self.links):,} symbolic link{'' if one else 's'}, which {'is' if one else 'are'} not followed"
-        return files + (f": {kinds}" if kinds else "") + (f"; {links}" if self.links else "")
+        suffixes = Counter(PurePosixPath(path).suffix.lower() or "without a suffix" for path in self.paths)
+        text = f"{len(self.paths):,} file" + "s" * (len(self.paths) != 1)
+        if suffixes:
+            text += ": " + ", ".join(f"{count:,} {suffix}" for suffix, count in suffixes.most_common(10))
+        if self.left_out:
+            text += f"; {len(self.left_out):,} left out: " + ", ".join(next(iter(self.left_out.items())))
+        return text
 
 
-def find(where: str) -> FoundFiles:
+def find(where: str) -> TreeFiles:
     """Find the files of a source. Nothing is opened.
 
-    Raises `UsageError` if no file can have this name, and `DataError` if there is no such file or folder, if a folder
-    cannot be read, or if there are too many files.
+    Raises `UsageError` if no file can have this name, and `DataError` if there is no such file or folder.
     """
     if not where:
         raise UsageError(
             "the source of trees has no name", got="''", fix="name a file or a folder; . is the current folder"
         )
     path = local_path(where)
-    try:
-        if path.is_dir():
-            return _below(FoundFiles(path, path.resolve().name))
-        if os.path.lexists(path):
-            return FoundFiles(path.parent, path.stem, [path.name], alone=True, chosen=True)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    if not _WILD & set(str(path)):
+    if path.is_dir():
+        return _matching(path, "**/*")
+    if os.path.lexists(path):
+        return TreeFiles(path.parent, path.stem, [path.name], chosen=True)
+    first = next((number for number, part in enumerate(path.parts) if _WILD & set(part)), None)
+    if first is None:
         raise DataError(
             "there is no such file or folder",
             got=path,
             allowed="a file, a folder, or a pattern such as 'folder/**/*.py'",
             fix="check its name",
         )
-    return _matching(path)
+    pattern = "/".join(path.parts[first:])
+    return _matching(Path(*path.parts[:first]), f"{pattern}/*" if pattern.endswith("**") else pattern)
 
 
-def _matching(path: Path) -> FoundFiles:
-    """The files that a pattern matches. `**` stands for any number of folders."""
-    first = next(number for number, part in enumerate(path.parts) if _WILD & set(part))
-    base, pattern = Path(*path.parts[:first]), path.parts[first:]
-    found = FoundFiles(base, base.resolve().name, chosen=bool(PurePosixPath(pattern[-1]).suffix.strip(".*?[]")))
-    _below(found, None if "**" in pattern else len(pattern))
-    found.paths = [each for each in found.paths if _matches(each.split("/"), pattern)]
-    found.links = [each for each in found.links if _matches(each.split("/"), pattern)]
-    return found
-
-
-def _matches(parts: list[str], pattern: tuple[str, ...]) -> bool:
-    """Whether the parts of a path match a pattern. `**` at the end stands for all files.
-
-    >>> _matches(["a", "b", "c.py"], ("**", "*.py")), _matches(["a", "c.py"], ("*.py",)), _matches(["c"], ("**",))
-    (True, False, True)
-    """
-    reached = {0}  # how many parts the pattern can have used so far
-    for number, wanted in enumerate(pattern):
-        if wanted == "**":
-            last = number == len(pattern) - 1
-            reached = {len(parts)} if last else set(range(min(reached, default=len(parts)), len(parts)))
-        else:
-            reached = {at + 1 for at in reached if at < len(parts) and fnmatchcase(parts[at], wanted)}
-        if not reached:
-            return False
-    return len(parts) in reached
-
-
-def _below(found: FoundFiles, depth: int | None = None) -> FoundFiles:
-    """Add the files in the folder `found.base` and at most `depth` - 1 folders below it; None for all."""
-    entries = 0
-    folders = [("", 1)]
-    while folders:
-        folder, level = folders.pop()
-        inside = list(_entries(found.base / folder))
-        if {"manifest.json", "data"} <= {name for name, _ in inside}:
-            found.datasets.append(folder or ".")
-            continue
-        for name, about in inside:
-            entries += 1
-            if entries > budget.TREE_ENTRIES:
-                raise _too_many(found.base, f"more than {budget.TREE_ENTRIES:,} files and folders")
-            path = f"{folder}{name}"
-            if name.startswith("."):
-                continue
-            if stat.S_ISLNK(about.st_mode):
-                found.links.append(path)
-            elif not stat.S_ISDIR(about.st_mode):
-                found.paths.append(path)
-            elif depth is None or level < depth:
-                folders.append((f"{path}/", level + 1))
-    found.paths.sort()
-    found.links.sort()
-    return found
-
-
-def _entries(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """The names in a folder, and what they are. Raises `DataError` if the folder cannot be read."""
+def _matching(base: Path, pattern: str) -> TreeFiles:
+    """The files below a folder that a pattern matches. `**` stands for any number of folders."""
+    source = TreeFiles(base, base.resolve().name, chosen=bool(PurePosixPath(pattern).suffix.strip(".*?[]")))
+    reason = cache(_reason)
     try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                yield entry.name, entry.stat(follow_symlinks=False)
+        matching = set(base.glob(pattern))
+    except (ValueError, OSError) as error:
+        raise UsageError("the files of the source cannot be listed", got=error, fix="correct its name") from error
+    for path in matching:
+        relative = path.relative_to(base)
+        if any(part.startswith(".") for part in relative.parts):
+            continue
+        for part in [*reversed(relative.parents[:-1]), relative]:  # from the outermost folder to the file itself
+            if why := reason(base / part):
+                source.left_out[part.as_posix()] = why
+                break
+        else:
+            if not path.is_dir():
+                source.paths.append(relative.as_posix())
+    source.paths.sort()
+    return source
+
+
+def _reason(path: Path) -> str | None:
+    """Why a file or a folder is left out; None if it is not."""
+    if path.is_symlink():
+        return "a symbolic link, which is not followed"
+    if not path.is_dir():
+        return None
+    try:
+        names = {each.name for each in path.iterdir()}
     except OSError as error:
-        raise _unreadable(folder, error) from error
+        return f"a folder that cannot be read ({error.strerror})"
+    return "a dataset of this program" if names >= {"manifest.json", "data"} else None
 
 
 def content(path: Path) -> bytes:
     """The bytes of a file of a source. Raises `DataError` if it is too large, is no regular file or cannot be read."""
     try:
-        str(path).encode()
-        about = path.stat()
-        if not stat.S_ISREG(about.st_mode):  # a device may do something when it is opened
-            raise OSError(0, "it is no regular file")
-        if about.st_size > budget.TREE_FILE_BYTES:
-            raise files.too_large(path, budget.TREE_FILE_BYTES)
         return files.read_bytes(path, budget.TREE_FILE_BYTES)
-    except UnicodeEncodeError as error:
-        raise DataError(f"cannot read {str(path)!a}", got="its name is not UTF-8 text", fix="rename it") from error
     except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> DataError:
-    """The error for a file or a folder that cannot be read."""
-    return DataError(f"cannot read {path}", got=error.strerror or str(error), fix="leave it out, or make it readable")
-
-
-def _too_many(base: Path, got: str) -> DataError:
-    """The error for a source of too many files."""
-    return DataError(f"too many files in {base}", got=got, fix="take a part of them")
+        raise DataError(error.strerror or str(error)) from error

@@ -39,14 +39,6 @@ class RankedTrees:
         return first + np.where(self.parent < 0, 0, self.parent)
 
     @cached_property
-    def depth(self) -> I64:
-        """The number of steps from the root to each node. int64 [T]"""
-        depth = np.zeros_like(self.parent)
-        for level, nodes in enumerate(self._levels):
-            depth[nodes] = level
-        return depth
-
-    @cached_property
     def _levels(self) -> list[I64]:
         """The flat places of the nodes of each level, from the roots on."""
         levels = [np.flatnonzero(self.parent < 0)]
@@ -92,7 +84,7 @@ class RankedTrees:
     def heap(self, branching: int | None) -> I64:
         """The heap index of each node in `tree(branching)`; in the binarised tree if `branching` is None. int64 [T]
 
-        No node may have more than `branching` children, and no path may be too long for a heap index (`levels`).
+        No node may have more than `branching` children, and no path may be too long for a heap index.
 
         >>> trees = RankedTrees(np.array([0, 4]), np.array([-1, 0, 0, 2]), np.array([0, 0, 1, 0]))  # f(x, g(y))
         >>> trees.heap(2), trees.heap(3), trees.heap(None)
@@ -103,17 +95,3 @@ class RankedTrees:
             over, rank = heap[self.above[nodes]], self.rank[nodes]
             heap[nodes] = ((2 * over + 1) << rank) - 1 if branching is None else branching * (over - 1) + 2 + rank
         return heap
-
-
-def levels(parent: list[int], rank: list[int], binarised: bool) -> int:
-    """The number of steps from the root to the lowest node of one tree, as it is stored.
-
-    In a binarised tree, a step to child number c (from 0) is 1 + c steps.
-
-    >>> levels([-1, 0, 0, 2], [0, 0, 1, 0], binarised=False), levels([-1, 0, 0, 2], [0, 0, 1, 0], binarised=True)
-    (2, 3)
-    """
-    found = [0] * len(parent)
-    for node in range(1, len(parent)):
-        found[node] = found[parent[node]] + 1 + (rank[node] if binarised else 0)
-    return max(found)

@@ -9,19 +9,21 @@ Shapes: R trees, T nodes in all.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ape_cli.core import budget, ragged
+from ape_cli.core import ragged
 from ape_cli.core.errors import DataError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage.tree_formats import ParsedTree
-from ape_cli.storage.tree_sources import TreeSource
-from ape_cli.structure.ranked_trees import RankedTrees, levels
+from ape_cli.storage.tree_sources import TreeSource, check_count
+from ape_cli.structure.ranked_trees import RankedTrees
+from ape_cli.tasks._tree_portion import maskable
 from ape_cli.tasks._tree_splits import divided, together
 
 UNKNOWN = "<unknown>"
@@ -41,6 +43,7 @@ class Choice:
     least_nodes: int
     most_nodes: int
     subtrees: bool  # whether each subtree is a tree of its own
+    mask_rate: float | None  # the share of labels to hide, at least one in each tree
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,6 @@ class Corpus:
     dropped: dict[str, int]  # reason -> trees
     copies: int  # trees that are equal to an earlier one
     moved: int  # trees of held-out documents that are in another split, because an equal tree is there
-    unknown: list[float]  # share of the nodes of each split whose label has no symbol of its own
 
 
 def corpus(source: TreeSource, choice: Choice) -> Corpus:
@@ -75,8 +77,9 @@ def corpus(source: TreeSource, choice: Choice) -> Corpus:
             kept.append(tree)
             documents.append((file, document))
             nodes += len(tree.parent)
-            _check_count(len(kept), nodes)
-    _check_enough(source, len(kept), dropped, choice)
+            check_count(len(kept), nodes)
+    if len(kept) < len(SPLITS):
+        raise _too_few(source, len(kept), dropped, choice)
     if choice.subtrees and len(set(documents)) < len(SPLITS):
         raise DataError(
             "subtrees of one tree would be in several splits",
@@ -92,27 +95,9 @@ def corpus(source: TreeSource, choice: Choice) -> Corpus:
     else:
         label, names = _numbered(texts, division == SPLITS.index("train"), choice)
     home, key, copies = together(trees, label, division)
-    return Corpus(
-        trees=trees,
-        label=label,
-        names=names,
-        key=key,
-        home=home,
-        documents=len(set(documents)),
-        read=read,
-        dropped=dict(dropped),
-        copies=copies,
-        moved=int((home != division).sum()),
-        unknown=unknown_shares(trees, label, home) if names else [0.0] * len(SPLITS),
-    )
-
-
-def unknown_shares(trees: RankedTrees, label: I64, home: I64) -> list[float]:
-    """The share of the nodes of each split whose label is unknown. `label`: int64 [T]; `home`: int64 [R]."""
-    split = np.repeat(home, np.diff(trees.starts))
-    strange, nodes = (np.bincount(of, minlength=len(SPLITS)) for of in (split[label == 0], split))
-    shares: list[float] = (strange / np.maximum(nodes, 1)).tolist()
-    return shares
+    moved = int((home != division).sum())
+    whole_corpus = Corpus(trees, label, names, key, home, len(set(documents)), read, dict(dropped), copies, moved)
+    return whole_corpus if choice.mask_rate is None else _with_labels_to_hide(whole_corpus, choice.mask_rate)
 
 
 def _subtrees(tree: ParsedTree, most: int) -> Iterator[ParsedTree]:
@@ -122,14 +107,7 @@ def _subtrees(tree: ParsedTree, most: int) -> Iterator[ParsedTree]:
         count[tree.parent[node]] += count[node]
     for first, nodes in enumerate(count):
         if 1 < nodes <= most:
-            end = first + nodes  # a subtree is contiguous in pre-order
-            yield ParsedTree(
-                document=tree.document,
-                parent=[-1, *(above - first for above in tree.parent[first + 1 : end])],
-                rank=[0, *tree.rank[first + 1 : end]],
-                kind=tree.kind[first:end],
-                token=tree.token[first:end],
-            )
+            yield tree.subtree(first, nodes)
 
 
 def _reason(tree: ParsedTree, choice: Choice) -> str | None:
@@ -139,38 +117,51 @@ def _reason(tree: ParsedTree, choice: Choice) -> str | None:
         return f"more than {choice.most_nodes:,} nodes (--most-nodes)"
     if nodes < choice.least_nodes:
         return f"fewer than {choice.least_nodes} nodes"
-    if choice.branching is not None and max(tree.rank) >= choice.branching:
+    if choice.branching is not None and max(tree.ranks()) >= choice.branching:
         return f"a node with more than {choice.branching} children (--branching)"
-    if levels(tree.parent, tree.rank, choice.branching is None) > choice.most_levels:
+    if tree.levels(binarised=choice.branching is None) > choice.most_levels:
         return f"more than {choice.most_levels} levels as it is stored"
     if choice.labels == "anonymous" and len(set(tree.kind)) > choice.vocabulary:
         return f"more than {choice.vocabulary:,} different labels (--vocabulary)"
     return None
 
 
-def _check_count(trees: int, nodes: int) -> None:
-    """Raise `DataError` if the trees are too many, or have too many nodes together."""
-    if trees > budget.TREES or nodes > budget.TREE_NODES:
-        raise DataError(
-            "the source has too many trees",
-            got=f"{trees:,} trees with {nodes:,} nodes or more",
-            allowed=f"{budget.TREES:,} trees, {budget.TREE_NODES:,} nodes",
-            fix="take a part of it, a smaller --most-nodes, or another --unit",
-        )
+def _too_few(source: TreeSource, trees: int, dropped: Counter[str], choice: Choice) -> DataError:
+    """The error for a source that has too few trees left for three splits."""
+    read = f"{_count(trees, 'tree')}, from {_count(len(source.files), 'file')} ({', '.join(source.formats)})"
+    left_out = [f"{count:,} {'has' if count == 1 else 'have'} {reason}" for reason, count in dropped.most_common()]
+    return DataError(
+        "too few trees are left for three splits",
+        got="; ".join([f"{read}; one tree is a {source.unit}", *left_out]),
+        allowed=f"at least {len(SPLITS)}",
+        fix="choose a larger source, another --unit or other options"
+        + (" (--binarise fits trees with many children)" if choice.branching else ""),
+    )
 
 
-def _check_enough(source: TreeSource, trees: int, dropped: Counter[str], choice: Choice) -> None:
-    """Raise `DataError` if too few trees are left for three splits."""
-    if trees < len(SPLITS):
-        read = f"{_count(trees, 'tree')}, from {_count(len(source.files), 'file')} ({', '.join(source.formats)})"
-        left_out = [f"{count:,} {'has' if count == 1 else 'have'} {reason}" for reason, count in dropped.most_common()]
+def _with_labels_to_hide(whole: Corpus, mask_rate: float) -> Corpus:
+    """The trees in which `mask` hides at least one label. Raises `DataError` if there are none for training."""
+    may = maskable(whole.trees.starts, whole.label, anonymous=not whole.names)
+    kept = np.flatnonzero(mask_rate * np.add.reduceat(may, whole.trees.starts[:-1], dtype=np.int64) >= 1)
+    least = math.ceil(1 / mask_rate)
+    if not (whole.home[kept] == SPLITS.index("train")).any():
         raise DataError(
-            "too few trees are left for three splits",
-            got="; ".join([f"{read}; one tree is a {source.unit}", *left_out]),
-            allowed=f"at least {len(SPLITS)}",
-            fix="choose a larger source, another --unit or other options"
-            + (" (--binarise fits trees with many children)" if choice.branching else ""),
+            "no tree for training has enough labels to hide one of them",
+            got=f"mask_rate {mask_rate:g}",
+            allowed=f"trees with {least} labels or more, without the root and {UNKNOWN}",
+            fix="choose larger trees, or a larger --mask-rate",
         )
+    trees, place = whole.trees.take(kept)
+    left_out = whole.key.size - kept.size
+    reason = {f"fewer than {least} labels that may be hidden (--mask-rate)": left_out} if left_out else {}
+    return replace(
+        whole,
+        trees=trees,
+        label=whole.label[place],
+        key=whole.key[kept],
+        home=whole.home[kept],
+        dropped=whole.dropped | reason,
+    )
 
 
 def _count(number: int, what: str) -> str:
@@ -185,8 +176,8 @@ def _count(number: int, what: str) -> str:
 def _flat(trees: list[ParsedTree]) -> RankedTrees:
     """The trees as flat arrays."""
     starts = ragged.starts_of(np.array([len(tree.parent) for tree in trees]))
-    parent = np.concatenate([np.array(tree.parent, dtype=np.int64) for tree in trees])
-    return RankedTrees(starts, parent, np.concatenate([np.array(tree.rank, dtype=np.int64) for tree in trees]))
+    parent = np.array([parent for tree in trees for parent in tree.parent], dtype=np.int64)
+    return RankedTrees(starts, parent, np.array([rank for tree in trees for rank in tree.ranks()], dtype=np.int64))
 
 
 def _numbered(texts: list[list[str]], training: np.ndarray, choice: Choice) -> tuple[I64, list[str]]:
@@ -228,38 +219,34 @@ def _anonymous(texts: list[list[str]]) -> I64:
     return np.array(flat, dtype=np.int64)
 
 
-def described(source: TreeSource, found: Corpus, collisions: int) -> list[str]:
+def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
     """Lines of text about what was read of a source, and what was left out.
 
     `collisions` is the number of rows that were left out later, because their sources equal those of another split.
     """
-    kept = found.key.size
-
-    def many(count: int, what: str) -> str:
-        return f"{count:,} {what}" + "s" * (count != 1)
-
     what = f"{', '.join(source.formats)}, unit {source.unit}"
-    where = f"{many(found.documents, 'document')} in {many(len(source.files), 'file')} ({what})"
-    lines = [f"{kept:,} of {many(found.read, 'tree')} from {where}"]
-    for reason, count in sorted(found.dropped.items(), key=lambda each: -each[1]):
-        lines.append(f"left out: {many(count, 'tree')} ({count / found.read:.1%}) with {reason}")
-    if found.documents < len(SPLITS):
+    where = f"{_count(chosen.documents, 'document')} in {_count(len(source.files), 'file')} ({what})"
+    lines = [f"{chosen.key.size:,} of {_count(chosen.read, 'tree')} from {where}"]
+    for reason, count in sorted(chosen.dropped.items(), key=lambda each: -each[1]):
+        lines.append(f"left out: {_count(count, 'tree')} ({count / chosen.read:.1%}) with {reason}")
+    if chosen.documents < len(SPLITS):
         lines.append("the source has fewer than 3 documents, so its trees are divided in three contiguous parts")
-    if found.copies:
+    if chosen.copies:
         alike = f"with the form and the labels of an earlier one, where rare labels are all {UNKNOWN}"
-        lines.append(f"{many(found.copies, 'tree')} {alike}; such trees are in the same split")
-    if found.moved:
+        lines.append(f"{_count(chosen.copies, 'tree')} {alike}; such trees are in the same split")
+    if chosen.moved:
         what = "so parts of these documents are there"
-        lines.append(f"{many(found.moved, 'tree')} of held-out documents went to the split of an equal tree, {what}")
-    if any(found.unknown):
-        shares = ", ".join(f"{split} {share:.1%}" for split, share in zip(SPLITS, found.unknown, strict=True))
-        lines.append(f"nodes whose label is {UNKNOWN}: {shares}")
+        lines.append(f"{_count(chosen.moved, 'tree')} of held-out documents went to the split of an equal tree, {what}")
+    if chosen.names and not chosen.label.all():
+        split = np.repeat(chosen.home, np.diff(chosen.trees.starts))
+        unknown, nodes = (np.bincount(each, minlength=len(SPLITS)) for each in (split[chosen.label == 0], split))
+        shares = zip(SPLITS, unknown / np.maximum(nodes, 1), strict=True)
+        lines.append(f"nodes whose label is {UNKNOWN}: " + ", ".join(f"{name} {share:.1%}" for name, share in shares))
     if collisions:
-        lines.append(
-            f"left out: {many(collisions, 'row')} whose source, with hidden labels, is that of another split too"
-        )
+        rows = _count(collisions, "row")
+        lines.append(f"left out: {rows} whose source, with hidden labels, is that of another split too")
     if source.skipped:
-        lines.append(f"left out: {many(len(source.skipped), 'file')} or parts of files")
+        lines.append(f"left out: {_count(len(source.skipped), 'file')} or parts of files")
         lines += [f"left out: {path}: {reason}" for path, reason in source.skipped[:_NAMED]]
         if len(source.skipped) > _NAMED:
             lines.append(f"left out: {len(source.skipped) - _NAMED:,} more")

@@ -37,8 +37,9 @@ def divided(source: TreeSource, documents: list[tuple[int, int]]) -> I64:
         order = list(range(len(documents)))  # the trees themselves, in their order
         owner = np.array(order)
     else:
-        digests = [_digest(f"{source.files[file][1]} {document}") for file, document in distinct]
-        order = sorted(range(len(distinct)), key=lambda each: (digests[each], each))
+        digests = list(source.files.values())
+        texts = [f"{digests[file]} {document}" for file, document in distinct]
+        order = sorted(range(len(distinct)), key=lambda each: (hashlib.sha256(texts[each].encode()).digest(), each))
         place = {each: at for at, each in enumerate(distinct)}
         owner = np.array([place[each] for each in documents])
     sizes = np.bincount(owner).tolist()
@@ -64,11 +65,6 @@ def held_out(order: list[int], sizes: list[int], trees: int, left: int) -> list[
             held.append(each)
             total += sizes[each]
     return held or [min(order, key=lambda each: sizes[each])]
-
-
-def _digest(text: str) -> bytes:
-    """A hash that orders documents."""
-    return hashlib.sha256(text.encode()).digest()
 
 
 def together(trees: RankedTrees, label: I64, division: I64) -> tuple[I64, U64, int]:

@@ -8,29 +8,32 @@ Shapes: R rows.
 
 from __future__ import annotations
 
-import math
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ape_cli.core import rng
-from ape_cli.core.errors import DataError, UsageError, pick
+from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
+from ape_cli.storage import sequence_rows
+from ape_cli.storage.tree_sources import TreeSource, read_trees
 from ape_cli.structure import Tree
-from ape_cli.tasks import check_whole, option
-from ape_cli.tasks._files_of_trees import FilesOfTrees
-from ape_cli.tasks._tree_corpus import UNKNOWN, Choice, Corpus, corpus, described, unknown_shares
-from ape_cli.tasks._tree_portion import TASKS, TreePortion, extra_names, maskable, without_shared
+from ape_cli.tasks import check_whole, option, options_of
+from ape_cli.tasks._fixed_rows import FixedRows
+from ape_cli.tasks._tree_corpus import Choice, Corpus, corpus, described
+from ape_cli.tasks._tree_portion import TASKS, TreePortion, extra_names, without_shared
 
 _LABELS = ("kind", "token", "anonymous")
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserTrees(FilesOfTrees):
+class UserTrees(FixedRows[TreePortion]):
     """A task on trees of a user's own files.
 
     `task` is one of these:
@@ -58,6 +61,15 @@ class UserTrees(FilesOfTrees):
     ordered = True
     places_given = True  # the shape of each target is that of the source, or of a part that the source points to
 
+    where: str | None = option(None, "File, folder or pattern of your own trees.", name="source")
+    format: str | None = option(
+        None,
+        "Format of the files: json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE. "
+        "Default: by their suffix.",
+    )
+    unit: str | None = option(None, "What a tree is: file, function, sentence, document or subtree.")
+    column: str | None = option(None, "Column of texts of Parquet files.")
+    skip_bad: bool = option(False, "Leave out files that cannot be read.")
     task: str = option("copy", "What to do with your trees: copy, rotate, query, convert or mask.")
     labels: str = option("kind", "Labels of nodes: kind, token or anonymous.")
     vocabulary: int = option(1000, "Number of symbols.")
@@ -110,47 +122,58 @@ class UserTrees(FilesOfTrees):
         stored = "binarised" if branching is None else f"branching {branching}"
         return f"{parameters['source']}, {parameters['task']}, {parameters['labels']} labels, {stored}"
 
+    @classmethod
+    def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The options among the parameters that a manifest has."""
+        return {k: v for k, v in parameters.items() if k in options_of(cls) and k not in ("source", "format", "unit")}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options of the command that generates the dataset again. The path of the source is left out."""
+        default = {name: own.default for name, own in options_of(type(self)).items()}
+        return {"source": "PATH"} | {k: v for k, v in self.options.items() if k != "source" and v != default[k]}
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The schema of the shards."""
+        return sequence_rows.schema(1)
+
+    def content(self, part: pa.Table) -> tuple[int, int]:
+        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
+        return sequence_rows.content(part)
+
+    @cached_property
+    def _source(self) -> TreeSource:
+        """The trees of the files."""
+        if self.where is None:
+            raise UsageError(
+                "the task trees needs files",
+                got="no --source",
+                allowed="a file, a folder or a pattern of your own trees",
+                fix="ape gen trees --source PATH, then ape train --data datasets/…",
+            )
+        return read_trees(self.where, format=self.format, unit=self.unit, column=self.column, skip_bad=self.skip_bad)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The SHA-256 of each file of the source, by its path below the source."""
+        return self._source.files
+
     @cached_property
     def _corpus(self) -> Corpus:
-        levels = Tree(self._stored).max_depth - (self.task == "query")
+        """The trees of the files that are used."""
         choice = Choice(
             labels=self.labels,
             vocabulary=self.vocabulary,
             min_count=self.min_count,
             branching=self.branching,
-            most_levels=levels,
+            most_levels=Tree(self._stored).max_depth - (self.task == "query"),
             least_nodes=2 if self.task == "query" else 1,
             most_nodes=self.most_nodes,
             subtrees=self.unit == "subtree",
+            mask_rate=self.mask_rate if self.task == "mask" else None,
         )
-        found = corpus(self._source, choice)
-        return self._with_labels_to_hide(found) if self.task == "mask" else found
-
-    def _with_labels_to_hide(self, found: Corpus) -> Corpus:
-        """The trees in which `mask` hides at least one label. Raises `DataError` if there are none for training."""
-        starts = found.trees.starts
-        may = maskable(starts, found.label, anonymous=self.labels == "anonymous")
-        kept = np.flatnonzero(self.mask_rate * np.add.reduceat(may, starts[:-1], dtype=np.int64) >= 1)
-        least = math.ceil(1 / self.mask_rate)
-        if not (found.home[kept] == SPLITS.index("train")).any():
-            raise DataError(
-                "no tree for training has enough labels to hide one of them",
-                got=f"mask_rate {self.mask_rate:g}",
-                allowed=f"trees with {least} labels or more, without the root and {UNKNOWN}",
-                fix="choose larger trees, or a larger --mask-rate",
-            )
-        trees, place = found.trees.take(kept)
-        reason = f"fewer than {least} labels that may be hidden (--mask-rate)"
-        left_out = {reason: found.key.size - kept.size} if kept.size < found.key.size else {}
-        return replace(
-            found,
-            trees=trees,
-            label=found.label[place],
-            key=found.key[kept],
-            home=found.home[kept],
-            dropped=found.dropped | left_out,
-            unknown=unknown_shares(trees, found.label[place], found.home[kept]) if found.names else found.unknown,
-        )
+        return corpus(self._source, choice)
 
     @property
     def _stored(self) -> int:
@@ -176,8 +199,7 @@ class UserTrees(FilesOfTrees):
 
     @property
     def _label_names(self) -> list[str]:
-        found = self._corpus
-        return found.names or [f"a{number}" for number in range(int(found.label.max()) + 1)]
+        return self._corpus.names or [f"a{number}" for number in range(int(self._corpus.label.max()) + 1)]
 
     @property
     def id_names(self) -> list[str]:
@@ -198,12 +220,11 @@ class UserTrees(FilesOfTrees):
     @property
     def mean_tokens(self) -> float:
         """The mean number of nodes of a source. A query has two nodes and a path beside the tree."""
-        found = self._corpus
-        nodes = found.label.size / found.key.size
         if self.task != "query":
-            return nodes
-        below = np.diff(found.trees.starts) - 1  # any node below the root can be asked for; its path has its level
-        return nodes + 2 + float((np.add.reduceat(self._levels, found.trees.starts[:-1]) / below).mean())
+            return self.mean_answer_tokens
+        starts = self._corpus.trees.starts
+        below = np.diff(starts) - 1  # any node below the root can be asked for; its path has its level
+        return self.mean_answer_tokens + 2 + float((np.add.reduceat(self._levels, starts[:-1]) / below).mean())
 
     @property
     def mean_answer_tokens(self) -> float:
@@ -213,27 +234,26 @@ class UserTrees(FilesOfTrees):
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """The options, as the manifest keeps them: the source by its name and content, not by its path."""
-        unused = {"min_count"} if self.labels == "anonymous" else set[str]()
-        unused |= {
-            "source",
-            "skip_bad",
-            "mask_rate" if self.task != "mask" else "",
-            "branching" if self.binarise else "",
-        }
-        own = {k: v for k, v in self.options.items() if k not in unused and v is not None}
+        unused = {"source", "skip_bad"}
+        unused |= {"min_count"} if self.labels == "anonymous" else set()
+        unused |= {"mask_rate"} if self.task != "mask" else set()
+        unused |= {"branching"} if self.binarise else set()
+        used = {k: v for k, v in self.options.items() if k not in unused and v is not None}
         read = {"source": self._source.name, "format": ", ".join(self._source.formats), "unit": self._source.unit}
-        return {**own, **read, "binarise": self.branching is None, "sha256": self._sha256}
+        listed = "\n".join(f"{path} {digest}" for path, digest in self._source.files.items())
+        sha256 = hashlib.sha256(listed.encode()).hexdigest()
+        return {**used, **read, "binarise": self.branching is None, "sha256": sha256}
 
     def notes(self, seed: int) -> list[str]:
         """What was read of the source, and what was left out."""
         return described(self._source, self._corpus, self._corpus.key.size - sum(self.available(seed).values()))
 
     def _split(self, seed: int) -> dict[str, TreePortion]:
-        found = self._corpus
+        chosen = self._corpus
         every = TreePortion(
-            trees=found.trees,
-            label=found.label,
-            key=found.key,
+            trees=chosen.trees,
+            label=chosen.label,
+            key=chosen.key,
             seed=seed,
             first=0,
             task=self.task,
@@ -244,6 +264,6 @@ class UserTrees(FilesOfTrees):
             order=self.order or "breadth",
             source_order=self.source_order or self.order or "breadth",
         )
-        order = np.argsort(rng.rows(seed, "order", found.key), kind="stable")
-        parts = {split: every.take(order[found.home[order] == number]) for number, split in enumerate(SPLITS)}
+        order = np.argsort(rng.rows(seed, "order", chosen.key), kind="stable")
+        parts = {split: every.take(order[chosen.home[order] == number]) for number, split in enumerate(SPLITS)}
         return without_shared(parts) if self.task == "mask" else parts

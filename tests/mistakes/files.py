@@ -97,16 +97,16 @@ MISTAKES = [
     ),
     Mistake(
         "the unlabelled pair of the Penn Treebank kept",
-        "_Builder.closed",
-        'unlabelled and tree.parent.count(0) == 1 and tree.kind[1] != "#atom"',
+        "_without_pair",
+        'tree.kind[0] == "#list" and tree.parent.count(0) == 1 and tree.kind[1] != "#atom"',
         "False",
         "storage/tree_formats/test_s_expr.py::test_the_penn_treebank",
     ),
     Mistake(
         "ranks counted over the whole tree",
-        "ParsedTree.add_tree",
-        "self.rank[first] = self._children[parent]",
-        "self.rank[first] = first",
+        "ParsedTree.ranks",
+        "ranks.append(children[parent])",
+        "ranks.append(len(ranks))",
         "storage/tree_formats/test_formats.py::test_nodes_are_numbered_and_ranked_as_they_are_added",
     ),
 ]

@@ -7,8 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from ape_cli.structure import Tree
-from ape_cli.structure.ranked_trees import RankedTrees, levels
+from ape_cli.structure.ranked_trees import RankedTrees
 from tests import recursive
 
 
@@ -71,12 +70,6 @@ def test_heap_indices(trees: list[recursive.Tree]) -> None:
         for _, place in sorted(recursive.linear_binary(recursive.binarise(tree), "depth"), key=lambda pair: pair[0])
     ]
     assert found.heap(None).tolist() == binary
-    depth = [
-        level
-        for tree in trees
-        for level in np.array([*Tree(3).level(np.array([p for _, p in recursive.pre_order(tree, 3)]))])
-    ]
-    assert found.depth.tolist() == depth
 
 
 def test_mirror_reverses_the_children_that_are_there(trees: list[recursive.Tree]) -> None:
@@ -115,18 +108,9 @@ def test_sizes_children_and_chosen_trees(trees: list[recursive.Tree]) -> None:
     assert taken.starts.tolist() == np.cumsum([0, *np.diff(found.starts)[rows]]).tolist()
 
 
-def test_levels_as_stored(trees: list[recursive.Tree]) -> None:
-    for tree in trees[:100]:
-        one = flat([tree])
-        parent, rank = one.parent.tolist(), one.rank.tolist()
-        assert levels(parent, rank, binarised=False) == recursive.depth(tree)
-        assert levels(parent, rank, binarised=True) == Tree(2).level(one.heap(None)).max()
-
-
 def test_the_deepest_paths_that_heap_indices_hold() -> None:
     """62 levels of a binarised tree: a chain of first children, and one node with 62 children."""
     chain = RankedTrees(np.array([0, 63]), np.arange(-1, 62), np.zeros(63, dtype=np.int64))
     assert chain.heap(None)[-1] == 2**62
     wide = RankedTrees(np.array([0, 63]), np.array([-1] + [0] * 62), np.array([0, *range(62)]))
     assert wide.heap(None)[-1] == (2**62 + 2**62 - 1) - 2**61  # one step to the left, then 61 to the right
-    assert levels(wide.parent.tolist(), wide.rank.tolist(), binarised=True) == 62

@@ -51,7 +51,7 @@ def write(path: Path, trees: list[recursive.Tree]) -> Path:
 def read_once() -> Iterator[None]:
     """Files are read once, although many tests make tasks from them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ape_cli.tasks._files_of_trees.read_trees", cache(tree_sources.read_trees))
+        patch.setattr("ape_cli.tasks.trees.read_trees", cache(tree_sources.read_trees))
         yield
 
 
@@ -350,7 +350,7 @@ def test_every_split_has_a_document() -> None:
     assert held_out([0, 1, 2], [95, 2, 3], 100, 2) == [1]
     for _ in range(200):
         sizes = [draw.choice([1, 2, 3, 50, 1000]) for _ in range(draw.randint(3, 6))]
-        files = [(f"{n}", draw.randbytes(32).hex()) for n in range(len(sizes))]
+        files = {f"{n}": draw.randbytes(32).hex() for n in range(len(sizes))}
         source = tree_sources.TreeSource("x", ["json"], "document", files)
         division = divided(source, [(n, 0) for n, size in enumerate(sizes) for _ in range(size)])
         assert set(division.tolist()) == {0, 1, 2}, sizes
@@ -492,7 +492,7 @@ def test_subtrees_count_towards_the_budget(tmp_path: Path, monkeypatch: pytest.M
         deep = (str(n), deep)
     path = write(tmp_path / "a.jsonl", [deep] * 5)
     monkeypatch.setattr("ape_cli.core.budget.TREE_NODES", 1_000)  # 205 are read, and their subtrees have 4,300
-    with pytest.raises(DataError, match="too many trees"):
+    with pytest.raises(UsageError, match="too many trees"):
         tasks.make("trees", source=str(path), unit="subtree").rows(dict.fromkeys(SPLITS), 1)
 
 

@@ -2,17 +2,15 @@
 
 | format | one tree is | kind | token |
 |---|---|---|---|
-| `algebra` | an expression on a line (document) | SymPy's class | symbol or number |
 | `conllu` | a sentence | dependency relation | form |
 | `html`, `xml` | a document | tag, `@attribute`, `#text` | value of the attribute, text |
-| `json`, `json-lines` | a document | the label; without labels, as `json-plain` | the same |
-| `json-plain`, `json-lines-plain` | a document | `object`, `key`, `array`, `string` … | JSON text of a key or value |
+| `json`, `json-lines` | a document | label, else `object`, `key` … | label, else JSON text |
 | `python` | an outermost function | class of the syntax tree | name or constant |
 | `s-expr` | an expression in brackets (sentence) | label, `#atom`, `#list` | label or atom |
 | `tree-sitter-LANGUAGE` | a file | type of the node | text of a leaf |
 
 Every format can also join the trees of a file under one root (`file`). No file is ever executed, and a file that is
-damaged, deeply nested or too large for the input budget is a `DataError`.
+damaged, deeply nested or too large is a `DataError`.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ def names() -> list[str]:
     """The names of all formats, from the files in this folder and from entry points.
 
     >>> len(names()), names()[:4]
-    (11, ['algebra', 'conllu', 'html', 'json'])
+    (8, ['conllu', 'html', 'json', 'json-lines'])
     """
     return plugins.names(sys.modules[__name__])
 

@@ -1,4 +1,4 @@
-"""What every format of trees gives: its trees as parallel lists of parents, ranks and labels.
+"""What every format of trees gives: its trees as parallel lists of parents and labels.
 
 Shapes: N nodes of a tree.
 """
@@ -22,17 +22,8 @@ class ParsedTree:
 
     document: int = 0  # number of the document in its file, from 0
     parent: list[int] = field(default_factory=list)  # [N] number of each node's parent; -1 for the root
-    rank: list[int] = field(default_factory=list)  # [N] place of each node among its siblings, from 0; 0 for the root
     kind: list[str] = field(default_factory=list)  # [N] what each node is, for example `Call`
     token: list[str] = field(default_factory=list)  # [N] the text of each node if it has one, for example `print`
-    _children: list[int] = field(default_factory=list, init=False, repr=False, compare=False)  # [N] how many
-
-    def __post_init__(self) -> None:
-        """Count the children of the nodes that are there."""
-        self._children = [0] * len(self.parent)
-        for parent in self.parent:
-            if parent >= 0:
-                self._children[parent] += 1
 
     def add(self, parent: int, kind: str, token: str | None = None) -> int:
         """Add a node as the last child of `parent`; -1 adds the root. Returns its number.
@@ -41,70 +32,64 @@ class ParsedTree:
 
         Raises `DataError` if the tree gets too many nodes.
         """
-        number = len(self.parent)
-        if number >= budget.TREE_SIZE:
-            raise _too_large()
-        if parent >= 0:
-            self.rank.append(self._children[parent])
-            self._children[parent] += 1
-        else:
-            self.rank.append(0)
+        if len(self.parent) >= budget.TREE_SIZE:
+            raise DataError(f"a tree has more than {budget.TREE_SIZE:,} nodes")
         self.parent.append(parent)
         self.kind.append(kind)
-        self.token.append(kind if token is None else token)
-        self._children.append(0)
-        return number
+        self.token.append(token or kind)
+        return len(self.parent) - 1
 
-    def add_tree(self, parent: int, tree: ParsedTree) -> None:
-        """Add a whole tree, whose root becomes the last child of `parent`.
+    def subtree(self, first: int, nodes: int) -> ParsedTree:
+        """The subtree at the node `first`, which has so many nodes. They are contiguous in pre-order.
 
-        Raises `DataError` if this tree gets too many nodes.
+        >>> ParsedTree(parent=[-1, 0, 1, 0], kind=list("abcd"), token=list("abcd")).subtree(1, 2)
+        ParsedTree(document=0, parent=[-1, 0], kind=['b', 'c'], token=['b', 'c'])
         """
-        first = len(self.parent)
-        if first + len(tree.parent) > budget.TREE_SIZE:
-            raise _too_large()
-        self.parent += [first + above for above in tree.parent]
-        self.rank += tree.rank
-        self.kind += tree.kind
-        self.token += tree.token
-        self._children += tree._children
-        self.parent[first] = parent
-        self.rank[first] = self._children[parent]
-        self._children[parent] += 1
+        end = first + nodes
+        parent = [-1, *(above - first for above in self.parent[first + 1 : end])]
+        return ParsedTree(self.document, parent, self.kind[first:end], self.token[first:end])
 
-    def depth(self) -> int:
-        """The number of nodes on the longest path from the root to a leaf.
+    def ranks(self) -> list[int]:
+        """[N] The place of each node among its siblings, from 0; 0 for the root.
 
-        >>> ParsedTree(parent=[-1, 0, 1, 0], rank=[0, 0, 0, 1], kind=list("abcd"), token=list("abcd")).depth()
-        3
+        >>> ParsedTree(parent=[-1, 0, 1, 0], kind=list("abcd"), token=list("abcd")).ranks()
+        [0, 0, 0, 1]
         """
-        depths: list[int] = []
-        for parent in self.parent:
-            depths.append(depths[parent] + 1 if parent >= 0 else 1)
-        return max(depths, default=0)
+        children = [0] * len(self.parent)
+        ranks = [0]
+        for parent in self.parent[1:]:
+            ranks.append(children[parent])
+            children[parent] += 1
+        return ranks
 
+    def levels(self, binarised: bool = False) -> int:
+        """The number of steps from the root to the lowest node.
 
-def _too_large() -> DataError:
-    """The error for a tree with too many nodes."""
-    return DataError(
-        "a tree is too large",
-        got=f"more than {budget.TREE_SIZE:,} nodes",
-        allowed=f"{budget.TREE_SIZE:,} nodes",
-        fix="split the file, or choose a smaller unit",
-    )
+        In a binarised tree, a step to child number c (from 0) is 1 + c steps.
+
+        >>> tree = ParsedTree(parent=[-1, 0, 0, 2], kind=list("abcd"), token=list("abcd"))
+        >>> tree.levels(), tree.levels(binarised=True)
+        (2, 3)
+        """
+        levels = [0]
+        for parent, rank in zip(self.parent[1:], self.ranks()[1:], strict=True):
+            levels.append(levels[parent] + 1 + (rank if binarised else 0))
+        return max(levels)
 
 
 def joined(kind: str, trees: Iterable[ParsedTree], document: int = 0) -> ParsedTree:
     """Join trees under a new root. Raises `DataError` if they have too many nodes together.
 
-    >>> leaf = ParsedTree(parent=[-1], rank=[0], kind=["a"], token=["a"])
+    >>> leaf = ParsedTree(parent=[-1], kind=["a"], token=["a"])
     >>> joined("file", [leaf, leaf])
-    ParsedTree(document=0, parent=[-1, 0, 0], rank=[0, 0, 1], kind=['file', 'a', 'a'], token=['file', 'a', 'a'])
+    ParsedTree(document=0, parent=[-1, 0, 0], kind=['file', 'a', 'a'], token=['file', 'a', 'a'])
     """
     whole = ParsedTree(document)
-    root = whole.add(-1, kind)
+    whole.add(-1, kind)
     for tree in trees:
-        whole.add_tree(root, tree)
+        first = len(whole.parent)
+        for parent, *labels in zip(tree.parent, tree.kind, tree.token, strict=True):
+            whole.add(parent + first if parent >= 0 else 0, *labels)
     return whole
 
 

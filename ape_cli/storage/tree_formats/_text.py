@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import codecs
 import warnings
-from collections.abc import Iterator
 
+from ape_cli.core import budget
 from ape_cli.core.errors import DataError
 
 # encodings whose decoder is slow, executes escapes, or gives characters that no file can store
 _REFUSED = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"})
-_AT_ONCE = 2**20  # characters whose lines are in memory at once
 
 
 def damaged(what: str, line: int | None = None) -> DataError:
@@ -31,30 +30,14 @@ def line_at(text: str, place: int) -> int:
     return text.count("\n", 0, place) + 1
 
 
-def lines_of(text: str) -> Iterator[str]:
-    """The lines of a text, of which few are in memory at once. A list of all of them may be much larger than the text.
+def decoded(content: bytes, encoding: str = "utf-8", *, most: int = budget.TREE_FILE_BYTES) -> str:
+    """Decode text. A byte order mark at its start is left out. `most`: the most bytes that its parser can take.
 
-    Only a line feed ends a line, so other separators of lines may be in a string.
-
-    >>> list(lines_of("a\\n\\nb")), list(lines_of("a\\n")), list(lines_of(""))
-    (['a', '', 'b'], ['a', ''], [''])
+    Raises `DataError` if it is too large or not text in this encoding, if it has a NUL character, or if the encoding is
+    unknown.
     """
-    start = 0
-    while True:
-        end = text.rfind("\n", start, start + _AT_ONCE)
-        if end < 0:
-            end = text.find("\n", start)
-        yield from text[start : end if end >= 0 else None].split("\n")
-        if end < 0:
-            return
-        start = end + 1
-
-
-def decoded(content: bytes, encoding: str = "utf-8") -> str:
-    """Decode text. A byte order mark at its start is left out.
-
-    Raises `DataError` if it is not text in this encoding, if it has a NUL character, or if the encoding is unknown.
-    """
+    if len(content) > most:
+        raise DataError(f"it has {len(content):,} bytes, which is too large for its parser", allowed=f"{most:,} bytes")
     try:
         known = codecs.lookup(encoding).name.replace("_", "-")
         if known in _REFUSED:

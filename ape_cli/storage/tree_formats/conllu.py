@@ -9,19 +9,13 @@ Source: https://universaldependencies.org/format.html
 
 from __future__ import annotations
 
-import re
+import io
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby
-from typing import ClassVar
+from itertools import groupby
+from typing import Any, ClassVar
 
-from ape_cli.core import budget
+from ape_cli.core.errors import DataError
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
-from ape_cli.storage.tree_formats._text import damaged, decoded, lines_of
-
-_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")  # the last two fields are not read
-_NEW_DOCUMENT = re.compile(r"#\s*newdoc\b")
-_OTHER_COLUMNS = re.compile(r"#\s*global\.columns\b")
-_Word = tuple[int, str, str]  # head, relation, form
 
 
 class ConlluFormat(TreeFormat):
@@ -37,7 +31,7 @@ class ConlluFormat(TreeFormat):
 
         The root of a whole file is a node `file` above its documents.
         """
-        sentences = _sentences(decoded(content))
+        sentences = _sentences(content)
         if unit == "sentence":
             yield from sentences
         elif unit == "document":
@@ -52,70 +46,49 @@ def _documents(sentences: Iterable[ParsedTree]) -> Iterator[ParsedTree]:
         yield joined("document", group, number)
 
 
-def _sentences(text: str) -> Iterator[ParsedTree]:
-    """The sentences of a file. Empty lines separate them."""
-    document, seen = 0, False
-    block: list[str] = []
-    for line, content in enumerate(chain(lines_of(text), [""]), 1):
-        if content.strip():
-            block.append(content)
-        if len(block) > budget.SENTENCE_WORDS:
-            raise damaged(f"a sentence of more than {budget.SENTENCE_WORDS:,} lines", line)
-        if content.strip() or not block:
-            continue
-        first, comments = line - len(block), [part for part in block if part.startswith("#")]
-        if any(map(_OTHER_COLUMNS.match, comments)):
-            raise damaged("it names columns of its own (CoNLL-U Plus), which are not supported", first)
-        document += seen and any(map(_NEW_DOCUMENT.match, comments))
-        if len(comments) < len(block):
-            yield _tree(_words(block, first), document, first)
-            seen = True
-        block = []
+def _sentences(content: bytes) -> Iterator[ParsedTree]:
+    """The trees of the sentences of a file. Raises `DataError` with the number of a sentence that is not valid."""
+    from conllu import exceptions, parse_incr, parser
+
+    known = parser.DEFAULT_FIELDS
+    fields = {field: lambda columns, at: columns[at] for field in known}  # the texts of the columns that are not read
+    fields |= {field: parser.DEFAULT_FIELD_PARSERS[field] for field in ("id", "head")}
+    lines = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline="\n")
+    document = number = 0
+    try:
+        for sentence in parse_incr(lines, known, fields):
+            document += number > 0 and any(comment.split()[0] == "newdoc" for comment in sentence.metadata)
+            if sentence:
+                tree = _tree(sentence, document)
+                number += 1
+                yield tree
+    except (
+        exceptions.ParseException,
+        ValueError,
+    ) as error:  # it may not be UTF-8, or a number may have too many digits
+        raise DataError(f"sentence {number + 1:,}: no valid CoNLL-U: {str(error)[:200]}") from error
 
 
-def _words(block: list[str], first: int) -> list[_Word]:
-    """The words of a sentence, which begins in the line `first`. Raises `DataError` for a line that is no word."""
-    from conllu import exceptions, parser
-
-    parsers = {field: parser.DEFAULT_FIELD_PARSERS[field] for field in ("id", "head")}
-    parsers |= {field: lambda line, at: line[at] for field in _FIELDS if field not in parsers}
-    words: list[_Word] = []
-    for line, content in enumerate(block, first):
-        if content.startswith("#"):
-            continue
-        if len(content) > budget.LINE_BYTES:
-            raise damaged(f"a word of more than {budget.LINE_BYTES:,} characters", line)
-        try:
-            word = parser.parse_line(content.strip(), _FIELDS, parsers)
-        except (exceptions.ParseException, ValueError) as error:  # a number may have too many digits
-            raise damaged(f"no word of CoNLL-U: {str(error)[:200]}", line) from error
-        number, head, relation = word.get("id"), word.get("head"), word.get("deprel")
-        if isinstance(number, tuple):
-            continue
-        if number != len(words) + 1:
-            raise damaged(f"word {len(words) + 1:,} of a sentence is expected, got {number}", line)
-        if head is None or relation in (None, "", "_"):
-            raise damaged("a word without a head or a relation", line)
-        words.append((head, relation, word["form"]))
-    return words
-
-
-def _tree(words: list[_Word], document: int, first: int) -> ParsedTree:
-    """The tree of a sentence, which begins in the line `first`. Raises `DataError` if the heads form no tree."""
+def _tree(sentence: Iterable[dict[str, Any]], document: int) -> ParsedTree:
+    """The tree of a sentence. Raises `ValueError` if its words are not numbered, or if their heads form no tree."""
+    words = [word for word in sentence if not isinstance(word.get("id"), tuple)]
     below: list[list[int]] = [[] for _ in range(len(words) + 1)]
-    for number, (head, _, _) in enumerate(words, 1):
-        if not 0 <= head <= len(words):
-            raise damaged(f"the head {head} of a word is not in its sentence", first)
+    for number, word in enumerate(words, 1):
+        head = word.get("head")
+        if (
+            word.get("id") != number
+            or head is None
+            or not 0 <= head <= len(words)
+            or word.get("deprel") in (None, "", "_")
+        ):
+            raise ValueError(f"word {number:,} has no number, head or relation that fits")
         below[head].append(number)
-    if len(below[0]) != 1:
-        raise damaged(f"a sentence has {len(below[0]):,} roots instead of one", first)
     tree = ParsedTree(document)
-    stack = [(below[0][0], -1)]
+    stack = [(root, -1) for root in below[0]]
     while stack:
         number, parent = stack.pop()
-        _, relation, form = words[number - 1]
-        placed = tree.add(parent, relation, form or None)
+        placed = tree.add(parent, words[number - 1]["deprel"], words[number - 1].get("form"))
         stack += [(child, placed) for child in reversed(below[number])]
-    if len(tree.parent) != len(words):
-        raise damaged("the heads of a sentence form a cycle", first)
+    if len(below[0]) != 1 or len(tree.parent) != len(words):
+        raise ValueError("the heads of its words form no tree with one root")
     return tree

@@ -4,25 +4,30 @@ A document whose objects have exactly the keys `label` and `children`, all the w
 `{"label": "S", "children": [{"label": "NP"}]}` has two nodes, `S` and `NP`. A leaf may have no `children`, or null.
 Labels are strings, or numbers. An array of such objects is several trees, each of which is a document.
 
-Any other document is one tree of its objects, keys and values, as `json_plain.py` describes it.
+Any other document is one tree of its objects, keys and values. An object has a child `key` for each of its keys, in the
+order of the file, whose only child is the value. The other kinds are `array`, `string`, `number`, `boolean` and `null`.
+The token of a key or a value is its JSON text, so that the string `"1"` and the number `1` differ.
 
-An object with a label and an array of children is meant as a tree with labels, and so is one in which only one of the
-two is misspelt, even everywhere. If it has anything else, or if an array also has other values, that is an error,
-because a misspelt key must not turn the trees into something else. For the same reason, either all files of a source
-have trees with labels, or none has. The format `json-plain` reads such documents.
+The first document of a source says which of the two all of its documents are. Another one is an error, because a
+misspelt key must not turn a tree with labels into something else. An object is meant as a tree with labels even if only
+one of the two keys is misspelt everywhere.
 
 Deviation: a key that occurs twice in an object is an error, because programs do not agree on what it means.
 """
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar, NoReturn
 
+from ape_cli.core import budget
+from ape_cli.core.errors import DataError
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, documents
-from ape_cli.storage.tree_formats._json_labels import Readings, described, not_labelled
-from ape_cli.storage.tree_formats._json_text import json_tree
-from ape_cli.storage.tree_formats._text import decoded
+from ape_cli.storage.tree_formats._text import damaged, decoded
+
+_KEYS = {"label", "children"}
 
 
 class JsonFormat(TreeFormat):
@@ -34,21 +39,132 @@ class JsonFormat(TreeFormat):
     def __init__(self, variant: str | None = None) -> None:
         """Begin a source."""
         super().__init__(variant)
-        self.readings = Readings()
+        self.labelled: bool | None = None  # whether the documents of the source are trees with labels
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The documents of an array of trees, or the only document. The unit `file` joins those of an array."""
-        plain = json_tree(decoded(content))
-        is_array = plain.kind[0] == "array"
-        values = [number for number, parent in enumerate(plain.parent) if parent == 0] if is_array else [0]
-        found = described(plain, values)
-        meant = any(value.is_meant for value in found)
-        self.readings.agree(meant, "json-plain")
-        if not meant:
-            return iter([plain])
-        trees = []
-        for number, value in enumerate(found, 1):
-            if value.tree is None:
-                raise not_labelled(f"tree {number:,}" if is_array else "the document", value.fault, "json-plain")
-            trees.append(value.tree)
-        return documents(trees, unit) if is_array else iter(trees)
+        value = json_value(content)
+        if isinstance(value, list) and is_labelled(value):
+            return documents([self.tree(each, f"tree {number:,}", True) for number, each in enumerate(value, 1)], unit)
+        return iter([self.tree(value, "the document", is_labelled(value))])
+
+    def tree(self, value: Any, where: str, labelled: bool) -> ParsedTree:
+        """The tree of a document. `where` names it in errors. `labelled`: whether it is meant as a tree with labels.
+
+        Raises `DataError` if it is not of the same kind as the documents before it.
+        """
+        if self.labelled is None:
+            self.labelled = labelled
+        if labelled and not self.labelled:
+            raise DataError(f"{where}: it is a tree with labels, and the documents before it are not")
+        tree = ParsedTree()
+        if self.labelled:
+            _add_labelled(tree, -1, value, where)
+        else:
+            _add(tree, -1, value)
+        return tree
+
+
+class _Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+def json_value(content: bytes) -> Any:
+    """The value of a JSON document, in which numbers are texts. Raises `DataError` if the content is not one."""
+    text = decoded(content, most=budget.DOCUMENT_BYTES)
+    try:
+        return json.loads(
+            text, object_pairs_hook=_object, parse_int=_Number, parse_float=_Number, parse_constant=_refuse
+        )
+    except json.JSONDecodeError as error:
+        raise damaged(f"no valid JSON: {error.msg}", error.lineno) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object. Raises `DataError` if a key occurs twice."""
+    keys = dict(pairs)
+    if len(keys) < len(pairs):
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise DataError(f"no valid JSON: the key {json.dumps(twice)} occurs twice in an object")
+    return keys
+
+
+def _refuse(name: str) -> NoReturn:
+    """Raise `DataError` for `NaN` and infinity, which Python would read."""
+    raise DataError(f"no valid JSON: {name} is no value")
+
+
+def _text(value: str) -> str:
+    """The JSON text of a string or a number."""
+    return str(value) if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+
+
+def _add(tree: ParsedTree, parent: int, value: Any) -> None:
+    """Add a value with its objects, keys and values."""
+    match value:
+        case dict():
+            number = tree.add(parent, "object")
+            for key, below in value.items():
+                _add(tree, tree.add(number, "key", _text(key)), below)
+        case list():
+            number = tree.add(parent, "array")
+            for below in value:
+                _add(tree, number, below)
+        case str():
+            tree.add(parent, "number" if isinstance(value, _Number) else "string", _text(value))
+        case _:
+            tree.add(parent, "null" if value is None else "boolean", json.dumps(value))
+
+
+def is_labelled(value: Any) -> bool:
+    """Whether a value is meant as a tree with labels, or as an array of them, even if something is wrong with it."""
+    return any(map(_is_meant, value if isinstance(value, list) else [value]))
+
+
+def _is_meant(value: Any) -> bool:
+    """Whether a value is meant as a tree with labels.
+
+    That is an object with a label, and with children or nothing else. It is also an object with one of both keys, and
+    with an array of such objects, or of objects that have no other keys than it has itself.
+    """
+    if not isinstance(value, dict) or not (_is_named(value) or "children" in value):
+        return False
+    arrays = [each for each in value.values() if isinstance(each, list)]
+    below = [each for array in arrays for each in array if isinstance(each, dict) and each]
+    return _has_form(value) or any(_has_form(each) or each.keys() <= value.keys() for each in below)
+
+
+def _is_named(value: dict[str, Any]) -> bool:
+    """Whether an object has a label that is a string or a number."""
+    return isinstance(value.get("label"), str)
+
+
+def _has_form(value: dict[str, Any]) -> bool:
+    """Whether an object has a label, and children or nothing else."""
+    children = value.get("children")
+    return (
+        _is_named(value) and (len(value) == 1 or "children" in value) and (children is None or type(children) is list)
+    )
+
+
+def _add_labelled(tree: ParsedTree, parent: int, value: Any, where: str) -> None:
+    """Add an object with a label and children. Raises `DataError` with `where` it is if it is something else."""
+    fault = None
+    if not isinstance(value, dict):
+        fault = "a node is not an object"
+    elif other := sorted(value.keys() - _KEYS):
+        fault = f"an object has the key {json.dumps(other[0])}"
+    elif not _is_named(value):
+        fault = "an object has no `label` that is a string or a number"
+    elif not isinstance(value.get("children"), list | None):
+        fault = "the `children` of an object are not an array"
+    if fault:
+        raise DataError(
+            f"{where}: it is no tree with labels, because {fault}",
+            allowed="objects with a `label`, and with `children` if they are not leaves; no other key",
+        )
+    number = tree.add(parent, str(value["label"]) or '""')
+    for below in value.get("children") or ():
+        _add_labelled(tree, number, below, where)

@@ -15,14 +15,19 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+from ape_cli.core import budget
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
-from ape_cli.storage.tree_formats._programs import parsed_module
-from ape_cli.storage.tree_formats._text import damaged, decoded
+from ape_cli.storage.tree_formats._text import damaged, decoded, line_at
 
+_DOTTED_NAMES = 100  # joined by dots, as in `import a.b.c`: Python's parser needs quadratic memory for them
+_BLANK = r"(?:[ \t\f]|\\\r?\n)*+"
+_DOTTED = re.compile(rf"\b\w++(?:{_BLANK}\.{_BLANK}\w++){{{_DOTTED_NAMES},}}+")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -34,20 +39,30 @@ class PythonFormat(TreeFormat):
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The functions of a file with their decorators, or the whole file, whose root is `Module`."""
-        module = parsed_module(decoded(content, _encoding(content)))
+        module = _parsed(content)
         for root in [module] if unit == "file" else _functions(module):
             yield _tree(root)
 
 
-def _encoding(content: bytes) -> str:
-    """The encoding that a program declares in its first two lines; UTF-8 if it declares none. Raises `DataError`."""
+def _parsed(content: bytes) -> ast.Module:
+    """The syntax tree of a module, without warnings. Parsing executes nothing.
+
+    Raises `DataError` if it is not valid Python, or is nested too deeply.
+    """
     try:
-        return tokenize.detect_encoding(io.BytesIO(content[:1000]).readline)[0]
-    except (SyntaxError, ValueError) as error:
-        # a character may be cut at the end of the first 1,000 bytes; decoding then finds what is wrong with the file
-        if "invalid or missing encoding" in str(error):
-            return "utf-8"
-        raise damaged(f"no valid Python: {error}", 1) from error
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+        text = decoded(content, encoding, most=budget.PROGRAM_BYTES)
+        if long := _DOTTED.search(text):
+            raise damaged(f"a name of more than {_DOTTED_NAMES} parts", line_at(text, long.start()))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        raise damaged(f"no valid Python: {error.msg}", error.lineno) from error
+    except (RecursionError, MemoryError) as error:  # the parser reports an overflow of its stack as MemoryError
+        raise damaged("it is nested too deeply for Python's parser") from error
+    except (ValueError, OverflowError) as error:
+        raise damaged(f"no valid Python: {error}") from error
 
 
 def _functions(module: ast.Module) -> Iterator[ast.AST]:

@@ -17,14 +17,13 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ape_cli.core import budget
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
 from ape_cli.storage.tree_formats._text import damaged, decoded, line_at
 
+_SPACE = r"\s++|;(?!\))[^\n]*+"
+_ATOM = r'"(?=[\s)]|\Z)|"(?:[^"\\]|\\.)*+"|[^\s()"][^\s()]*+'
 _PART = re.compile(
-    r"""(?P<space>\s++|;(?!\))[^\n]*+)|(?P<bracket>[()])|"""
-    r"""(?P<atom>"(?=[\s)]|\Z)|"(?:[^"\\]|\\.)*+"|[^\s()"][^\s()]*+)""",
-    re.DOTALL,
+    rf"(?P<space>{_SPACE})|(?P<open>\((?:{_SPACE})*+(?P<label>{_ATOM})?+)|(?P<close>\))|(?P<atom>{_ATOM})", re.DOTALL
 )
 
 
@@ -45,74 +44,32 @@ class SExprFormat(TreeFormat):
 
 def _sentences(text: str) -> Iterator[ParsedTree]:
     """The expressions of a text, in order."""
-    builder = _Builder()
+    tree, lists = ParsedTree(), list[int]()  # the nodes of the open lists
     at = start = 0  # the end of the last part, and the beginning of the last expression
     while at < len(text):
         part = _PART.match(text, at)
         if part is None:
             raise damaged("a quotation mark is not closed", line_at(text, at))
-        if part["bracket"] == "(":
-            if not builder.open:
-                start = at
-            if len(builder.open) >= budget.TREE_DEPTH + 1:  # the outermost pair may be left out
-                raise damaged(f"more than {budget.TREE_DEPTH:,} brackets in each other", line_at(text, at))
-            builder.opened()
-        elif not part["space"] and not builder.open:
-            what = "a closing bracket without an opening one" if part["bracket"] else "text outside of brackets"
+        if part["open"]:
+            start = start if lists else at
+            lists.append(tree.add(lists[-1] if lists else -1, part["label"] or "#list"))
+        elif not part["space"] and not lists:
+            what = "a closing bracket without an opening one" if part["close"] else "text outside of brackets"
             raise damaged(what, line_at(text, at))
-        elif part["bracket"]:
-            if (tree := builder.closed()) is not None:
-                yield tree
         elif part["atom"]:
-            builder.atom(part["atom"])
+            tree.add(lists[-1], "#atom", part["atom"])
+        elif part["close"]:
+            lists.pop()
+            if not lists:
+                yield _without_pair(tree)
+                tree = ParsedTree()
         at = part.end()
-    if builder.open:
+    if lists:
         raise damaged("a bracket is not closed", line_at(text, start))
 
 
-class _Builder:
-    """Builds one expression after the other. `open` has the node of each open list, None before it has one."""
-
-    def __init__(self) -> None:
-        """Begin without an expression."""
-        self.tree = ParsedTree()
-        self.open: list[int | None] = []
-        self.unlabelled = False  # whether the outermost list has no label
-
-    def opened(self) -> None:
-        """An opening bracket."""
-        if self.open:
-            self._placed()
-        self.open.append(None)
-
-    def atom(self, text: str) -> None:
-        """An atom in a list."""
-        if self.open[-1] is None:
-            self.open[-1] = self.tree.add(self._parent(), text)
-        else:
-            self.tree.add(self.open[-1], "#atom", text)
-
-    def closed(self) -> ParsedTree | None:
-        """A closing bracket. Returns the tree if the expression is complete."""
-        self._placed()
-        self.open.pop()
-        if self.open:
-            return None
-        tree, unlabelled = self.tree, self.unlabelled
-        self.tree, self.unlabelled = ParsedTree(), False
-        if unlabelled and tree.parent.count(0) == 1 and tree.kind[1] != "#atom":
-            above = [parent - 1 for parent in tree.parent[1:]]
-            return ParsedTree(0, above, tree.rank[1:], tree.kind[1:], tree.token[1:])
-        return tree
-
-    def _placed(self) -> None:
-        """Give the innermost list a node if it has none, because it does not begin with an atom."""
-        if self.open[-1] is None:
-            self.unlabelled |= len(self.open) == 1
-            self.open[-1] = self.tree.add(self._parent(), "#list")
-
-    def _parent(self) -> int:
-        """The node of the list around the innermost one; -1 if there is none."""
-        above = self.open[-2] if len(self.open) > 1 else -1
-        assert above is not None  # a list gets its node before the next bracket
-        return above
+def _without_pair(tree: ParsedTree) -> ParsedTree:
+    """An expression without the unlabelled pair of brackets around a single one."""
+    if tree.kind[0] == "#list" and tree.parent.count(0) == 1 and tree.kind[1] != "#atom":
+        return tree.subtree(1, len(tree.parent) - 1)
+    return tree

@@ -20,10 +20,10 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from ape_cli.core import budget
 from ape_cli.core.errors import UsageError
 from ape_cli.core.extras import how_to_install
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
-from ape_cli.storage.tree_formats._programs import check_program
 from ape_cli.storage.tree_formats._text import damaged, decoded
 
 _LANGUAGES = {  # language -> suffixes; the first of two languages with one suffix has it if none is named
@@ -81,9 +81,7 @@ class TreeSitterFormat(TreeFormat):
                 allowed=", ".join(f"tree-sitter-{language}" for language in _LANGUAGES),
                 fix="name it with --format",
             )
-        text = decoded(content)
-        check_program(text)
-        source = text.encode()
+        source = decoded(content, most=budget.PROGRAM_BYTES).encode()
         parsed = Parser(self._language).parse(source)
         if parsed.root_node.has_error:
             raise damaged(f"no valid {self.variant}", _line_of_error(parsed))

@@ -213,23 +213,6 @@ class JavaScript(TreeFiles):
     }
 
 
-class Algebra(TreeFiles):
-    """Expressions on lines, with queries."""
-
-    options = ("--task", "query", "--labels", "token")
-    words = (
-        b"(", b")", b"+", b"-", b"*", b"/", b"**", b"^", b"x", b"+x", b"*2", b"-", b"~", b"%", b"@", b".5", b"1e400",
-        b"1j", b"**2**9**9", b"/0", b"0/0", b"oo", b"zoo", b"nan", b"I", b"E", b"sin(x)", b"sin(", b"f(x, y)",
-        b"log(0)", b"x=1", b"gamma(-1)", b"binomial(9999, 99)", b"factorial(99999)", b"__import__('os')", b"lambda",
-        b"x.y", b"'x'", b"S", b"Add(1)",
-    )  # fmt: skip
-    CONTENT: ClassVar[dict[str, str]] = {
-        "a.algebra": "# expressions\n"
-        + "".join(f"x**{n} + 3*sin(y/{n}) - f(x, pi)*1.5e{n} - (-z)**(1/2)\n\n" for n in range(1, 9))
-        + "binomial(n, 2) + sqrt(atan2(1, x)) + exp(I*oo)\nE - log(0)/Abs(x)\n"
-    }
-
-
 class ParquetTexts(TreeFiles):
     """A column of texts in a Parquet file, each a JSON document."""
 
@@ -268,7 +251,6 @@ CASES: dict[str, type[Case]] = {
     "trees: XML": Xml,
     "trees: HTML": Html,
     "trees: JavaScript": JavaScript,
-    "trees: algebra": Algebra,
     "trees: Parquet": ParquetTexts,
     "manifests of trees": TreeManifest,
 }

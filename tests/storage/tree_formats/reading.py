@@ -9,7 +9,7 @@ from ape_cli.storage.tree_formats import ParsedTree
 
 Nested = tuple[str, str, tuple]  # kind, token, children
 
-NEEDS = {"conllu": "conllu", "html": "lxml", "tree-sitter-javascript": "tree_sitter", "algebra": "sympy"}
+NEEDS = {"conllu": "conllu", "html": "lxml", "xml": "lxml", "tree-sitter-javascript": "tree_sitter"}
 
 
 def parsed(name: str, text: str | bytes, unit: str | None = None) -> list[ParsedTree]:
@@ -26,9 +26,9 @@ def parsed(name: str, text: str | bytes, unit: str | None = None) -> list[Parsed
 
 def check_laws(tree: ParsedTree) -> None:
     """Checks that the nodes are in pre-order, and that the ranks of siblings are 0, 1, …"""
-    size = len(tree.parent)
-    assert size == len(tree.rank) == len(tree.kind) == len(tree.token) > 0
-    assert (tree.parent[0], tree.rank[0]) == (-1, 0)
+    size, ranks = len(tree.parent), tree.ranks()
+    assert size == len(ranks) == len(tree.kind) == len(tree.token) > 0
+    assert (tree.parent[0], ranks[0]) == (-1, 0)
     assert all(0 <= parent < number for number, parent in enumerate(tree.parent) if number)
     assert all(tree.kind) and all(tree.token)  # noqa: PT018
     way = [0]  # from the root to the node before, in pre-order
@@ -37,13 +37,14 @@ def check_laws(tree: ParsedTree) -> None:
         while way[-1] != tree.parent[number]:
             way.pop()  # fails if the parent is not on the way, so that this is no pre-order
         way.append(number)
-        assert tree.rank[number] == seen.get(tree.parent[number], 0)
-        seen[tree.parent[number]] = tree.rank[number] + 1
+        assert ranks[number] == seen.get(tree.parent[number], 0)
+        seen[tree.parent[number]] = ranks[number] + 1
 
 
 def nested(tree: ParsedTree, root: int = 0) -> Nested:
     """Returns a tree as nested tuples. The children are found by their parent and sorted by their rank."""
-    below = sorted((tree.rank[n], n) for n in range(len(tree.parent)) if tree.parent[n] == root)
+    ranks = tree.ranks()
+    below = sorted((ranks[n], n) for n in range(len(tree.parent)) if tree.parent[n] == root)
     return (tree.kind[root], tree.token[root], tuple(nested(tree, n) for _, n in below))
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.storage import tree_formats
-from ape_cli.storage.tree_formats import ParsedTree, _text, joined
+from ape_cli.storage.tree_formats import ParsedTree, joined
+from ape_cli.structure import Tree
+from ape_cli.structure.ranked_trees import RankedTrees
 from tests.storage.tree_formats.reading import check_laws, nested
 
 ROOT = Path(__file__).parents[3]
@@ -30,30 +34,35 @@ def test_nodes_are_numbered_and_ranked_as_they_are_added() -> None:
     root = tree.add(-1, "a")
     first = tree.add(root, "b", "x")
     tree.add(first, "c")
-    tree.add_tree(root, tree_of_two())
-    tree.add(root, "e")
-    assert tree.parent == [-1, 0, 1, 0, 3, 0]
-    assert tree.rank == [0, 0, 0, 1, 0, 2]
-    assert tree.token == ["a", "x", "c", "d", "d2", "e"]
-    assert tree.depth() == 3
+    tree.add(root, "d")
+    tree.add(root, "e", "")
+    assert tree.parent == [-1, 0, 1, 0, 0]
+    assert tree.ranks() == [0, 0, 0, 1, 2]
+    assert tree.token == ["a", "x", "c", "d", "e"]
+    assert (tree.levels(), tree.levels(binarised=True)) == (2, 3)
     check_laws(tree)
-    again = ParsedTree(3, tree.parent[:], tree.rank[:], tree.kind[:], tree.token[:])
-    assert again == tree
-    assert again.add(1, "f") == 6
-    assert again.rank[6] == 1
+    assert tree.subtree(1, 2) == ParsedTree(3, [-1, 0], ["b", "c"], ["x", "c"])
+
+
+def test_levels_are_those_of_heap_indices() -> None:
+    rng = random.Random(2)
+    for _ in range(50):
+        parent, path = [-1], [0]
+        for number in range(1, 20):  # in pre-order
+            del path[rng.randrange(len(path)) + 1 :]
+            parent.append(path[-1])
+            path.append(number)
+        tree = ParsedTree(parent=parent, kind=["x"] * 20, token=["x"] * 20)
+        trees = RankedTrees(np.array([0, 20]), np.array(parent), np.array(tree.ranks()))
+        assert tree.levels(binarised=True) == Tree(2).level(trees.heap(None)).max()
+        if tree.levels() < 14:
+            assert tree.levels() == Tree(20).level(trees.heap(20)).max()
 
 
 def tree_of_two() -> ParsedTree:
     tree = leaf("d")
     tree.add(0, "d2")
     return tree
-
-
-@pytest.mark.parametrize("at_once", [1, 2, 3, 7, 2**20])
-def test_lines_of_a_text(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(_text, "_AT_ONCE", at_once)
-    for text in ("", "a", "\n", "a\n", "\n\na", "ab\r\n\x0b\u2028cd\n\n\nlong line\n.", "a\nb\nc\nd\n" * 5):
-        assert list(_text.lines_of(text)) == text.split("\n")
 
 
 def test_joined_trees() -> None:
@@ -70,9 +79,10 @@ def test_joined_trees() -> None:
 def test_a_tree_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "TREE_SIZE", 3)
     whole = joined("file", [leaf("a"), leaf("b")])
-    for more in (lambda: whole.add(0, "c"), lambda: whole.add_tree(0, leaf("c"))):
-        with pytest.raises(DataError, match="more than 3 nodes"):
-            more()
+    with pytest.raises(DataError, match="more than 3 nodes"):
+        whole.add(0, "c")
+    with pytest.raises(DataError, match="more than 3 nodes"):
+        joined("file", [tree_of_two(), leaf("a")])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -86,12 +96,12 @@ def test_every_format_has_a_test_units_and_suffixes(name: str) -> None:
 
 
 def missing(name: str) -> bool:
-    needs = {"conllu": "conllu", "html": "lxml", "tree-sitter": "tree_sitter", "algebra": "sympy"}
+    needs = {"conllu": "conllu", "html": "lxml", "xml": "lxml", "tree-sitter": "tree_sitter"}
     return name in needs and importlib.util.find_spec(needs[name]) is None
 
 
 def test_names() -> None:
-    with pytest.raises(UsageError, match=r"unknown format\n.*'pyhton'\n.*algebra.*\n.*did you mean 'python'"):
+    with pytest.raises(UsageError, match=r"unknown format\n.*'pyhton'\n.*conllu.*\n.*did you mean 'python'"):
         tree_formats.load("pyhton")
     with pytest.raises(UsageError, match="unknown format"):
         tree_formats.load("python-3")
@@ -107,7 +117,7 @@ def test_units() -> None:
         tree_formats.chosen_unit("python", kind, "sentence")
 
 
-@pytest.mark.parametrize("name", ["conllu", "html", "tree-sitter", "algebra", "tree-sitter-javascript"])
+@pytest.mark.parametrize("name", ["conllu", "html", "xml", "tree-sitter", "tree-sitter-javascript"])
 def test_a_missing_package_is_one_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
     with pytest.raises(
@@ -119,7 +129,7 @@ def test_a_missing_package_is_one_error(name: str, monkeypatch: pytest.MonkeyPat
 def test_no_package_is_imported_before_it_is_needed() -> None:
     code = (
         "import sys; from ape_cli.storage import tree_formats as t; [t.load(n) for n in ('json', 'python', 's-expr')]; "
-        "t.by_suffix('a.xml'); print(*sorted({'lxml', 'sympy', 'conllu', 'tree_sitter', 'torch'} & set(sys.modules)))"
+        "t.by_suffix('a.xml'); print(*sorted({'lxml', 'conllu', 'tree_sitter', 'torch'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "\n"

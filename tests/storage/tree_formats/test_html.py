@@ -76,12 +76,9 @@ def test_what_a_browser_would_repair(document: str, wanted: Nested) -> None:
     [
         f'<svg><path d="M {"0 1 L " * 5_000}"></svg>',
         f'<img src="data:image/png;base64,{"a/b+" * 20_000}">',
-        f"<script>for (i = 0; i <n; i++) {{}} a = [{'1, ' * 5_000}]</script><p>x",
-        f"<!-- <b {'word ' * 5_000} -->x",
-        f"<style>a <b {'word ' * 5_000}</style>x",
     ],
 )
-def test_values_scripts_and_comments_are_not_attributes(document: str) -> None:
+def test_values_are_not_attributes(document: str) -> None:
     (tree,) = parsed("html", document)
     assert sum(kind.startswith("@") for kind in tree.kind) <= 1
 
@@ -103,13 +100,13 @@ def test_a_declared_encoding() -> None:
         ("<div>" * 10**6, "no valid HTML: Excessive depth"),
         ("<div>" * 300 + "x" + "</div>" * 300 + "y", "no valid HTML: Excessive depth"),
         ("<p>" + "x" * (11 * 2**20) + "<p>y", r"no valid HTML: [\w: ]*$"),  # without XML_PARSE_HUGE and a line break
-        ("<p>" + "<br>" * 2_000_001, "the document is too large"),
-        ("<p " + " ".join(f"a{i}" for i in range(2_000_001)) + ">", "the document is too large"),
-        ("<p " + " ".join(f"a{i}" for i in range(2_001)) + ">", "an element with too many attributes"),
-        ("<p a='>' " + " ".join(f"a{i}=1" for i in range(2_001)) + ">", "an element with too many attributes"),
-        ("<p a=x='b c' " + " ".join(f'a{i}="/"' for i in range(2_001)) + ">", "an element with too many attributes"),
-        ("<!--><p " + "/".join(f"a{i}" for i in range(2_001)) + ">", "an element with too many attributes"),
-        ("<script a " + " ".join(f"a{i}" for i in range(2_001)) + "></script>", "an element with too many attributes"),
+        ("<p>" + "<br>" * 2_000_001, "more than 2,000,000 nodes"),
+        (" " * (32 * 2**20 + 1), "too large for its parser"),
+        ("<p " + " ".join(f"a{i}" for i in range(2_001)) + ">", "more than 2,000 attributes"),
+        ("<p a='>' " + " ".join(f"a{i}=1" for i in range(2_001)) + ">", "more than 2,000 attributes"),
+        ("<p a=x='b c' " + " ".join(f'a{i}="/"' for i in range(2_001)) + ">", "more than 2,000 attributes"),
+        ("<!--><p " + "/".join(f"a{i}" for i in range(2_001)) + ">", "more than 2,000 attributes"),
+        ("<script a " + " ".join(f"a{i}" for i in range(2_001)) + "></script>", "more than 2,000 attributes"),
         (b"<p>\xff</p>", "line 1: it is not text in the encoding utf-8"),
         (b"<p>a\0b</p>", "a NUL character"),
         (b'<meta charset="punycode"><p>', "which is not supported"),

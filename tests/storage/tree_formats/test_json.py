@@ -32,7 +32,7 @@ def by_hand(value: Any) -> Nested:
 def test_a_document_worked_out_by_hand() -> None:
     (tree,) = parsed("json", '\ufeff {"a": [1, "x\\u00e9"], "b": {"": null}, "c": -2.50e3}\n')
     assert tree.parent == [-1, 0, 1, 2, 2, 0, 5, 6, 7, 0, 9]
-    assert tree.rank == [0, 0, 0, 0, 1, 1, 0, 0, 0, 2, 0]
+    assert tree.ranks() == [0, 0, 0, 0, 1, 1, 0, 0, 0, 2, 0]
     assert tree.kind == ["object", "key", "array", "number", "string", "key", "object", "key", "null", "key", "number"]
     assert tree.token == ["object", '"a"', "array", "1", '"xé"', '"b"', "object", '""', "null", '"c"', "-2.50e3"]
 
@@ -65,7 +65,7 @@ def test_random_documents(indent: int | None) -> None:
 def test_objects_with_labels_and_children_are_the_tree_that_they_describe() -> None:
     text = '{"label": "S", "children": [{"children": [{"label": 7}], "label": "NP"}, {"label": "", "children": []}]}'
     (tree,) = parsed("json", text)
-    assert (tree.parent, tree.rank) == ([-1, 0, 1, 0], [0, 0, 0, 1])
+    assert (tree.parent, tree.ranks()) == ([-1, 0, 1, 0], [0, 0, 0, 1])
     assert tree.kind == tree.token == ["S", "NP", "7", '""']
 
 
@@ -108,33 +108,33 @@ def test_other_objects_are_objects(text: str) -> None:
 
 
 MIXED = [
-    ('{"label": "S", "children": [1]}', "the document: .* a child is a number"),
+    ('{"label": "S", "children": [1]}', "the document: .* a node is not an object"),
     ('{"label": "S", "children": [{"label": "a", "more": 1}]}', 'the document: .* an object has the key "more"'),
     ('{"children": [], "label": "S", "lable": "S"}', 'the document: .* an object has the key "lable"'),
-    ('{"label": "S", "children": [{"children": []}]}', "the document: .* an object has no `label`"),
-    ('{"label": "S", "children": [{"label": [], "children": []}]}', "the document: .* a label is an array"),
-    ('{"label": "S", "children": [{"label": "", "children": "x"}]}', "the document: .* of an object are a string"),
-    ('{"label": "S", "children": [[1]]}', "the document: .* a child is an array"),
+    ('{"label": "S", "children": [{"children": []}]}', "the document: .* an object has no `label` that"),
+    ('{"label": "S", "children": [{"label": [], "children": []}]}', "the document: .* no `label` that is a string"),
+    ('{"label": "S", "children": [{"label": "", "children": "x"}]}', "the document: .* of an object are not an array"),
+    ('{"label": "S", "children": [[1]]}', "the document: .* a node is not an object"),
     ('[{"label": "S"}, {"label": "T", "childs": []}]', 'tree 2: .* an object has the key "childs"'),
     ('[{"lable": "S"}, {"label": "T"}]', 'tree 1: .* an object has the key "lable"'),
-    ('[{"label": "S"}, {"label": "T"}, [1]]', "tree 3: .* it is an array"),
+    ('[{"label": "S"}, {"label": "T"}, [1]]', "tree 3: .* a node is not an object"),
     ('{"label": "S", "kids": [{"label": "T", "children": []}]}', 'the document: .* an object has the key "kids"'),
     ('{"label":"S","childs":[{"label":"x","childs":[{"label":"y"}]}]}', 'the document: .* has the key "childs"'),
     ('{"label":"S","childs":[{"label":"x","childs":[]}]}', 'the document: .* has the key "childs"'),
     ('{"lable":"S","children":[{"lable":"a"},{"lable":"b"}]}', 'the document: .* has the key "lable"'),
     ('{"lable": "S", "children": [1, {"label": "T"}]}', 'the document: .* an object has the key "lable"'),
-    ('[{"label": "S", "children": []}, {"label": "T", "children": [{"label": null}]}]', "tree 2: .* a label is null"),
+    (
+        '[{"label": "S", "children": []}, {"label": "T", "children": [{"label": null}]}]',
+        "tree 2: .* no `label` that is",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("text", "message"), MIXED)
 def test_a_tree_with_labels_that_has_something_else_is_an_error(text: str, message: str) -> None:
     """A misspelt key must not turn an array of trees into one tree of keys and values."""
-    with pytest.raises(DataError, match=message) as error:
+    with pytest.raises(DataError, match=message):
         parsed("json", text)
-    assert "--format json-plain" in str(error.value)
-    (tree,) = parsed("json-plain", text)
-    assert depths(tree) == flat(by_hand(json.loads(text)))
 
 
 @pytest.mark.parametrize("texts", [['{"label": "S"}', '{"name": "S"}'], ['{"name": "S"}', '{"label": "S"}']])
@@ -143,34 +143,31 @@ def test_all_files_of_a_source_have_labels_or_none_has(name: str, texts: list[st
     kind = tree_formats.load(name)
     list(kind.trees(texts[0].encode(), "document"))
     list(kind.trees(texts[0].encode(), "document"))
-    with pytest.raises(DataError, match="trees with labels, and the files before it have") as error:
+    with pytest.raises(DataError, match=r"it is (no|a) tree with labels"):
         list(kind.trees(texts[1].encode(), "document"))
-    assert f"--format {name}-plain" in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: no valid JSON: a JSON value"),
-        ("[1,\n2,]", "line 2: no valid JSON: a JSON value"),
-        ("[1 2]", "a comma or a closing bracket"),
-        ("[1}", "a comma or a closing bracket"),
-        ("[1]\n]", "line 2: .*more text"),
-        ('{"a" 1}', "a colon"),
-        ("{a: 1}", "a key in quotation marks"),
-        ('{"a": 1,}', "a key in quotation marks"),
-        ('{"a": 1, "b": 2, "a": 3}', "a key occurs twice"),
-        ("01", "more text"),
-        ("NaN", "a JSON value"),
-        ("[1.]", "a comma"),
-        ("[+1]", "a JSON value"),
-        ("[١]", "a JSON value"),
-        ('"a\nb"', "no valid string"),
-        ('["a', "no valid string"),
-        ("'a'", "a JSON value"),
-        ("[" * 10**6, "more than 2,000 objects and arrays"),
-        ("[" * 10**6 + "]" * 10**6, "more than 2,000 objects and arrays"),
-        ('{"a":' * 10**6, "more than 2,000 objects and arrays"),
+        ("", "line 1: no valid JSON: Expecting value"),
+        ("[1,\n2,]", "line 2: no valid JSON: "),
+        ("[1 2]", "Expecting ',' delimiter"),
+        ("[1}", "Expecting ',' delimiter"),
+        ("[1]\n]", "line 2: .*Extra data"),
+        ('{"a" 1}', "Expecting ':' delimiter"),
+        ("{a: 1}", "Expecting property name"),
+        ('{"a": 1,}', "Expecting property name"),
+        ('{"a": 1, "b": 2, "a": 3}', 'the key "a" occurs twice'),
+        ("01", "Extra data"),
+        ("NaN", "NaN is no value"),
+        ("[1.]", "delimiter"),
+        ("[+1]", "Expecting value"),
+        ("[١]", "Expecting value"),
+        ('"a\nb"', "Invalid control|Unterminated"),
+        ('["a', "Invalid control|Unterminated"),
+        ("'a'", "Expecting value"),
+        (" " * (32 * 2**20 + 1), "too large for its parser"),
         (b"\xff", "line 1: it is not text in the encoding utf-8"),
         ('["a"]'.encode("utf-16"), "it is not text"),
         (b"\0" * 1000, "a NUL character"),

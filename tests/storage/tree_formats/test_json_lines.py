@@ -26,10 +26,10 @@ def test_a_file_joins_its_documents() -> None:
 
 
 def test_a_bad_line_is_named() -> None:
-    with pytest.raises(DataError, match="line 3: no valid JSON: a comma"):
+    with pytest.raises(DataError, match="line 3: no valid JSON: Expecting"):
         parsed("json-lines", "1\n\n[2\n3]\n")
-    with pytest.raises(DataError, match="line 2: no valid JSON: more than 2,000"):
-        parsed("json-lines", "1\n" + "[" * 10**6)
+    with pytest.raises(DataError, match="line 2: it has 33,554,433 bytes"):
+        parsed("json-lines", "1\n" + "1" * (32 * 2**20 + 1))
 
 
 def test_lines_with_labels_and_children_are_trees() -> None:
@@ -41,10 +41,13 @@ def test_lines_with_labels_and_children_are_trees() -> None:
     ("text", "message"),
     [
         ('{"label": "a"}\n\n{"label": "b", "kids": []}', 'line 3: .* the key "kids"'),
-        ('{"kids": [], "label": "a"}\n{"label": "b"}', r'line 1 \(line 2 is one\): .* the key "kids"'),
-        ('[{"label": "a"}, {"label": "b"}]', "line 1: .* it is an array of them"),
-        ('{"label": "a"}\n[1]', "line 2: .* it is an array"),
-        ('{"label": "a", "children": [2]}', "line 1: .* a child is a number"),
+        (
+            '{"kids": [], "label": "a"}\n{"label": "b"}',
+            "line 2: it is a tree with labels, and the documents before it are not",
+        ),
+        ('[{"label": "a"}, {"label": "b"}]', "line 1: .* a node is not an object"),
+        ('{"label": "a"}\n[1]', "line 2: .* a node is not an object"),
+        ('{"label": "a", "children": [2]}', "line 1: .* a node is not an object"),
     ],
 )
 def test_lines_with_and_without_labels_are_an_error(text: str, message: str) -> None:

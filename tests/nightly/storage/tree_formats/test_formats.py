@@ -16,7 +16,7 @@ from tests.storage.tree_formats.reading import NEEDS
 from tests.storage.tree_formats.test_formats import ROOT
 
 
-@pytest.mark.parametrize("name", ["json-lines", "conllu", "algebra"])
+@pytest.mark.parametrize("name", ["json-lines", "conllu"])
 def test_many_empty_lines_need_little_memory(name: str) -> None:
     """A list of three million lines has 24 MB."""
     if name in NEEDS:
