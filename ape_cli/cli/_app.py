@@ -14,6 +14,7 @@ import typer
 import ape_cli
 from ape_cli.cli._help import EXECUTION, OUTPUT, RUNS, HelpfulCommand
 from ape_cli.cli.console import note, tell
+from ape_cli.cli.options import expanded
 from ape_cli.core.errors import ApeError, DataError, suggestion
 from ape_cli.core.messages import messages_to
 from ape_cli.storage.object_store import RemotePath
@@ -134,7 +135,8 @@ def command(
     kind = type(cls.__name__, (cls,), {"option": option})
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        return app.command(name, cls=kind, epilog=example)(_guarded(function))
+        app.command(name, cls=kind, epilog=example)(expanded(_guarded(function)))
+        return function
 
     return register
 

@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from ape_cli.runs.run import Run
 
 
+def _list_views(wanted: bool) -> None:
+    """`--views`: print the kinds of pictures, and exit."""
+    if not wanted:
+        return
+    from ape_cli.reports import pictures
+
+    say_names((kind.name, kind.about) for kind in map(pictures.load, pictures.names()))
+    raise typer.Exit
+
+
 @command("ape draw rope --view pairs", name="draw")
 def picture(
     scheme: Annotated[
@@ -222,13 +232,3 @@ def _check_run(run: Run, scheme: str | None) -> None:
             "the run has another scheme", got=f"{scheme} and --run {run.name}", allowed=own, fix="leave one out"
         )
     run.require_weights()
-
-
-def _list_views(wanted: bool) -> None:
-    """`--views`: print the kinds of pictures, and exit."""
-    if not wanted:
-        return
-    from ape_cli.reports import pictures
-
-    say_names((kind.name, kind.about) for kind in map(pictures.load, pictures.names()))
-    raise typer.Exit

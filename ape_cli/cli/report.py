@@ -38,6 +38,18 @@ if TYPE_CHECKING:
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
 
+def _list_views(wanted: bool) -> None:
+    """`--views`: print the views, and exit."""
+    if not wanted:
+        return
+    from ape_cli.reports.views import every
+
+    found, bad = every()
+    say_names((view.name, view.about) for view in found)
+    note_unreadable(bad)
+    raise typer.Exit
+
+
 @command("ape report --interval", option="--task ")
 def report(
     style: Annotated[
@@ -197,18 +209,6 @@ def _read(registry: Registry, view: View, options: Options, standing: str) -> tu
     except ApeError as error:
         note_unreadable(getattr(error, "__notes__", []), registry)
         raise
-
-
-def _list_views(wanted: bool) -> None:
-    """`--views`: print the views, and exit."""
-    if not wanted:
-        return
-    from ape_cli.reports.views import every
-
-    found, bad = every()
-    say_names((view.name, view.about) for view in found)
-    note_unreadable(bad)
-    raise typer.Exit
 
 
 def _style(style: str | None, to: Somewhere | None, as_json: bool) -> str:
