@@ -18,7 +18,7 @@ from ape_cli.core.errors import ApeError
 
 # Each of these modules registers its commands. `ape --help` lists them in this order.
 _WORK = ("gen", "train", "sweep", "evaluate", "report", "draw")
-_OTHER = ("lists", "fields", "verify", "rm", "doctor", "export", "push", "new")
+_OTHER = ("lists", "check", "runs", "show", "fields", "verify", "doctor", "share", "new")
 for stage in _WORK + _OTHER:
     import_module(f"{__name__}.{stage}")
 

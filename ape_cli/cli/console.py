@@ -237,3 +237,16 @@ def print_table(heads: list[str], rows: list[list[str]], numbers: Collection[str
     from ape_cli.reports.listing import Listing
 
     draw(Listing(heads, [[escaping.one_line(text) for text in row] for row in rows], numbers))
+
+
+def shown(value: Any) -> str:
+    """The value of an option or a setting as text; a dash for none.
+
+    >>> shown(None), shown(True), shown(0.98), shown(1e-7), shown("both")
+    ('—', 'true', '0.98', '1e-07', 'both')
+    """
+    if value is None or value == ():
+        return "—"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -14,8 +14,9 @@ from typing import Annotated
 
 import typer
 
-from ape_cli.cli._app import Json, command, here
+from ape_cli.cli._app import command
 from ape_cli.cli.console import answer, say, say_commands
+from ape_cli.cli.options import Json, here
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage import files
 

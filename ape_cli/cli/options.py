@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
+import re
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_type_hints
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     Place: TypeAlias = StoragePath
 else:
     Place = Path  # Typer takes no unions; the parser makes a `StoragePath` of the text
+
+_QUOTED = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
+_SNAKE_CASE = re.compile(r"(?<![\w'\"`-])[a-z]+(?:_[a-z0-9]+)+(?![\w='\"`])")
 
 
 def _parser(parse: Callable[[Any], StoragePath]) -> Callable[[Any], StoragePath]:
@@ -83,8 +88,8 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
     for each in fields(group):
         settings = dict(each.metadata)
         flags = settings.pop("flags")
-        if hints[each.name] is bool and not flags:
-            flags = (f"--{each.name.replace('_', '-')}",)  # without --no-…
+        if hints[each.name] is bool:
+            flags = flags or (flag(each.name),)  # without --no-…
         settings["rich_help_panel"] = settings["rich_help_panel"] or group.PANEL
         kind: Any = hints[each.name]
         annotation = Annotated[kind, typer.Option(*flags, **settings)]
@@ -92,6 +97,78 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
             inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=annotation)
         )
     return parameters
+
+
+def _flag(each: Field[Any]) -> str:
+    """The flag of a field."""
+    return str(each.metadata["flags"][-1]) if each.metadata["flags"] else flag(each.name)
+
+
+def flags_of(options: Any) -> list[str]:
+    """The flags of the options that are not at their defaults."""
+    return [_flag(each) for each in fields(options) if getattr(options, each.name) != each.default]
+
+
+def flag(name: str) -> str:
+    """The flag of an option for its name in Python.
+
+    >>> flag("depth_mean")
+    '--depth-mean'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+def with_flags(error: ApeError, params: Iterable[Any]) -> ApeError:
+    """The error of a function, with flags of the command in place of the names that the options have in Python.
+
+    A name is replaced if it is in backquotes, as in "`decode`" or "`decode=greedy`", or if it has an underscore. A
+    field of the configuration becomes "--set FIELD" if the command has this option.
+    """
+    flags = {name[2:].replace("-", "_"): name for one in params for name in one.opts if name.startswith("--")}
+    settings = _fields() if "set" in flags else frozenset()
+
+    def quoted(match: re.Match[str]) -> str:
+        name, value = match.groups()
+        if name in flags:
+            return f"{flags[name]} {value}" if value else flags[name]
+        if name in settings:
+            return f"--set {name}={value}" if value else f"--set {name}"
+        return match[0]
+
+    def renamed(text: Any) -> Any:
+        if not isinstance(text, str):
+            return text
+        return _SNAKE_CASE.sub(lambda match: flags.get(match[0], match[0]), _QUOTED.sub(quoted, text))
+
+    fix = renamed(error.fix)
+    return type(error)(renamed(error.what), got=error.got, allowed=renamed(error.allowed), fix=fix)
+
+
+def _fields() -> frozenset[str]:
+    """The fields of a configuration that `--set` changes."""
+    from ape_cli.runs import config  # slow to import
+
+    return frozenset(name for kind in config.KINDS for name in config.settable(kind))
+
+
+def given(ctx: typer.Context) -> set[str]:
+    """The names of the parameters that the command line gives."""
+    sources = {str(name): ctx.get_parameter_source(str(name)) for name in ctx.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
+def repeated(ctx: typer.Context, **changes: Any) -> str:
+    """The command with the options that were given, some of them replaced. None leaves an option out."""
+    words = ["ape", str(ctx.info_name)]
+    values = {name: ctx.params[name] for name in given(ctx)} | changes
+    for one in ctx.command.params:
+        value = values.get(str(one.name))
+        if value is True:
+            words.append(one.opts[-1])
+        elif value is not None and value is not False:
+            for each in value if isinstance(value, list) else [value]:
+                words += [one.opts[-1], str(each)]
+    return shlex.join(words)
 
 
 RESULTS, DATASETS = Path("results"), Path("datasets")
@@ -171,8 +248,8 @@ class ExistingRunOptions:
     overwrite: bool = option("Delete an existing run and train it again.", default=False)
 
 
-_DEVICE = "Device: auto, cpu or cuda."
-_LOG = "Metric logger: json-lines, tensorboard, trackio, wandb or your own; may be repeated."
+DEVICE = "Device: auto, cpu or cuda."
+THREADS = "Number of CPU threads. Default: all cores."
 
 
 @dataclass(frozen=True)
@@ -180,11 +257,13 @@ class ExecutionOptions:
     """Where and how training runs, which changes its speed."""
 
     PANEL: ClassVar = EXECUTION
-    device: str = option(_DEVICE, default="auto")
+    device: str = option(DEVICE, default="auto")
     compiled: bool = option(
         "Compile the model with torch.compile; faster only on a GPU, if at all.", "--compile", default=False
     )
-    log: list[str] | None = option(_LOG, metavar="NAME")
+    log: list[str] | None = option(
+        "Metric logger: json-lines, tensorboard, trackio, wandb or your own; may be repeated.", metavar="NAME"
+    )
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import typer
 
 from ape_cli.cli import trained
 from ape_cli.cli._app import command, on_stop
-from ape_cli.cli._command_line import given, repeated
 from ape_cli.cli._wanted_run import WantedRun
 from ape_cli.cli.console import answer, note
 from ape_cli.cli.options import (
+    THREADS,
     DataOptions,
     ExecutionOptions,
     ExistingRunOptions,
@@ -25,7 +25,9 @@ from ape_cli.cli.options import (
     Json,
     ModelOptions,
     TrainingOptions,
+    given,
     option,
+    repeated,
 )
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError
@@ -46,7 +48,7 @@ class TrainExecution(ExecutionOptions):
     """`ExecutionOptions` of a single run."""
 
     precision: str = option("Precision: fp32, tf32 (only on GPUs) or bf16.", default="fp32")
-    threads: int | None = option("Number of CPU threads. Default: all cores.")
+    threads: int | None = option(THREADS)
 
 
 @command("ape train --scheme orthogonal-tree --task tree-copy", option="--scheme ")

@@ -12,7 +12,6 @@ from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
-import ape_cli
 from ape_cli.core.errors import ApeError, UsageError
 
 _KNOCK = 10.0  # seconds within which a cluster must accept a connection
@@ -40,7 +39,7 @@ def joined(address: str | None) -> Iterator[Any]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         # Ray puts the current folder on the path of its workers. The folder of this package is on the path anyway.
-        with chdir(Path(ape_cli.__file__).parents[1]):
+        with chdir(Path(__file__).parents[3]):
             ray.init(
                 address=address or "local",
                 runtime_env={"env_vars": {"PYTHONPATH": path}} if path else None,
