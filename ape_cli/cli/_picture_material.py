@@ -2,27 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from ape_cli.cli._help import MODEL, PLACES, TRAINED
 from ape_cli.cli.console import shown
+from ape_cli.cli.options import Place, option, path
 from ape_cli.core.errors import UsageError, unknown
-from ape_cli.structure import Structure, Tree, example, parse_structure
-from ape_cli.structure.places import ALONE, index_of, places, sizes_of
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy and torch are imported by the command when it runs
     import numpy as np
     from numpy.typing import NDArray
 
-    from ape_cli.cli.draw import Places, SampleOptions, SchemeOptions
     from ape_cli.position import Scheme
     from ape_cli.reports.pictures import Material, Subject
     from ape_cli.runs.run import Run
     from ape_cli.storage.paths import StoragePath
+    from ape_cli.structure import Structure
 
 _PRESET = "small"  # for the width of the model
 _COMMON = ("d_model", "decay", "max_size")  # settings of every scheme
 _OPTIONS = ("heads", "seed", "structure")  # options of the command line
 _MOST_HEADS = 1024
+
+
+@dataclass(frozen=True)
+class SchemeOptions:
+    """Options of the scheme that is drawn, which a trained run decides itself."""
+
+    PANEL: ClassVar = MODEL
+    structure: str | None = option(
+        "Structure as which positions are read, for example seq*tree(2). Default: the scheme's own."
+    )
+    heads: int | None = option("Number of heads. Default: 4.")
+    seed: int | None = option("Seed for weights. Default: 42.")
+    settings: list[str] | None = option(
+        "Any option of the scheme, d_model, decay or max_size; may be repeated.", "--set", metavar="KEY=VALUE"
+    )
+
+
+@dataclass(frozen=True)
+class Places:
+    """The places between which scores are drawn."""
+
+    PANEL: ClassVar = PLACES
+    length: int | None = option("Number of places along a sequence. Default: 32; 6 in a product.")
+    depth: int | None = option("Depth of a complete tree. Default: 4; 2 in a product.")
+    side: int | None = option("Number of places along each axis of a grid. Default: 6; 3 in a product.")
+    node: str | None = option(
+        "Place of the query in views from a node: 12, or 2,3 in a grid. Default: the middle; node 2 of trees."
+    )
+
+
+@dataclass(frozen=True)
+class SampleOptions:
+    """The sample on which the attention of a run is drawn."""
+
+    PANEL: ClassVar = TRAINED
+    attention: str | None = option("Attention of the model: encoder (default), decoder, or cross (between them).")
+    split: str | None = option("Split of the sample: train, validation or test. Default: test.")
+    row: int | None = option("Row number of the sample in the split, from 0. Default: 0.")
+    data: Place | None = path("Dataset of the sample. Default: the dataset of the run.")
 
 
 def places_of(
@@ -32,6 +72,8 @@ def places_of(
 
     `largest`: the size that a bounded scheme is made for; a default size does not exceed it. Raises `UsageError`.
     """
+    from ape_cli.structure.places import ALONE, index_of, places, sizes_of
+
     sizes = {"length": options.length, "depth": options.depth, "side": options.side}
     for name in sizes_of(structure):
         if largest is not None and sizes[name] is None:
@@ -46,6 +88,7 @@ def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
     from ape_cli.evaluation.position_scores import initial_scheme
     from ape_cli.reports.pictures import Material
     from ape_cli.runs import config
+    from ape_cli.structure import Tree, example
 
     cls, defaults = position.load(name), position.options(name)
     settings = config.parse_settings(options.settings or [])
@@ -89,6 +132,7 @@ def of_run(run: Run, where: Places, *, before: bool) -> Material:
     from ape_cli.models.checkpoint import load_scheme
     from ape_cli.models.factory import scheme_of
     from ape_cli.reports.pictures import Material
+    from ape_cli.structure import parse_structure
 
     config, structure = run.config(), parse_structure(run.read()["dataset"]["structure"])
     initial, trained = scheme_of(config, structure), scheme_of(config, structure)

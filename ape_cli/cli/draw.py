@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from ape_cli.cli import _picture_material
 from ape_cli.cli._app import command, existing_dataset
-from ape_cli.cli._help import MODEL, OUTPUT, PICTURE, PLACES, TRAINED
+from ape_cli.cli._help import OUTPUT, PICTURE, TRAINED
+from ape_cli.cli._picture_material import Places, SampleOptions, SchemeOptions
 from ape_cli.cli.console import draw, note, say_names
 from ape_cli.cli.options import Folders, Place, flags_of, option, path
 from ape_cli.core import runtime
@@ -28,45 +30,6 @@ def _list_views(wanted: bool) -> None:
 
     say_names((kind.name, kind.about) for kind in map(pictures.load, pictures.names()))
     raise typer.Exit
-
-
-@dataclass(frozen=True)
-class SchemeOptions:
-    """Options of the scheme that is drawn, which a trained run decides itself."""
-
-    PANEL: ClassVar = MODEL
-    structure: str | None = option(
-        "Structure as which positions are read, for example seq*tree(2). Default: the scheme's own."
-    )
-    heads: int | None = option("Number of heads. Default: 4.")
-    seed: int | None = option("Seed for weights. Default: 42.")
-    settings: list[str] | None = option(
-        "Any option of the scheme, d_model, decay or max_size; may be repeated.", "--set", metavar="KEY=VALUE"
-    )
-
-
-@dataclass(frozen=True)
-class Places:
-    """The places between which scores are drawn."""
-
-    PANEL: ClassVar = PLACES
-    length: int | None = option("Number of places along a sequence. Default: 32; 6 in a product.")
-    depth: int | None = option("Depth of a complete tree. Default: 4; 2 in a product.")
-    side: int | None = option("Number of places along each axis of a grid. Default: 6; 3 in a product.")
-    node: str | None = option(
-        "Place of the query in views from a node: 12, or 2,3 in a grid. Default: the middle; node 2 of trees."
-    )
-
-
-@dataclass(frozen=True)
-class SampleOptions:
-    """The sample on which the attention of a run is drawn."""
-
-    PANEL: ClassVar = TRAINED
-    attention: str | None = option("Attention of the model: encoder (default), decoder, or cross (between them).")
-    split: str | None = option("Split of the sample: train, validation or test. Default: test.")
-    row: int | None = option("Row number of the sample in the split, from 0. Default: 0.")
-    data: Place | None = path("Dataset of the sample. Default: the dataset of the run.")
 
 
 @dataclass(frozen=True)
@@ -107,7 +70,6 @@ def picture(
         pick("extension", out.suffix, [f".{known}" for known in plots.FORMATS])
         plots.require()
     _check_options(kind, scheme, run, of_scheme, places, sample)
-    from ape_cli.cli import _picture_material
     from ape_cli.runs.registry import open_registry
 
     registry = open_registry(folders.results)

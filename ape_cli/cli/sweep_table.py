@@ -187,7 +187,7 @@ def watching(items: list[PlannedTrial], slots: int | None) -> Iterator[Watch]:
     with live, on_stop(watch.stop):
         try:
             yield watch
-        except BaseException:  # Ctrl-C, for example; the last table that is drawn shows the trials as stopped
+        except (Exception, KeyboardInterrupt):  # the last table that is drawn shows the trials as stopped
             watch.interrupt()
             if not sys.stderr.isatty():
                 note(watch.states)

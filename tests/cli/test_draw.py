@@ -11,8 +11,7 @@ import torch
 from rich.console import Console
 
 from ape_cli import position
-from ape_cli.cli._picture_material import of_run, of_scheme
-from ape_cli.cli.draw import Places, SchemeOptions
+from ape_cli.cli._picture_material import Places, SchemeOptions, of_run, of_scheme
 from ape_cli.cli.picture_text import PictureText
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.position_scores import position_scores
