@@ -136,12 +136,13 @@ def with_flags(error: ApeError, params: Iterable[Any]) -> ApeError:
         return match[0]
 
     def renamed(text: Any) -> Any:
-        if not isinstance(text, str):
-            return text
-        return _SNAKE_CASE.sub(lambda match: flags.get(match[0], match[0]), _QUOTED.sub(quoted, text))
+        return _QUOTED.sub(quoted, text) if type(text) is str else text
 
-    fix = renamed(error.fix)
-    return type(error)(renamed(error.what), got=error.got, allowed=renamed(error.allowed), fix=fix)
+    def bare(text: str) -> str:
+        return _SNAKE_CASE.sub(lambda match: flags.get(match[0], match[0]), text)
+
+    fix = None if error.fix is None else bare(renamed(error.fix))
+    return type(error)(bare(renamed(error.what)), got=renamed(error.got), allowed=renamed(error.allowed), fix=fix)
 
 
 def _fields() -> frozenset[str]:

@@ -64,7 +64,7 @@ def host_and_port(address: str) -> tuple[str, int]:
     before, at, place = address.rpartition("@")  # what stands before an @ may be a secret
     if at or "//" in address or not host or not (port.isdecimal() and 0 < int(port[:6]) < 65_536):
         raise UsageError(
-            "bad --address",
+            "bad `address`",
             got=repr("…" * bool(before) + at + place),
             allowed="HOST:PORT or auto",
             fix="as `ray start` printed it",
@@ -95,7 +95,7 @@ def fits(ray: Any, wanted: dict[str, float]) -> None:
         have = "; ".join(f"{node.get('CPU', 0):g} CPUs, {node.get('GPU', 0):g} GPUs" for node in nodes)
         raise UsageError(
             "no node of the Ray cluster has room for a trial",
-            got=f"--cpus-per-trial {wanted['CPU']:g}, --gpus-per-trial {wanted['GPU']:g}",
+            got=f"`cpus_per_trial={wanted['CPU']:g}`, `gpus_per_trial={wanted['GPU']:g}`",
             allowed=f"what one of its nodes has: {have}",
             fix="ask for less, or add a node",
         )
