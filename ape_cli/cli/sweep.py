@@ -13,7 +13,7 @@ from ape_cli.cli._app import command, dataset_folder, note_changed
 from ape_cli.cli._grid_options import GridOptions, shard_of
 from ape_cli.cli.console import note
 from ape_cli.cli.options import ExecutionOptions, Folders, Json, here, option
-from ape_cli.cli.sweep_summary import print_end, print_plan
+from ape_cli.cli.sweep_table import print_end, print_plan
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage.paths import storage_path
